@@ -48,8 +48,8 @@ _OURS = str(Path(__file__).parent)
 
 
 def _report(error: BaseException, known: HarnessError) -> None:
-    """The log of the child: a traceback where nobody foresaw the error; else what is wrong, and the lines of the
-    user's own code that led to it."""
+    """Write the child's log: a traceback of an unforeseen error; else the problem and the lines of the user's own code
+    that led to it."""
     unforeseen = error.__cause__ is not None and not isinstance(error.__cause__, HarnessError | OSError)
     if known.problem_class == "crash" or unforeseen:
         traceback.print_exception(error)
@@ -138,7 +138,7 @@ def _list_slices(request: FileMessage) -> list[str]:
 
 
 def main(arguments: list[str], report: Callable[[Result], None] = lambda _: None) -> None:
-    """``report``: called last, once the result is written; whoever waits for that may have removed it already."""
+    """``report``: called last, once the result is written; its reader may have removed it already."""
     if is_launched():
         follow_input()
     else:

@@ -54,7 +54,7 @@ class ImageSession:
         self.batch_size = plan.batch_size
         self.sizes: Sequence[int] = (plan.batch_size,) if padded else ()
         self.notes = notes
-        # What is computed first happens in the steps of one batch, except that a compiled part records its graph later.
+        # The first computation happens in the steps of one batch, except that a compiled part records its graph later.
         self.warm_up_batches = _COMPILED_WARM_UP if padded else 1
         self._plan, self._padded = plan, padded
         self._samples: Arrays = {}

@@ -134,7 +134,7 @@ class LoadedModel:
     def _load(self, stream: int) -> Any:
         options = ort.SessionOptions()
         options.log_severity_level = 3
-        # Without TF32 it refuses cuDNN's plans for fp16 as well, and what stands in for them is slow at most sizes.
+        # Without TF32 it refuses cuDNN's plans for fp16 as well, and their replacements are slow at most sizes.
         half = self._engine.precision == "fp16"
         choices = {
             "device_id": str(self._device.index),

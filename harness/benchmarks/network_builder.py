@@ -41,7 +41,7 @@ class NetworkBuilder:
         return self.nodes("Split", [source, self.constant(sizes, "int64")], len(sizes), axis=axis)
 
     def stored(self, shape: Sequence[int], location: str, start: int) -> str:
-        """float32 that lies in a file beside the graph, from its byte ``start`` on."""
+        """float32 in a file next to the graph, from its byte ``start`` on."""
         name = f"weight{len(self._weights)}"
         tensor = onnx.TensorProto(name=name, dims=shape, data_type=onnx.TensorProto.FLOAT)
         tensor.data_location = onnx.TensorProto.EXTERNAL

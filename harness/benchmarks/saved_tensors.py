@@ -1,4 +1,4 @@
-"""What PyTorch saved. Such a file is a pickle: it is read as tensors alone."""
+"""Files that PyTorch saved. Such a file is a pickle: it is read as tensors alone."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_tensor(path: Path, fix: str) -> np.ndarray:
 
 
 def _explain(path: Path, error: Exception) -> str:
-    """What is wrong with a file that PyTorch does not load."""
+    """Explain why PyTorch does not load a file."""
     if isinstance(error, OSError):
         return f"cannot be read: {error.strerror or error}"
     with path.open("rb") as stream:

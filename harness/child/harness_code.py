@@ -1,4 +1,4 @@
-"""The code of this package as a file, of a run that is made where nobody else can look."""
+"""The code of this package as a file, for a run that is made on another machine."""
 
 from __future__ import annotations
 

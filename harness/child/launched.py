@@ -16,7 +16,7 @@ LAUNCHED, PASS = "RECONCILE_LAUNCHED", "RECONCILE_PASS"  # the second names the 
 _PATIENCE = 10.0  # seconds in which a launcher that hands on standard input has handed on a line
 ORPHANED = 70
 
-# Which process of all, and which of its node, as Slurm, Open MPI, MPICH and PMIx tell.
+# Variables with the rank of a process among all, and on its node, of Slurm, Open MPI, MPICH and PMIx.
 _RANKS = ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "RANK")
 _LOCAL_RANKS = ("SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "LOCAL_RANK")
 
@@ -35,8 +35,8 @@ def is_launched() -> bool:
 
 
 def is_read_elsewhere(verb: str) -> bool:
-    """Whether a process that a launcher started beside the first has nothing to do: every one tells what it sees, one
-    alone runs."""
+    """True where a process that a launcher started after the first has nothing to do: every one reports what it sees,
+    one alone runs."""
     return is_launched() and verb != "probe" and rank()["all"] != 0
 
 
@@ -63,7 +63,7 @@ def _follow(received: threading.Event) -> None:
     while os.read(0, 4096):
         pass
     if callable(signal.getsignal(signal.SIGTERM)):
-        os.kill(os.getpid(), signal.SIGTERM)  # whoever takes it ends in order, and within bounds of its own
+        os.kill(os.getpid(), signal.SIGTERM)  # a successor ends in order, and within bounds of its own
         return
     sys.stdout.flush()
     os._exit(ORPHANED)

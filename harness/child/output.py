@@ -1,4 +1,4 @@
-"""What a command prints: all of it to the log as far as it fits, then the end; and its last line, for people."""
+"""Output of a command: all of it to the log as far as it fits, then the end; and its last line, for people."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEAD = TAIL = 8 << 20  # bytes of a log that are kept from its start and from it
 CAPTURED = 1 << 20  # bytes that a scorer may print
 _LINE = 200
 _EVERY = 0.5  # seconds between two last lines
-_HIDDEN, _SHORTEST = b"[secret]", 6  # what stands for a secret; a shorter value would be hidden where it is none
+_HIDDEN, _SHORTEST = b"[secret]", 6  # replacement of a secret; a shorter value would be hidden where it is none
 
 
 class SecretFilter:
@@ -26,7 +26,7 @@ class SecretFilter:
         self._kept_bytes = b""
 
     def take(self, data: bytes) -> bytes:
-        """What may be shown by now: an end that could begin a secret waits for what follows."""
+        """Take what may be shown by now: an end that could begin a secret waits for what follows."""
         data = self._hide(self._kept_bytes + data)
         kept = self._count_begun(data)
         self._kept_bytes = data[len(data) - kept :]

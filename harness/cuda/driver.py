@@ -40,7 +40,7 @@ class DeviceMemoryError(CudaError, MemoryError):
 
 
 def check_call(result: tuple[Any, ...]) -> Any:
-    """What a call gave back. Raises CudaError."""
+    """Return the result of a call. Raises CudaError."""
     if result[0]:
         raise _error(result[0])
     return result[1] if len(result) == 2 else result[1:]
@@ -225,7 +225,7 @@ def synchronize(stream: Stream) -> None:
 
 
 def capture(work: Callable[[], None], stream: Stream) -> Graph:
-    """What ``work`` puts on the stream, as a graph that can be launched again and again."""
+    """Capture the work that ``work`` puts on the stream, as a graph that can be launched again and again."""
     check_call(cu.cuStreamBeginCapture(stream, cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))
     try:
         work()

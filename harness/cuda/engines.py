@@ -35,7 +35,7 @@ class LoadedEngine(Protocol):
 
     @property
     def capturable(self) -> bool:
-        """Whether its work may be captured in a CUDA graph."""
+        """True where its work may be captured in a CUDA graph."""
 
     @property
     def notes(self) -> Mapping[str, Any]: ...
@@ -44,7 +44,7 @@ class LoadedEngine(Protocol):
         """The outputs, shaped for samples of these shapes."""
 
     def estimate_memory(self, inputs: Sequence[tuple[int, ...]]) -> int:
-        """Bytes that computing takes on the device for each stream, beside the buffers of the lanes."""
+        """Estimate the bytes that computing takes on the device for each stream, without the buffers of the lanes."""
 
     def open(
         self,

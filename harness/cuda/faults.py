@@ -1,4 +1,4 @@
-"""What a failed CUDA call means for a person: what happened, and what to do."""
+"""Explanation of a failed CUDA call: what happened, and what to do."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Streams:
 
 @dataclass(frozen=True, slots=True)
 class Shapes:
-    """Of one sample. ``allowed``: the batch sizes that are computed."""
+    """Shapes of one sample. ``allowed``: the batch sizes that are computed."""
 
     inputs: tuple[tuple[int, ...], ...]
     input_bytes: tuple[int, ...]
@@ -53,7 +53,7 @@ class Shapes:
 
     @property
     def lane_bytes(self) -> int:
-        """What the buffers of one lane take on the device."""
+        """Bytes that the buffers of one lane take on the device."""
         return self.largest * (sum(self.input_bytes) + sum(self.output_bytes))
 
 
@@ -172,8 +172,8 @@ class Lane:
             gather.start(count, stream, FEW)
 
     def _bring_runs(self, firsts: Any, rows: Any, lengths: Any, stream: Stream) -> None:
-        """Runs of neighbours, from ``rows`` on, to ``firsts``: the copy engine takes each at once, and no kernel that
-        computes meanwhile waits for a multiprocessor."""
+        """Bring runs of neighbours, from ``rows`` on, to ``firsts``: the copy engine takes each at once, and no kernel
+        that computes at that time waits for a multiprocessor."""
         placed = zip(self._inputs, self._resident.addresses, self._resident.row_bytes, strict=True)
         parts = [(near.address + firsts * size, far + rows * size, lengths * size) for near, far, size in placed]
         to, source, sizes = (np.concatenate(items).astype(np.uint64) for items in zip(*parts, strict=True))

@@ -1,7 +1,7 @@
 """A session over one or several GPUs: a batch goes to whichever lane is free.
 
-A worker per device holds lanes, streams and a completion thread for each compute stream, which stays on the processors
-beside the device. The thread that submits takes whichever lane is free, so that a faster device gets more.
+A worker per device has lanes, streams and a completion thread for each compute stream, which stays on the processors
+near the device. The thread that submits takes whichever lane is free, so that a faster device gets more.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ class GpuWorker:
             lane.close()
 
     def _complete(self, stream: int) -> None:
-        """Batches of one stream end in the order in which they were started. Whatever fails is told for the batch that
-        met it and its lane goes back: nobody else would hear of it, and LoadGen would wait forever.
+        """Complete the batches of one stream in the order in which they were started. A failure is reported for the
+        batch that met it and its lane goes back: otherwise it would go unnoticed, and LoadGen would wait forever.
         """
         pin_thread(list_processors(self.node))
         queue = self._queues[stream]
@@ -132,7 +132,7 @@ class CudaSession:
 
     @property
     def reads_in_place(self) -> bool:
-        """Where samples are pinned where they lie; known for sure once they are placed."""
+        """True where samples are pinned where they are; known for sure once they are placed."""
         return self._residence.in_place
 
     def place(self, samples: Arrays) -> None:
@@ -230,7 +230,8 @@ def chosen(count: int) -> range:
 
 
 def starts_from_device(options: Mapping[str, Any]) -> bool:
-    """Whether samples live on the device, which the rules allow only where the network can reach its memory at rate."""
+    """True where samples live on the device, which the rules allow only where the network can reach its memory at
+    rate."""
     if not options.get("start_from_device", False):
         return False
     if not str(options.get("start_from_device_evidence", "")).strip():

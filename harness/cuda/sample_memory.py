@@ -1,4 +1,4 @@
-"""Where the samples of a run live: pinned on the host, once per NUMA node, or on each device."""
+"""Memory of a run's samples: pinned on the host, once per NUMA node, or on each device."""
 
 from __future__ import annotations
 

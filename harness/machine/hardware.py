@@ -1,4 +1,4 @@
-"""What this machine is made of, from lscpu, /proc and /sys. Everything is optional: what cannot be read is left out."""
+"""Hardware of this machine, from lscpu, /proc and /sys. Everything is optional: unreadable values are left out."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _processors(root: Path, listed: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _nodes(root: Path) -> dict[str, Any]:
-    """NUMA nodes, memory-only ones too; beside which of them each NVIDIA GPU stands; processors that are offline."""
+    """NUMA nodes, memory-only ones too; the node of each NVIDIA GPU; processors that are offline."""
     system = root / "sys"
     buses = [path.parent.name for path in sorted(root.glob("proc/driver/nvidia/gpus/*/information"))]
     return {

@@ -1,4 +1,4 @@
-"""NUMA nodes: which processors and how much memory each has, and work that stays beside one of them."""
+"""NUMA nodes: which processors and how much memory each has, and work that stays on one of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Node:
 
 
 def list_nodes(system: Path = _SYSTEM, usable: set[int] | None = None) -> list[Node]:
-    """Those on which this process may compute, by number; none where the kernel knows no nodes. A node without
+    """List the nodes on which this process may compute, by number; none where the kernel knows no nodes. A node without
     processors (memory of a device, or a socket that a container was not given) is not among them."""
     allowed = list_usable() if usable is None else usable
     found = [(number, processors & allowed) for number, processors in read_processors(system)]
@@ -71,7 +71,7 @@ def find_node(bus: str, system: Path = _SYSTEM) -> int:
 
 
 def list_processors(node: int, system: Path = _SYSTEM) -> set[int]:
-    """Those of the node that this process may use; all that it may use where the node is not known."""
+    """List the processors of the node that this process may use; all that it may use where the node is not known."""
     usable = list_usable()
     try:
         text = (system / f"devices/system/node/node{node}/cpulist").read_text(encoding="ascii")
@@ -115,7 +115,7 @@ def pin_thread_near(node: int, processors: set[int] | frozenset[int]) -> None:
 
 @contextmanager
 def pinned_near(node: int, processors: set[int] | frozenset[int]) -> Iterator[None]:
-    """The same while this is entered, for the calling thread and those that are started meanwhile."""
+    """Pin while this is entered: the calling thread and those that are started within."""
     before = list_usable()
     pin_thread_near(node, processors)
     try:
@@ -127,14 +127,14 @@ def pinned_near(node: int, processors: set[int] | frozenset[int]) -> Iterator[No
 
 
 def run_on(processors: set[int], work: Callable[[], Made]) -> Made:
-    """What ``work`` gives on a thread that stays there: memory that it touches first is on that node."""
+    """Run ``work`` on a thread that stays there: memory that it touches first is on that node."""
     with ThreadPoolExecutor(1, initializer=pin_thread, initargs=(processors,)) as pool:
         return pool.submit(work).result()
 
 
 def prefer_memory(node: int) -> None:
-    """Of the calling thread; -1: wherever it runs. Without libnuma the kernel's default decides, which is the node of
-    the processor that touches memory first."""
+    """Prefer a node for memory of the calling thread; -1: wherever it runs. Without libnuma the kernel's default
+    decides, which is the node of the processor that touches memory first."""
     library = load_libnuma()
     if library is None:
         return

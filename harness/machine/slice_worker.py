@@ -23,7 +23,7 @@ from harness.run.shared_samples import Layout, map_samples
 
 
 class SliceServer:
-    """Answers questions one after the other; batches are completed meanwhile, from any thread."""
+    """Answers questions one after the other; batches are completed at any time, from any thread."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe, self._lock = pipe, threading.Lock()
@@ -77,7 +77,7 @@ class SliceServer:
         self._send("failed", token[0], *_explain(error))
 
     def _answer(self, work: Callable[[], Any]) -> Any:
-        """What it gives; None where it fails, which is told."""
+        """Answer with a result; None where it fails, which is reported."""
         try:
             return work()
         except (EOFError, BrokenPipeError):
@@ -92,7 +92,7 @@ class SliceServer:
 
 
 def _explain(error: BaseException) -> tuple[str, str, str]:
-    """As what is raised on the other side; of what nobody foresaw the log has the traceback."""
+    """Explain an error as it is raised on the other side; for an unforeseen one the log has the traceback."""
     if not isinstance(error, HarnessError | MemoryError | OSError | ImportError):
         traceback.print_exception(error)
         return f"{type(error).__name__}: {error}", "backend", "the traceback is in the log of this run"
@@ -114,7 +114,7 @@ def _describe(session: Session, plan: LoadPlan) -> WorkerLoaded:
     """A session with loops, or with lanes on a device, says itself how many it takes at a time."""
     notes = dict(session.notes)
     return WorkerLoaded(
-        batch_size=getattr(session, "surely_fit", session.batch_size),  # nobody asks here what fits
+        batch_size=getattr(session, "surely_fit", session.batch_size),  # the fitting size is not asked for here
         sizes=session.sizes,
         depth=int(notes.get("samples_at_once", notes.get("lanes", plan.depth))),
         notes=notes,

@@ -50,7 +50,7 @@ _FEED = 8  # samples per calibration batch, where the model takes any
 class WantedPrecision:
     """``count``: calibration samples, 0 for all. ``residuals``: quantize the other branch of residual sums.
 
-    ``input_scale``: not 0: the model takes int8 samples that stand for themselves times this.
+    ``input_scale``: not 0: the model takes int8 samples that mean themselves times this.
     """
 
     precision: str
@@ -199,7 +199,7 @@ def _bring(kept: Path, ranges: Path) -> None:
 
 
 def _keep(ranges: Path, kept: Path) -> None:
-    """What cannot be kept is taken again the next time."""
+    """Keep it; where that fails, it is taken again the next time."""
     aside = kept.with_name(f"{kept.name}.{os.getpid()}.partial")
     try:
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -237,7 +237,7 @@ def _options(wanted: WantedPrecision, arrays: Arrays) -> dict[str, Any]:
 
 
 def compute_calibration_key(prepared: Path, wanted: WantedPrecision, arrays: Arrays) -> str:
-    """What ranges depend on: the prepared model, the method, the samples, the tool."""
+    """Compute the key of ranges: the prepared model, the method, the samples, the tool."""
     digest = hashlib.sha256(prepared.read_bytes())
     digest.update(f"{wanted.precision} {wanted.method} {ort.__version__} {digest_samples(arrays)}".encode())
     return digest.hexdigest()

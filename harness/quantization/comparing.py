@@ -1,4 +1,4 @@
-"""What lower precision costs: the same samples through both models on the CPU."""
+"""Cost of lower precision: the same samples through both models on the CPU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BATCH = 8
 
 
 def compute_outputs(model: Path, arrays: Arrays) -> list[np.ndarray]:
-    """All outputs for all samples. The graph runs as it stands, so that no rewriting changes what is compared."""
+    """All outputs for all samples. The graph runs as it is, so that no rewriting changes what is compared."""
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
     session = ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])

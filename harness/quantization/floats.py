@@ -24,8 +24,8 @@ _HALVES = {"fp16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16}
 def make_typed_model(model: Path, folder: Path, precision: str, *, half_inputs: bool = False) -> Path:
     """The model in which float arithmetic has this precision: itself, or a converted copy in ``folder``.
 
-    Inputs and outputs keep their types, float inputs become float16 with ``half_inputs``. int8 and fp8 stand in the
-    model already. Raises HarnessError when they do not, or when the model computes in another precision.
+    Inputs and outputs keep their types, float inputs become float16 with ``half_inputs``. int8 and fp8 must be in the
+    model already. Raises HarnessError when they are not, or when the model computes in another precision.
     """
     loaded = load(model, weights=precision in _HALVES)
     require_precision(loaded, precision)

@@ -1,4 +1,4 @@
-"""ONNX models on disk, with weights that are in files of their own beside them.
+"""ONNX models on disk, with weights in files of their own next to them.
 
 They are read here rather than by onnx, which refuses a file of weights with hard links, as every input of a build is.
 """
@@ -37,7 +37,7 @@ def load(model: Path, *, weights: bool = True) -> Any:
 
 
 def save(model: Any, path: Path) -> None:
-    """One file where it can be one, else the weights beside it under a name that does not change."""
+    """Save one file where it can be one, else the weights next to it under a name that does not change."""
     weights_file = path.with_name(f"{path.name}.data")
     weights_file.unlink(missing_ok=True)
     large = model.ByteSize() >= _MOST_IN_ONE_FILE
@@ -51,7 +51,7 @@ def list_files(model: Path) -> list[Path]:
 
 
 def gather(model: Path) -> None:
-    """Write a model whose weights are anywhere beside it as ``save`` does, and remove their files."""
+    """Write a model whose weights are anywhere in its folder as ``save`` does, and remove their files."""
     _, *weights_file = list_files(model)
     if weights_file:
         loaded = load(model)
@@ -104,7 +104,7 @@ def _elsewhere(model: Any) -> Iterator[Any]:
 
 
 def _constants(nodes: Iterable[Any]) -> Iterator[Any]:
-    """Those in attributes, inner graphs included."""
+    """List the constants in attributes, inner graphs included."""
     for attribute in (attribute for node in nodes for attribute in node.attribute):
         yield from [attribute.t] if attribute.HasField("t") else []
         yield from attribute.tensors

@@ -66,8 +66,8 @@ def quantize_program(
 
 
 def choose_samples(settings: Mapping[str, Any], samples: Arrays) -> Arrays:
-    """Those on which ranges are measured. Raises HarnessError where ``settings`` ask for what programs cannot be, or
-    there are none."""
+    """Choose the samples on which ranges are measured. Raises HarnessError where ``settings`` ask for what programs
+    cannot be, or there are none."""
     asked = str(settings.get("precision", "fp32"))
     method = str(settings.get("calibration_method", METHOD))
     if asked != PRECISION or method != METHOD:
@@ -84,7 +84,7 @@ def choose_samples(settings: Mapping[str, Any], samples: Arrays) -> Arrays:
 
 
 def describe_ranges(samples: Arrays, tensors: int) -> dict[str, Any]:
-    """What a record keeps of ranges that were measured on ``samples``."""
+    """Describe, for a record, ranges that were measured on ``samples``."""
     return {
         "precision": PRECISION,
         "method": METHOD,

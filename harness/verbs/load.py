@@ -1,4 +1,4 @@
-"""``load``: a benchmark computes on one slice without LoadGen and without a pause, beside a run of another one."""
+"""``load``: a benchmark computes on one slice without LoadGen and without a pause, next to a run of another one."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def execute(request: LoadRequest, give_up: Callable[[BaseException], None]) -> R
 
 
 class CompletionCounter:
-    """Counts what is completed, from any thread, and tells it now and then: whoever reads a counter at the very moment
-    in which it is written reads nothing."""
+    """Counts completed samples, from any thread, and writes the count now and then: reading a counter at the very
+    moment in which it is written gives nothing."""
 
     def __init__(self, counter: Counter) -> None:
         self._counter, self._lock = counter, threading.Lock()

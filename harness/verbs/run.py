@@ -98,7 +98,7 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
 
 
 def load_arrays(benchmark: BenchmarkCode, mode: Mode, dataset: Path) -> Arrays:
-    """Those of performance runs where they have samples of their own."""
+    """Load the samples of performance runs where they have samples of their own."""
     load = benchmark.load_performance_samples if mode == "performance" else benchmark.load_samples
     return load(dataset)
 

@@ -212,7 +212,7 @@ def check_extra_files(view: CellView) -> Complaints:
 
 
 def check_extra_samples(view: CellView) -> Complaints:
-    """Those of samples that the accuracy run did not have: a cut dataset, or a rehearsal."""
+    """Check samples that the accuracy run did not have: a cut dataset, or a rehearsal."""
     yield from _complain_of_files(view, beyond=True)
 
 
@@ -247,7 +247,7 @@ def check_test_hashes(view: CellView) -> Complaints:
         folder = test / "accuracy"
         theirs, their_line = _hash_in(view, folder)
         their_log = _answers(view, folder)
-        # What is left of a log of long answers may be all of one sample: there it is the hashes that tell.
+        # The rest of a log of long answers may be all of one sample: there the hashes decide.
         differ = bool(cut and digest and theirs and digest != theirs)
         if log and their_log and log.data and log.data == their_log.data and not differ:
             yield Complaint(
@@ -278,7 +278,7 @@ def check_test_hashes(view: CellView) -> Complaints:
 
 
 def _names_another(view: CellView, folder: Folder, digest: str) -> bool:
-    """Behind the accuracy run's own output and hash may stand the hash of the test's log."""
+    """After the accuracy run's own output and hash may follow the hash of the test's log."""
     stated = list_digests(view.files.read_text(folder, ACCURACY_TEXT).value or "")
     return any(each != digest.lower() for each in stated)
 

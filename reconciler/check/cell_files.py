@@ -35,7 +35,7 @@ def check_extra_files(view: CellView) -> Complaints:
 
 
 def check_documents(view: CellView) -> Complaints:
-    """Those of the round."""
+    """Check the documents that the round asks for."""
     yield from find_empty(view, view.ruleset.cell_documents)
 
 
@@ -107,7 +107,7 @@ def check_further_runs(view: CellView) -> Complaints:
 
 
 def check_power_files(view: CellView) -> Complaints:
-    """A power submission has the power folder, and logs of the ranging run beside those of the testing run."""
+    """A power submission has the power folder, and logs of the ranging run in addition to those of the testing run."""
     if not is_power(view):
         return
     performance = view.files.results / "performance"

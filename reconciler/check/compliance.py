@@ -95,7 +95,7 @@ def _present(view: CellView) -> Iterator[tuple[TestRules, Folder]]:
 
 
 def _accuracy_files(view: CellView, rules: TestRules, folder: Folder) -> set[str]:
-    """What the test's accuracy folder must hold and nothing else (older submission checker: file lists)."""
+    """Files that the test's accuracy folder must have, and no others (older submission checker: file lists)."""
     if _CHANGE not in rules.limits:
         return set()
     passed = all(

@@ -1,4 +1,4 @@
-"""What a round demands of a run, and the words that all rules share."""
+"""Demands of a round on a run, and the words that all rules share."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from reconciler.loadgen.log_files import ACCURACY_LOG, TRACE
 from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.cell import Folder
 
-# What may be beside LoadGen's logs.
+# Files that may accompany LoadGen's logs.
 TOLERATED = frozenset({ACCURACY_LOG, TRACE, "results.json", ".gitkeep"})
 
 

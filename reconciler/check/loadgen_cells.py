@@ -41,7 +41,8 @@ def read_metric(view: CellView) -> tuple[float | None, str]:
 
 
 def _inferred_metric(view: CellView, run: RunView) -> tuple[float | None, str]:
-    """What follows from another scenario's log: MultiStream, as rounds say, is eight times SingleStream's estimate."""
+    """Infer the metric from another scenario's log: MultiStream, as rounds say, is eight times SingleStream's
+    estimate."""
     rules, folder, category = view.rules, view.cell.scenario, view.system.category
     inference = view.ruleset.find_inference(folder, run.log.scenario, category) if category else None
     found = number(run.log, inference.key) if inference is not None else None

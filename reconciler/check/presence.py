@@ -39,7 +39,7 @@ class BenchmarkView(Struct, frozen=True, dict=True):
 
     @property
     def allowed(self) -> bool:
-        """Whether the benchmark may be entered for the system's category at all; True while that is not known."""
+        """True where the benchmark may be entered for the system's category at all, and while that is not known."""
         rules = self.ruleset.find_benchmark(self.official)
         if rules is None or not self.system.category:
             return True

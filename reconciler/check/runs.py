@@ -108,7 +108,7 @@ def check_least_samples(run: RunView) -> Complaints:
 
 
 def check_samples_per_query(run: RunView) -> Complaints:
-    """Where the newer checker exempts the division, the older one still refuses: a note."""
+    """A note where the newer checker exempts the division and the older one still refuses."""
     if run.scenario != "Offline":
         return
     for complaint in _least(run, keys.EFFECTIVE_SAMPLES_PER_QUERY, "least_samples_per_query", " samples"):

@@ -103,8 +103,8 @@ def _holds_code(top: Path, benchmark: str) -> bool:
 
 
 def check_code(files: SubmitterFiles) -> Complaints:
-    """Of a benchmark with results. Code may also be elsewhere in public, at a commit or release that its document
-    names. Rounds up to v5.1 accepted documents alone."""
+    """Check the code of a benchmark with results. Code may also be elsewhere in public, at a commit or release that its
+    document names. Rounds up to v5.1 accepted documents alone."""
     mild = soften(files, "source_code")
     entered = _list_entered(files)
     for top in ("src", "code"):
@@ -137,7 +137,7 @@ def check_calibration(files: SubmitterFiles) -> Complaints:
 
 
 def _says_something(document: Path) -> bool:
-    """Also one that cannot be read, which is told elsewhere."""
+    """Also true for one that cannot be read, which another rule reports."""
     read = read_file(document, document.name, decode_text)
     return read.value is None or bool(read.value.strip())
 
@@ -177,7 +177,8 @@ class _WalkedEntry(Struct, frozen=True):
 
 
 def _choose_severity(files: SubmitterFiles) -> Severity | None:
-    """Of what a file system or git stumbles over: rounds whose checker did not look accepted it."""
+    """Choose the severity of names that a file system or git cannot handle: rounds whose checker did not look accepted
+    them."""
     return soften(files, "portable_files")
 
 

@@ -113,7 +113,7 @@ def check_network(view: SystemView) -> Complaints:
 
 
 def check_nameplate(view: SystemView) -> Complaints:
-    """What the power supplies of a system can give, where its power was measured: in its description, or in a file."""
+    """Check the capacity of the power supplies where power was measured: in the system's description, or in a file."""
     document, name = view.system.read.value, view.system.name
     measured = any((view.submitter.path / "results" / name).glob("*/*/performance/power"))
     if CAPACITY not in view.ruleset.power_fields or not measured or document is None or CAPACITY in document.values:

@@ -45,7 +45,7 @@ class TreeWalk(Struct):
     _total: int = 0
 
     def find(self, surveys: Sequence[Survey]) -> list[TreeFinding]:
-        """Every finding about these trees. Cells are counted only where somebody is told how many there are."""
+        """Find everything about these trees. Cells are counted only where the number is shown."""
         self._total = sum(item.total for item in surveys) if self.progress is not None else 0
         return [finding for item in surveys for finding in self._tree(item)]
 

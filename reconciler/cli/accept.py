@@ -119,7 +119,7 @@ def _accepting(seen: PlanResult, cell: Cell) -> tuple[tuple[AcceptedKey, ...], t
 
 
 def _left(seen: PlanResult, acceptance: Acceptance) -> tuple[Refused, ...]:
-    """What would still be due or wrong: such results cannot stand side by side."""
+    """List what would still be due or wrong: such results cannot be published together."""
     decisions = replace(seen.decisions, acceptances={**seen.decisions.acceptances, "": acceptance})
     difference = compare(seen.desired, seen.recorded, seen.observed, decisions=decisions)
     own = {r.address for r in trace_lineages(seen.desired)[acceptance.cell] if r.cell == acceptance.cell}

@@ -71,7 +71,7 @@ def _find(name: str) -> BenchmarkFacts | None:
 
 
 def _look(facts: BenchmarkFacts) -> list[Found]:
-    """What is of its files in the scratch space here, none of them read; nothing of it where there is no such space."""
+    """Look for its files in the scratch space here without reading them; nothing where there is no such space."""
     files = find_benchmark_files(facts.code, *facts.names)
     if files is None:
         return []

@@ -151,7 +151,7 @@ def _compared(node: Node) -> Mapping[str, str]:
 
 
 def _advise(nodes: tuple[Node, ...]) -> list[str]:
-    """Where the firmware's layout contradicts the guides, with the host where there are several."""
+    """Advise where the firmware's layout contradicts the guides, with the host where there are several."""
     found = [(str(node["hardware"].get("host", "")), find_layout_advice(node["hardware"])) for node in nodes]
     several = len(nodes) > 1
     return [f"{host}: {line}" if several else line for host, lines in found for line in lines]

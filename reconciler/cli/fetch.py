@@ -116,7 +116,7 @@ def command(
 
 
 def _choose(names: tuple[str, ...]) -> list[BenchmarkFiles]:
-    """Those named, else those of the spec here. Raises ReconcilerError."""
+    """Choose the named ones, else those of the spec here. Raises ReconcilerError."""
     known = [name for item in load_benchmark_files().values() for name in item.names]
     for name in names:
         if find_benchmark_files(name) is None:

@@ -139,7 +139,7 @@ class ProgramRegistration(Protocol):
 
 
 def _prepare_registration(registration: ProgramRegistration, submission: PackedSubmission, target: Path) -> list[str]:
-    """The commands, once the folders that they name are beside the archive."""
+    """Prepare the commands, once the folders that they name are next to the archive."""
     folder = target.with_name(f"{target.name.removesuffix('.tar.gz')}.registration").absolute()
     arranged = list(registration.arrange_runs(submission.files))
     remove(folder)

@@ -27,7 +27,7 @@ from reconciler.page.site import Site
 from reconciler.resource.embargo import explain_refusal, make_embargo
 from reconciler.resource.quantities import show_count
 
-_NICE = 19  # a timed run beside the server comes first
+_NICE = 19  # a timed run next to the server comes first
 _HOST = click.Option(["--host"], default=LOOPBACK[0], metavar="ADDRESS", show_default=True, help="Where to listen.")
 _PORT = click.Option(
     ["--port"],

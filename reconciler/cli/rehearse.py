@@ -149,7 +149,7 @@ def _choose(words: Sequence[str], *, as_json: bool) -> list[Rehearsed]:
 
 
 def _list_ready(facts: Sequence[BenchmarkFacts], *, as_json: bool) -> list[str]:
-    """Their names; the others are told of. ReconcilerError where none is left."""
+    """List the names of those that are ready and report the others. ReconcilerError where none is left."""
     if missing := _find_all_missing(facts, list_installed()):
         left_out, fix = _name_missing(facts, missing), _install(missing)
         if len(missing) == len(facts):
@@ -169,7 +169,7 @@ def _name_missing(facts: Iterable[BenchmarkFacts], missing: Mapping[str, Sequenc
 
 
 def _install(missing: Mapping[str, Sequence[str]]) -> str:
-    """Of a benchmark, and of the backend that it is rehearsed with, whichever lacks something."""
+    """Install the missing packages of a benchmark, and of the backend that it is rehearsed with."""
     extras: list[str] = []
     for code, needed in missing.items():
         backend = BACKENDS[_find_backend(load_benchmark_facts()[code])]

@@ -70,6 +70,6 @@ def report_status(
 
 
 def _list_curves(seen: PlanResult) -> tuple[Any, ...]:
-    """How the curves of a program stand; none of MLPerf Inference."""
+    """List the status of a program's curves; none of MLPerf Inference."""
     program = find_program(seen.desired.submission.round)
     return load_program(program).list_curves(seen) if program else ()

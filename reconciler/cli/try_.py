@@ -1,4 +1,4 @@
-"""`reconcile try CELL SETTING=VALUE…`: one run with other settings, beside everything that is published."""
+"""`reconcile try CELL SETTING=VALUE…`: one run with other settings, apart from everything that is published."""
 
 from __future__ import annotations
 

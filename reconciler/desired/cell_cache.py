@@ -1,4 +1,4 @@
-"""What compiling each cell gave, for the next compilation of the same process: an edit of one cell compiles one cell.
+"""Compiled cells, for the next compilation of the same process: an edit of one cell compiles one cell.
 
 A cell's resources follow from its values alone, wherever they are written, so that a line added above moves nothing.
 """
@@ -16,8 +16,8 @@ from reconciler.resource.resources import Resource
 
 
 class CachedCell(Struct):
-    """``of`` stands for the cell's settings. ``dataset``, ``model``: its keys; ``commons``: those that most cells of
-    its benchmark have. ``resources``: what it gave then; empty while it was not compiled."""
+    """``of`` identifies the cell's settings. ``dataset``, ``model``: its keys; ``commons``: those that most cells of
+    its benchmark have. ``resources``: its result then; empty while it was not compiled."""
 
     of: bytes
     dataset: str = ""
@@ -27,7 +27,7 @@ class CachedCell(Struct):
 
 
 class CellCache(Struct):
-    """``world``: everything beside its own settings that a cell's resources follow from."""
+    """``world``: everything apart from its own settings that a cell's resources follow from."""
 
     world: object = None
     cells: dict[Cell, CachedCell] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class CellCache(Struct):
 
 
 def _write(settings: list[tuple[str, object]]) -> bytes:
-    """Bytes that tell apart what is equal and not the same, as True and 1 are."""
+    """Write bytes that separate what is equal and not the same, as True and 1 are."""
     try:
         return encode_packed(settings)
     except (TypeError, OverflowError, UnicodeEncodeError, RecursionError):  # what MessagePack does not have

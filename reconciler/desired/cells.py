@@ -108,7 +108,7 @@ class CellCompiler:
         self._compile_result(ups)
 
     def _compile_tied(self, made_of: list[Input]) -> None:
-        """Of a cell whose accuracy run, where it has one, belongs to the performance run before it."""
+        """Compile a cell whose accuracy run, where it has one, belongs to the performance run before it."""
         performance = self._run(PERFORMANCE, *made_of, answers=False)
         if ACCURACY_FROM in self._reader.settings:
             return  # its result is put when that cell has its resources: ``leaning``
@@ -116,7 +116,7 @@ class CellCompiler:
         self._compile_result([performance, accuracy, self._score(accuracy, made_of[1])])
 
     def compile_sharing(self) -> None:
-        """The result of a cell for whose accuracy the run of another stands."""
+        """Compile the result of a cell that shares the accuracy run of another."""
         source = replace(self._cell.cell, scenario=self._settings.get_text(ACCURACY_FROM))
         ups = [
             self._making.find_made(PERFORMANCE, RunAddress(self._cell.cell, PERFORMANCE).address),
@@ -139,7 +139,7 @@ class CellCompiler:
         self._put(Kind.RESULT, "", collect_result_inputs(reader, ups), reader, locations=dict, brought=brought)
 
     def _compile_backgrounds(self, keys: SharedKeys) -> list[Input]:
-        """What computes beside its timed runs: engines and data of other cells, and how they are driven."""
+        """Compile the background of its timed runs: engines and data of other cells, and how they are driven."""
         found: list[Input] = []
         if BACKGROUND not in self._reader.settings:
             return found
@@ -202,7 +202,7 @@ class CellCompiler:
 
     def _score(self, run: Input, dataset: Input) -> Input:
         reader = self._start_reader()
-        # The benchmark's own scorer writes the files that the round wants to see; a command is not told.
+        # The benchmark's own scorer writes the files that the round wants to see; a command does not know of them.
         scorer = collect_scorer_inputs(reader) or reader.take("accuracy_files")
         inputs = [*collect_score_inputs(reader, replace(run, name="run"), dataset), *scorer]
         return self._put(Kind.SCORE, "", inputs, reader)
@@ -257,7 +257,7 @@ class CellCompiler:
         return self._making.put(address, inputs, reader, self._cell, marks=self._marks, **own)
 
     def _put_shared(self, kind: Kind, key: str, common: str, collect: Callable[[Reader], list[Input]]) -> Input:
-        """The key that most of a benchmark's cells share stands under the benchmark's name; one that differs under its
+        """The key that most of a benchmark's cells share is under the benchmark's name; one that differs under its
         cell's."""
         cell, reader = self._cell.cell, self._start_reader()
         address = Address(kind, cell.benchmark if key == common else str(cell))
@@ -271,7 +271,7 @@ class CellCompiler:
         return self._settings
 
     def _read_locations(self) -> dict[str, str]:
-        """Of all its resources, but for a test's own dataset."""
+        """Read the locations of all its resources, but for a test's own dataset."""
         return collect_locations(self._reader)
 
 
@@ -286,8 +286,8 @@ def _collect_own_model_inputs(reader: Reader, dataset: Input) -> list[Input]:
 
 
 def find_shared_keys(readers: CellReaders, kept: Mapping[Cell, CachedCell]) -> SharedKeys:
-    """Of the cells with runs of their own. What is not kept of them is added; the same values, written at the same
-    places, make the same keys."""
+    """Find the shared keys of the cells with runs of their own. Those not kept yet are added; the same values, written
+    at the same places, make the same keys."""
     counts: dict[str, tuple[Counter[str], Counter[str]]] = {}
     made: dict[tuple[object, ...], tuple[str, str]] = {}
     for cell in readers.declared.cells:

@@ -48,8 +48,8 @@ def check(declared: Declared, ruleset: Ruleset) -> None:
 
 
 def check_reading(reading: Reading, load_ruleset: Callable[[str], Ruleset]) -> tuple[Declared, Ruleset]:
-    """What was read, with the rules of its round. Raises SpecError with everything that is wrong with it: what the
-    reading found, and what the rules say of all that it does not put in doubt."""
+    """Check the declaration against the rules of its round. Raises SpecError with everything that is wrong with it: the
+    problems of reading, and those by the rules of everything else."""
     declared = reading.declared
     if declared is None or any(problem.path == "spec.round" for problem in reading.problems):
         raise SpecError(list(reading.problems))
@@ -278,7 +278,8 @@ def _find_inexpressible(cell: DeclaredCell) -> list[Problem]:
 
 
 def _not_inferable(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
-    """Whether the cell that ``infer_from`` names is declared, has runs of its own, and may serve this one."""
+    """Explain why the cell that ``infer_from`` names is not declared, has no runs of its own, or may not serve this
+    one."""
     value, source = cell.settings["infer_from"], find_source_cell(cell)
     found = next((other for other in declared.cells if other.cell == source), None)
     if found is None or "infer_from" in found.settings:
@@ -390,7 +391,7 @@ def _fulfils(side: str, value: int, ruled: int) -> bool:
 
 
 def _issues_queries(cell: DeclaredCell) -> bool:
-    """Whether LoadGen is yet to issue the queries of a cell's runs."""
+    """True where LoadGen is yet to issue the queries of a cell's runs."""
     backend = BACKENDS.get(str(cell.settings["engine.backend"].value)) if "engine.backend" in cell.settings else None
     imported = backend is not None and backend.elsewhere
     return not imported and find_declared_format(cell.settings).READS_CONF
@@ -417,7 +418,7 @@ def _other_lengths(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) 
 
 
 def _other_steps(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
-    """Of a pipeline, steps that are not the benchmark's, where its accuracy binds: fewer are faster."""
+    """Find other numbers of steps of a pipeline than the benchmark's, where its accuracy binds: fewer are faster."""
     value = cell.settings.get("engine.options.steps")
     if value is None or not int(value.value) or not ruleset.binds(cell.cell.division, "accuracy"):
         return []
@@ -426,7 +427,7 @@ def _other_steps(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
 
 
 def _shared_prompts(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
-    """What was computed of one query may not serve another where the benchmark's accuracy binds."""
+    """A result computed for one query may not serve another where the benchmark's accuracy binds."""
     value = cell.settings.get("run.options.prefix_caching")
     if value is None or not value.value or not ruleset.binds(cell.cell.division, "accuracy"):
         return []

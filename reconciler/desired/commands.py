@@ -1,4 +1,4 @@
-"""What a harness command's runs and scores are made from: its words before placeholders are filled in, and its code.
+"""Inputs of a harness command's runs and scores: its words before placeholders are filled in, and its code.
 
 No run's own path is in there, and no secret: a variable that is taken from the environment counts by its name.
 """
@@ -16,7 +16,7 @@ CONFIG = "harness.config"
 
 
 def collect_command_inputs(reader: Reader) -> list[Input]:
-    """Of a run; nothing where our own harness runs it."""
+    """Collect the inputs of a run; nothing where our own harness runs it."""
     results = reader.take(RESULTS, "harness.model_name")
     if find_declared_format(reader.settings).NAME == USUAL:
         results = []  # LoadGen's logs are what there always was
@@ -28,7 +28,7 @@ def collect_command_inputs(reader: Reader) -> list[Input]:
 
 
 def collect_scorer_inputs(reader: Reader) -> list[Input]:
-    """Of a score; nothing where the benchmark has its own scorer here."""
+    """Collect the inputs of a score; nothing where the benchmark has its own scorer here."""
     if not reader.get_text(SCORE_COMMAND):
         return []
     said = reader.take(SCORE_COMMAND, "harness.image")

@@ -1,4 +1,4 @@
-"""What a submission of the declared cells would be refused for at its end, and that a spec can say at its beginning.
+"""Early refusals of a submission of the declared cells, which a spec can show before anything runs.
 
 Nothing here keeps a run from being made: a spec is often complete only on the last day. A rehearsal is never submitted,
 so that nothing is missing from it.
@@ -206,7 +206,7 @@ def _documents(declared: Declared, ruleset: Ruleset) -> Iterator[Problem]:
 
 
 def _runs_here(cell: DeclaredCell) -> bool:
-    """Whether records tell how its model was made."""
+    """True where records say how its model was made."""
     code = cell.settings.get("benchmark.code")
     return COMMAND not in cell.settings and (code is None or code.value != "external")
 

@@ -1,4 +1,4 @@
-"""What each kind is made from: one pure function per kind. Whatever is not named here makes nothing stale.
+"""Inputs of each kind: one pure function per kind. Anything not named here makes nothing stale.
 
 The functions read a cell's settings through a ``Reader``, which notes every name it was asked for; the effect of a
 spec field (which kinds it makes stale) is derived from those notes, so the printed reference cannot lie.
@@ -37,8 +37,8 @@ STALL_TIMEOUT = "run.stall_timeout"
 
 
 class Reader(Struct):
-    """A cell's settings over the round's rules, and the pins. ``noted`` collects every name that was asked for, where
-    somebody wants to know: None where nobody does, as of nearly every compilation."""
+    """A cell's settings over the round's rules, and the pins. ``noted`` collects every requested name where that is
+    wanted: None where it is not, as in nearly every compilation."""
 
     settings: Mapping[str, Value]
     rules: Mapping[str, Value]
@@ -105,7 +105,7 @@ class Reader(Struct):
 
     def find_source_pin(self, kind: str) -> Pin | None:
         """The pin of ``model.path``, ``dataset.path`` or ``benchmark.path``; None where there is no such path. The
-        record that last knew it stands under the benchmark's name, that of a test's own dataset under the test's."""
+        record that last knew it is under the benchmark's name, that of a test's own dataset under the test's."""
         path = self.get_text(f"{kind}.path")
         name = self.get_text(f"{kind}.name") or self.get_text("benchmark.name")
         return make_source_pin(kind, name, path) if path else None
@@ -171,14 +171,15 @@ def collect_model_inputs(reader: Reader, dataset: Input | None) -> list[Input]:
 
 
 def collect_launcher_inputs(reader: Reader) -> list[Input]:
-    """What the system's launcher runs commands in; nothing without one, or where it only says on which machine."""
+    """Collect the environment in which the system's launcher runs commands; nothing without one, or where it only says
+    on which machine."""
     found = reader.get(LAUNCHER)
     words = select_identity(found.value) if found is not None else ()
     return [Input("launcher", words, found.origin)] if found is not None and words else []
 
 
 def _collect_computing_inputs(reader: Reader) -> list[Input]:
-    """What computes, and how: of an engine, and of the runs of a backend that builds none."""
+    """Collect the inputs of computing: of an engine, and of the runs of a backend that builds none."""
     return [*collect_backend_inputs(reader), *reader.take("engine.batch_size")]
 
 
@@ -190,7 +191,7 @@ def collect_engine_inputs(reader: Reader, model: Input) -> list[Input]:
 
 
 def _collect_slice_inputs(reader: Reader) -> list[Input]:
-    """What an engine is made for where GPUs are cut: the profiles, of however many slices."""
+    """Collect the slices that an engine is made for where GPUs are cut: the profiles, of however many slices."""
     found = reader.get(SLICES)
     if found is None:
         return []
@@ -199,7 +200,7 @@ def _collect_slice_inputs(reader: Reader) -> list[Input]:
 
 
 def _collect_generation_inputs(reader: Reader, mode: str) -> list[Input]:
-    """What the round rules of answers, of a backend that generates them."""
+    """Collect the round's rules for answers, of a backend that generates them."""
     facts = BACKENDS.get(reader.get_text("engine.backend"))
     if facts is None or not facts.generates:
         return []
@@ -220,7 +221,7 @@ def _list_unread_of(backend: str) -> frozenset[str]:
 
 
 def collect_driving_inputs(reader: Reader) -> list[Input]:
-    """How a backend is driven where nothing is measured: of what computes beside a run."""
+    """Collect how a backend is driven where nothing is measured: in the background of a run."""
     return [
         *reader.take_below("run", but=_list_unread(reader)),
         *reader.take("engine.backend", keys.PERFORMANCE_SAMPLE_COUNT),
@@ -262,7 +263,8 @@ def collect_score_inputs(reader: Reader, run: Input, dataset: Input) -> list[Inp
 
 
 def collect_result_inputs(reader: Reader, upstreams: list[Input]) -> list[Input]:
-    """What is rendered beside the logs: the measurements, the names, the policy that chooses the published run."""
+    """Collect the rendered values apart from the logs: the measurements, the names, the policy that chooses the
+    published run."""
     official = reader.take("benchmark.official", "policy.publish")
     own = [*reader.take_below("measurements"), *reader.take("model.retraining", "infer_from")]
     own += [item for name in DISCLOSING for item in reader.take_below(name)]
@@ -273,5 +275,5 @@ def collect_result_inputs(reader: Reader, upstreams: list[Input]) -> list[Input]
 
 
 def collect_submission_inputs(values: Mapping[str, Value]) -> list[Input]:
-    """What the submission's shared files show: submitter, round, every system's description."""
+    """Collect the values of the submission's shared files: submitter, round, every system's description."""
     return [Input(name, value.value, value.origin or DEFAULT) for name, value in sorted(values.items())]

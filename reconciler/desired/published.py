@@ -1,4 +1,4 @@
-"""What a submission publishes beside its results: the shared files' values, its code, its documents."""
+"""Published files of a submission apart from its results: the shared files' values, its code, its documents."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def list_published_code(cell: DeclaredCell) -> tuple[str, ...]:
 
 
 def list_published_pins(declared: Declared) -> dict[str, Pin]:
-    """Name of the input → pin, of every file and folder that the tree carries beside the results."""
+    """Name of the input → pin, of every file and folder of the tree that is no result."""
     documents = {name: value for name, value in declared.settings.items() if name.startswith("documents.")}
     found = {name: make_source_pin("document", name, str(value.value)) for name, value in documents.items()}
     for system in declared.systems.values():

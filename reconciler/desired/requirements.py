@@ -1,4 +1,4 @@
-"""What a declared submission lacks: facts that the world must supply, and cells or benchmarks of the round."""
+"""Requirements of a declared submission: facts that the world must supply, and cells or benchmarks of the round."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from reconciler.spec.declared import Declared
 
 
 def list_needed_pins(declared: Declared, ruleset: Ruleset) -> tuple[Pin, ...]:
-    """What the world must supply before keys are known: digests of sources without a declared one, versions not
-    pinned by the spec."""
+    """List the facts that the world must supply before keys are known: digests of sources without a declared one,
+    versions not pinned by the spec."""
     needed: set[Pin | None] = set(list_published_pins(declared).values())
     readers = CellReaders(declared, ruleset, Pins())
     for cell in declared.cells:
@@ -64,12 +64,12 @@ def find_missing_cells(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
 
 
 def list_notes(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
-    """What nothing follows from here, and people should know."""
+    """List notes for people, without consequences here."""
     return (*_report_unset(declared), *_report_earlier(declared, ruleset))
 
 
 def _report_unset(declared: Declared) -> Iterator[str]:
-    """Of each environment variable that locations name and that is not set here."""
+    """Report each environment variable that locations name and that is not set here."""
     for name, origin in declared.unset.items():
         yield (
             f"{origin}: the environment variable {name} is not set; what is below it counts as not on this machine "
@@ -78,7 +78,7 @@ def _report_unset(declared: Declared) -> Iterator[str]:
 
 
 def _report_earlier(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
-    """Of each entered benchmark that only earlier rounds had: what holds for it, and what becomes of it."""
+    """Report each entered benchmark that only earlier rounds had: its rules, and what becomes of it."""
     entered: dict[tuple[str, str], str] = {}
     for cell in declared.cells:
         official = cell.settings.get("benchmark.official")

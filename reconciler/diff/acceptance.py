@@ -41,7 +41,7 @@ class Refused(Struct, frozen=True):
 
 
 class AcceptedComparison(Protocol):
-    """What is read and written of the comparison that goes on. ``accepted``: what counts in the place of a resource."""
+    """State of the comparison, read and written. ``accepted``: what counts in the place of a resource."""
 
     desired: Desired
     recorded: Recorded
@@ -87,7 +87,7 @@ def judge_acceptance(acceptance: Acceptance, desired: Desired, recorded: Recorde
 def judge_acceptances(
     decisions: Decisions, desired: Desired, recorded: Recorded
 ) -> tuple[tuple[str, Acceptance, AcceptanceStatus], ...]:
-    """(path, acceptance, how it stands) of each, by its path."""
+    """(path, acceptance, its status) of each, by its path."""
     found = sorted(decisions.acceptances.items())
     return tuple((path, item, judge_acceptance(item, desired, recorded, decisions.today)) for path, item in found)
 
@@ -116,7 +116,7 @@ def propose_acceptance(
     recorded: Recorded,
     explain: Callable[[Change], tuple[InputChange, ...]],
 ) -> tuple[tuple[AcceptedKey, ...], tuple[Refused, ...]]:
-    """What would have to be accepted for the cell to be as declared, and what of it cannot be."""
+    """Propose what would have to be accepted for the cell to be as declared, and list what cannot be."""
     changes = {change.address: change for change in difference.changes if change.how is Work.MAKE}
     keys, refused = [], []
     for resource in lineage:
@@ -143,7 +143,7 @@ _TOGETHER = "the runs of one cell are published together only when engine, code 
 def _key(
     resource: Resource, change: Change, recorded: Recorded, explain: Callable[[Change], tuple[InputChange, ...]]
 ) -> AcceptedKey | None:
-    """None where no earlier record could stand in."""
+    """None where no earlier record could take its place."""
     done = [s for s in recorded.by_address.get(resource.address, ()) if s.id == change.previous]
     if not done or done[-1].key == resource.key or not recorded.done(done[-1].key):
         return None

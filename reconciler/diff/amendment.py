@@ -1,6 +1,6 @@
-"""What of a submitted result differs now, and whether that is a correction. Pure.
+"""Changes of a submitted result, and whether they are a correction. Pure.
 
-The submission rules (fixing objections) let code and what follows from it be corrected once an objection stands; a run
+The submission rules (fixing objections) let code and its consequences be corrected once an objection is accepted; a run
 that is merely made again corrects nothing, and a result may always be withdrawn or moved to the open division.
 """
 
@@ -27,7 +27,7 @@ class SubmissionState(Struct, frozen=True):
     difference: Difference
 
     def find_result(self, cell: Cell) -> str:
-        """What stands for a published result and all it is made from; "" for one that is not published."""
+        """Find the digest of a published result with all it is made from; "" for one that is not published."""
         chosen = self.difference.chosen.get(cell)
         if chosen is None or not is_published(chosen):
             return ""
@@ -70,7 +70,7 @@ def _list_lineage(desired: Desired, cell: Cell) -> Iterator[Address]:
 
 
 def list_repeated(before: Chosen, after: Chosen) -> tuple[str, ...]:
-    """What is published of another record than was submitted."""
+    """List published records that are not the submitted ones."""
     pairs = [(name, getattr(before, name), getattr(after, name)) for name in ("performance", "accuracy", "score")]
     tests = dict(before.tests)
     pairs += [(name, tests.get(name, ""), identity) for name, identity in after.tests]
@@ -84,7 +84,7 @@ def judge_amendment(
     inputs: Mapping[str, AcceptedInput],
     repeated: tuple[str, ...],
 ) -> tuple[Refused, ...]:
-    """What speaks against calling the present result a correction of the submitted one."""
+    """Find what speaks against calling the present result a correction of the submitted one."""
     if not before.find_result(cell):
         return (Refused("it has no result in the commit that was submitted", "name that commit: --since COMMIT"),)
     if not after.find_result(cell):

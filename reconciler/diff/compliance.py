@@ -1,8 +1,8 @@
 """The compliance tests of a cell: which record of a test counts, whether its verdict still does, and what to repeat.
 
 A test is run again only when its own inputs changed, when its evidence is not that of the published run, or when its
-verdict fails and attempts are left. Where it fails by speed alone, nobody knows which of the two runs is the outlier:
-test and performance run are repeated in turn. A verdict that was made with other runs is made again, from stored logs.
+verdict fails and attempts are left. Where it fails by speed alone, either of the two runs may be the outlier: test and
+performance run are repeated in turn. A verdict that was made with other runs is made again, from stored logs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ AUDIT_FAILS = "AuditFails"  # the kind of a finding
 
 
 class ComparisonState(Protocol):
-    """What is read and written of the comparison that goes on."""
+    """State of the comparison, read and written."""
 
     desired: Desired
     recorded: Recorded
@@ -57,7 +57,8 @@ class CellTest(Struct, frozen=True):
     own_dataset: bool = False
 
     def list_allowed_differences(self, allowed: frozenset[str], summaries: Iterable[Summary]) -> frozenset[str]:
-        """What may differ from the performance run: more than ``allowed`` where the test has samples of its own."""
+        """List the differences allowed from the performance run: more than ``allowed`` where the test has samples of
+        its own."""
         if not self.own_dataset:
             return allowed
         return allowed | {name for s in summaries for name, _ in s.evidence if name.startswith(_DATASET)}
@@ -76,8 +77,8 @@ def list_cell_tests(desired: Desired, cell: Cell) -> Iterator[CellTest]:
 def compare_cell_tests(
     walk: ComparisonState, audits: Sequence[CellTest], published: Summary | None, allowed: frozenset[str]
 ) -> tuple[tuple[str, str, str], ...]:
-    """What there is to do, noted in ``walk``; gives (name, test's record, verdict's record) of each test, "" where
-    none passes. ``published``: the performance run, None where none is VALID."""
+    """Plan what there is to do, in ``walk``; gives (name, test's record, verdict's record) of each test, "" where none
+    passes. ``published``: the performance run, None where none is VALID."""
     found = []
     for audit in audits:
         good = _compare(walk, audit, published, allowed)
@@ -88,7 +89,7 @@ def compare_cell_tests(
 
 
 def _compare(walk: ComparisonState, audit: CellTest, published: Summary | None, allowed: frozenset[str]) -> bool:
-    """Whether the test stands with a verdict that passes."""
+    """True where the test has a verdict that passes."""
     remade = _made(walk, _performance_of(audit))
     if published is None and not remade:
         return False  # an INVALID run has nothing to prove; its own finding says so
@@ -132,8 +133,8 @@ def _unlike(walk: ComparisonState, audit: CellTest, published: Summary, test: Su
 def find_missing_answers(
     desired: Desired, recorded: Recorded, observed: Observed, difference: Difference, at: Address
 ) -> str:
-    """The run whose whole accuracy log a due verdict needs and nobody has here, "" if none. Where an earlier verdict
-    compared the answers of the same runs, that comparison stands."""
+    """Find the run whose whole accuracy log a due verdict needs and is not here, "" if none. Where an earlier verdict
+    compared the answers of the same runs, that comparison counts."""
     from reconciler.loadgen.log_files import ACCURACY_LOG
     from reconciler.rules.compliance.judging import find_test
 

@@ -59,7 +59,7 @@ class Comparison(Struct):
                 self.imported_tests.setdefault(address.cell, []).append((address, summaries))
 
     def list_done(self, resource: Resource) -> tuple[Summary, ...]:
-        """What is recorded of it; where nothing is, what somebody accepted in its place."""
+        """List its records; where there are none, what was accepted in their place."""
         own, instead = self.recorded.done(resource.key), self.accepted.get(resource.address)
         return own if own or instead is None else self.recorded.done(instead.key.before)
 
@@ -97,7 +97,7 @@ class Comparison(Struct):
                     self.compare_cell(resource)
             elif resource.kind is Kind.RESULT and not (resource.cell in self.chosen or resource.cell in shared):
                 self.compare_inferred_result(resource)
-        for resource in later:  # after those whose accuracy runs stand for them
+        for resource in later:  # after those whose accuracy runs they share
             self.compare_cell(resource)
         if self.accepted:
             drop_unneeded_builds(self)
@@ -152,7 +152,7 @@ class Comparison(Struct):
         return select_trusted(summaries, self.observed.judgements)
 
     def find_contradictions(self, address: Address, summary: Summary | None) -> bool:
-        """Whether the kept logs of a chosen record contradict it, which is a finding then."""
+        """Find whether the kept logs of a chosen record contradict it, which is a finding then."""
         found = list_contradictions(address, summary, self.observed.judgements)
         self.findings += found
         if found:
@@ -316,8 +316,8 @@ class Comparison(Struct):
         self.compare_rendered_files(resource, str(resource.cell), fingerprint)
 
     def compare_rendered_files(self, resource: Resource, name: str, fingerprint: str) -> None:
-        """Of a tree that is here: one that was never rendered is not a difference, being a pure function of what is
-        recorded."""
+        """Compare a tree that is here: one that was never rendered is not a difference, being a pure function of what
+        is recorded."""
         before, edited = self.observed.rendered.get(name), self.observed.tree.get(name, ())
         if before != fingerprint:
             reason, note = (Reason.INPUT_CHANGED, "rendered from other inputs") if before else (Reason.NOT_RECORDED, "")
@@ -372,7 +372,7 @@ class Comparison(Struct):
                 summary = self.used.get(up)
                 if (up in self.changes and self.changes[up].how is Work.MAKE) or summary is None:
                     continue
-                # What was imported may stand for something that nobody has here.
+                # An imported record may name something that is not here.
                 absent = IMPORTED in summary.marks and not summary.artifacts
                 artifacts = [a for a in summary.artifacts if a.name not in NOT_HANDED_ON]
                 if absent or any(self.find_unreadable(a.sha256, a.place) for a in artifacts):

@@ -1,4 +1,4 @@
-"""What nobody declares any more, and may go. Pure.
+"""Resources that are no longer declared, and may go. Pure.
 
 Files that were built go first: they can be made again. Records of measurements go only when that is asked for, logs
 never; what anything kept was made from stays with it.
@@ -79,7 +79,7 @@ def list_prunable(
 
 
 def _wanted(summary: Summary, declared: Sequence[Desired], decisions: Decisions) -> bool:
-    """Whether a declared resource has its address, or a freeze covers it."""
+    """True where a declared resource has its address, or a freeze covers it."""
     addresses = (summary.address, *summary.shared)
     if any(address in desired.by_address for desired in declared for address in addresses):
         return True

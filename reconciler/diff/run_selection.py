@@ -21,7 +21,7 @@ def select_valid(summaries: Sequence[Summary]) -> tuple[Summary, ...]:
 
 
 def select_trusted(summaries: tuple[Summary, ...], judgements: Mapping[str, Judgement]) -> tuple[Summary, ...]:
-    """Those whose kept logs contradict nothing; all where there is none."""
+    """Select those whose kept logs contradict nothing; all where there is none."""
     good = tuple(s for s in summaries if s.id not in judgements or not judgements[s.id].findings)
     return (good or summaries) if judgements else summaries
 
@@ -78,11 +78,11 @@ def select_runs(
     lower: bool,
     tests: Sequence[tuple[Sequence[Summary], frozenset[str]]] = (),
 ) -> tuple[Summary | None, Summary | None]:
-    """The performance run that the policy publishes, and the newest accuracy run that may stand beside it.
+    """Select the performance run that the policy publishes, and the newest accuracy run that may accompany it.
 
     Runs that have an accuracy run with equal evidence go first; only when none has one does the policy choose among
-    all. ``tests``: the records of each compliance test, and what may differ of them. Where some have been run, but
-    never all of them beside one performance run, the newest one is taken: what is older and unlike it is repeated, so
+    all. ``tests``: the records of each compliance test, and their allowed differences. Where some have been run, but
+    never all of them with one performance run, the newest one is taken: everything older and unlike it is repeated, so
     that an end comes of it.
     """
     run = [item for item in ((accuracy, allowed), *tests) if item[0]]
@@ -99,7 +99,7 @@ def select_runs(
 
 
 class RecordedRuns(Protocol):
-    """What is read of the comparison that goes on."""
+    """State of the comparison, read only."""
 
     desired: Desired
 

@@ -46,8 +46,8 @@ def repeat_outdated(
     dependents: Iterable[Resource],
     allowed: frozenset[str],
 ) -> None:
-    """Where a cell that shares accuracy run ``accuracy_run`` was measured later, on another system, both ``runs`` of
-    the cell that has it are repeated: an accuracy run belongs to the performance run of its own cell."""
+    """Repeat both ``runs`` of the cell with accuracy run ``accuracy_run`` where a cell that shares it was measured
+    later, on another system: an accuracy run belongs to the performance run of its own cell."""
     for run in dependents:
         if run.address in walk.forced or run.cell is None:
             continue

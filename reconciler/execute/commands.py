@@ -33,7 +33,7 @@ from reconciler.storage.machine_locks import make_machine_lock
 
 
 def has_command(attempt: Attempt) -> bool:
-    """Whether it is a harness command that this attempt starts."""
+    """True where this attempt starts a harness command."""
     named = {
         Kind.ENGINE: BUILD_COMMAND,
         Kind.RUN: COMMAND,
@@ -149,7 +149,7 @@ def make_command_build(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping
 
 
 def collect_placeholder_values(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[str, str]) -> dict[str, str]:
-    """What every placeholder stands for, but those of one purpose alone."""
+    """Collect the value of every placeholder, but those of one purpose alone."""
     settings, server = attempt.intent.settings, attempt.intent.server
     asked = {name: value for name, (value, _) in attempt.intent.inputs.items()}
     cell = attempt.intent.address.cell
@@ -188,7 +188,7 @@ def collect_placeholder_values(attempt: Attempt, paths: RepositoryPaths, inputs:
 
 
 def _list_fixed_settings(attempt: Attempt) -> dict[str, Any]:
-    """What the endpoints harness reads of its configuration in an accuracy run too, though nothing hangs on it."""
+    """List the settings that the endpoints harness reads in an accuracy run too, though nothing depends on them."""
     settings, rules = attempt.intent.settings, attempt.intent.rules
     names = (keys.TARGET_QPS, keys.MAX_DURATION, keys.MIN_QUERY_COUNT)
     least = rules.endpoints.min_duration if rules is not None and rules.endpoints is not None else None
@@ -201,7 +201,7 @@ def _list_fixed_settings(attempt: Attempt) -> dict[str, Any]:
 def _words_of_endpoints(
     settings: CellSettings, asked: Mapping[str, object], mode: str, scenario: str
 ) -> dict[str, str]:
-    """What the endpoints harness is told on its command line or in its configuration, in its own units."""
+    """List the settings of the endpoints harness on its command line or in its configuration, in its own units."""
     names = {"sample_index_seed": keys.SAMPLE_INDEX_RNG_SEED, "schedule_seed": keys.SCHEDULE_RNG_SEED}
     names |= {name: name for name in (keys.MIN_DURATION, keys.MAX_DURATION, keys.MIN_QUERY_COUNT)}
     return {
@@ -217,8 +217,8 @@ def _said(value: Any) -> str:
 
 
 def _made(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[str, str], kind: str) -> str:
-    """What was made here of the model or the dataset; the source itself where a command does that, or where it is used
-    as it is, such as the checkpoint of a language model."""
+    """Find the file of the model or the dataset that was made here; the source itself where a command makes it, or
+    where it is used as it is, such as the checkpoint of a language model."""
     path = attempt.intent.locations.get(f"{kind}.path")
     source = str((paths.root / path).resolve()) if path else ""
     if attempt.intent.locations.get("benchmark.code") == "command":
@@ -248,7 +248,7 @@ def find_location(settings: CellSettings, name: str, values: Mapping[str, str], 
 
 
 def _folder(settings: CellSettings, root: Path, attempt: Attempt) -> Path:
-    """Where a command starts that names no folder: beside its code."""
+    """Choose the folder of a command that names none: that of its code."""
     code = settings.get_text("harness.code") or settings.get_text(CLIENT_CODE)
     if not code:
         return attempt.run_dir
@@ -257,14 +257,14 @@ def _folder(settings: CellSettings, root: Path, attempt: Attempt) -> Path:
 
 
 def find_part_location(settings: CellSettings, part: str, name: str, values: Mapping[str, str], root: Path) -> str:
-    """Of a part of the harness, else of the harness."""
+    """Find the location of a part of the harness, else of the harness."""
     return find_location(settings, f"{part}.{name}", values, root) or find_location(
         settings, f"harness.{name}", values, root
     )
 
 
 def find_folder(settings: CellSettings, part: str, values: Mapping[str, str], root: Path) -> str:
-    """Where its command starts: as declared, else beside its code."""
+    """Find where its command starts: as declared, else in the folder of its code."""
     if own := find_part_location(settings, part, "cwd", values, root):
         return own
     code = find_part_location(settings, part, "code", values, root)

@@ -1,4 +1,4 @@
-"""What earlier passes left: a complete attempt becomes its record now; one without a result was lost with its pass."""
+"""Harvest of earlier passes: a complete attempt becomes its record now; one without a result was lost with its pass."""
 
 from __future__ import annotations
 

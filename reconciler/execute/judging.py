@@ -48,7 +48,7 @@ def judge_attempt(attempt: Attempt, paths: RepositoryPaths, watch: Watch, execut
 
 
 class _ScorerFailedError(Exception):
-    """``result``: that of its child, told as the verdict's own."""
+    """``result``: that of its child, reported as the verdict's own."""
 
     def __init__(self, log: str, child: Result) -> None:
         super().__init__(log)
@@ -143,7 +143,7 @@ def _both_scored(attempt: Attempt, paths: RepositoryPaths, watch: Watch, executo
 
 
 def _scored(attempt: Attempt, paths: RepositoryPaths, watch: Watch, executors: Executors, name: str, log: Path) -> str:
-    """What the benchmark's scorer says of a log. Raises _ScorerFailedError when it fails."""
+    """Score a log with the benchmark's scorer. Raises _ScorerFailedError when it fails."""
     child = Attempt(attempt.folder / Path(name).stem, attempt.intent)
     child.output.mkdir(parents=True)
     request = make_score_request(child, paths, {"dataset": str(attempt.inputs / "dataset")}, log)

@@ -1,4 +1,4 @@
-"""What runs under way print, as they print it: for people who look on."""
+"""Output of runs under way, as they print it: for people who look on."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Tail(Struct):
     rest: bytes = b""
 
     def read(self, *, ended: bool = False) -> bytes:
-        """What came since the last time: whole lines, or all of it where nothing more will come."""
+        """Read what came since the last time: whole lines, or all of it where nothing more will come."""
         self._open()
         removed = [number for number, stream in self.streams.items() if not os.fstat(stream.fileno()).st_nlink]
         data = self.rest + b"".join(stream.read() for stream in self.streams.values())
@@ -46,7 +46,7 @@ class _Tail(Struct):
         return data[:whole]
 
     def _open(self) -> None:
-        """What is there by now: known by its inode, which no other file has as long as it is open."""
+        """Open a log by now there: known by its inode, which no other file has as long as it is open."""
         for part in self.parts:
             with suppress(FileNotFoundError):  # what writes it has not begun
                 stream = part.open("rb")
@@ -68,7 +68,7 @@ class _Followed(Struct, frozen=True):
 
 class LogFollower(Struct):
     """Reads the logs of attempts below ``folders`` that make something ``wanted``, and of the servers that they ask. A
-    log that is open is read to its end although its attempt was recorded meanwhile, and its folder removed."""
+    log that is open is read to its end although its attempt was recorded and its folder removed since."""
 
     folders: tuple[Path, ...]
     wanted: Callable[[Address], bool]
@@ -77,7 +77,8 @@ class LogFollower(Struct):
     _servers: dict[Path, _Tail] = field(default_factory=dict)
 
     def look(self) -> Iterator[Printed]:
-        """What is new since the last look, in whole lines, oldest attempt first. Of one that ended it is the last."""
+        """Read the new lines since the last look, whole ones, oldest attempt first. Of one that ended it is the
+        last."""
         there = [folder for attempts in self.folders for folder in sorted(attempts.glob("*"))]
         for folder in there:
             began = folder not in self._known and folder not in self._others and self._begin(folder)

@@ -1,6 +1,6 @@
 """Walks a plan where several machines work at a time: a thread follows each step that is under way.
 
-What a walk knows, stores and tells is touched by one thread alone, that of the pass; the others hand it events.
+The state, storage and reports of a walk are touched by one thread alone, that of the pass; the others hand it events.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Ended(Struct, frozen=True):
 
 
 class _Follower(Struct):
-    """``lasts``: what it submits outlives the pass; ``submitted``: it has been told of there."""
+    """``lasts``: its submission outlives the pass; ``submitted``: that was reported."""
 
     step: Step
     lasts: bool
@@ -147,7 +147,7 @@ class ParallelExecutor(Struct):
             raise self.stop if follower.lasts or self.stop is _DroppedError else _DroppedError
 
     def _receive(self) -> _Ended | None:
-        """The next step that has ended, if one does soon; what is told meanwhile is handed on."""
+        """Receive the next step that has ended, if one does soon; events that arrive before it are handed on."""
         give_up = time.monotonic() + _LOOK
         while (left := give_up - time.monotonic()) > 0:
             try:
@@ -195,7 +195,7 @@ class ParallelExecutor(Struct):
                 follower.thread.join()
 
     def _take_late(self) -> Iterator[Outcome]:
-        """Steps that ended while the others were told to."""
+        """Take the steps that ended while the others were being stopped."""
         with suppress(queue.Empty):
             while True:
                 event = self.events.get_nowait()
@@ -212,6 +212,6 @@ class _UnwantedError(Exception):
 
 
 def spreads(walk: PlanExecutor, plan: Plan) -> bool:
-    """Whether any step belongs to a machine beside this one."""
+    """True where any step belongs to another machine than this one."""
     due = (step for step in plan.steps if step.change.how is Work.MAKE and not step.blocked)
     return any(walk.find_capacity(step, walk.desired.detail(step.change.address)).machine != HERE for step in due)

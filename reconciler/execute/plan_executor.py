@@ -87,7 +87,7 @@ class PlanExecutor(Struct, dict=True):
                     yield outcome
 
     def is_skipped(self, step: Step) -> bool:
-        """Whether it is not tried now; then nothing that hangs on it is."""
+        """True where it is not tried now; then nothing that depends on it is."""
         resource = self.desired.by_address[step.change.address]
         waits = self.stuck.intersection(resource.upstream) or self.lacks_valid_run(step.change.address)
         dropped = bool(step.blocked or waits or self.is_given_up(step))
@@ -168,7 +168,7 @@ class PlanExecutor(Struct, dict=True):
         return self.settle(step, ended)
 
     def find_missing_upstream(self, step: Step) -> Outcome | None:
-        """What it is made from and is not there; None where nothing is missing."""
+        """Find an input that is not there; None where nothing is missing."""
         resource = self.desired.by_address[step.change.address]
         missing = [str(up) for up in resource.upstream if up not in self.used]
         return Outcome(step, Status.BLOCKED, f"waits for {', '.join(missing)}") if missing else None
@@ -239,7 +239,7 @@ class PlanExecutor(Struct, dict=True):
                 raise _NotIdleError(f"the machine is not idle: {found}")
 
     def find_other_user(self, address: Address, detail: Detail, turns: MachineTurns) -> str:
-        """Who else uses the machine of a timed run; "" for nobody. A rehearsal only glances."""
+        """Find who else uses the machine of a timed run; "" where it is alone. A rehearsal only glances."""
         if not is_timed(address):
             return ""
         began = time.monotonic()
@@ -265,7 +265,7 @@ class PlanExecutor(Struct, dict=True):
         turns: MachineTurns,
         give_up: float,
     ) -> AttemptContext:
-        """A timed run has the machine to itself: no other pass of any repository here times one meanwhile."""
+        """A timed run has the machine to itself: no other pass of any repository here times one until it ends."""
         alone = is_timed(step.change.address) or _sets_state(step.change.address, detail)
         name = self.find_capacity(step, detail).lock if alone else ""
         if not name:
@@ -280,7 +280,7 @@ class PlanExecutor(Struct, dict=True):
         return replace(context, keep_open=(*context.keep_open, lock.descriptor))
 
     def find_capacity(self, step: Step, detail: Detail) -> Capacity:
-        """Of the machine that it belongs to."""
+        """Find the capacity of the machine that it belongs to."""
         executors = self.context.executors
         return executors.choose_for_kind(step.change.address.kind, detail.settings).capacity(detail.settings)
 
@@ -294,7 +294,7 @@ class _NotIdleError(Exception):
 
 
 def describe_turn(step: Step, root: Path) -> str:
-    """What a machine is taken for, for others who wait for it."""
+    """Describe the use of a machine, for others who wait for it."""
     address = step.change.address
     took = f", about {show_duration(step.seconds)}" if step.seconds else ""
     what = f"{address.cell or address.name} {address.label}"
@@ -324,7 +324,7 @@ def is_timed(address: Address) -> bool:
 
 
 def _sets_state(address: Address, detail: Detail) -> bool:
-    """Whether it changes the machine for as long as it runs."""
+    """True where it changes the machine for as long as it runs."""
     return address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST) and STATE_SET in detail.settings
 
 

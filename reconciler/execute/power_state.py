@@ -47,7 +47,7 @@ def find_journal() -> Path:
 
 
 def put_back_state() -> None:
-    """What a killed run left, together with its keeper. Asked for while no other run can be under way."""
+    """Put back the state of a killed run that lost its keeper too. Called while no other run can be under way."""
     journal = find_journal()
     if journal.exists():
         ask([sys.executable, "-P", "-c", _PUT_BACK, json.dumps(str(journal))], _LIMIT)

@@ -39,7 +39,8 @@ def find_prepared(attempt: Attempt) -> Path | None:
 
 
 def take_prepared(attempt: Attempt, entry: Path) -> bool:
-    """Whether the entry gave the attempt its files and its result. One whose files are not what they were goes."""
+    """Take the entry's files and its result for the attempt; false where it has none. An entry whose files have changed
+    is removed."""
     try:
         result = Result.read(entry / _RESULT)
         expected = dict(result.values["files"])

@@ -1,4 +1,4 @@
-"""What earlier passes, or one at this moment, have in a queue: for people who ask how far it is."""
+"""Status of queues: the steps that earlier passes, or one at this moment, have there, and how far they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an executor must know of a request, whatever it asks for: its secrets, and what it names outside."""
+"""Parts of a request for an executor, whatever it asks for: its secrets, and what it names outside."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def select_slices(settings: Settings) -> tuple[str, ...]:
 
 
 def list_locations(request: FileMessage) -> Iterator[Path]:
-    """What a request names outside the repository."""
+    """List the places that a request names outside the repository."""
     if isinstance(request, BuildRequest | RunRequest) and request.benchmark.path:
         yield Path(request.benchmark.path)
     if isinstance(request, BuildRequest) and request.source:

@@ -141,7 +141,7 @@ def _run(attempt: Attempt, paths: RepositoryPaths) -> RunRequest:
     values = {name: value for name, (value, _) in intent.inputs.items()}
     settings, server, path = select_run_settings(intent.settings), intent.server, intent.locations.get("model.path")
     key = settings.get("api_key_env")
-    if not BACKENDS[intent.settings.get_text("engine.backend")].builds_engine:  # an engine would tell these
+    if not BACKENDS[intent.settings.get_text("engine.backend")].builds_engine:  # an engine would show these
         settings |= intent.settings.get_below("engine.options.")
     if "engine.precision" in intent.settings:
         settings["precision"] = intent.settings.get("engine.precision")

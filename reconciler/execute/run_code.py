@@ -77,8 +77,8 @@ def take_launched_code(code: Path, launched: Path) -> None:
 
 
 def list_declared_code(settings: CellSettings, locations: Mapping[str, str], root: Path) -> Iterator[tuple[str, str]]:
-    """Where each part is put, and its location as declared: the run's own code at the top, the rest in folders of its
-    own."""
+    """List where each part is put, and its location as declared: the run's own code at the top, the rest in folders of
+    its own."""
     listed: list[Path] = []
 
     def new(written: object) -> bool:
@@ -151,7 +151,8 @@ def digest_own_harness() -> dict[str, str]:
 
 
 def _find_unit(name: str) -> str:
-    """What is taken whole or not at all: "" for the harness's own files, "cuda", "backends/null", "benchmarks/bert"."""
+    """Find the unit that is taken whole or not at all: "" for the harness's own files, "cuda", "backends/null",
+    "benchmarks/bert"."""
     folder, *rest = name.split("/")
     if not rest:
         return ""
@@ -172,7 +173,8 @@ def _list_imported(source: bytes) -> list[str]:
 
 
 def _read_licence() -> bytes:
-    """Of this project: beside the packages in a checkout, else in the metadata of what is installed."""
+    """Read the licence of this project: next to the packages in a checkout, else in the metadata of what is
+    installed."""
     licence = _HARNESS.parent / "LICENSE"
     if licence.is_file():
         return licence.read_bytes()

@@ -1,4 +1,4 @@
-"""A user's server: started once for all runs of a pass that ask it, watched meanwhile, stopped in order.
+"""A user's server: started once for all runs of a pass that ask it, watched until the end, stopped in order.
 
 One at a time: two servers with weights loaded would compete for the accelerators.
 """
@@ -158,7 +158,7 @@ class Services(Struct):
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on now."""
+    """Find a port of this machine on which nothing listens now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -214,7 +214,7 @@ def _started(key: str, attempt: Attempt, context: AttemptContext, port: int, loc
 
 
 def _ready(server: RunningServer, moved: Callable[[Progress], None], check: Callable[[], None]) -> bool:
-    """Whether it came to that; it has ended where it did not."""
+    """Wait for readiness; false where it has ended instead."""
     while not server.attempt.result.exists():
         if not server.executor.poll(server.handle, _LOOK).goes_on:
             return server.attempt.result.exists() and not server.find_exit()

@@ -29,7 +29,7 @@ from reconciler.storage.storage_errors import convert_storage_errors
 from reconciler.storage.untrusted_files import SpecialFileError
 
 _READ = 1 << 20
-_START = 512  # bytes that tell a page of the web
+_START = 512  # bytes that show a page of the web
 _LONGEST = 60.0  # seconds between two attempts, where the server does not ask for more
 
 
@@ -51,7 +51,7 @@ class DownloadLimits(Struct, frozen=True):
 
 
 class DownloadProgress(Struct):
-    """Counts the bytes of all downloads of one fetch, and tells each of them when to stop."""
+    """Counts the bytes of all downloads of one fetch, and says to each of them when to stop."""
 
     report: Callable[[int], None] = lambda _: None
     passed: int = 0
@@ -99,7 +99,7 @@ class Downloaded(Struct, frozen=True):
 
 
 class WrongDigestError(AddressError):
-    """What the address gives is another file."""
+    """An address gives another file."""
 
 
 def download(item: Download, limits: DownloadLimits, progress: DownloadProgress) -> Downloaded:
@@ -129,7 +129,7 @@ def hold(path: Path, name: str) -> Iterator[None]:
 
 
 class _RunningDownload(Struct):
-    """``counted``: bytes of it that were told to the progress, whichever attempt they came with."""
+    """``counted``: bytes of it that were reported to the progress, whichever attempt they came with."""
 
     item: Download
     limits: DownloadLimits
@@ -191,7 +191,7 @@ def _attempt(run: _RunningDownload, address: str) -> Downloaded:
 
 
 class _Whole(Struct):
-    """What was written, hashed on the way."""
+    """Bytes as written, hashed on the way."""
 
     sha256: hashlib._Hash
     asked: hashlib._Hash | None
@@ -309,7 +309,7 @@ def _verify(item: Download, address: str, whole: _Whole) -> Downloaded:
 
 
 def _is_page(path: Path) -> bool:
-    """What servers send in place of a file that they do not give, as if all were well."""
+    """Recognise the page that servers send in place of a file that they do not give, as if all were well."""
     with path.open("rb") as stream:
         return stream.read(_START).lstrip().lower().startswith((b"<!doctype html", b"<html"))
 

@@ -108,7 +108,7 @@ class FetchStatus(StrEnum):
 
 
 class FetchResult(Struct, frozen=True):
-    """What became of a file. ``sha256``: "" where it was not read."""
+    """Result of a file. ``sha256``: "" where it was not read."""
 
     due: Due
     fate: FetchStatus
@@ -176,7 +176,7 @@ def check_room(scratch: Scratch, due: Sequence[Due]) -> None:
 def fetch(
     scratch: Scratch, due: Sequence[Due], limits: DownloadLimits, progress: DownloadProgress, *, parallel: int
 ) -> list[FetchResult]:
-    """In the order of ``due``. What fails is told of each file, and keeps no other from coming."""
+    """Fetch in the order of ``due``. A failure is reported for each file, and keeps no other from coming."""
     sweep_folders((scratch.incoming, scratch.notes))
     ended: dict[str, FetchResult] = {}
     # A list of files comes before the files that it names.
@@ -190,7 +190,7 @@ def fetch(
 
 
 def _group_by_archive(scratch: Scratch, due: Sequence[Due]) -> list[list[Due]]:
-    """Files that come out of one archive stand together, in the place of the first: it comes once for all of them."""
+    """Files that come out of one archive are grouped in the place of the first: it comes once for all of them."""
     groups: dict[Path, list[Due]] = {}
     for item in due:
         comes = item.way is Way.DOWNLOAD and item.packed
@@ -211,7 +211,7 @@ def _fetch_group(
 
 
 def foresee(scratch: Scratch, due: Due) -> FetchResult:
-    """What becomes of a file without a byte of it being fetched."""
+    """Foresee the result of a file without fetching a byte of it."""
     if due.way is Way.NONE:
         return FetchResult(due, FetchStatus.HERE, due.found.sha256)
     if due.way is Way.BY_HAND:
@@ -266,7 +266,7 @@ def _bring_file(scratch: Scratch, due: Due, limits: DownloadLimits, progress: Do
 
 
 def _locate_archive(scratch: Scratch, due: Due) -> Path:
-    """Where the archive waits until it is unpacked."""
+    """Find where the archive waits until it is unpacked."""
     proof = due.file.digest.value[:16] if due.file.digest else "unproved"
     return scratch.incoming / f"{proof}-{_name_archive(due.addresses[0])}"
 

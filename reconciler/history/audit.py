@@ -69,7 +69,7 @@ def _claims(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
 
 
 def _list_logs(cells: Iterable[Cell], at: Snapshot) -> Iterator[Artifact]:
-    """Those that auditing these cells asks for, of a sensible size together."""
+    """List the logs that auditing these cells needs, of a sensible size together."""
     left, known = _MOST_AHEAD, at.committed.summaries
     for identity in (i for cell in cells for i in at.difference.chosen[cell].all if i in known):
         for artifact in known[identity].artifacts:
@@ -86,7 +86,8 @@ def _marks_of(cell: Cell, at: Snapshot) -> tuple[str, ...]:
 def audit_cell(
     cell: Cell, at: Snapshot, logs: Logs, *, published: bool, checks: RecordChecks | None = None
 ) -> Iterator[Claim]:
-    """What the records of one cell claim. ``published``: its result is in the tree; ``checks``: of other cells, too."""
+    """Audit the claims of the records of one cell. ``published``: its result is in the tree; ``checks``: of other
+    cells, too."""
     checks = checks or RecordChecks(at, logs)
     chosen = at.difference.chosen[cell]
     if not published:
@@ -143,7 +144,7 @@ def _inputs(cell: Cell, name: str, record: Record, at: Snapshot) -> Claim:
 
 
 def _accepted(record: Record, at: Snapshot) -> str:
-    """By whom, why and until when the record counts for other inputs; "" when nobody decided so."""
+    """Say by whom, why and until when the record counts for other inputs; "" without a decision."""
     acceptance = at.difference.accepted.get(record.address.cell) if record.address.cell else None
     counts = {(item.address, item.key.before) for item in acceptance.accepted} if acceptance else frozenset()
     if acceptance is None or (record.address, record.key) not in counts:
@@ -164,7 +165,7 @@ def _digests(cell: Cell, name: str, record: Record, logs: Logs) -> Iterator[Clai
 
 
 def _elsewhere(cell: Cell, name: str, record: Record) -> Iterator[Claim]:
-    """What no log of an imported run proves: as a person declared it, or known to nobody."""
+    """List the facts of an imported run that no log proves: as a person declared them, or unknown."""
     if IMPORTED not in record.marks or record.address.kind is Kind.COMPLIANCE_TEST:
         return
     unknown = [mark.removeprefix(UNKNOWN) for mark in record.marks if mark.startswith(UNKNOWN)]
@@ -176,8 +177,8 @@ def _elsewhere(cell: Cell, name: str, record: Record) -> Iterator[Claim]:
 
 
 def _made_from(cell: Cell, name: str, record: Record, at: Snapshot) -> Iterator[Claim]:
-    """Records of an engine, a model, a dataset, or another run that this one was made from: without them nobody can say
-    what it ran. Those that are there may have been made from others in turn."""
+    """Find the records of an engine, a model, a dataset, or another run that this one was made from: without them it is
+    not known what it ran. Those that are there may have been made from others in turn."""
     left, seen = list(record.upstream.items()), set[str]()
     while left:
         role, identity = left.pop(0)

@@ -35,7 +35,7 @@ _FEW = 16  # records that are read one by one, before all that are left are read
 
 
 class KnownRecord(NamedTuple):
-    """What comparing needs of a record. ``thin``: latency bounds that its run met only just, as text."""
+    """Data of a record for comparing. ``thin``: latency bounds that its run met only just, as text."""
 
     path: str
     blob: str
@@ -88,9 +88,9 @@ class Committed(Struct, frozen=True, dict=True):
 
 
 class RecordReader(Struct, dict=True):
-    """``index``: the folder of what other processes know; None to believe nobody. ``keep``: the records themselves,
-    and not only what comparing needs, since most will be asked for. ``checked_out``: a file of the work tree stands for
-    git's blob where it has that name, which takes a quarter of the time; who audits git asks git."""
+    """``index``: the folder of what other processes know; None to believe none. ``keep``: the records themselves, and
+    not only the data for comparing, since most will be asked for. ``checked_out``: a file of the work tree is read for
+    git's blob where it has that name, which takes a quarter of the time; an audit of git asks git."""
 
     index: Path | None = None
     keep: bool = True
@@ -147,7 +147,7 @@ class RecordReader(Struct, dict=True):
         return {path: wrong[path] for path in files if path in wrong}
 
     def _learn_file(self, root: Path, path: str, blob: str, wrong: dict[str, str]) -> bool:
-        """Whether the work tree has it as the commit does."""
+        """Learn a file; true where the work tree has it as the commit does."""
         try:
             data = read_regular(f"{root}/{path}", LARGEST_RECORD, follow=False)
         except OSError:
@@ -158,7 +158,7 @@ class RecordReader(Struct, dict=True):
         return same
 
     def _learn_missing(self, root: Path, commit: str, unread: Mapping[str, str], wrong: dict[str, str]) -> None:
-        """What is too large, or not here. Only for this are sizes asked for, for which git opens every file."""
+        """Learn what is too large, or not here. Only for this are sizes asked for, for which git opens every file."""
         sizes = {path: size for path, (_, size) in git.list_files_at(root, commit, [RECORDS]).items()}
         large = {path: sizes[path] for path in unread if sizes.get(path, 0) > LARGEST_RECORD}
         wrong |= {path: f"it has {size:,} bytes, too many for a record" for path, size in large.items()}
@@ -226,7 +226,7 @@ def _check(path: str, data: bytes | None) -> Record:
 
 
 def _list_thin_margins(record: Record) -> Iterator[str]:
-    for margin in record.values.get("margins", ()):  # of the shape that whoever reads a record demands
+    for margin in record.values.get("margins", ()):  # of the shape that readers of a record demand
         room = parse_decimal(margin["headroom"])
         if room is not None and "latency" in margin["name"] and 0 <= room < THIN:
             yield f"{margin['name']} has {room} % of headroom ({margin['measured']} of {margin['limit']})"

@@ -1,4 +1,4 @@
-"""Two commits, or two systems, beside each other: inputs and measured results, cell by cell. Pure."""
+"""Comparison of two commits, or two systems: inputs and measured results, cell by cell. Pure."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def compare(names: tuple[str, str], one: Mapping[Cell, Side], other: Mapping[Cel
 
 
 def _compare_curves(pairs: Iterable[Pair], one: Collection[Side], other: Collection[Side]) -> Iterator[CurvePair]:
-    """Of every two curves that have a point in common; all of their points count."""
+    """Compare every two curves that have a point in common; all of their points count."""
     met = dict.fromkeys((pair.one.curve, pair.other.curve) for pair in pairs if pair.one.point and pair.other.point)
     for names in met:
         drawn = [
@@ -135,7 +135,7 @@ def _compare_curves(pairs: Iterable[Pair], one: Collection[Side], other: Collect
 
 
 def _choose_best(points: Sequence[CurvePoint]) -> list[CurvePoint]:
-    """Those that no other of the same curve beats."""
+    """Choose the points that no other of the same curve beats."""
     dominated = find_dominated(points)
     return [point for point in points if point.concurrency not in dominated]
 

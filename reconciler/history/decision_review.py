@@ -1,4 +1,4 @@
-"""What a pull request does with decisions, and to cells that somebody froze: remarks for its reviewer."""
+"""Changes of a pull request to decisions, and to frozen cells: remarks for its reviewer."""
 
 from __future__ import annotations
 

@@ -26,7 +26,8 @@ _OWN = "a run of its own"
 
 
 def find_copies(at: Snapshot, logs: Logs) -> Iterator[Claim]:
-    """Of records that count, and of what else the commit holds; nothing where every run is one of its own."""
+    """Find copies among records that count, and everything else in the commit; nothing where every run is one of its
+    own."""
     counting = {i: str(cell) for cell in sorted(at.difference.chosen) for i in at.difference.chosen[cell].all}
     yield from _find_shared_logs(at, counting)
     yield from _find_recorded_twice(at)
@@ -54,7 +55,7 @@ def _find_shared_logs(at: Snapshot, counting: Mapping[str, str]) -> Iterator[Cla
         one = first.setdefault(digest, identity) if digest else identity
         earlier = known[one]
         if not _may_share(at, earlier.address.cell, later.address.cell):
-            # Which of them ran, nobody can say.
+            # Either of them may be the one that ran.
             for i, run, copy in ((one, earlier, later), (identity, later, earlier)):
                 detail = f"its log is, byte for byte, that of {copy.id}, the run of {copy.address.cell}"
                 yield Claim(counting[i], f"{run.address.label}: {_OWN}", Proof.CONTRADICTED, detail)

@@ -1,5 +1,5 @@
-"""What a pull request brings that its own logs deny: results under a correct name, and files of a tree that nobody
-renders. Only what it adds or changes is read again; ``audit`` reads all of a commit."""
+"""Additions of a pull request that its own logs deny: results under a correct name, and files of a tree that are not
+rendered. Only its additions and changes are read again; ``audit`` reads all of a commit."""
 
 from __future__ import annotations
 

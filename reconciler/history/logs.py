@@ -61,7 +61,7 @@ class Logs(Struct):
             self.read(Artifact("", sha256, 0) for sha256 in due[at : at + _AT_ONCE])
 
     def read_proven(self, sha256: str) -> bytes:
-        """Of a log that was found to be what its name says."""
+        """Read a log whose digest is its name."""
         return self.read([Artifact("", sha256, 0)])[sha256]
 
 

@@ -1,6 +1,6 @@
-"""What a commit's published files say of each other: the rendered tree, held against the rules for anyone's tree.
+"""Published files of a commit against each other: the rendered tree, checked with the rules for anyone's tree.
 
-A record and its log may be forged so that they fit; a summary, a user.conf or another run's log beside them tells.
+A record and its log may be forged so that they fit; a summary, a user.conf or another run's log shows it.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ from reconciler.storage.leftovers import open_temporary
 
 VERSION = 1
 WHAT = "performance: repeated"
-# Facts of a run that a probe can tell before it: what must be alike for a repeat to mean anything.
+# Facts of a run that a probe can find before it: they must be alike for a repeat to mean anything.
 _MACHINE = ("machine.architecture", "machine.cpu", "machine.cores.physical")
 
 
@@ -142,7 +142,7 @@ def _not_repeated(cell: Cell, why: str) -> Claim:
 
 
 def _unlike(record: Record, machine: Node) -> list[str]:
-    """What is not here as it was where the record was made: the machine, and the code that measures."""
+    """Find differences to the machine, and to the measuring code, of the record."""
     gpus = machine["accelerators"]
     here: dict[str, Any] = {
         **{name: machine["machine"].get(name) for name in _MACHINE},
@@ -213,7 +213,7 @@ def _judged(
 
 
 def _find_slack(cell: Cell, at: Snapshot) -> Slack:
-    """What the commit's round lets two runs of a system be apart."""
+    """Find how far the commit's round lets two runs of a system be apart."""
     settings = at.desired.detail(_result(cell)).settings
     ruleset = load_ruleset(at.desired.submission.round)
     rules = ruleset.find_rules(cell.division, settings.get_text("benchmark.official", cell.benchmark))

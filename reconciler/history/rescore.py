@@ -93,13 +93,13 @@ def _inputs(record: Record, at: Snapshot) -> Iterator[tuple[tuple[str, str], Art
 
 
 def _readable(paths: RepositoryPaths, artifact: Artifact) -> Path | None:
-    """Where these very bytes lie."""
+    """Find a file with these very bytes."""
     candidates = (find_artifact(paths, artifact.place, artifact.sha256), find_object(paths, artifact.sha256))
     return next((path for path in candidates if path.is_file() and hash_file(path) == artifact.sha256), None)
 
 
 def _find_missing_files(inputs: Mapping[tuple[str, str], Artifact], paths: RepositoryPaths) -> str:
-    """What a scorer reads and what is not here, or not as it was recorded; "" when all is."""
+    """Find inputs of a scorer that are not here, or not as recorded; "" when all are."""
     if ("run", ACCURACY_LOG) not in inputs:
         return f"its record names no {ACCURACY_LOG}"
     needed = {at: artifact for at, artifact in inputs.items() if at[0] != "run" or at[1] == ACCURACY_LOG}

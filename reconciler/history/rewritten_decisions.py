@@ -1,8 +1,8 @@
-"""Decisions that were written anew: nothing signs one, and its name follows from its bytes, so only a commit's history
-tells what was decided first.
+"""Decisions that were written anew: they have no signature, and a name that follows from their bytes, so only a
+commit's history shows what was decided first.
 
-A decision that is made again says when that was. Of one cell and one kind, two that say they were made in the same
-second are one that somebody edited, unless both stand.
+A decision that is made again says when that was. Of one cell and one kind, two with the same second mean that one was
+edited, unless both are in force.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from reconciler.storage.untrusted_files import LARGEST_RECORD
 
 
 class _Moment(Struct, frozen=True):
-    """What a decision is about, and when it was made; equal for two texts of one decision."""
+    """Subject of a decision, and when it was made; equal for two texts of one decision."""
 
     kind: str
     cell: str

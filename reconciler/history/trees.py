@@ -1,4 +1,4 @@
-"""What a submission tree on disk published, for comparing it with others."""
+"""Published results of a submission tree on disk, for comparing it with others."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _NONE = "N/A"  # accelerator_model_name of a system without one
 
 
 def read_tree_sides(path: Path) -> dict[Cell, Side]:
-    """Of a tree of MLPerf Inference, or of submissions of another program. Raises ReconcilerError when there is
-    none, and where no round here says what its results are."""
+    """Read a tree of MLPerf Inference, or of submissions of another program. Raises ReconcilerError when there is none,
+    and where no round here says what its results are."""
     if (program := find_program_of_tree(path)) is not None:
         return dict(program.read_sides(path))
     found = {}

@@ -80,7 +80,7 @@ def _question(cell: Cell, record: Record, runs: Mapping[str, Record], at: Snapsh
     texts = _texts(record, logs)
     reports = {name: texts[name] for name in (BASELINE, COMPLIANCE) if name in texts}
     if find_test(record.address.part).scored:
-        reports = {COMPLIANCE: texts.get(VERIFY_ACCURACY, "")}  # the scorer's words stand in there
+        reports = {COMPLIANCE: texts.get(VERIFY_ACCURACY, "")}  # the scorer's words are in there
     return replace(question, reports=reports)
 
 
@@ -89,7 +89,7 @@ def _runs(chosen: Chosen) -> dict[str, str]:
 
 
 def _read_as(record: Record) -> str:
-    """As what the verdict read the answers: which default held then is in no input."""
+    """Read the answers as the verdict read them: the default of that time is in no input."""
     figures = record.values.get("figures", {})
     return str(figures.get("accuracy.compared as", "")).partition(",")[0] or str(figures.get("dtype", ""))
 
@@ -135,7 +135,7 @@ def _other_number(said: str, again: str) -> tuple[str, str] | None:
 
 
 def _attested(name: str, question: VerdictInputs) -> str:
-    """What is not derived from the commit, as the end of a sentence; "" where all is."""
+    """Describe what is not derived from the commit, as the end of a sentence; "" where all is."""
     if find_test(name).scored:
         return "; the accuracy as the scorer wrote it"
     if find_test(name).compare_answers and None in (question.audit.answers, question.accuracy.answers):

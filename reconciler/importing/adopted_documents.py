@@ -1,5 +1,5 @@
-"""What an adopted tree holds beside its results: the calibration document, the code of each benchmark, power
-measurements, and what the power supplies of its systems can give."""
+"""Documents of an adopted tree that are no results: the calibration document, the code of each benchmark, power
+measurements, and the capacity of the power supplies of its systems."""
 
 from __future__ import annotations
 

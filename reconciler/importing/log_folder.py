@@ -51,7 +51,8 @@ def read_cell(cell: TakenCell, files: CellFiles, rules: BenchmarkRules) -> Taken
 
 
 def _power(performance: Path) -> dict[str, Path]:
-    """Of a power session: its own folders, and all that LoadGen and it left in the run that was measured."""
+    """Find the files of a power session: its own folders, and all that LoadGen and it left in the run that was
+    measured."""
     if not (performance / "power").is_dir():
         return {}
     return {
@@ -82,7 +83,7 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def find_run(path: Path, user_conf: Path | None = None, *, audit: bool = False, below: bool = True) -> LoadgenRun:
-    """The one run at or below ``path``; without ``below`` the one that stands there. ``audit`` takes the run of a
+    """Find the one run at or below ``path``; without ``below`` the one right there. ``audit`` takes the run of a
     compliance test instead. LogError: none or several, no summary, an audit, a run that did not end, logs that are not
     of one run."""
     refuse_special(path)

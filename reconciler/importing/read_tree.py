@@ -129,7 +129,7 @@ def _find_failing(view: CellView) -> dict[str, str]:
 
 
 def _touched(folder: Path, unreadable: Mapping[Path, str]) -> list[Path]:
-    """What is strange at, above or below a folder."""
+    """List special entries at, above or below a folder."""
     return [path for path in unreadable if path.is_relative_to(folder) or folder.is_relative_to(path)]
 
 

@@ -11,7 +11,7 @@ from reconciler.tree.layout import is_portable
 
 
 def is_readable(path: Path, unreadable: Collection[Path]) -> bool:
-    """Whether neither a path nor anything above it is ``unreadable``."""
+    """True where neither a path nor anything above it is ``unreadable``."""
     return not any(path.is_relative_to(entry) for entry in unreadable)
 
 
@@ -22,7 +22,8 @@ def walk_sent(folder: Path) -> Iterator[Path]:
 
 
 def find_publishable(folder: Path, shown: str, unreadable: Collection[Path]) -> Iterator[tuple[str, Path]]:
-    """What a tree may hold of a folder, by where: below ``shown``. ``unreadable``: what is not read."""
+    """Find the files of a folder that a tree may have, by their place: below ``shown``. ``unreadable``: what is not
+    read."""
     for path in sorted(walk_sent(folder)) if is_readable(folder, unreadable) and folder.is_dir() else ():
         names = path.relative_to(folder).parts
         if is_readable(path, unreadable) and path.is_file() and all(map(is_portable, names)):

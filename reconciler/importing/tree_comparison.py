@@ -71,7 +71,7 @@ def _verdict(path: Path, content: Content | None, read: Callable[[LogRef], bytes
 
 
 def _same(parse: Callable[[bytes], ResultDocument], data: bytes, own: bytes) -> bool:
-    """Whether two documents hold the same values, in whatever order."""
+    """True where two documents hold the same values, in whatever order."""
     try:
         return parse(data).values == parse(own).values
     except (ValueError, RecursionError):

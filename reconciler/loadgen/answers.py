@@ -1,5 +1,5 @@
-"""Whether an accuracy log answers what its run asked: each sample of the dataset once, and no other; and each as the
-one sample of a query that LoadGen issued."""
+"""Completeness of an accuracy log: each sample of the dataset once, and no other; and each as the one sample of a query
+that LoadGen issued."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def count_answered(lines: Iterable[bytes]) -> int:
 
 
 def find_wrong_answers(parts: Iterable[bytes], log: DetailLog, *, whole: bool = True) -> Iterator[str]:
-    """What is wrong with the log of answers, of which ``parts`` are lines, one or many each; only their numbers are
-    read, and whether the data of short ones are bytes.
+    """Find what is wrong with the log of answers, of which ``parts`` are lines, one or many each; only their numbers
+    are read, and whether the data of short ones are bytes.
 
     An accuracy run answers every sample once, but that MultiStream repeats a few. A test's run logs some of its
     answers; they are of samples that the library has. ``whole``: these are all answers; of a truncated log only what is

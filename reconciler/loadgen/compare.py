@@ -32,7 +32,7 @@ from reconciler.resource.canonical import show_decimal
 
 
 class Asked(Struct, frozen=True):
-    """What a run was started with. ``scenario`` may be Interactive; ``mode`` is "performance" or "accuracy".
+    """Settings that a run was started with. ``scenario`` may be Interactive; ``mode`` is "performance" or "accuracy".
 
     ``settings`` under the names of specs, as given to ``user_conf.select_settings`` (audit overrides already applied);
     ``seeds`` under LoadGen's names, empty when they do not matter; ``audit``: an audit.config was given on purpose.
@@ -62,7 +62,7 @@ class Contradiction(Struct, frozen=True):
         return f"{self.field}: expected {self.asked}, LoadGen logged {self.logged}{where}"
 
 
-# What no spec sets and only a compliance test may: which samples are issued, and which answers are logged in a
+# Settings that no spec has and only a compliance test may: which samples are issued, and which answers are logged in a
 # performance run. Not here: accuracy_log_rng_seed (it says nothing where no answer is sampled), print_timestamps,
 # coalesce_queries and max_async_queries (how queries are handed over), and what LoadGen derives of other settings.
 _UNASKED: Mapping[str, int] = {
@@ -107,7 +107,7 @@ def _contradictions(log: DetailLog, asked: Asked) -> Iterator[Contradiction]:
 
 
 def find_unasked(log: DetailLog, asked: Asked) -> Iterator[Contradiction]:
-    """Settings that nobody asked for and that change what a run proves."""
+    """Find settings that were not asked for and that change what a run proves."""
     performance = asked.mode == PERFORMANCE
     if performance:  # an accuracy run issues every sample and logs every answer, whatever these or a bound say
         yield from find_unasked_issue(log, asked.audited)
@@ -124,7 +124,8 @@ def find_unasked(log: DetailLog, asked: Asked) -> Iterator[Contradiction]:
 
 
 def find_unasked_issue(log: DetailLog, audited: Mapping[str, Any]) -> Iterator[Contradiction]:
-    """Where LoadGen issued other samples, or logged more answers, than it does by itself or an audit.config says."""
+    """Find where LoadGen issued other samples, or logged more answers, than it does by itself or an audit.config
+    says."""
     for name, usual in _UNASKED.items():
         value = audited.get(name, usual)
         logged = log.find_line(f"effective_{name}")
@@ -152,7 +153,7 @@ def _compare(log: DetailLog, setting: Setting, value: Any) -> Iterator[Contradic
 
 
 def is_unlogged(log: DetailLog, key: str) -> bool:
-    """Whether the LoadGen of a log did not print a setting at all, so that its absence says nothing."""
+    """True where the LoadGen of a log did not print a setting at all, so that its absence says nothing."""
     release = re.match(r"(\d{1,3})\.", log.version)
     return key not in log.index and release is not None and int(release[1]) < _LOGGED_SINCE.get(key, 0)
 
@@ -185,7 +186,7 @@ def round_to_six_digits(number: Decimal) -> str:
 def find_conf_contradictions(
     data: bytes, log: DetailLog, model_key: str, scenario: str, overridden: Collection[str] = ()
 ) -> list[str]:
-    """Where a user.conf and the log next to it differ; empty when the log may be of a run with this conf.
+    """Find differences between a user.conf and its log; empty when the log may be of a run with this conf.
     ``overridden``: settings of the run's audit.config, which LoadGen reads after it."""
     conf = parse_user_conf(data)
     if conf.rejected:
@@ -196,7 +197,7 @@ def find_conf_contradictions(
 
 
 def read_logged_settings(log: DetailLog, conf: UserConf | None = None, model_key: str = "*") -> dict[str, Any]:
-    """What a spec must say so that a run with this log is the one it asks for: times in ms, latencies in ns, rates as
+    """Read the settings with which a spec asks for the very run of this log: times in ms, latencies in ns, rates as
     decimal text. LoadGen logs rates with six digits: ``conf`` supplies the others where it agrees."""
     scenario = log.scenario
     found: dict[str, Any] = {}

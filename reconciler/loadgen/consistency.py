@@ -150,7 +150,7 @@ def _doubt(key: str, stated: str, derived: str, line: int, other: int) -> Incons
 
 
 def _samples(log: DetailLog) -> Iterator[Inconsistency]:
-    """What was loaded is of the library, and as many samples as LoadGen says that it uses (``GenerateLoadableSets`` and
+    """Loaded samples are of the library, and as many as LoadGen says that it uses (``GenerateLoadableSets`` and
     ``LoadSamplesToRam``, loadgen.cc:604)."""
     line = log.find_line_number(LOADED)
     total, mode = read_integer(log, keys.QSL_REPORTED_TOTAL_COUNT), _MODES[log.mode]
@@ -221,8 +221,8 @@ def _verdict(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 def _conditions(log: DetailLog) -> Iterator[Inconsistency]:
-    """The flags, from the numbers that they stand for (``MinDurationMet``, ``MinQueriesMet`` and ``MinSamplesMet``,
-    results.cc; ``GenerateQueries``, loadgen.cc)."""
+    """The flags follow from their numbers (``MinDurationMet``, ``MinQueriesMet`` and ``MinSamplesMet``, results.cc;
+    ``GenerateQueries``, loadgen.cc)."""
     queries, least = read_integer(log, keys.RESULT_QUERY_COUNT), read_integer(log, keys.EFFECTIVE_MIN_QUERY_COUNT)
     if queries is not None and least is not None and log.get(keys.RESULT_MIN_QUERIES_MET) is True and queries < least:
         yield _condition(log, keys.RESULT_MIN_QUERIES_MET, f"{queries} of {least} queries were issued")

@@ -42,7 +42,8 @@ _SOURCES, _NUMBERED, _LINE_ENDS = keys.LOADGEN_FILE_SHA1, "/VERSION.txt", (b"\n"
 
 
 def find_wrong_derivations(log: DetailLog) -> Iterator[Inconsistency]:
-    """Of a performance run (``TestSettingsInternal``, test_settings_internal.cc; ``GenerateQueries``, loadgen.cc)."""
+    """Find wrong derivations of a performance run (``TestSettingsInternal``, test_settings_internal.cc;
+    ``GenerateQueries``, loadgen.cc)."""
     for key, source in _TAKEN.get(log.scenario, ()):
         taken, asked = read_number(log, key), read_number(log, source)
         if taken is not None and asked is not None and taken != asked:

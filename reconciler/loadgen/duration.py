@@ -32,7 +32,7 @@ class Prediction(Struct, frozen=True):
 
 
 def predict_run_seconds(inputs: Mapping[str, object]) -> float | None:
-    """Of a run or a compliance test by its identity inputs; None for an accuracy run."""
+    """Predict a run or a compliance test by its identity inputs; None for an accuracy run."""
     values = {**audit_settings(inputs), **inputs}
     if values.get("mode") != PERFORMANCE:
         return None

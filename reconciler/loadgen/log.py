@@ -65,7 +65,7 @@ class DetailLog(Struct, frozen=True, dict=True):
         return self.get(f"requested_{name}", default)
 
     def compute_once(self, make: Callable[[DetailLog], T]) -> T:
-        """What a function makes of this log, made once for all files that have the same one: its name is not in it."""
+        """Compute a function of this log once for all files that have the same one: its name is not in it."""
         made = self.index.made
         if make not in made:
             made[make] = make(self)
@@ -116,7 +116,7 @@ class DetailLog(Struct, frozen=True, dict=True):
 
     @property
     def serves_both(self) -> bool:
-        """Whether one run measured and answered, as was done with releases before 4: its log is published twice."""
+        """True where one run measured and answered, as was done with releases before 4: its log is published twice."""
         return self.mode == "SubmissionRun" and self.release < _FIRST_APART
 
     @property
@@ -136,7 +136,7 @@ class DetailLog(Struct, frozen=True, dict=True):
 
     @lazy_property
     def complete(self) -> bool:
-        """Whether the run came to its end: LoadGen logs power_end last, and results after it in performance runs."""
+        """True where the run came to its end: LoadGen logs power_end last, and results after it in performance runs."""
         if self.mode == "AccuracyOnly":
             return keys.POWER_END in self.index
         return keys.RESULT_VALIDITY in self.index
@@ -234,7 +234,7 @@ class _Reader(Struct):
         self.rows += plain
 
     def _take_batches(self, at: int) -> int:
-        """Where they end; 0 where none begin, as they do once at most."""
+        """Take the batches; gives where they end; 0 where none begin, as they do once at most."""
         if self.looked or not self.listed or not (lines := list_batch_lines(self.data, at, self.rows)):
             return 0
         self.looked, self.batches = True, match_batches(self.data, at, len(self.rows), lines)
@@ -244,7 +244,7 @@ class _Reader(Struct):
         return self.batches.places[-1]
 
     def _take_other(self, at: int) -> int:
-        """Where the next line begins."""
+        """Take another line; gives where the next line begins."""
         if at >= len(self.data):
             return at
         found = self.data.find(b"\n", at)

@@ -22,7 +22,7 @@ _CLOCK = re.compile(rb', "time_ms": (\d{1,15}\.\d{1,9})')
 
 
 class _Rows(Struct):
-    """The lines of a log, made when they are asked for; but ``skipped`` ones that stand behind the first ``above``."""
+    """The lines of a log, made when they are asked for; but ``skipped`` ones behind the first ``above``."""
 
     rows: list[Row]
     above: int
@@ -44,7 +44,8 @@ class _Rows(Struct):
 
 
 class _FirstLines(dict[str, LogLine | None]):
-    """Of each key that is asked for; None for one that no line has. A rule asks for most keys, and many rules do."""
+    """First line of each key that is asked for; None for one that no line has. A rule asks for most keys, and many
+    rules do."""
 
     def __init__(self, first: Mapping[str, int], rows: _Rows) -> None:
         super().__init__()
@@ -142,7 +143,8 @@ class LogIndex(Mapping[str, LogLine]):
         return [self._first[key], *(at for name, at in self._order.others if name == key)] if key in self._first else []
 
     def find_lists(self, key: str) -> list[tuple[bytes, int, int]]:
-        """Of every line of a key a text, and where in it the list of the line is; none where one is not just a list."""
+        """Find a text of every line of a key, and where in it the list of the line is; none where one is not just a
+        list."""
         rows, batches = self._list_rows(key), self._batches
         own = [self._texts[at] for at in rows]
         lists = [(row.data, *row.place) for row in own if isinstance(row, ListLine)]

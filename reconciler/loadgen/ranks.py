@@ -20,7 +20,7 @@ from reconciler.loadgen.log_line import LogLine
 _PROCESSED = re.compile(r"(?:processed |queries \()(?P<count>\d{1,12})\b", re.ASCII | re.IGNORECASE)
 _DISCARDED = re.compile(r"discard (?P<count>\d{1,12})\b", re.ASCII)
 _MOST = 10**10  # queries, far above any run's: more would take long to judge
-# Of streams, and of Server.
+# For streams, and for Server.
 _FORMS = (re.compile(r" \* (?:Only processed \d|Processed at least \d)"), re.compile(r" \* Run (?:un)?successful\."))
 _UNMET = "only processed"
 _STREAMS = {"SingleStream": keys.RESULT_PERCENTILES, "MultiStream": keys.RESULT_QUERY_PERCENTILES}
@@ -97,7 +97,7 @@ def _estimates(log: DetailLog, queries: int) -> Iterator[Inconsistency]:
             if latency is None or estimate is None or estimate == latency:
                 continue
             below = estimate < latency
-            # Below it: more may be over the estimate than stand at that place and behind it. Above: fewer.
+            # Below it: more may be over the estimate than lie at that place and behind it. Above: fewer.
             if is_allowed_over(behind + below, queries, percentile) is below:
                 continue
             side = "below" if below else "above"

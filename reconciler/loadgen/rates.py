@@ -30,7 +30,7 @@ _SLACK = Decimal("1.1")  # LoadGen's, of the samples that Offline needs
 
 
 def _rounding(log: DetailLog) -> Decimal:
-    """What is off besides, where the rates are those of a summary: it has two decimals."""
+    """Find the further rounding where the rates are those of a summary: it has two decimals."""
     return _CENT if log.release < _FIRST_LOGGED else Decimal(0)
 
 
@@ -122,7 +122,7 @@ def _server_rates(log: DetailLog) -> Iterator[Inconsistency]:
                 log.find_line_number(key),
                 log.find_line_number(keys.GENERATED_QUERY_DURATION),
             )
-        # Nobody waits for the gap behind the last query: it is issued when as many gaps are over as the rate is of.
+        # The gap behind the last query is not awaited: it is issued when as many gaps are over as the rate is of.
         yield from _within_clock(log, keys.GENERATED_QUERY_DURATION, min(planned / SECOND, (count - 1) / scheduled))
         slowest = read_number(log, keys.RESULT_MAX_LATENCY_NS)
         if slowest is not None:

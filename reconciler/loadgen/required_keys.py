@@ -28,7 +28,7 @@ def find_missing_keys(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 def _find_missing_version(log: DetailLog) -> Iterator[Inconsistency]:
-    """What an old release may lack, a log of no release may not."""
+    """A line may be missing from the log of an old release, not from one without a release."""
     version = log.find_line(keys.LOADGEN_VERSION)
     if version is None and log.index.structured:
         yield Inconsistency(keys.LOADGEN_VERSION, "absent", "LoadGen logs it of every run", log.length)

@@ -1,5 +1,4 @@
-"""First tokens and times of tokens against the latencies of whole answers, which a log of a language model has beside
-each other.
+"""First tokens and times of tokens against the latencies of whole answers, which a log of a language model has as well.
 
 An answer's first token comes before its end, so that the sorted latencies of first tokens are nowhere above those of
 answers. What is logged as token throughput divides by the sum of all latencies, and the rate of completed tokens by the
@@ -33,7 +32,8 @@ _EACH = (
 
 
 def find_wrong_tokens(log: DetailLog) -> Iterator[Inconsistency]:
-    """Of a run that measures them (``ProcessTokenLatencies`` and ``PerformanceSummary::LogDetail``, results.cc)."""
+    """Find wrong tokens of a run that measures them (``ProcessTokenLatencies`` and ``PerformanceSummary::LogDetail``,
+    results.cc)."""
     if log.get(keys.REQUESTED_USE_TOKEN_LATENCIES) is not True:
         return
     yield from _token_order(log, _FIRST, keys.FIRST_TOKEN_PERCENTILES)
@@ -116,7 +116,7 @@ def _token_bounds(log: DetailLog, key: str, rate: Decimal, each: Decimal) -> Ite
 
 
 def _token_conditions(log: DetailLog) -> Iterator[Inconsistency]:
-    """What LoadGen calls met, with its own text and its own percentiles against it."""
+    """Compare conditions that LoadGen calls met with its own text and its own percentiles."""
     met = log.find_line(keys.EARLY_STOPPING_MET)
     for key in _STOPPED:
         entry = log.find_line(key)

@@ -3,9 +3,9 @@ any user.conf the way LoadGen does (``TestSettings::FromConfig``), to say which 
 
 One line gives ``key = value``. LoadGen looks a key up as model.scenario.key, *.scenario.key, model.*.key, *.*.key; the
 same name again replaces the earlier line. Names are case-sensitive, unknown ones ignored. Its reader has traps that the
-text written here avoids: tokens are separated by blanks (``key=value`` is silently ignored), comments stand on their
-own lines and begin with "# " (an inline comment rejects the file), integer keys get plain decimal integers ("1e3" would
-be read as 1).
+text written here avoids: tokens are separated by blanks (``key=value`` is silently ignored), comments are on their own
+lines and begin with "# " (an inline comment rejects the file), integer keys get plain decimal integers ("1e3" would be
+read as 1).
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ def _positive(setting: Setting, number: Decimal) -> str:
 
 
 class ConfValue(Struct, frozen=True):
-    """What LoadGen takes for a key: the text, the 1-based line it stands on, and the name that matched. ``before``:
-    what it would take without that line."""
+    """A value as LoadGen takes it for a key: the text, its 1-based line, and the name that matched. ``before``: what it
+    would take without that line."""
 
     text: str
     line: int
@@ -140,7 +140,7 @@ class UserConf(Struct, frozen=True):
 
     @property
     def rejected(self) -> bool:
-        """Whether LoadGen refuses the file: FromConfig returns -22, and no setting of it applies."""
+        """True where LoadGen refuses the file: FromConfig returns -22, and no setting of it applies."""
         return any(problem.fatal for problem in self.problems)
 
     def get_effective(self, model: str, scenario: str, key: str) -> ConfValue | None:

@@ -1,5 +1,5 @@
-"""Whether each value is of the kind, and on a line of the form, that LoadGen writes for its key. A count with a
-fraction, a setting in quotes or a time that is none is passed over by whatever compares it.
+"""Type and form of each value, as LoadGen writes them for its key. A count with a fraction, a setting in quotes or a
+time that is none would pass a comparison.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def find_wrong_notation(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 def may_be_set_back(item: Inconsistency) -> bool:
-    """Whether a clock that was set back during an honest run explains it."""
+    """True where a clock that was set back during an honest run explains it."""
     return item.key in _LEAST and item.stated.startswith("-")
 
 

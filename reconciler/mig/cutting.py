@@ -91,7 +91,7 @@ class SliceCutter(Struct):
             raise ReconcilerError(problem, fix=_COMPARE)
 
     def _settle(self, intent: CreatedSlice) -> bool:
-        """What became of an intent; one that came to nothing is dropped. Gives whether it was made."""
+        """Settle an intent; one that came to nothing is dropped. Gives whether it was made."""
         found = self._read()
         gpu = _find(self.look(), intent.gpu)
         others = [each.uuid for each in found.made if each != intent]
@@ -148,7 +148,7 @@ def _find(gpus: Sequence[GpuHere], uuid: str) -> GpuHere | None:
 
 
 def look_here() -> tuple[GpuHere, ...]:
-    """The GPUs of this machine, as NVML tells of them."""
+    """Look at the GPUs of this machine, through NVML."""
     with open_temporary("probe") as shared:
         (node,) = probe_nodes(ProbeRequest(), Launcher(), shared)
     return describe_gpus(node["accelerators"])

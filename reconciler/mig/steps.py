@@ -26,7 +26,7 @@ class Cut(Struct, frozen=True):
 
 
 def list_cuts(hardware: Hardware, gpus: Sequence[GpuHere]) -> tuple[Cut, ...]:
-    """What is missing of the declared slices, the largest first, each on the first GPU with room for it. Raises
+    """List the missing ones of the declared slices, the largest first, each on the first GPU with room for it. Raises
     ReconcilerError where there is none, or where the GPUs are others than those that are declared."""
     named = [gpu for gpu in gpus if hardware.accelerator.lower() in gpu.name.lower()][: hardware.count or 1]
     if len(named) < (hardware.count or 1):

@@ -39,7 +39,7 @@ def observe_artifacts(
 ) -> dict[tuple[str, str], ArtifactPresence]:
     """(place, sha256) → what is wrong; what is fine is left out. A log in git is looked for in both of its places.
 
-    ``of`` stands for the whole of ``artifacts``, which are not asked for when all is as it was when all was well.
+    ``of`` identifies the whole of ``artifacts``, which are not asked for when all is as it was when all was well.
     """
     stated = {
         "logs": list_artifacts(str(paths.logs), nested=False),

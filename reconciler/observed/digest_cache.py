@@ -54,7 +54,7 @@ class DigestCache:
             table.refresh()
 
     def load_intact(self, disk: str) -> set[tuple[str, str]]:
-        """What this process found well on a disk that was as it is now (by its seal); more is added by who finds it."""
+        """Load what this process found intact on a disk that was as it is now (by its seal); callers add to it."""
         if self._sound[0] != disk:
             self._sound = (disk, set())
         return self._sound[1]
@@ -77,8 +77,8 @@ class DigestCache:
 
     def hash_source(self, path: Path) -> str | None:
         """Digest of a source: a file, or a folder as a whole, such as a checkpoint in shards; None when it cannot be
-        read, and for a folder that holds the repository itself, such as "/": whoever wrote that wants it searched for
-        hours. Hidden folders below it do not count: what git or a download keeps there differs from clone to clone."""
+        read, and for a folder with the repository itself in it, such as "/": that would be searched for hours. Hidden
+        folders below it do not count: what git or a download keeps there differs from clone to clone."""
         if is_of_system(path) or _holds(path, self._root):
             return None
         try:
@@ -109,7 +109,7 @@ class DigestCache:
         return self._digest(self._sources, *stated)
 
     def get_remembered(self, name: str, now: str, take: Callable[[], str]) -> str:
-        """A digest that stands as long as the seal of its files does."""
+        """A digest that is valid as long as the seal of its files is."""
         known = self._sources.rows.get(name)
         if known is not None and not self._deep and known[0] == now:
             return str(known[1])
@@ -118,11 +118,11 @@ class DigestCache:
         return found
 
     def was_intact(self, what: str, seal: str) -> bool:
-        """Whether nothing was wrong when everything was as it is now: the stat tier, for many files at once."""
+        """True where nothing was wrong when everything was as it is now: the stat tier, for many files at once."""
         return not self._deep and self._seals.rows.get(what) == seal
 
     def note_check(self, what: str, seal: str, *, well: bool) -> None:
-        """What a deep look found wrong stays wrong for the next one, though no time changed."""
+        """Note the result of a deep look: wrong stays wrong for the next one, though no time changed."""
         self._seals.put(what, seal if well else "")
 
     def save(self) -> None:
@@ -131,7 +131,7 @@ class DigestCache:
 
 
 def is_of_system(path: Path) -> bool:
-    """Whether a path of a spec leads to the kernel's own files, or to all files that there are."""
+    """True where a path of a spec leads to the kernel's own files, or to all files that there are."""
     real = os.path.realpath(path)
     return real == "/" or f"{real}/".startswith(_KERNEL)
 
@@ -146,8 +146,8 @@ def _is_in_hidden(item: Path, top: Path) -> bool:
 
 
 def seal(of: str, files: Iterable[Stated]) -> str:
-    """Stands for sizes and times of files, and for what they were compared with. In the order in which the folders
-    list them: another order only costs a closer look."""
+    """Seal sizes and times of files, and what they were compared with. In the order in which the folders list them:
+    another order only costs a closer look."""
     stated = [of, *files]
     try:
         return hash_bytes(encode_packed(stated))

@@ -32,7 +32,7 @@ class PassInProgress(Struct, frozen=True):
 
 
 def find_pass_in_progress(paths: RepositoryPaths) -> PassInProgress | None:
-    """None when nobody holds the lock of passes, or holds it for something else."""
+    """None when the lock of passes is free, or taken for something else."""
     owner, _, purpose = find_lock_owner(paths.pass_lock).partition(", ")
     if not purpose.startswith("pass"):
         return None

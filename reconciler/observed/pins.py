@@ -19,7 +19,7 @@ from reconciler.resource.records import Ended, Recorded, Summary
 from reconciler.resource.settings import ACCURACY_DATASET, BUILD, HARNESS, SERVICE
 from reconciler.storage.files import RepositoryPaths
 
-# Where the last record of a source stands, and under which name: a benchmark's file is part of its dataset.
+# Kinds of record that have a source last, and under which name: a benchmark's file is part of its dataset.
 _KIND = {**MADE_OF_SOURCES, "benchmark": Kind.DATASET}
 _HARNESS = f"{HARNESS}."  # a command's code and configurations, part of its runs
 _CLIENT = "client."  # what the official Endpoints client is made of, and reads
@@ -92,7 +92,7 @@ def _user_of(pin: Pin) -> Address:
 def _source(pin: Pin, recorded: Recorded, root: Path, digest: Callable[[Path], str | None]) -> tuple[str | None, str]:
     path = root / pin.location
     found = digest(path) if path.exists() else None
-    # What only the tree shows is in no record.
+    # Files that only the tree shows are in no record.
     return (found, pin.location) if found is not None else (_recorded_source(pin, recorded), "record")
 
 

@@ -13,8 +13,8 @@ from reconciler.plan.select import Selection, Selector
 from reconciler.resource.kinds import ALL_DIVISIONS, ORDER, Address, Cell, Kind
 from reconciler.resource.resources import Resource
 
-# What is known of the world outside the values: blocked(address) → (why, fix) or None; seconds(address) →
-# (prediction, basis). frozen(address) → likewise, of what people want left alone.
+# Knowledge of the world outside the values: blocked(address) → (why, fix) or None; seconds(address) → (prediction,
+# basis). frozen(address) → likewise, of what people want left alone.
 Blocked = Callable[[Address], tuple[str, str] | None]
 Predict = Callable[[Address], tuple[float | None, str]]
 Explain = Callable[[Change], tuple[InputChange, ...]]
@@ -94,8 +94,8 @@ def _finding_selected(where: str, policy: Policy) -> bool:
 def _with_needs(
     wanted: list[Change], difference: Difference, resources: Mapping[Address, Resource], *, as_recorded: bool
 ) -> list[Change]:
-    """A selected step brings the steps that it is made from. ``as_recorded``: what is rendered brings none, because
-    whoever asks for results alone wants those that are there, and waits for no run."""
+    """A selected step brings the steps that it is made from. ``as_recorded``: rendering brings none, because a
+    selection of results alone asks for those that are there, and waits for no run."""
     changes = {change.address: change for change in difference.changes}
     found = {change.address: change for change in wanted}
     queue = [change.address for change in wanted if not (as_recorded and change.how is Work.RENDER)]
@@ -155,7 +155,7 @@ def _by_key(changes: list[Change]) -> list[list[Change]]:
 
 
 def _without_idle(steps: list[Step], resources: Mapping[Address, Resource]) -> tuple[Step, ...]:
-    """What cells share is not made here for cells that are all blocked here: a data set for another machine."""
+    """Leave out what is shared by cells that are all blocked here: a data set for another machine."""
     users: dict[Address, list[Step]] = {}
     for step in steps:
         for address in (step.change.address, *step.shared):
@@ -217,7 +217,7 @@ def _step(
 
 
 def _frozen(addresses: tuple[Address, ...], how: Work, context: PlanContext) -> tuple[str, str] | None:
-    """What several cells share is withheld only when all of them are frozen. A log that is brought back changes
+    """Steps that several cells share are withheld only when all of them are frozen. A log that is brought back changes
     nothing."""
     found = [context.frozen(address) for address in addresses] if how is not Work.RESTORE else [None]
     return found[0] if all(found) else None

@@ -40,7 +40,7 @@ class Selector(Struct, frozen=True):
 
 
 class Selection(Struct, frozen=True):
-    """What any of several selectors matches; without one, nothing."""
+    """Matches of any of several selectors; without one, nothing."""
 
     selectors: tuple[Selector, ...] = ()
 
@@ -84,8 +84,8 @@ def join_parts(text: str) -> str:
 
 
 def _matches(address: Address, field: str, glob: str) -> bool:
-    """What belongs to a whole benchmark matches by its benchmark and by kind, and any cell-wide term it has no
-    value for."""
+    """A resource of a whole benchmark matches by its benchmark and by kind, and any cell-wide term it has no value
+    for."""
     cell = address.cell
     if field == "kind":
         return fnmatchcase(str(address.kind).lower(), glob) or fnmatchcase(address.label.lower(), glob)

@@ -1,4 +1,5 @@
-"""What speaks against packing: each reason with its cell and what to do about it. Pure: values in, refusals out."""
+"""Preconditions of packing: each reason against it with its cell and what to do about it. Pure: values in, refusals
+out."""
 
 from __future__ import annotations
 
@@ -68,8 +69,8 @@ def find_refused_records(
     committed: Callable[[str], bool],
     known_spec: Callable[[str, str], bool],
 ) -> list[Refusal]:
-    """Records from a spec that nobody can look up, or that are not committed. ``committed``: whether a path's bytes are
-    those in HEAD; ``known_spec``: whether git has a commit in which a spec file had these bytes (path, blob)."""
+    """Find records from an unknown spec, or that are not committed. ``committed``: whether a path's bytes are those in
+    HEAD; ``known_spec``: whether git has a commit in which a spec file had these bytes (path, blob)."""
     found = set()
     for cell, items in records.items():
         for identity, record in items:
@@ -161,7 +162,7 @@ def find_refused_remotes(
 
 
 def _host(url: str) -> str:
-    """Of https://host/path, ssh://user@host:port/path and user@host:path; "" for a path on disk."""
+    """Find the host in https://host/path, ssh://user@host:port/path and user@host:path; "" for a path on disk."""
     rest = url.partition("://")[2] or (url if "@" in url.partition(":")[0] else "")
     host = rest.partition("/")[0].rpartition("@")[2].partition(":")[0].lower()
     return next((known for known in PUBLIC_HOSTS if host == known or host.endswith(f".{known}")), host)

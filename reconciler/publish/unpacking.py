@@ -70,7 +70,7 @@ def unpack(archive: Path, folder: Path, manifest: bytes | None) -> Unpacked:
 
 
 def verify_digests(path: Path) -> tuple[str, ...]:
-    """Compares a file with the .sha256 and .sha1 beside it. ReconcilerError when neither is there, or one differs."""
+    """Compares a file with its .sha256 and .sha1. ReconcilerError when neither is there, or one differs."""
     own, checked = parse_digests(path), []
     for name, digest in own.items():
         digest_file = path.with_name(f"{path.name}.{name}")

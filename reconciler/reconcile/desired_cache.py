@@ -49,7 +49,7 @@ _SOURCES = (
 
 
 class DesiredCache(Struct):
-    """What a process keeps from one compilation to the next. ``unsaved``: the file that ``last`` belongs into."""
+    """State of a process from one compilation to the next. ``unsaved``: the file that ``last`` belongs into."""
 
     last: Compiled | None = None
     reuse: CellCache = field(default_factory=CellCache)
@@ -87,7 +87,8 @@ def _files(paths: Iterable[Path]) -> list[Path]:
 
 
 def _fingerprint(paths: RepositoryPaths, spec_paths: Sequence[Path]) -> str:
-    """Of everything but the environment and the pins: spec bytes and names, and the code that compiles them."""
+    """Compute the fingerprint of everything but the environment and the pins: spec bytes and names, and the code that
+    compiles them."""
     specs = []
     for path in _files(spec_paths):
         try:
@@ -99,7 +100,7 @@ def _fingerprint(paths: RepositoryPaths, spec_paths: Sequence[Path]) -> str:
 
 @functools.cache
 def _stamp_code() -> list[list[object]]:
-    """Once in a process, which goes on with the code that it has loaded, whatever is installed meanwhile."""
+    """Once in a process, which goes on with the code that it has loaded, whatever is installed later."""
     code: list[list[object]] = []
     for source in _SOURCES:
         path = _PACKAGE / source
@@ -151,14 +152,14 @@ def observe_pins_here(
     recorded: Recorded,
     stamps: DigestCache,
 ) -> Pins:
-    """What the machines of these systems, this disk and the records say of the pins."""
+    """Observe the pins on the machines of these systems, on this disk and in the records."""
     reached = read_probed_nodes(paths)
     there = list_installed_for(systems, reached, list_installed())
     return observe_pins(needed, recorded, paths, stamps, there, find_unlike_systems(systems, reached))
 
 
 def _is_same_world(known: Compiled) -> bool:
-    """Whether variables are set as they were, and what was looked for is where it was."""
+    """True where variables are set as they were, and the found files are where they were."""
     if known.variables != digest_variables(known.variables):
         return False
     return all(os.path.exists(path) == there for path, there in known.looked.items())  # noqa: PTH110

@@ -58,8 +58,8 @@ _MADE = (Kind.DATASET, Kind.MODEL, Kind.ENGINE, Kind.RUN, Kind.SCORE, Kind.COMPL
 
 
 class Options(Struct, frozen=True):
-    """What a pass or a look is about. ``specs`` empty: ``specs/``. ``only``: kinds; ``rerun``: selectors of what to
-    make again anyway, runs unless a kind is named.
+    """Subject of a pass or a look. ``specs`` empty: ``specs/``. ``only``: kinds; ``rerun``: selectors of what to make
+    again anyway, runs unless a kind is named.
 
     ``deep`` hashes every artifact and opens every record; ``busy`` times runs although others use the machine;
     ``wait``: seconds to wait for another pass to end; ``wait_idle``: for others to leave the machine to a timed run.
@@ -87,7 +87,7 @@ class Options(Struct, frozen=True):
 
 
 def choose_quick(paths: RepositoryPaths, options: Options) -> tuple[TrialPaths, Options]:
-    """Where a pass with short runs looks and records, and its options: no tree, no compliance test."""
+    """Choose where a pass with short runs looks and records, and its options: no tree, no compliance test."""
     only = options.only or (str(Kind.RUN), str(Kind.SCORE))
     return TrialPaths(paths.root, paths.apart), replace(options, only=only, sign=False, trial=Trial(quick=True))
 
@@ -112,8 +112,8 @@ class PlanResult(Struct, frozen=True):
 
 
 class PlanCache(Struct):
-    """What a process that looks again and again keeps from one look to the next, so that a look costs what changed.
-    Each part is believed only while what it was made from is as it was: a look starts from the world all the same."""
+    """State of a process that looks again and again, so that a look costs only the changes. Each part is believed only
+    while what it was made from is as it was: a look starts from the world all the same."""
 
     paths: RepositoryPaths
     stamps: DigestCache
@@ -135,7 +135,7 @@ class PlanCache(Struct):
         return self.compilations.unsaved is not None
 
     def save(self) -> None:
-        """Write what may be written later than the plan is told: caches, for other processes."""
+        """Write what may be written after the plan is shown: caches, for other processes."""
         self.compilations.save()
 
 
@@ -191,7 +191,7 @@ def _look(paths: RepositoryPaths, options: Options, memory: PlanCache) -> PlanRe
 def _judge(
     paths: RepositoryPaths, desired: Desired, recorded: Recorded, also: frozenset[str]
 ) -> Mapping[str, Judgement]:
-    """Of every record that a desired resource could use, or that has one of the keys ``also``."""
+    """Judge every record that a desired resource could use, or that has one of the keys ``also``."""
     keys = {resource.key: resource.address for resource in desired.resources}
     keys |= {key: recorded.by_key[key][0].address for key in also if key in recorded.by_key}
     of = hash_bytes(" ".join([desired.digest, recorded.digest, *sorted(also)]).encode())
@@ -343,7 +343,7 @@ def make_expectation(desired: Desired, recorded: Recorded) -> Expectation:
 
 
 def _predict_run(settings: Settings, inputs: Mapping[str, object]) -> float | None:
-    """By what the run's harness does; None where only an earlier run can tell."""
+    """Predict by what the run's harness does; None where only an earlier run gives it."""
     from reconciler.rules.results import durations
 
     return durations.predict_seconds(settings, inputs)

@@ -78,7 +78,7 @@ def run_pass(
 
 
 class Pass(Struct):
-    """One pass: ``planner`` decides, ``worker`` does, ``recorder`` keeps, ``journal`` tells."""
+    """One pass: ``planner`` decides, ``worker`` does, ``recorder`` keeps, ``journal`` reports."""
 
     paths: RepositoryPaths
     options: Options

@@ -1,4 +1,4 @@
-"""What a pass does: it takes over what earlier passes left, restores, builds, runs and renders."""
+"""Work of a pass: it takes over what earlier passes left, restores, builds, runs and renders."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ TOOL = f"mlperf-reconciler {__version__}"
 
 
 class Tries(Struct):
-    """Of one pass. ``failures`` and ``made``: key → failed and successful attempts, ``interrupted``: those that a queue
-    ended; ``lost``: addresses whose logs are gone; ``child_seconds`` that child processes took, ``waited`` that it
-    waited for others, ``probed`` that it looked at machines; ``patience``: how long it still would."""
+    """Tries of one pass. ``failures`` and ``made``: key → failed and successful attempts, ``interrupted``: those that a
+    queue ended; ``lost``: addresses whose logs are gone; ``child_seconds`` that child processes took, ``waited`` that
+    it waited for others, ``probed`` that it looked at machines; ``patience``: how long it still would."""
 
     outcomes: list[Outcome] = field(default_factory=list)
     failures: dict[str, int] = field(default_factory=dict)
@@ -103,12 +103,12 @@ class Worker(Struct, dict=True):
         return taken
 
     def list_left(self) -> list[Attempt]:
-        """What goes on in a queue without this pass."""
+        """List what goes on in a queue without this pass."""
         going = find_under_way(self.paths.attempts, self.executors) if self.left or self.under_way else {}
         return list(going.values())
 
     def end_unasked(self, result: PlanResult) -> None:
-        """What an earlier pass started, and that still runs, for what no spec asks for any more."""
+        """End what an earlier pass started, and that still runs, for what no spec asks for any more."""
         asked = {step.change.key for step in result.plan.steps}
         for key in self.under_way.keys() - asked:
             attempt = self.under_way.pop(key)
@@ -116,7 +116,7 @@ class Worker(Struct, dict=True):
             remove(attempt.folder)
 
     def execute(self, result: PlanResult, saved: Plan | None) -> bool:
-        """Whether anything was done, so that another look is worth it."""
+        """Execute a plan; true where anything was done, so that another look is worth it."""
         plan = result.plan
         if saved is not None:
             keys = {step.change.key for step in saved.steps}

@@ -35,7 +35,8 @@ _take_all = attrgetter(*_NAMES)
 
 @cache
 def _make_plain_decoder() -> msgspec.json.Decoder[Any]:
-    """Of the fields of a record, with addresses as their texts. One that may be left out makes no plain record."""
+    """Make a decoder of the fields of a record, with addresses as their texts. An optional field makes no plain
+    record."""
     types = {**get_type_hints(Record), "address": str, "shared": tuple[str, ...]}
     plain = msgspec.defstruct(
         "Plain", [("format", int), *((name, types[name]) for name in _NAMES)], forbid_unknown_fields=True

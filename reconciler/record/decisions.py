@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 
 
 def read(paths: RepositoryPaths, today: date) -> Decisions:
-    """Of the work tree. ``today``: a day in UTC."""
+    """Read the decisions of the work tree. ``today``: a day in UTC."""
     files: dict[str, bytes] = {}
     unread: dict[str, str] = {}
     for path in _files(paths.root):

@@ -24,7 +24,7 @@ from reconciler.storage.untrusted_files import LARGEST_RECORD, read_regular
 
 Stamp = tuple[int, int]
 _PACKAGE = Path(__file__).parents[1]
-# What makes a summary of a record, and says how it is written: an edit of it counts like a new version.
+# Code that makes a summary of a record, and how it is written: an edit of it counts like a new version.
 _WRITERS = ("resource/codec.py", "record/codec.py", "record/index.py", "resource/kinds.py", "resource/records.py")
 SUMMARY_SOURCES = tuple(_PACKAGE / name for name in _WRITERS)
 

@@ -1,5 +1,5 @@
-"""What a record may say of its outcome. It may come from anybody's branch: a value of another shape, or of a size that
-nothing measured has, would end every command that shows it, and so it makes the record a damaged one."""
+"""Limits of a record's outcome. It may come from anybody's branch: a value of another shape, or of a size that nothing
+measured has, would end every command that shows it, and so it makes the record a damaged one."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class _Imported(msgspec.Struct):
 
 
 class _Values(msgspec.Struct):
-    """Those that are shown or compared; whatever else a record has is never read."""
+    """Values that are shown or compared; the rest of a record is never read."""
 
     validity: str = ""
     reasons: list[str] = []

@@ -1,8 +1,8 @@
 """An object store elsewhere, reached through fsspec; the only module that imports it, and only when a store is opened.
 
-Objects lie at ``<url>/<first two digits>/<sha256>``, as in ``.reconcile/objects``; notes, which may change, under names
-of their own beside them. Either is there whole or not at all: it is written under another name first, except where a
-store shows nothing before the last byte (s3, gs, …).
+Objects are at ``<url>/<first two digits>/<sha256>``, as in ``.reconcile/objects``; notes, which may change, under names
+of their own in the same place. Either is there whole or not at all: it is written under another name first, except
+where a store shows nothing before the last byte (s3, gs, …).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _NOT_THERE = (404, 410)
 
 
 class TransferStoppedError(Exception):
-    """Raised by who is told of bytes, to stop a transfer."""
+    """Raised by a callback that counts bytes, to stop a transfer."""
 
 
 class Remote(Struct, frozen=True):
@@ -86,7 +86,7 @@ class Remote(Struct, frozen=True):
         return None
 
     def put(self, source: Path, sha256: str, moved: Callable[[int], None]) -> None:
-        """Write an object. ``moved`` is told of bytes as they go, and may raise to stop it."""
+        """Write an object. ``moved`` is called with the bytes as they go, and may raise to stop it."""
         path = self.path(sha256)
         with self._translate_errors():
             if self.protocol in _WHOLE:
@@ -137,7 +137,7 @@ class Remote(Struct, frozen=True):
         return None
 
     def remove_notes(self, folder: str, *names: str) -> None:
-        """Those that are not there are fine."""
+        """Notes that are not there are fine."""
         for name in names:
             with contextlib.suppress(FileNotFoundError), self._translate_errors(passing=(FileNotFoundError,)):
                 self.system.rm_file(f"{self.root}/{folder}/{name}")
@@ -156,8 +156,8 @@ class Remote(Struct, frozen=True):
 
     @contextlib.contextmanager
     def _translate_errors(self, passing: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-        """What a file system's library raises is of its own kind, and rarely says what to do: a StoreError does. Of
-        what may be ``passing``, a FileNotFoundError says that the store answers, and has no such object."""
+        """Errors of a file system's library are of its own kind, and rarely say what to do: a StoreError does. Of the
+        ``passing`` ones, a FileNotFoundError says that the store answers, and has no such object."""
         try:
             yield
         except (ReconcilerError, TransferStoppedError):
@@ -168,7 +168,7 @@ class Remote(Struct, frozen=True):
             raise _store_error(self.url, error) from error
 
     def _is_absence(self, error: FileNotFoundError) -> bool:
-        """Whether the store answers, and has no such object."""
+        """True where the store answers, and has no such object."""
         if self.protocol in _LOCAL:
             return Path(self.root).is_dir()  # else it is not mounted, or nothing was ever pushed
         cause = error.__cause__

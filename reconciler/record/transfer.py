@@ -1,4 +1,4 @@
-"""What passes between the object store here and one elsewhere: only what is missing, each object checked by its digest.
+"""Transfers between the object store here and one elsewhere: only what is missing, each object checked by its digest.
 
 An object lands under its name only when its bytes are what the name says; a part of one waits in ``incoming`` for the
 rest. So a transfer that ends anywhere goes on there.
@@ -175,7 +175,7 @@ def pull(transfer: Transfer, due: list[ObjectRef], *, parallel: int) -> list[Tra
 
 
 def foresee_transfer(transfer: Transfer, due: list[ObjectRef], *, parallel: int) -> list[TransferResult]:
-    """What a pull would find there, without reading an object."""
+    """Foresee what a pull would find there, without reading an object."""
 
     def one(item: ObjectRef) -> TransferResult:
         size = transfer.remote.get_size(item.sha256)
@@ -233,7 +233,7 @@ def _fetch(transfer: Transfer, item: ObjectRef, part: Path) -> tuple[int, str]:
 
 
 def _rest(remote: Remote, item: ObjectRef, have: int) -> Iterator[bytes] | None:
-    """What follows the bytes that are here; None when the object is to be read from its beginning."""
+    """Find the bytes that follow those here; None when the object is to be read from its beginning."""
     if have == item.size:
         return iter(())
     if not 0 < have < item.size:
@@ -256,8 +256,8 @@ def _forget_parts(folder: Path) -> None:
 
 
 def _all(transfer: Transfer, items: Iterable[_Item], one: Callable[[_Item], _Ended], parallel: int) -> list[_Ended]:
-    """The first failure of the store ends all of them; what is under way stops at its next bytes. A store that gives no
-    bytes any more ends them too: nobody waits for the threads, which end with the process."""
+    """The first failure of the store ends all of them; transfers under way stop at their next bytes. A store that gives
+    no bytes any more ends them too: their threads are not awaited, and end with the process."""
     waiting = deque((item, Future[_Ended]()) for item in items)
     futures = [future for _, future in waiting]
 

@@ -1,4 +1,4 @@
-"""The events of a pass on a terminal: finished steps scroll by, those under way stand below with a bar."""
+"""The events of a pass on a terminal: finished steps scroll by, those under way stay below with a bar."""
 
 from __future__ import annotations
 

@@ -85,8 +85,8 @@ def _show_left(seconds: float | None) -> str:
 
 
 def fit_progress(name: str, moved: StepProgress, width: int) -> tuple[str, str]:
-    """What is made and how far it is, on one line of ``width`` together. The name keeps its end, which tells runs
-    of one cell apart."""
+    """Name and progress of a step, on one line of ``width`` together. The name keeps its end, which distinguishes runs
+    of one cell."""
     now = render_progress_text(moved, width - min(len(name), _LEAST_NAME))
     return fit_name(name, width - len(now)), now
 

@@ -1,9 +1,9 @@
 """Structs as JSON and back: the one codec of everything that is stored.
 
-A stored thing is a frozen struct, and its fields are its format: whoever adds a field with a default changes
-neither reader nor writer, and names it in the class's ``LEFT_OUT``. There are two forms. What people read and git keeps
-(records, attempts, decisions) spells an address as its text; what only this program reads again (caches) is written and
-read by msgspec alone.
+A stored thing is a frozen struct, and its fields are its format: a new field with a default changes neither reader nor
+writer, and is named in the class's ``LEFT_OUT``. There are two forms. Records, attempts and decisions, which people
+read and git keeps, spell an address as its text; caches, which only this program reads again, are written and read by
+msgspec alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What may leave this machine before the results are public: one answer for every exit. Pure; denied by default.
+"""Embargo on results before they are public: one answer for every exit. Pure; denied by default.
 
 An exit has an address: where git pushes to, the URL of an object store, the page of a pull request, ``exec:COMMAND``
 for a hook. Files on this machine are no exit.

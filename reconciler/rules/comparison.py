@@ -1,5 +1,5 @@
-"""Where the sources of a round differ (what each says, which counts, and why), and what changed from one round to
-another. Both name a value by the place where a round states it."""
+"""Differences between the sources of a round (what each says, which counts, and why), and between two rounds. Both name
+a value by the place where a round states it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def read_value_at(ruleset: Ruleset, place: RulePlace) -> Any:
 
 
 class Statement(Struct, frozen=True):
-    """What some sources say. ``because``: why it counts, or why it does not."""
+    """Statement of some sources. ``because``: why it counts, or why it does not."""
 
     sources: tuple[str, ...]
     value: Any

@@ -1,4 +1,4 @@
-"""What accuracy.txt says beside a metric that is the same, or that the metric is computed from."""
+"""Values of accuracy.txt related to a metric: those that are the same, or that the metric is computed from."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _AREA = re.compile(rf"\s*\"roc_auc\": {_NUMBER}", re.ASCII)
 _CLOSE = Decimal("0.001")  # percent: both are floating point
 _ROUNDED = Decimal("0.0002")  # of a mean of two numbers of four digits
 
-_IN_A_LINE = frozenset({"TOKENS_PER_SAMPLE", "WER", "ACCURACY", "DICE"})  # what stands beside these is on their line
+_IN_A_LINE = frozenset({"TOKENS_PER_SAMPLE", "WER", "ACCURACY", "DICE"})  # related values are on the same line
 
 Values = Mapping[str, Sequence[tuple[Decimal, int]]]  # metric → its values, each with its 1-based line
 
 
 def find_denied(values: Values, text: str) -> Iterator[tuple[str, Decimal, int, str]]:
-    """Metric, value, line, and what stands beside it."""
+    """Metric, value, line, and the related value."""
     if "mAP" in values:
         yield from _deny_by(values["mAP"], "mAP", "COCO's table says", _find_all(_COCO, text, "Average Precision", 2))
     if "AUC" in values:
@@ -72,10 +72,10 @@ def _find_all(shape: re.Pattern[str], text: str, word: str, scale: int = 0) -> l
 
 
 def agree(one: Decimal, other: Decimal) -> bool:
-    """Whether two values may be one that was printed with more digits and with fewer."""
+    """True where two values may be one that was printed with more digits and with fewer."""
     return one == other or abs(one - other) < max(compute_last_digit(one), compute_last_digit(other))
 
 
 def compute_last_digit(value: Decimal) -> Decimal:
-    """What one of its last digit is."""
+    """Compute the value of one of its last digit."""
     return Decimal(1).scaleb(int(value.as_tuple().exponent))

@@ -75,8 +75,8 @@ class BenchmarkRules(Struct, frozen=True, dict=True):
         return None if ruled is None else ruled.value
 
     def get_built_in(self, name: str, scenario: str = "") -> Any:
-        """What LoadGen takes where nobody sets anything; None when the round does not say. What only a checker asks for
-        it does not know."""
+        """Get LoadGen's own default; None when the round does not say. LoadGen has no values that only a checker asks
+        for."""
         levels = self.levels.get(scenario, self.levels[""])
         stated = (level[name] for level in levels if name in level)
         return next((ruled.value for ruled in stated if _LOADGEN.intersection(ruled.sources)), None)
@@ -85,14 +85,14 @@ class BenchmarkRules(Struct, frozen=True, dict=True):
         return Origin(f"round {self.round} ({', '.join(ruled.sources)})")
 
     def list_settings(self, scenario: str) -> dict[str, Value]:
-        """What a run of this scenario starts from before a spec says otherwise, each with its origin.
+        """List the starting values of a run of this scenario, before a spec says otherwise, each with its origin.
 
         ``min_duration`` in ms, latencies in ns, percentiles and rates as decimal text; ``model_key`` is LoadGen's.
         """
         return self._values(SETTING_FIELDS, scenario)
 
     def list_generation_rules(self, scenario: str) -> dict[str, Value]:
-        """What is ruled of the tokens of answers, as ``generation.<mode>.<name>``; ``both`` stands for either mode."""
+        """List the rules on the tokens of answers, as ``generation.<mode>.<name>``; ``both`` means either mode."""
         return {
             f"generation.{n}": v
             for n, v in self._values(self._below("generation", scenario), scenario, "generation.").items()
@@ -130,7 +130,7 @@ class BenchmarkRules(Struct, frozen=True, dict=True):
         )
 
     def find_extra_files(self, scenario: str = "") -> ExtraFiles | None:
-        """What must be in the accuracy folder besides its logs; None where nothing must."""
+        """Find the files that must be in the accuracy folder in addition to its logs; None where there are none."""
         files = self.get_value("accuracy_files", scenario)
         return None if files is None else ExtraFiles(files["folder"], tuple(map(str, files["stems"])))
 
@@ -180,7 +180,7 @@ class BenchmarkRules(Struct, frozen=True, dict=True):
         return Presence.OPTIONAL if scenario in table.optional else Presence.FORBIDDEN
 
     def list_missing(self, category: str, entered: frozenset[str]) -> tuple[str, ...]:
-        """What is required and not entered: a scenario, or "A or B" where one of several must be there."""
+        """List the required scenarios that are not entered: one, or "A or B" where one of several must be there."""
         table = self.tables.get(normalise_category(category), ScenarioTable())
         groups = (" or ".join(group) for group in table.one_of if not entered & set(group))
         return tuple(name for name in table.required if name not in entered) + tuple(groups)
@@ -223,7 +223,7 @@ class Ruleset(Struct, frozen=True):
 
     @property
     def cell_documents(self) -> tuple[str, ...]:
-        """Files that stand beside a cell's measurements."""
+        """Files that go with a cell's measurements."""
         return tuple(self.get_value("cell_documents") or ())
 
     def find_benchmark(self, official_name: str) -> BenchmarkRules | None:
@@ -260,7 +260,7 @@ class Ruleset(Struct, frozen=True):
         return {name: self.general[name].value for name in SEED_FIELDS} if self.is_known else {}
 
     def binds(self, division: str, demand: str) -> bool:
-        """Whether a demand binds a division; demands that the round does not exempt bind all."""
+        """True where a demand binds a division; demands that the round does not exempt bind all."""
         return self.is_known and self.divisions.get(division, {}).get(demand, True)
 
 

@@ -1,5 +1,5 @@
-"""Checks the settings of the dataset and the model of a built-in benchmark: what it does not read would change nothing
-but the key, and a wrong value would be told only once a child reads it."""
+"""Checks the settings of the dataset and the model of a built-in benchmark: an unknown one would change nothing but the
+key, and a wrong value would be reported only once a child reads it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reconciler.spec.names import give_advice
 from reconciler.spec.quantities import show_quantity
 
 _NUMBER, _FLAG, _OTHER = "number", "flag", "other"  # of a setting: what it is, or else what it may be
-# What harness.quantization makes of any model of one network.
+# Settings that harness.quantization takes for any model of one network.
 _OF_MODELS: Mapping[str, Any] = {
     "precision": ("fp32", "fp16", "bf16", "int8", "fp8"),
     "weights": _OTHER,

@@ -25,7 +25,7 @@ from reconciler.spec.names import give_advice
 
 _BLOCK = "harness."
 ENV, MODEL = "harness.env.", "harness.model_name"
-# What the name in braces stands for, in a run.
+# Meaning of the name in braces, in a run.
 PLACEHOLDERS = {
     "run_dir": "an empty folder of this run alone, for its logs",
     "mode": "performance or accuracy",
@@ -57,7 +57,7 @@ PLACEHOLDERS = {
     "port": "a free port of this machine, chosen at each start of the harness's service",
     "service_url": "http://127.0.0.1:{port}",
 }
-# What a build may be told, and a service, which is started for several runs.
+# Placeholders for a build, and for a service, which is started for several runs.
 BUILD_PLACEHOLDERS = (
     *("run_dir", "scenario", "model", "dataset", "device", "benchmark", "system", "image"),
     *("precision", "batch_size"),
@@ -66,7 +66,7 @@ SERVICE_PLACEHOLDERS = (*BUILD_PLACEHOLDERS, "engine", "port", "service_url")
 _WITH_SERVICE = ("port", "service_url")
 _OF_POINTS = ("client_python", "client_config")  # of the command that starts the official Endpoints client
 _TELLING = (*_WITH_SERVICE, "client_config")  # what says where the service listens
-# What else {name:+text} may name: parts of a command that are there in such a run only.
+# Further names in {name:+text}: parts of a command that are there in such a run only.
 _OF_RUNS, _OF_SCENARIOS = (ACCURACY, PERFORMANCE), tuple(SCENARIOS)
 _OF_SCORES = (SCORE_COMMAND, "harness.code", "harness.configs", "harness.cwd", "harness.image", "harness.timeout")
 _TEXTS = (COMMAND, SCORE_COMMAND, "harness.cwd", "harness.logs", "harness.outputs", "harness.user_conf_at")
@@ -192,7 +192,7 @@ def _service(settings: Block, asking: Iterable[LayeredSetting]) -> Iterator[Prob
 
 
 def _find_unused_files(settings: Block, texts: str, *, scored: bool) -> Iterator[Problem]:
-    """A command that is told nothing of what is written for it would run with something else."""
+    """A command without any placeholder for what is written for it would run with something else."""
     command = settings[COMMAND][0]
     code = settings.get("benchmark.code")
     results = _results(settings)
@@ -206,7 +206,7 @@ def _find_unused_files(settings: Block, texts: str, *, scored: bool) -> Iterator
         yield make_problem(command, "nothing tells the command where its logs belong", fix)
     conf = settings.get("harness.user_conf")
     if not results.READS_CONF:
-        return  # its configuration comes back with its results, and is held against what was asked
+        return  # its configuration comes back with its results, and is compared with what was asked
     if (conf is None or conf[0].value.value == "written") and "{user_conf}" not in texts:
         fix = "hand it {user_conf}; or write 'user_conf: harvested' when the command makes its own from the target"
         yield make_problem(command, "nothing tells the command where its user.conf is", fix)

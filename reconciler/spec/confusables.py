@@ -1,5 +1,5 @@
 """Characters that look like others: letters of two alphabets in one word, spaces that are none, dashes in place of
-hyphens. What is on the screen seems right, so that nobody finds it without being told where it is."""
+hyphens. The screen seems right, so the error is not found without its position."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LATIN = re.compile("[A-Za-z0-9]")
 
 
 def find_odd_space(text: str) -> int:
-    """Where a space is that only looks like one; -1 for nowhere."""
+    """Find a space that only looks like one; -1 for nowhere."""
     return next((index for index, character in enumerate(text) if character in _SPACES), -1)
 
 

@@ -1,5 +1,5 @@
-"""Slips of indentation that leave the YAML valid: a name that stands one level too deep or too shallow, and is taken
-for the name of a system, a benchmark or a block."""
+"""Slips of indentation that leave the YAML valid: a name that is one level too deep or too shallow, and is taken for
+the name of a system, a benchmark or a block."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class IndentationSlip(Struct, frozen=True):
 
 
 def find_indentation_errors(root: MapNode) -> list[IndentationSlip]:
-    """Names that stand where names of the user's own belong, and are settings."""
+    """Find settings in the place of the user's own names."""
     return list(_slips(root))
 
 
@@ -64,7 +64,7 @@ def _in_section(entries: MapNode, section: str, noun: str, settings: list[str]) 
         path = f"spec.{section}.{name}"
         if name in _OF_SPEC and name not in settings and name != section:
             message = f"{name} is a section of spec, not the name of a {noun}"
-            # Where nothing stands below it, what follows is its own.
+            # Where nothing is below it, the following lines are its own.
             after = list(entries.items)[list(entries.items).index(name) + 1 :] if not isinstance(node, MapNode) else []
             silent = tuple(f"spec.{section}.{later}" for later in after)
             yield _slip(entries.keys[name], path, message, f"indent it less, as {section} is", silent)
@@ -79,7 +79,7 @@ def _in_section(entries: MapNode, section: str, noun: str, settings: list[str]) 
 
 
 def _is_entry(node: Node, settings: list[str]) -> bool:
-    """Whether what stands below is what an entry would have; a setting that is a group has other names."""
+    """True where the names below are those of an entry; a setting that is a group has other names."""
     return isinstance(node, MapNode) and any(name in settings for name in node.items)
 
 
@@ -93,7 +93,7 @@ def _in_divisions(divisions: MapNode, names: Mapping[str, frozenset[str]]) -> It
     settings = list_names(models.CellGroup)
     for division, systems in _groups(divisions):
         if find_program_of_division(division):
-            continue  # what stands below its benchmarks, the program knows
+            continue  # the program knows what is below its benchmarks
         for system, benchmarks in _groups(systems):
             path = f"spec.divisions.{division}.{system}"
             inner = next((name for name in benchmarks.items if name in names["systems"]), "")

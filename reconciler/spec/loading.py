@@ -62,7 +62,7 @@ def read_texts(
     complete = len(trees) == len(sources) and not problems
     declared = None
     if merged is not None:
-        # What was refused as text is one problem, and so is a slip of indentation with what it makes of its neighbours.
+        # A text that was refused is one problem, and so is a slip of indentation with its effects on its neighbours.
         named = {problem.path for problem in found if problem.path}
         slips = find_indentation_errors(merged)
         silent = [*(slip.problem.path for slip in slips), *(path for slip in slips for path in slip.silent)]
@@ -70,7 +70,7 @@ def read_texts(
         found += [each for each in misplaced if not any(_is_below(each.path, path) for path in silent)]
         found += [slip.problem for slip in slips]
         declared, wrong = _declare(merged, sources, root, Variables(environment), complete=complete)
-        # What was refused where it is written (a secret, an alias to nothing) is one problem, whatever its field is.
+        # A value that was refused at its place (a secret, an alias to nothing) is one problem, whatever its field is.
         places = {(problem.file, problem.line, problem.column) for problem in found}
         found += twice
         found += [

@@ -20,7 +20,8 @@ _NAMES = tuple(f"{part}.{name}" for part in (HARNESS, SERVICE, BUILD) for name i
 
 
 def find_absent_code(declared: Declared, root: Path) -> tuple[tuple[Problem, ...], tuple[str, ...]]:
-    """What the repository at ``root`` lacks, and what this machine lacks elsewhere; each once, at its line."""
+    """Find the code that is missing in the repository at ``root``, and on this machine elsewhere; each once, at its
+    line."""
     problems: list[Problem] = []
     notes: list[str] = []
     for benchmark, name, setting, path in _list_places(declared):

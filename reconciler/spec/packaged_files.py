@@ -1,4 +1,4 @@
-"""Where the schemas and the starter spec lie: inside the installed wheel, or at the top of a checkout.
+"""Schemas and starter spec: inside the installed wheel, or at the top of a checkout.
 
 ``pyproject.toml`` copies them to ``reconciler/spec/data`` in the wheel. A checkout (an editable install too) has no
 such folder, so its own top-level ``schemas/`` and ``specs/`` are read, and an edit shows at once.

@@ -132,7 +132,7 @@ def _find_other_notation(text: str, line: int, at: int) -> tuple[int, int, str, 
 
 
 def _has_following_settings(lines: list[str], number: int, column: int) -> bool:
-    """Whether the next line that is as deep, or deeper as what belongs to the item, is a setting."""
+    """True where the next line that is as deep, or deeper as what belongs to the item, is a setting."""
     near = lines[max(number - 1, 0) : number] + lines[number + 1 : number + 2]
     return any(_SETTING.match(line) and len(line) - len(line.lstrip(" ")) in (column - 1, column + 1) for line in near)
 

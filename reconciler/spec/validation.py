@@ -25,7 +25,7 @@ from reconciler.spec.quantities import show_quantity
 
 Location = tuple[str, ...]
 
-# What stands in for a required value that is missing, while the rest is checked; also its example in the fix.
+# Placeholder for a required value that is missing, while the rest is checked; also its example in the fix.
 _EXAMPLES: dict[str, Any] = {
     "apiVersion": "mlperf-reconciler/v1",
     "kind": "Submission",
@@ -56,7 +56,7 @@ _ROUNDS_OF_REPAIR = 8
 
 def validate(root: MapNode, variables: Variables, *, complete: bool) -> tuple[models.Document | None, list[Problem]]:
     """The document as far as it is right, and everything wrong with it. With ``complete`` false some file could not be
-    read, and what is missing is not reported, since it may stand there."""
+    read, and missing values are not reported, since they may be there."""
     document = convert_plain(root)
     problems: list[Problem] = []
     for attempt in range(_ROUNDS_OF_REPAIR):
@@ -73,7 +73,7 @@ def validate(root: MapNode, variables: Variables, *, complete: bool) -> tuple[mo
 
 
 def _is_misspelt(finding: Mapping[str, Any], where: Location, root: MapNode) -> bool:
-    """What is missing under its own name, and there under one that is said to be wrong."""
+    """True for a name that is missing, and there under one that is said to be wrong."""
     holder, group = find_node(root, where[:-1]), _group_at(where[:-1])
     if finding["type"] != "missing" or not isinstance(holder, MapNode) or group is None:
         return False
@@ -98,7 +98,7 @@ def _repair(document: Any, where: Location, *, missing: bool) -> None:
 
 
 def find_position(root: MapNode, where: Location) -> tuple[Origin, Origin]:
-    """Where the last name of ``where`` stands, and its value; for what is absent, where its holder's name stands."""
+    """Find the place of the last name of ``where``, and its value; for an absent one, that of its holder's name."""
     name = value = Origin(root.origin.file, 1, 1)
     node: Node = root
     for part in where:
@@ -214,7 +214,7 @@ def _names(group: type[Group]) -> list[str]:
 
 
 def is_setting(where: Location) -> bool:
-    """Whether no name on the way is one that its group does not have."""
+    """True where no name on the way is one that its group does not have."""
     groups = ((name, _group_at(where[:depth])) for depth, name in enumerate(where))
     return all(group is None or name in _names(group) for name, group in groups)
 

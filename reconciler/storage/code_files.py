@@ -12,7 +12,7 @@ from harness.contract import SKIPPED, is_below, is_output
 from reconciler.storage.untrusted_files import walk_files
 
 DEEPEST_CODE = 200  # folders within each other
-# What a person may have added while a run was on: it counts wherever no rule of names says otherwise.
+# Files that a person may have added while a run was on: they count wherever no rule of names says otherwise.
 SOURCES = (".py", ".sh", ".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".go", ".rs", ".java", ".mk", ".cmake")
 IGNORED, OUTPUT, WRITTEN = "git ignores it", "an output by its name", "written by a run"
 
@@ -25,7 +25,7 @@ def list_code_names(folder: Path) -> Iterator[str]:
 
 
 def select_kept_names(folder: Path, names: Iterable[str], written: Collection[str] = ()) -> list[str]:
-    """Those that are code. ``written``: what runs created there, folders with a slash behind them."""
+    """Select the names that are code. ``written``: what runs created there, folders with a slash behind them."""
     return [name for name, why in explain_names(folder, names, written) if not why]
 
 

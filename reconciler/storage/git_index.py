@@ -1,10 +1,10 @@
 """Commits without a lock on the user's index: a kill at any instant leaves nothing that people must remove.
 
-A git that is killed leaves the lock of the index that it worked on, and every later git refuses it until somebody
-removes that file. So git prepares and makes a commit in a copy of the index, in a folder of its own in ``.git``, and
-the shared one is replaced at the end, under a lock that says whose it is: a file that carries our name and that its
-maker holds a flock on. Once nobody holds the flock any more, its maker is dead, and whoever commits next removes it. A
-lock of any other git is waited for and never touched.
+A git that is killed leaves the lock of the index that it worked on, and every later git refuses it until that file is
+removed. So git prepares and makes a commit in a copy of the index, in a folder of its own in ``.git``, and the shared
+one is replaced at the end, under a lock that says whose it is: a file with our name on which its maker has a flock.
+Once the flock is free, its maker is dead, and the next commit removes it. A lock of any other git is waited for and
+never touched.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class PrivateIndex(Struct, frozen=True):
         return ask(self.root, *arguments, stdin=stdin, own=True, index=self.copy)
 
     def commit(self, *arguments: str, stdin: bytes) -> GitAnswer:
-        """What kills this process and its group lets git end what it began."""
+        """A signal that kills this process and its group lets git end what it began."""
         with open_turn(self.folder) as turn:
             answer = ask(
                 self.root, "commit", *arguments, stdin=stdin, own=True, index=self.copy, alone=True, inherits=(turn,)
@@ -71,11 +71,11 @@ class PrivateIndex(Struct, frozen=True):
             shutil.copyfile(self.shared, self.copy)
 
     def end_killed_commits(self) -> None:
-        """Of others: what one left whose git had not ended yet when this one was begun."""
+        """End the remains of others: of a commit whose git had not ended yet when this one was begun."""
         _sweep(self.root, self.note.parent, self.shared)
 
     def wait_for_turn(self, wait: float) -> bool:
-        """Whether no other git holds the shared index, at the latest after ``wait`` seconds. One that lives, such as a
+        """True where no other git has the shared index, at the latest after ``wait`` seconds. One that lives, such as a
         commit that an editor writes the text of, would fail once the branch moves under it: raises RepositoryError."""
         lock, give_up = self._lock, time.monotonic() + wait
         while os.path.lexists(lock):
@@ -195,7 +195,7 @@ def _remove_dead(lock: Path) -> bool:
 
 @contextlib.contextmanager
 def _is_released(note: Path) -> Iterator[bool]:
-    """Whether this is a note of ours that nobody holds; held by us meanwhile, so that only one removes it. One that was
+    """True for a note of ours without a flock; locked by us from then on, so that only one removes it. One that was
     never written to its end, as before a power failure, is known by its name or by how it begins. OSError where there
     is none."""
     descriptor = os.open(note, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -1,5 +1,5 @@
-"""What commands that were killed leave in a repository: files half written, folders half removed, scratch. The next
-pass, import or adoption removes it; nobody has to.
+"""Remains of killed commands in a repository: files half written, folders half removed, scratch. The next pass, import
+or adoption removes them by itself.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from reconciler.storage.storage_errors import PARTIAL, convert_storage_errors
 
 _SCRATCH = "scratch-"  # begins the names of folders that a command removes at its end
 _OF_EARLIER_VERSIONS = ("rerun-", "rescore-")  # what an audit of theirs left that was killed
-_TEMPORARY = "mlperf-reconciler."  # the same, of those that may lie beside other programs' files
+_TEMPORARY = "mlperf-reconciler."  # the same, of those that may be next to other programs' files
 _YOUNG = 60.0  # seconds in which an empty one may be one that is being made
 
 
@@ -120,8 +120,8 @@ def open_temporary(purpose: str, within: Path | None = None) -> Iterator[Path]:
 
 
 def sweep_temporary(parent: Path) -> None:
-    """Remove the folders of ``open_temporary`` that nobody holds any more. Nothing that another user made, in a folder
-    that all share: a name is no proof of whose it is."""
+    """Remove the folders of ``open_temporary`` without a flock. Nothing that another user made, in a folder that all
+    share: a name is no proof of whose it is."""
     for path in parent.glob(f"{_TEMPORARY}*"):
         with contextlib.suppress(OSError):
             status = path.lstat()
@@ -136,7 +136,7 @@ def _remove_left(path: Path) -> None:
 
 
 def _is_unheld(path: Path) -> bool:
-    """What is being written is under a flock: other commands write specs and decisions beside a pass."""
+    """A file being written is under a flock: other commands write specs and decisions during a pass."""
     if path.is_symlink():
         return True
     try:

@@ -1,8 +1,8 @@
 """The gate for files that somebody else wrote: submission trees, logs of other machines, what a pull request brings.
 
-Whoever sends a folder chooses every entry of it. A link leads to files of the reader, which would be read, shown or
+The sender of a folder chooses every entry of it. A link leads to files of the reader, which would be read, shown or
 recorded as if they had been sent; a pipe or a device is never read to its end; a file without blocks costs its sender
-nothing and its reader hours; and a thousand folders within each other exhaust the stack of whoever walks them.
+nothing and its reader hours; and a thousand folders within each other exhaust the stack of a recursive walk.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 # Everything that is read whole: LoadGen's longest detail logs have tens of megabytes.
 LARGEST = 64 << 20
 LARGEST_RECORD = 16 << 20  # bytes of one record or decision; they have kilobytes
-# What is copied or hashed piece by piece: answers of an accuracy run (images have gigabytes).
+# Files that are copied or hashed piece by piece: answers of an accuracy run (images have gigabytes).
 LARGEST_ANSWERS = 64 << 30
 DEEPEST = 40  # folders within each other; a submission tree has about ten
 _ANSWERS = "mlperf_log_accuracy.json"
@@ -32,7 +32,7 @@ _SPARSE = 64  # text that a file system compresses by itself shrinks less
 
 
 class SpecialFileError(OSError):
-    """What is under a file's name is none that could be read; ``strerror`` says why."""
+    """Entry under a file's name that cannot be read as one; ``strerror`` says why."""
 
     def __init__(self, path: Path | str, why: str) -> None:
         super().__init__(errno.EINVAL, why, str(path))
@@ -51,8 +51,8 @@ def open_regular(path: Path) -> BufferedReader:
 
 
 def hash_regular(path: Path) -> str:
-    """Its SHA-256. StrangeFileError for one that gives far more than it has: files of the kernel say that they are
-    empty, and some of them never end. A log may grow a little meanwhile."""
+    """Its SHA-256. SpecialFileError for one that gives far more than it has: files of the kernel say that they are
+    empty, and some of them never end. A log may grow a little while it is read."""
     total = hashlib.sha256()
     with open_regular(path) as stream:
         left = os.fstat(stream.fileno()).st_size
@@ -89,7 +89,7 @@ def read_regular(path: Path | str, limit: int = LARGEST, *, follow: bool = True)
 
 
 def _read_all(descriptor: int, size: int, limit: int) -> bytes:
-    """To the end of the file, and no more than one byte beyond ``limit``: some file systems tell no size, or a wrong
+    """To the end of the file, and no more than one byte beyond ``limit``: some file systems give no size, or a wrong
     one."""
     data = os.read(descriptor, size + 1)
     if len(data) == size:
@@ -134,7 +134,7 @@ def list_special_entries(folder: Path, inside: Path | None = None) -> Iterator[t
 
 
 def describe_special(path: Path) -> str:
-    """Of one name: what it is where it is no folder and no regular file of a sensible size; "" where there is none."""
+    """Describe what a name is where it is no folder and no regular file of a sensible size; "" where it is one."""
     return _describe_special(path, Path("/")) if os.path.lexists(path) else ""
 
 
@@ -163,19 +163,19 @@ def _too_large(name: str, status: os.stat_result) -> str:
 
 
 def is_special(status: os.stat_result) -> bool:
-    """Whether it is no file that anybody wrote: a pipe, a device, a file of holes."""
+    """True where it is no ordinary file: a pipe, a device, a file of holes."""
     return not stat.S_ISREG(status.st_mode) or is_hole(status)
 
 
 def is_hole(status: os.stat_result) -> bool:
-    """Whether a file claims far more than anybody wrote into it."""
+    """True where a file claims far more than was ever written into it."""
     return status.st_size > LARGEST and status.st_blocks * 512 * _SPARSE < status.st_size
 
 
 def find_in_index(root: Path, folder: str) -> str:
     """The first path at or below ``folder`` that git's index lists, "" for none. Read without git, since every command
-    asks; what a pull request adds is in the index once it is checked out. OSError for an index that cannot be read:
-    nobody knows then what it lists."""
+    asks; an addition of a pull request is in the index once it is checked out. OSError for an index that cannot be
+    read: its list is unknown then."""
     top = _find_work_tree(root)
     if top is None:
         return ""
@@ -204,7 +204,7 @@ def _find_work_tree(root: Path) -> Path | None:
 
 
 def _find_git_folder(path: Path) -> Path:
-    """Of a linked work tree or a submodule, whose .git is a file that names it."""
+    """Find the folder of a linked work tree or a submodule, whose .git is a file that names it."""
     if path.is_dir():
         return path
     named = read_regular(path, _GIT_FILE).decode(errors="surrogateescape").partition("gitdir:")[2].strip()
@@ -212,8 +212,8 @@ def _find_git_folder(path: Path) -> Path:
 
 
 def _index_paths(index: bytes, wanted: bytes) -> Iterator[bytes]:
-    """Those that may begin with ``wanted`` (gitformat-index). Behind its flags, which end in the length of the path,
-    each path stands whole; but in version 4, where it is what differs from the one before."""
+    """List the paths that may begin with ``wanted`` (gitformat-index). Behind its flags, which end in the length of the
+    path, each path is whole; but in version 4, where it is what differs from the one before."""
     if index[4:8] == (4).to_bytes(4, "big"):
         yield from _packed_paths(index)
         return

@@ -101,7 +101,7 @@ def _collect_kept_code(
     load_record: Callable[[str], Record],
     load_bytes: Callable[[LogRef], bytes],
 ) -> Iterator[CellCode]:
-    """Of cells whose benchmark does not say what to publish instead. One archive is unpacked once."""
+    """Collect the code of cells whose benchmark does not say what to publish instead. One archive is unpacked once."""
     submission = desired.submission
     unpacked: dict[tuple[str, str], tuple[Files, int]] = {}
     for cell in sorted(chosen):
@@ -129,7 +129,7 @@ def _collect_kept_code(
 def _unpack(
     cell: Cell, ref: LogRef, patterns: Collection[str], load_bytes: Callable[[LogRef], bytes]
 ) -> tuple[Files, int]:
-    """What is published of an archive, and how many files the patterns exclude."""
+    """Unpack the published files of an archive, and count those that the patterns exclude."""
     try:
         files = unpack_code(load_bytes(ref))
     except FileNotFoundError as error:
@@ -159,8 +159,8 @@ def _documents(submission: SubmissionSettings, sources: Sources) -> dict[str, by
 def _derive_calibration(
     desired: Desired, chosen: Mapping[Cell, Chosen], load_record: Callable[[str], Record]
 ) -> dict[str, bytes]:
-    """The calibration document, where the spec names none and the records of all results that need one tell it. What
-    a command or somebody else did with the weights is in no record."""
+    """The calibration document, where the spec names none and the records of all results that need one say it. Changes
+    of the weights by a command or by hand are in no record."""
     submission = desired.submission
     bound = {cell: records for cell, records in chosen.items() if cell.division != "open" and records.performance}
     if submission.get_text("documents.calibration") or not bound:
@@ -260,7 +260,7 @@ def _read_requirements(performance: Mapping[str, LogRef], load_bytes: Callable[[
 
 
 def _power(settings: CellSettings, performance: Mapping[str, LogRef], sources: Sources) -> Files:
-    """Of the published run, where its power was measured; else the folder that the spec names."""
+    """Find the power of the published run, where it was measured; else the folder that the spec names."""
     measured = {name.removeprefix(SESSION): ref for name, ref in performance.items() if name.startswith(SESSION)}
     if measured:
         return measured
@@ -277,7 +277,7 @@ def _measured_with(settings: CellSettings, acceptance: Acceptance | None) -> Cel
 
 
 def _brought_tests(performance: Mapping[str, LogRef], folder: str) -> dict[str, Files]:
-    """Of the tests that a performance run brought: their verdicts, which the checker reads."""
+    """List the tests that a performance run brought: their verdicts, which the checker reads."""
     if not folder:
         return {}
     brought = {PurePosixPath(name): ref for name, ref in performance.items()}

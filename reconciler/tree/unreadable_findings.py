@@ -16,7 +16,7 @@ def report_closed_folders(
     closed: Iterable[Path], roots: Sequence[tuple[Path, str]], findings: Iterable[TreeFinding]
 ) -> tuple[TreeFinding, ...]:
     """``findings`` without those about what is in a closed folder, then one for each such folder. ``roots``: the top of
-    each tree, and how what is in it is shown. Nobody is blamed: it may be open to everybody else."""
+    each tree, and how what is in it is shown. The submitter is not blamed: it may be open to everybody else."""
     unreadable = [_report(path, roots) for path in sorted(closed)]
     hidden = tuple(f"{finding.complaint.place.file}/" for finding in unreadable)
     kept = (finding for finding in findings if not f"{finding.complaint.place.file}/".startswith(hidden))

@@ -2,8 +2,8 @@
 
 Of Server's candidates each has a capacity of its own, and a whole search of each would cost most of a day. So the first
 is searched, and every other one has to be VALID at a rate that beats the best so far: one trial dismisses it. Where the
-result is a number of its own (a latency, a throughput), each candidate is measured once, and those that the noise does
-not tell from the best are measured again.
+result is a number of its own (a latency, a throughput), each candidate is measured once, and those within the noise of
+the best are measured again.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def decide_rates(
     tolerance: float = TOLERANCE,
     confirmations: int = CONFIRMATIONS,
 ) -> Ask | BestRate | NotFound:
-    """``trials`` of each candidate; every later one is held against the best of those before it."""
+    """``trials`` of each candidate; every later one is compared with the best of those before it."""
     best: BestRate | None = None
     for index, own in enumerate(trials):
         first = start if best is None else best.found.rate * (1 + tolerance)

@@ -1,6 +1,6 @@
 """One search: asks what comes next, makes that trial, and again, until the best settings are known or the time is over.
 
-It starts from the trials that are recorded, whoever made them and whenever, as long as only what is searched differs:
+It starts from the trials that are recorded, by any user and of any time, as long as only the searched settings differ:
 a search that was killed loses the trial in flight.
 """
 
@@ -49,7 +49,7 @@ class Goal(Struct, frozen=True):
 
 
 class RequestedTrial(Struct, frozen=True):
-    """The next trial, as it is told: ``number`` counts those of this search."""
+    """The next trial, as it is reported: ``number`` counts those of this search."""
 
     number: int
     trial: Trial
@@ -71,7 +71,7 @@ class Tuned(Struct, frozen=True):
 
 
 class Search(Struct):
-    """``make`` makes a trial, ``tell`` hears of each before it and after; ``clock`` is monotonic."""
+    """``make`` makes a trial, ``report`` is called before each of them and after; ``clock`` is monotonic."""
 
     paths: RepositoryPaths
     options: Options
@@ -138,7 +138,7 @@ class Search(Struct):
         return Trial(self.goal.cell, settings, self.goal.quick)
 
     def _collect_inputs(self, settings: Settings) -> dict[str, object]:
-        """What a trial of these settings is made from. Raises SpecError where a setting is none."""
+        """Collect the inputs of a trial of these settings. Raises SpecError where a setting is none."""
         there = TrialPaths(self.paths.root, self.paths.apart)
         options = replace(self.options, trial=Trial(self.goal.cell, settings, self.goal.quick))
         detail = PlanCache.of(there).load_desired(options).detail(RunAddress(self.goal.cell, PERFORMANCE).address)
@@ -162,12 +162,12 @@ class Search(Struct):
 
 
 def searches_rate(scenario: str) -> bool:
-    """Whether the rate is the claim: LoadGen asks at it, and the latency tells whether it holds."""
+    """True where the rate is the claim: LoadGen asks at it, and the latency decides."""
     return name_loadgen_scenario(scenario) == "Server"
 
 
 def propose_settings(goal: Goal, best: BestRate | BestMetric | NotFound) -> Settings:
-    """What the spec should say for what was found."""
+    """Propose the settings of the spec for the result."""
     if isinstance(best, NotFound):
         return ()
     chosen = goal.candidates[best.candidate]
@@ -179,7 +179,7 @@ def propose_settings(goal: Goal, best: BestRate | BestMetric | NotFound) -> Sett
 
 
 def show_rate(rate: float, digits: int) -> str:
-    """As it stands in a spec, rounded down to significant digits."""
+    """Show a rate for a spec, rounded down to significant digits."""
     number = Decimal(repr(rate))
     return show_decimal(number.quantize(Decimal(1).scaleb(number.adjusted() - digits + 1), rounding=ROUND_DOWN))
 

@@ -1,4 +1,4 @@
-"""Why a user.conf says something else than the log beside it: the likely mechanism, from what the tree shows."""
+"""Causes of a user.conf that differs from its log: the likely mechanism, from what the tree shows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _STREAMS = {
 
 _COUNTS = frozenset({keys.MIN_QUERY_COUNT, keys.PERFORMANCE_SAMPLE_COUNT})  # of the samples of a set
 
-# What sizes a run and is not what is measured: the expected rate of Offline, the expected latencies of the streams.
+# Settings that size a run without being measured: the expected rate of Offline, the expected latencies of the streams.
 _ESTIMATES = {("Offline", keys.TARGET_QPS), ("SingleStream", keys.TARGET_LATENCY), ("MultiStream", keys.TARGET_LATENCY)}
 ESTIMATE, OTHER_CELL, SEVERAL = "conf-estimate", "conf-of-other-cell", "conf-of-several"
 # Some submission code gathers the settings of all runs of a result in its user.conf: 55 findings of v2.1 were of such.
@@ -72,7 +72,7 @@ def _find_cause(view: CellView, name: str, setting: ConfSetting, logged: str) ->
 
 
 def is_rounded(text: str, value: object, logged: str) -> bool:
-    """Whether a conf's value is the logged one with fewer digits: ``text`` as written shows to which digit."""
+    """True where a conf's value is the logged one with fewer digits: ``text`` as written shows to which digit."""
     written, asked, exact = parse_decimal(text), parse_decimal(value), parse_decimal(logged)
     if written is None or not written or asked is None or exact is None:
         return False
@@ -84,8 +84,8 @@ def is_rounded(text: str, value: object, logged: str) -> bool:
 
 
 def is_of_accuracy_set(view: CellView, name: str, value: object) -> bool:
-    """Whether a count is that of the samples which the round's accuracy run answers, where the other runs have another
-    set: a result has one user.conf, which cannot hold the counts of both."""
+    """True for a count of the samples which the round's accuracy run answers, where the other runs have another set: a
+    result has one user.conf, which cannot have the counts of both."""
     if view.rules is None or name not in _COUNTS:
         return False
     answered, whole = (

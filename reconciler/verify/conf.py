@@ -137,8 +137,8 @@ def _doubt_setting(view: CellView, item: Contradiction, setting: ConfSetting, *,
 
 
 def _may_be_replaced(view: CellView, run: RunView, reading: ConfReading) -> bool:
-    """Whether the copy of mlperf.conf states each value that was logged otherwise, and nothing shows that it was read
-    first. Before release 5 of LoadGen the SUT reads both files, in its own order; a setting that the two state
+    """True where the copy of mlperf.conf states each value that was logged otherwise, and nothing shows that it was
+    read first. Before release 5 of LoadGen the SUT reads both files, in its own order; a setting that the two state
     otherwise, of which the log has that of user.conf, shows the order."""
     copied = view.files.mlperf_conf.value
     if copied is None or copied.rejected or run.log.release >= _ORDERED_SINCE:
@@ -202,7 +202,7 @@ def _default(view: CellView, name: str, scenario: str) -> Any:
 
 
 def _read_copied_conf(view: CellView) -> ConfReading | None:
-    """What the copy of mlperf.conf says for the scenario that ran."""
+    """Read the copy of mlperf.conf for the scenario that ran."""
     copied, rules, run = view.files.mlperf_conf.value, view.rules, view.performance
     if copied is None or rules is None or run is None:
         return None

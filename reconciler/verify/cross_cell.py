@@ -1,4 +1,4 @@
-"""What only shows when cells are compared: one log in two places, a user.conf that is another cell's."""
+"""Comparisons across cells: one log in two places, a user.conf that is another cell's."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def _may_share(one: Facts, two: Facts, inferable: Pairs | None) -> bool:
 
 
 def _may_be_of_one_run(one: Facts, two: Facts, inferable: Pairs | None) -> bool:
-    """Whether one machine need run only once for both."""
+    """True where one machine need run only once for both."""
     (_, _, benchmark, scenario), (_, _, benchmark2, scenario2) = _parts(one), _parts(two)
     if strip_variant(one.official or benchmark) != strip_variant(two.official or benchmark2):
         return False
@@ -195,7 +195,7 @@ def add_causes(findings: Iterable[TreeFinding], facts: Sequence[Facts]) -> Itera
 
 
 def _conf_cause(own: Facts, facts: Sequence[Facts], shared: Mapping[tuple[str, str], list[Facts]]) -> tuple[str, str]:
-    """What another cell has to do with it, and the id of that cause."""
+    """Explain another cell's part in it, and give the id of that cause."""
     if own.conf_target is not None:
         for item in facts:
             same = item.submitter == own.submitter and item.cell != own.cell

@@ -92,8 +92,8 @@ def _verify(surveys: tuple[Survey, ...], path: Path, closed: set[Path], progress
 
 
 class _Memory(Struct):
-    """What is kept of each cell for the comparison across cells: its facts, where its logs are and what tells them from
-    others, what was not there."""
+    """Facts kept of each cell for the comparison across cells: its result, where its logs are and their digests, what
+    was not there."""
 
     facts: list[Facts] = field(default_factory=list)
     files: dict[tuple[str, str, str], str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What could not be compared in a cell: a file that is missing or cannot be read makes a contradiction vanish."""
+"""Gaps in the comparison of a cell: a file that is missing or cannot be read makes a contradiction vanish."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The hash in accuracy.txt is that of one log: where two cells state the same, the logs beside them have the same
-ends. A copied accuracy.txt claims the accuracy of another run, though its own log is truncated."""
+"""The hash in accuracy.txt is that of one log: where two cells state the same, their logs have the same ends. A copied
+accuracy.txt claims the accuracy of another run, though its own log is truncated."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SMALL = 1 << 20  # bytes of a whole log
 
 
 class StatedHash(Struct, frozen=True):
-    """What accuracy.txt says of the log beside it. ``ends``: what tells this log from others, in this process."""
+    """Hash of its log in an accuracy.txt. ``ends``: digest of this log's ends, in this process."""
 
     submitter: str
     cell: str
@@ -33,8 +33,8 @@ class StatedHash(Struct, frozen=True):
 
 
 def list_stated_hashes(view: CellView) -> Iterator[StatedHash]:
-    """Of the accuracy run and of each test; nothing of a file with several hashes, since it is not known which of them
-    is whose, nor of a whole log that is not the one its hash names, which is told already."""
+    """List the hashes of the accuracy run and of each test; nothing of a file with several hashes, since it is not
+    known which of them is whose, nor of a whole log that is not the one its hash names, which is reported already."""
     folders = {"accuracy": view.files.accuracy.folder}
     folders |= {test: folder / "accuracy" for test, folder in view.files.tests.items()}
     for run, folder in folders.items():
@@ -57,7 +57,7 @@ def list_stated_hashes(view: CellView) -> Iterator[StatedHash]:
 
 
 def _is_named(answers: CachedAnswers, digest: str) -> bool:
-    """Whether the log may be the one that the hash is of: cut, or whole and hashed already."""
+    """True where the log may be the one that the hash is of: cut, or whole and hashed already."""
     if answers.truncated:
         return len(answers.data) >= 2 * _END
     return len(answers.data) <= _SMALL and digest in answers.own_hashes()
@@ -68,7 +68,7 @@ def _plain(data: bytes) -> bytes:
 
 
 def _compare_hashes(hashes: Iterable[StatedHash]) -> Iterator[tuple[About, Complaint]]:
-    """Each log that is not as most of those with its hash; all of them where none is. Nobody knows which file was
+    """Each log that is not as most of those with its hash; all of them where none is. It is not known which file was
     copied, so that it is a warning. Within a cell the runs are compared elsewhere."""
     by_digest: dict[str, list[StatedHash]] = {}
     for item in hashes:

@@ -35,7 +35,7 @@ from reconciler.verify.premises import (
 
 T = TypeVar("T")
 _EMPTY = 64  # bytes of a log that holds no answer
-_SMALL = 8 << 20  # bytes of answers that are held while a test is judged
+_SMALL = 8 << 20  # bytes of answers that are kept while a test is judged
 
 
 class TreeLogs(RunLogs, frozen=True):
@@ -46,7 +46,7 @@ class TreeLogs(RunLogs, frozen=True):
     cached: CachedAnswers | None = None
 
     def read_entries(self, run: str) -> Iterable[Entry]:
-        """Those of a small log are kept: a test is judged once for each type that they may be read as."""
+        """Entries of a small log are kept: a test is judged once for each type that they may be read as."""
         return (self.cached.entries if self.cached is not None else ()) or RunLogs.read_entries(self, run)
 
     def read_detail_log(self, run: str) -> DetailLog:

@@ -60,7 +60,7 @@ _MARK = re.compile(rb",Mark,([^,\r\n]*+)")  # of a sample: the session and phase
 def verify_sessions(view: CellView) -> Complaints:
     """Client and director state one session's name and identities, and list the logs and samples, which are there, as
     both of their files are: so do all 55 of v4.1 and v5.1. Each sample is marked with its session and phase, in these
-    and in 2,474 sessions of v2.1. A copy that leaves out large files lacks samples and the analyzer's log alike: a
+    and in 2,474 sessions of v2.1. A copy that leaves out large files has neither samples nor the analyzer's log: a
     question.
     """
     client, server = view.compute_once(read_session)
@@ -170,9 +170,9 @@ _ENDS_ARE_LOST = "its line ends were of two kinds, and git may have made them on
 
 
 def _are_ends_kept(view: CellView, data: bytes) -> bool:
-    """Whether git left a file as it was: it has line ends of both kinds, or those of Windows are in another file of the
-    session that still has its digest, or the log of the daemon in another session of the system has, with ends of one
-    kind: the daemon writes all of its logs alike."""
+    """True where git left a file as it was: it has line ends of both kinds, or those of Windows are in another file of
+    the session that still has its digest, or the log of the daemon in another session of the system has, with ends of
+    one kind: the daemon writes all of its logs alike."""
     if 0 < data.count(b"\r\n") < data.count(b"\n"):
         return True
     for read in view.compute_once(read_session):
@@ -198,7 +198,7 @@ def _list_other_sessions(view: CellView) -> Iterator[Folder]:
 
 
 def _has_digest(view: CellView, folder: Folder) -> bool:
-    """Whether the log of the daemon in a session's folder is as it was when the session listed it."""
+    """True where the log of the daemon in a session's folder is as it was when the session listed it."""
     read = view.files.read_document(folder, _SERVER)
     listed = dict(_list_digests(read.value)) if read.value is not None else {}
     data = view.files.read_content(folder, DAEMON_LOG, LOG_LIMIT)
@@ -285,7 +285,8 @@ def verify_phases(view: CellView) -> Complaints:
 def _is_within(
     phase: tuple[float, float], began: datetime, ended: datetime, apart: float, by: timedelta = timedelta()
 ) -> bool:
-    """Whether a run is within a phase, for clocks that are ``apart`` seconds from each other, and of zones ``by``."""
+    """True where a run is within a phase, for clocks that are ``apart`` seconds from each other, and of zones
+    ``by``."""
     return phase[0] - apart <= (began + by).timestamp() and (ended + by).timestamp() <= phase[1] + apart
 
 
@@ -307,7 +308,7 @@ def _show_time(seconds: float) -> str:
 
 
 def _find_missing(sampled: frozenset[bytes], began: datetime, ended: datetime) -> tuple[bool, int]:
-    """Whether a run has no sample at all, and how many of its whole minutes have none."""
+    """Find whether a run has no sample at all, and how many of its whole minutes have none."""
     first, last = began.replace(second=0, microsecond=0), ended.replace(second=0, microsecond=0)
     count = min(_MOST_MINUTES, (last - first) // _MINUTE)
     whole = [f"{first + at * _MINUTE:%m-%d-%Y %H:%M}".encode() for at in range(1, count)]
@@ -322,7 +323,7 @@ def _list_offsets(view: CellView) -> list[timedelta]:
 
 
 def read_session(view: CellView) -> tuple[Read[ResultDocument], Read[ResultDocument]]:
-    """Of the client and of the director; absent where no power was measured."""
+    """Read the session of the client and of the director; absent where no power was measured."""
     folder = view.files.results / "performance" / "power"
     if not is_power(view):
         return Read(folder.shown), Read(folder.shown)
@@ -330,7 +331,7 @@ def read_session(view: CellView) -> tuple[Read[ResultDocument], Read[ResultDocum
 
 
 def find_key(read: Read[ResultDocument], key: str) -> Place:
-    """Where a name first stands in a document that is there."""
+    """Find the first place of a name in a document that is there."""
     assert read.value is not None
     return Place(read.file, read.value.lines.get(key, 0))
 

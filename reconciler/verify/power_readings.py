@@ -1,6 +1,6 @@
-"""The watts of a power session against what the analyzer's daemon counted of them: before the kit stops a phase it asks
-for the mean, the least and the most of the samples so far, and the director keeps the answers. And against the volts,
-amperes and power factor beside them: the analyzer takes all four of one interval, and the factor is P / (U * I)."""
+"""The watts of a power session against the counts of the analyzer's daemon: before the kit stops a phase it asks for
+the mean, the least and the most of the samples so far, and the director keeps the answers. And against their volts,
+amperes and power factor: the analyzer takes all four of one interval, and the factor is P / (U * I)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _WATTS = b",Watts,"
 _VALUES = rb",Watts,%b,Volts,%b,Amps,%b,PF,%b" % ((_NUMBER,) * 4)
 _MOST_CHANNELS, _IDLE = 16, (0.0,) * 4  # no analyzer has more than 7
 _SEVERAL = b",Analyzer"  # the kit adds up the samples of several: those of one need not have channels
-# Of all samples: of 110 published files none is off by more than 0.001, though single samples are by 0.003.
+# All samples: of 110 published files none is off by more than 0.001, though single samples are by 0.003.
 _PRODUCT_NEAR = 0.01
 # The last lines may be missing, which the daemon had not written yet when the kit copied its log.
 _SENT = re.compile(rb"Response to client sent: (Watts,[\d.]{1,20}(?:,[\d.]{1,20}){5})\r?$", re.MULTILINE)
@@ -45,8 +45,8 @@ _FIRST_ASKED = 4
 
 
 class _Counted(Struct, frozen=True):
-    """One answer: watts over ``total`` samples from the first on, of which ``valid`` were above 0. ``text``: as it
-    stands in the file."""
+    """One answer: watts over ``total`` samples from the first on, of which ``valid`` were above 0. ``text``: as it is
+    in the file."""
 
     text: str
     mean: float
@@ -58,7 +58,7 @@ class _Counted(Struct, frozen=True):
 
 class Samples(Struct, frozen=True):
     """``watts``: of each, None where not all samples have as many channels. ``denied``: what was found and what was
-    wanted where watts are not those of the volts, amperes and power factor beside them."""
+    wanted where watts are not those of their volts, amperes and power factor."""
 
     watts: list[float] | None
     denied: tuple[tuple[str, str], ...]
@@ -123,7 +123,7 @@ def verify_watts(view: CellView) -> Complaints:
 
 
 def _asks(view: CellView) -> bool:
-    """Whether the kit of the run's time asks the daemon."""
+    """True where the kit of the run's time asks the daemon."""
     run = view.performance
     return run is None or not run.log.version or run.log.release >= _FIRST_ASKED
 
@@ -197,7 +197,8 @@ _read_lately = functools.lru_cache(maxsize=4)(_read_all)
 
 
 def _list_samples(data: bytes) -> tuple[Iterable[list[tuple[bytes, ...]]], bool]:
-    """Those of each number of channels, the fewest first. Mostly all have as many as the first, and whether they do."""
+    """List the samples of each number of channels, the fewest first. Mostly all have as many as the first, and whether
+    they do."""
     channels = data.partition(b"\n")[0].count(_WATTS) - 1
     samples = _shape_sample(channels).findall(data) if 0 <= channels <= _MOST_CHANNELS else []
     if samples and len(samples) * (channels + 1) == data.count(_WATTS) and b"\r" not in data:
@@ -246,12 +247,12 @@ def _list_answers(session: ResultDocument) -> Iterator[tuple[str, _Counted]]:
 
 
 def read_watts(data: bytes) -> list[float]:
-    """Of all samples, whatever stands behind their watts."""
+    """Read the watts of all samples, whatever follows them."""
     return [float(watts) for watts in _SAMPLE.findall(data)]
 
 
 def _deny(samples: list[float], counted: _Counted) -> tuple[str, str, Severity | None] | None:
-    """What was found, what was wanted, how bad it is; samples at or below 0 W are not valid to the daemon."""
+    """Describe what was found, what was wanted, how bad it is; samples at or below 0 W are not valid to the daemon."""
     valid = [watts for watts in samples if watts > 0]
     if (len(samples), len(valid)) != (counted.total, counted.valid):
         found = f"{len(samples)} samples, {len(valid)} of them above 0 W"

@@ -70,7 +70,8 @@ def find_doubt_of_inference(view: CellView, test: str) -> str:
 
 
 def are_one_name(one: str, other: str) -> bool:
-    """Whether two spellings may be of one name: but for case, blanks and signs, or one the beginning of the other."""
+    """True where two spellings may be of one name: but for case, blanks and signs, or one the beginning of the
+    other."""
     first, second = ("".join(filter(str.isalnum, name)).casefold() for name in (one, other))
     return bool(first and second) and (first.startswith(second) or second.startswith(first))
 

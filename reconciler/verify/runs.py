@@ -36,7 +36,7 @@ def list_runs(view: CellView) -> Iterator[RunView]:
 
 
 def list_own_runs(view: CellView) -> Iterator[RunView]:
-    """Those that belong to the result: not of tests that the round does not have."""
+    """List the runs that belong to the result: not of tests that the round does not have."""
     return (run for run in list_runs(view) if not view.is_foreign(run.name))
 
 

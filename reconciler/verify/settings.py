@@ -1,4 +1,4 @@
-"""What a user.conf sets for a run, in LoadGen's lookup order, and under which model key."""
+"""Settings of a user.conf for a run, in LoadGen's lookup order, and under which model key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a verify file of TEST07, TEST08 or TEST09 states, against the verdict at its end. The official scripts and our
+"""Statements of a verify file of TEST07, TEST08 or TEST09, against the verdict at its end. The official scripts and our
 own verdicts print the figures that they compare.
 """
 
@@ -24,7 +24,7 @@ _ROUNDED = Decimal("0.01")  # means are printed with two digits
 
 
 class _File(Struct, frozen=True):
-    """``figures``: how each stands on a line of its own; ``needed``: the one without which nothing was compared, in
+    """``figures``: how each is on a line of its own; ``needed``: the one without which nothing was compared, in
     words."""
 
     name: str
@@ -79,7 +79,7 @@ def verify_stated(view: CellView) -> Complaints:
 
 
 def _read(lines: list[str], figures: Mapping[str, re.Pattern[str]]) -> Stated:
-    """The last of each: a scorer's report, which may say anything, stands before them."""
+    """Read the last of each: a scorer's report, which may say anything, comes before them."""
     found = {}
     for number, line in enumerate(lines, start=1):
         for name, shape in figures.items():
@@ -89,7 +89,7 @@ def _read(lines: list[str], figures: Mapping[str, re.Pattern[str]]) -> Stated:
 
 
 def _read_limits(view: CellView, test: str) -> Mapping[str, Decimal]:
-    """Of the closed division, where the round has the test; the open one may set its own."""
+    """Read the limits of the closed division, where the round has the test; the open one may set its own."""
     if view.rules is None or not view.ruleset.is_known or view.division != "closed":
         return {}
     try:

@@ -28,8 +28,8 @@ _FEW = 3  # more differences than this: the summary is of another run
 def verify_summaries(view: CellView) -> Complaints:
     """LoadGen writes both files from the same numbers, MultiStream's per query; they are compared to the digits that
     are shown, and a summary that differs in many is one finding. Estimates of early stopping are left out where tokens
-    are measured, since a summary has several of one name. Errors that the detail log lacks are a question: the official
-    filter takes such lines out, and LoadGen may meet one after it closed the log.
+    are measured, since a summary has several of one name. Errors missing from the detail log are a question: the
+    official filter takes such lines out, and LoadGen may meet one after it closed the log.
     """
     runs: tuple[RunView | None, ...] = (view.performance, view.accuracy, *view.test_views.values())
     for run in runs:

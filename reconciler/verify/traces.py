@@ -1,4 +1,4 @@
-"""A trace that LoadGen wrote beside a log: one process writes both, and each sample's latency stands in the trace.
+"""A trace that LoadGen wrote with a log: one process writes both, and each sample's latency is in the trace.
 
 Nearly all published traces are empty, since LoadGen traces only where it is asked to.
 """

@@ -43,7 +43,7 @@ _STREAMS = ("SingleStream", "MultiStream")
 _TOLERANCE = Decimal("0.001")
 _DIGITS = 20
 WARNING = Severity.WARNING
-# By a word that stands in what they match.
+# By a word in what they match.
 _SCORED = {
     "queries=": re.compile(r"\bqueries=(\d+)", re.ASCII),
     "'gen_num': ": re.compile(r"'gen_num': (\d+)", re.ASCII),

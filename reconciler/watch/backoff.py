@@ -1,4 +1,5 @@
-"""When to try again: by class of error, doubling, and capped low, so that nobody waits for something long fixed."""
+"""Backoff of retries: by class of error, doubling, and capped low, so that a problem fixed long ago is not waited
+for."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ class Backoff(Struct):
         self.waits.pop(name, None)
 
     def keep(self, names: set[str]) -> None:
-        """Forget steps that nobody wants any more."""
+        """Forget steps that are no longer wanted."""
         self.waits = {name: wait for name, wait in self.waits.items() if name in names}
 
     def list_waiting(self, now: float) -> frozenset[str]:

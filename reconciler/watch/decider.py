@@ -1,4 +1,5 @@
-"""When a watch passes, and over what: what is held back, what the last pass could not do, when to try again."""
+"""Decisions of a watch about when it passes, and over what: steps on hold, what the last pass could not do, when to try
+again."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from reconciler.watch.due_steps import Holds, select_due_steps
 from reconciler.watch.settings import WatchSettings
 from reconciler.watch.windows import find_freeze_end
 
-_LOOP = "the loop"  # the name under which what no step stands for backs off
+_LOOP = "the loop"  # the backoff's name of what belongs to no step
 
 
 class Decider(Struct):
@@ -38,7 +39,7 @@ class Decider(Struct):
         return select_due_steps(result.plan, result.desired, holds)
 
     def needs_pass(self, result: PlanResult, due: tuple[Step, ...]) -> bool:
-        """Whether a pass can do anything that the last one could not."""
+        """True where a pass can do anything that the last one could not."""
         changed = self.settled != _mark(result)
         return (changed and not result.observed.tree_present) or (
             bool(due) and (changed or not _keys(due) <= self.tried)

@@ -1,4 +1,4 @@
-"""Whether the pass under way is still what the specs ask for."""
+"""Supersession of the pass under way by a change of the specs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Supersession(Struct):
 
     def check(self, step: Step, begun: bool) -> None:
         """Called by the pass, in which a step that has not begun is a safe point. One that has is given up only when it
-        is the policy, and nobody asks for it any more. Raises SupersededError."""
+        is the policy, and it is not asked for any more. Raises SupersededError."""
         if begun and not self.settings.stop:
             return
         self.ask(wait=not begun)
@@ -56,8 +56,8 @@ class Supersession(Struct):
             raise SupersededError(step if begun else None)
 
     def ask(self, *, wait: bool) -> None:
-        """What the specs ask for, when they changed. ``wait``: until it is quiet."""
-        topics = (*_SPECS, Topic.SOURCES) if wait else _SPECS  # code may write beside itself all through a run
+        """Read the specs, when they changed. ``wait``: until it is quiet."""
+        topics = (*_SPECS, Topic.SOURCES) if wait else _SPECS  # code may write to its own folder all through a run
         if not self.has_news(topics):
             return
         if wait:

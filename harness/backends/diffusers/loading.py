@@ -48,7 +48,7 @@ class Networks:
 
 @dataclass(frozen=True, slots=True)
 class PipelineKind:
-    """What this backend knows of a class of pipelines. ``read``: the pipeline with the checkpoint's weights; ``draw``:
+    """A class of pipelines that this backend knows. ``read``: the pipeline with the checkpoint's weights; ``draw``:
     with those that its networks begin a training with; ``open_worker``: on the thread that it then computes on;
     ``lower``: puts layers of the pipeline in fp8, in place."""
 
@@ -59,8 +59,8 @@ class PipelineKind:
 
 
 def find_checkpoint(plan: LoadPlan, known: Mapping[str, PipelineKind]) -> PipelineFolder:
-    """What the spec names; MLCommons' checkpoint may be two folders. Raises HarnessError where its class is not one of
-    those ``known``."""
+    """Find the checkpoint that the spec names; MLCommons' may be two folders. Raises HarnessError where its class is
+    not one of those ``known``."""
     folders = [folder for folder in (plan.source, plan.model) if folder is not None]
     for folder in folders:
         for pipe, scheduler in ((folder / PIPE, folder / SCHEDULER), (folder, folder)):

@@ -1,4 +1,4 @@
-"""What a pipeline of Wan 2.2 computes of a batch of prompts: as the reference asks the library, token by token.
+"""Wan 2.2, computed for a batch of prompts as the reference asks the library, token by token.
 
 A prompt and the words to draw against go through the text encoder; two networks take noise away in turns, the first
 while there is much of it; the decoder makes frames of what is left. All of it is timed.
@@ -118,7 +118,7 @@ class VideoPipeline:
         return (found * 255).to(torch.uint8).permute(0, 1, 3, 4, 2).contiguous()
 
     def _encode(self, tokens: list[torch.Tensor]) -> torch.Tensor:
-        """What the encoder says of each token; nothing of those that fill a prompt up."""
+        """Encode each token; tokens that fill a prompt up give nothing."""
         ids, mask = tokens
         said = self._pipe.text_encoder(ids, mask).last_hidden_state
         return said.masked_fill(mask[..., None] == 0, 0)

@@ -18,13 +18,13 @@ from harness.run.tokens import GenerationPlan
 
 
 class ClientServer:
-    """Does what it is told through the pipe, and says there what it hears of prompts."""
+    """Carries out the commands that come through the pipe, and reports through it what happens to prompts."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe, self._lock = pipe, threading.Lock()
 
     def serve(self) -> None:
-        """Until it is told to close. Raises EOFError where the other side has gone."""
+        """Serve until the command to close. Raises EOFError where the other side has gone."""
         (plan_values,) = self._pipe.recv()
         first, completed = partial(self._send, "first"), partial(self._send, "completed")
         plan = GenerationPlan(**plan_values, first=first, completed=completed, failed=self._fail)

@@ -1,7 +1,7 @@
 """Several client processes that share out the streams of a run, where one core reads no more. LoadGen stays here.
 
-Each is told the same of the servers, may have its part of the requests under way, and is given a prompt when it has
-room: the one with the fewest first. What it hears comes back through its pipe.
+Each knows the same servers, may have its part of the requests under way, and gets a prompt when it has room: the one
+with the fewest first. It reports back through its pipe.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ class Process:
             self._pipe.send(message)
 
     def wait(self) -> Any:
-        """What it answers. Raises HarnessError where that is an error, or it has ended."""
+        """Wait for its answer. Raises HarnessError where that is an error, or the process has ended."""
         found = self._answers.get()
         if isinstance(found, HarnessError):
-            self._answers.put(found)  # whoever asks again is told again
+            self._answers.put(found)  # a second question gets the same answer
             raise found
         return found
 

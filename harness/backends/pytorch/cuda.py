@@ -73,7 +73,7 @@ class LoadedProgram:
 
     def __init__(self, engine: BackendEngine, folder: Path, device: Device) -> None:
         self._engine, self._device = engine, device
-        # What is not compiled but called, cuDNN above all, asks for this at the time of the call.
+        # Code that is not compiled but called, cuDNN above all, asks for this at the time of the call.
         tf32 = bool(engine.settings.get("tf32", False))
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
         torch.backends.cudnn.benchmark = True  # each size is run once before it is used or captured

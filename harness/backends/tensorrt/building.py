@@ -71,7 +71,7 @@ def build_engine(flavour: Flavour, plan: BuildPlan) -> BackendEngine:
 
 
 def _device() -> Device | None:
-    """What an engine is built for; None where there is no GPU."""
+    """Find the device that an engine is built for; None where there is no GPU."""
     try:
         return Device(0) if count_devices() else None
     except CudaError as error:
@@ -176,7 +176,7 @@ def _errors(parser: Any) -> list[str]:
 
 
 def _text(error: Any) -> str:
-    """What was wrong, and at which node where the version tells."""
+    """Describe what was wrong, and at which node where the version says so."""
     where = [str(value()) for name in ("node_name", "node_operator") if callable(value := getattr(error, name, None))]
     named = " ".join(part for part in where if part)
     return f"{named}: {error.desc()}" if named else str(error.desc())

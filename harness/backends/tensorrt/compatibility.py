@@ -1,4 +1,4 @@
-"""Whether an engine belongs on this machine, decided from its description before anything is loaded."""
+"""Check that an engine belongs on this machine, by its description, before anything is loaded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _AMPERE = (8, 0)
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """What runs here."""
+    """Versions and device of this machine."""
 
     flavour: str
     version: str

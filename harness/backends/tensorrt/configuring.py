@@ -1,4 +1,4 @@
-"""How an engine is to be built: flags, limits and profiles, held against the network."""
+"""Configuration of a build: flags, limits and profiles, checked against the network."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def require_batches(inputs: Sequence[Any], outputs: Sequence[Any], batch_size: i
             first = tuple(tensor.shape)[:1]
             varies = (
                 kind == "input" or batch_size == 1 or not free
-            )  # a fixed batch of an input is held against ours later
+            )  # a fixed batch of an input is compared with ours later
             if not first or (not varies and first != (FREE,)):
                 raise HarnessError(
                     f"{kind} {tensor.name} of the model has no batch axis: {list(tensor.shape)}",

@@ -1,4 +1,4 @@
-"""What a build came to: layers and the types they compute in, from TensorRT's engine inspector."""
+"""Summary of a built engine: layers and the types they compute in, from TensorRT's engine inspector."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _TYPE = re.compile(rf"\b({'|'.join(_TYPES)})\b", re.IGNORECASE)
 
 
 def inspect(trt: Any, engine: Any, context: Any) -> dict[str, Any]:
-    """``context``: with shapes set, without which a dynamic engine does not tell its formats. Empty where the engine
-    tells nothing.
+    """``context``: with shapes set, without which a dynamic engine does not give its formats. Empty where the engine
+    gives nothing.
     """
     inspector = engine.create_engine_inspector()
     inspector.execution_context = context

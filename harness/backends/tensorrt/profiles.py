@@ -29,7 +29,7 @@ class Profile:
         return size if size != FREE else self.batch if axis == 0 else self.length
 
     def holds(self, batch: int, shape: Sequence[int], sample: Sequence[int]) -> bool:
-        """Whether ``batch`` samples of this shape fit an input."""
+        """Say whether ``batch`` samples of this shape fit an input."""
         most = self.shapes(shape)[2]
         free = zip(shape[1:], most[1:], sample, strict=True)
         return batch <= most[0] and all(have <= limit if size == FREE else have == limit for size, limit, have in free)

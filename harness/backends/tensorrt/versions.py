@@ -68,9 +68,9 @@ class Flavour:
 
     @cached_property
     def normalises_instances(self) -> bool:
-        """Whether instance normalisation needs no plug-in. Before 8.6.1 it is one that needs cuDNN, after it one unless
-        asked otherwise, from 10 on none. Asking a library older than the bindings ends the process: 8.6.0 has no such
-        flag."""
+        """True where instance normalisation needs no plug-in. Before 8.6.1 it is one that needs cuDNN, after it one
+        unless asked otherwise, from 10 on none. Asking a library older than the bindings ends the process: 8.6.0 has no
+        such flag."""
         return self.strongly_typed or (self._instance_flag is not None and find_library_version() >= _FIRST_FLAGS)
 
     @property
@@ -78,7 +78,7 @@ class Flavour:
         return getattr(getattr(self.trt, "OnnxParserFlag", None), "NATIVE_INSTANCENORM", None)
 
     def set_precision(self, config: Any, precision: str) -> None:
-        """Where the network is not typed, the types that the builder may choose from."""
+        """Set the types that the builder may choose from, where the network is not typed."""
         if self.strongly_typed:
             return
         flag = self.trt.BuilderFlag
@@ -98,7 +98,7 @@ class Flavour:
 
     def show_progress(self, config: Any, started: Callable[[int], None], step: Callable[[], None]) -> Any:
         """Call back when the outermost phase begins and at each of its steps. The result must live as long as the
-        build; None where builds do not tell."""
+        build; None where builds do not report progress."""
         if not hasattr(self.trt, "IProgressMonitor"):
             return None
         config.progress_monitor = monitor = _monitor(self.trt, started, step)
@@ -141,13 +141,13 @@ def parse_version_numbers(version: str) -> tuple[int, ...]:
 
 
 def digest_libraries() -> str:
-    """Of TensorRT's libraries in this process, by their contents."""
+    """Digest TensorRT's libraries in this process by their contents."""
     used = _list_libraries()
     return hash_files(Path("/"), used) if used else ""
 
 
 def find_library_version() -> int:
-    """What the library says of itself, 8601 for 8.6.1 and 101300 for 10.13.0; 0 where none is loaded."""
+    """Find the library's own version, 8601 for 8.6.1 and 101300 for 10.13.0; 0 where none is loaded."""
     for path in _list_libraries():
         ask = getattr(ctypes.CDLL(str(path)), "getInferLibVersion", None)
         if ask is not None:

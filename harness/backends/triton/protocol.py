@@ -72,7 +72,7 @@ def make_request_head(
 
 
 def find_shape(tensor: Tensor, given: tuple[int, ...]) -> tuple[int, ...]:
-    """Of an input as it travels: one value per sample has an axis of its own."""
+    """Find the shape of an input as it travels: one value per sample has an axis of its own."""
     return given if tensor.shape else (*given, 1)
 
 
@@ -95,7 +95,7 @@ def read_outputs(document: bytes, data: memoryview, outputs: Sequence[Tensor], c
 
 
 def take_output(found: Mapping[str, np.ndarray], tensor: Tensor, count: int) -> np.ndarray:
-    """Of those that an answer has, by name. Raises HarnessError where it is not what was asked for."""
+    """Take an output by its name. Raises HarnessError where it is not what was asked for."""
     array = found.get(tensor.name)
     if array is None:
         problem = f"the answer has no output {tensor.name}; it has {', '.join(found) or 'none'}"

@@ -62,7 +62,7 @@ class TritonPythonModel:
 
 
 def choose_device(number: int) -> None:
-    """The GPU of this instance is the only one that its process sees. Its session stays beside it by itself."""
+    """Choose the GPU of this instance, the only one that its process sees. Its session stays near it by itself."""
     seen = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     os.environ["CUDA_VISIBLE_DEVICES"] = seen.split(",")[number].strip() if seen else str(number)
 

@@ -1,6 +1,7 @@
-"""The process that hears sounds for ``listening``: ``python -P -m harness.backends.vllm.speech_worker DESCRIPTOR``.
+"""Process that computes features of sounds for ``speech_workers``: ``python -P -m harness.backends.vllm.speech_worker
+DESCRIPTOR``.
 
-It hears with the renderer that vLLM would hear with itself, made from the same arguments, in one thread.
+It uses the renderer that vLLM would use itself, made from the same arguments, in one thread.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from harness.run.tokens import SOUND_RATE
 
 
 def serve(pipe: Connection) -> None:
-    """The first message says what to hear with, every other one is a waveform; each is answered, by what is wrong
-    (or "") and what was asked."""
+    """Serve: the first message has the renderer's arguments, every other one is a waveform; each is answered, by what
+    is wrong (or "") and what was asked."""
     render: Callable[[np.ndarray], Any]
 
     def load() -> None:
@@ -47,7 +48,7 @@ def _make_ears(name: str, arguments: dict[str, Any], prompt: tuple[int, ...]) ->
         began = time.process_time()
         asked = {"encoder_prompt": describe_sound(prompt, sound), "decoder_prompt": None}
         (rendered,) = renderer.render_cmpl([asked])
-        # The engine knows what was heard by this name, and each renderer counts for itself.
+        # The engine knows the features by this name, and each renderer counts for itself.
         number = next(numbers)
         hashes = rendered["decoder_prompt"]["mm_hashes"]
         for kind, each in hashes.items():

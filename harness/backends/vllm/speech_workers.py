@@ -1,6 +1,6 @@
-"""Processes that hear sounds for vLLM, as they are seen from here.
+"""Processes that compute features of sounds for vLLM, as their parent sees them.
 
-In one process, threads that hear wait for each other and for the thread that reads answers.
+In one process, such threads would wait for each other and for the thread that reads answers.
 """
 
 from __future__ import annotations
@@ -47,25 +47,26 @@ class SpeechWorkers:
             raise
 
     def wait(self) -> None:
-        """Until all can hear. Raises HarnessError where one cannot."""
+        """Wait until all are ready. Raises HarnessError where one cannot be."""
         for each in self._all:
             each.answer()
             self._free.put(each)
 
     def forget(self) -> None:
-        """What was counted so far, such as a warm-up."""
+        """Spec fields of a harness command: the ``harness`` group."""
         self._busy, self._rendered, self._began, self._span = 0.0, 0, 0.0, 0.0
 
     async def render(self, sound: np.ndarray) -> Any:
-        """What the engine takes in the place of ``sound``. Raises HarnessError where a process ended or failed."""
+        """Compute what the engine takes in the place of ``sound``. Raises HarnessError where a process ended or
+        failed."""
         self._began = self._began or time.monotonic()
         rendered, busy = await asyncio.get_running_loop().run_in_executor(self._pool, self._ask, sound)
         self._busy, self._rendered, self._span = self._busy + busy, self._rendered + 1, time.monotonic() - self._began
         return rendered
 
     def describe(self) -> dict[str, float]:
-        """Since ``forget``. ``hearing_seconds``: of the listeners' processors; ``hearing_span``: seconds from
-        the first sound's coming to the last one's being heard."""
+        """Counters since ``forget``. ``hearing_seconds``: processor time of the workers; ``hearing_span``: seconds from
+        the arrival of the first sound to the end of the last one's features."""
         return {
             "listeners": len(self._all),
             "sounds_heard": self._rendered,
@@ -74,7 +75,7 @@ class SpeechWorkers:
         }
 
     def close(self) -> None:
-        """Whatever they hear is lost."""
+        """Close; work under way is lost."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         for each in self._all:
             each.end()
@@ -95,7 +96,7 @@ class _Listener:
         self.pipe, self._process = start_process("harness.backends.vllm.speech_worker", _ONE_THREAD)
 
     def start(self, *said: Any) -> None:
-        with suppress(OSError):  # it has ended: who waits for its answer is told
+        with suppress(OSError):  # it has ended: the thread that waits for its answer must know
             self.pipe.send(said)
 
     def hear(self, sound: np.ndarray) -> Any:

@@ -1,5 +1,5 @@
 """Questions with ten choices in a frame like the published one, and a small network of DeepSeek's layers that answers
-them: each with letters, of which the last that stands alone is right."""
+them: each with letters, of which the last single one is right."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def _describe_rest(item: Mapping[str, Any]) -> str:
 
 
 def _is_id(value: Any) -> bool:
-    """What is no number equals nothing, not even itself; true equals 1."""
+    """Say whether it is an id. NaN equals nothing, not even itself; true equals 1."""
     return type(value) in (int, str) or (type(value) is float and math.isfinite(value))
 
 

@@ -97,7 +97,7 @@ def _read_manifest(path: Path) -> Mapping[str, Any]:
 
 
 def _read_pieces(manifest: Mapping[str, Any]) -> dict[str, dict[TensorPart, None]]:
-    """Of every tensor, whatever rank wrote it; what several ranks wrote alike counts once."""
+    """Read the pieces of every tensor, whatever rank wrote it; what several ranks wrote alike counts once."""
     found: dict[str, dict[TensorPart, None]] = {}
     for path, entry in manifest.items():
         name = path.split("/")[-1]

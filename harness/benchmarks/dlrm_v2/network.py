@@ -1,6 +1,6 @@
 """DLRM-DCNv2 as ONNX: dense float32 [N, 13] and sparse int32 [N, 214] -> probability float32 [N, 1].
 
-Tables lie in a file of their own beside the graph: together they are larger than a graph can be.
+Tables are in a file of their own next to the graph: together they are larger than a graph can be.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def write_network(checkpoint: Checkpoint, shape: Shape, output: Path, counter: C
 
 
 def _look_up(net: NetworkBuilder, checkpoint: Checkpoint, shape: Shape, path: Path, counter: Counter) -> list[str]:
-    """Of each feature the sum of its values' rows, [N, width]."""
+    """Sum the rows of each feature's values, [N, width]."""
     values = net.split("sparse", MULTI_HOT, axis=1)
     with path.open("wb") as stream:
         stream.truncate(sum(shape.rows) * shape.width * _FLOAT)

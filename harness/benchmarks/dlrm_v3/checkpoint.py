@@ -81,7 +81,8 @@ class Table:
 
 
 def read_shapes(checkpoint: Path) -> dict[str, TableShape]:
-    """Of the three tables. Raises HarnessError naming what is missing, or files that are missing or cut off."""
+    """Read the shapes of the three tables. Raises HarnessError naming what is missing, or files that are missing or cut
+    off."""
     folder = checkpoint / SPARSE
     described = _read_metadata(folder / METADATA)
     shapes = {}
@@ -179,7 +180,7 @@ class _FilePart(io.RawIOBase):
 
 
 class _Named:
-    """Stands for an object of a class that is not loaded: what it was made of, and its fields."""
+    """Placeholder for an object of a class that is not loaded: its arguments, and its fields."""
 
     given: tuple[Any, ...]
 

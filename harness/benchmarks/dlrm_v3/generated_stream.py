@@ -59,7 +59,7 @@ class GeneratedUser:
     ratings: list[float] = field(default_factory=list)
 
     def write(self, *step: Sequence[float]) -> None:
-        """What could be shown, how it is liked, what was seen, and how that was rated."""
+        """Write what could be shown, how it is liked, what was seen, and how that was rated."""
         self.fields += [",".join(map(str, values)) for values in step]
 
     def remember(self, seen: Sequence[int], ratings: Sequence[float]) -> None:
@@ -87,7 +87,7 @@ class GeneratedStream:
         """Until inference begins. Who came at each timestamp."""
         came = [self._train(timestamp) for timestamp in range(-1, TRAINED)][1:]
         for user in self.users:
-            user.write(*self._make_step(user))  # for evaluation: nobody learns of it
+            user.write(*self._make_step(user))  # for evaluation: nothing learns from it
         return came
 
     def infer(self, foresee: Foresee, asked: Callable[[], None]) -> list[list[int]]:
@@ -152,7 +152,7 @@ def _join(numbers: Sequence[int]) -> str:
 
 
 def _write_lines(path: Path, lines: Sequence[Sequence[str]]) -> list[int]:
-    """Where each begins."""
+    """Write the lines; gives where each begins."""
     offsets = []
     with path.open("w", encoding="ascii", newline="") as stream:
         writer = csv.writer(stream)

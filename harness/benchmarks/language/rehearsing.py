@@ -123,7 +123,7 @@ def _write_sentence_tables(passages: Sequence[str], folder: Path) -> None:
 
 
 def learn_sentences(passages: Sequence[str]) -> dict[str, str]:
-    """What NLTK learns of the ends of sentences in these texts, as it keeps such tables."""
+    """Learn the ends of sentences in these texts with NLTK, as it keeps such tables."""
     from nltk.tokenize.punkt import PunktTrainer  # which brings SciPy and scikit-learn along
 
     learned = PunktTrainer("\n".join(passages)).get_params()

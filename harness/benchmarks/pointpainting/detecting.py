@@ -1,5 +1,5 @@
-"""What a sample goes through: five pictures are segmented, points painted and put into pillars, and objects found in
-them. The networks are engines; everything between them is computed here, in the run.
+"""Steps of a sample: five pictures are segmented, points painted and put into pillars, and objects found in them. The
+networks are engines; everything between them is computed here, in the run.
 """
 
 from __future__ import annotations

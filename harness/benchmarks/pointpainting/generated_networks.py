@@ -28,7 +28,7 @@ _INPUTS: Tensors = {
 
 
 def make_segmentation(path: Path, rng: np.random.Generator, width: int) -> None:
-    """input_image [N, 3, height, width] -> output_deep [N, 19, height, width]: it tells colours apart."""
+    """input_image [N, 3, height, width] -> output_deep [N, 19, height, width]: it separates colours."""
     net = NetworkBuilder(rng)
     inner = net.convolution("input_image", 3, width, 3)
     sharp = net.node("Mul", [net.convolution(inner, width, SEEN, 1, active=False), net.constant(2.0)])

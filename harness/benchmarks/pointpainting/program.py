@@ -175,7 +175,7 @@ def _as_attribute(name: str) -> str:
 
 
 def _first_middle(axis: int) -> float:
-    """Of the first column along an axis, m."""
+    """Middle of the first column along an axis, m."""
     return float(SIZE[axis]) / 2 + float(LOWEST[axis])
 
 

@@ -141,7 +141,8 @@ def _check_listed(folder: Path, frames: Sequence[Frame]) -> None:
 
 
 def _check_sizes(folder: Path, frames: Sequence[Frame]) -> None:
-    """A cloud is made of whole points; the pictures of an engine are of one size, the one that the list tells."""
+    """Check the sizes: a cloud is made of whole points; the pictures of an engine are of one size, the one in the
+    list."""
     cut = [frame.cloud for frame in frames if (folder / frame.cloud).stat().st_size % _POINT]
     if cut:
         problem = f"{folder}: {describe_problems('cut off', cut, len(frames))}"

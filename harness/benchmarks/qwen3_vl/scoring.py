@@ -23,7 +23,7 @@ _ALIKE = 0.9  # of two brands
 
 
 class ProductAnswer(BaseModel):
-    """What was asked for. What counts as such JSON is the library's decision, as in the reference."""
+    """The requested answer. Valid JSON is the library's decision, as in the reference."""
 
     model_config = ConfigDict(extra="forbid")
 

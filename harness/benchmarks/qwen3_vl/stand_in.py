@@ -19,7 +19,7 @@ _PIECE = 4  # letters of a token
 
 
 class StubServer:
-    """What it says of itself and of products."""
+    """Descriptions of itself and of products."""
 
     def __init__(self, network: CatalogueNetwork) -> None:
         self._network = network

@@ -21,7 +21,7 @@ _ASKED = 4  # papers for each that is asked for
 # Edges of a source, at most.
 _EDGES = {"cites": 6, "written_by": 3, "affiliated_to": 1, "topic": 3, "published": 1, "venue": 1}
 _STRAY = 0.01  # of edges lead anywhere
-_NOISE = 0.1  # of features, beside what a community has in common
+_NOISE = 0.1  # features in addition to what a community has in common
 
 
 def write_graph(rng: np.random.Generator, folder: Path, count: int) -> NDArray[np.int64]:

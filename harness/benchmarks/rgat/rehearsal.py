@@ -1,4 +1,4 @@
-"""A small graph of made-up papers, and a checkpoint of a network as deep as the reference's that tells them apart: the
+"""A small graph of made-up papers, and a checkpoint of a network as deep as the reference's that separates them: the
 labels are its own answers in fp32."""
 
 from __future__ import annotations

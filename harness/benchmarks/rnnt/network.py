@@ -66,7 +66,7 @@ def _write_prediction(net: NetworkBuilder, weights: Weights) -> Tensors:
     embedded = weights["prediction.embed.weight"]
     width = embedded.shape[1]
     states = _State(net, PREDICTION_LAYERS, width, PREDICTED)
-    # At the start of a transcript there is no letter: zeros stand for it.
+    # At the start of a transcript there is no letter: zeros mean that.
     table = net.constant(np.concatenate([embedded, np.zeros((1, width), np.float32)]))
     x = net.node("Transpose", [net.node("Gather", [table, "letter"])], perm=[1, 0, 2])
     x = _recur(net, weights, "prediction.dec_rnn.lstm", x, range(PREDICTION_LAYERS), states, first=0)
@@ -108,7 +108,7 @@ class _State:
         return [self._given[name][layer] for name in ("hidden", "cell")]
 
     def keep(self, hidden: str, cell: str) -> None:
-        """Those of the next layer."""
+        """Keep the state of the next layer."""
         self._made["hidden"].append(hidden)
         self._made["cell"].append(cell)
 

@@ -122,7 +122,7 @@ def _balance(weights: dict[str, NDArray[np.float32]], waveforms: Sequence[np.nda
     """Shift what the joint says, so that all letters are about as likely, and words are short."""
     width = weights["encoder.pre_rnn.lstm.weight_hh_l0"].shape[1]
     shift = weights["joint.net.3.bias"]
-    shift[BLANK] = _CERTAIN  # nothing is written: all frames are heard
+    shift[BLANK] = _CERTAIN  # nothing is written: all frames are used
     encoded, _ = _listen(weights, waveforms, scratch)
     _steer(weights, encoded[:, :width])
     shift[BLANK] = 0
@@ -137,7 +137,7 @@ def _balance(weights: dict[str, NDArray[np.float32]], waveforms: Sequence[np.nda
 def _listen(
     weights: Mapping[str, NDArray[np.float32]], waveforms: Sequence[np.ndarray], scratch: Path
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """What the joint hears and says."""
+    """Compute the joint's inputs and outputs."""
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
         write_parts(weights, Path(folder))
         network = load_parts(Path(folder))
@@ -154,7 +154,7 @@ def load_parts(folder: Path) -> Network:
 
 
 def transcribe(network: Network, waveform: np.ndarray) -> tuple[list[int], list[tuple[np.ndarray, np.ndarray]]]:
-    """The letters, and what the joint heard and said on the way."""
+    """Transcribe to letters, with the joint's inputs and outputs on the way."""
     steps = loop({"samples": waveform})
     asked, said = next(steps), []
     while True:

@@ -70,7 +70,7 @@ def load_shared(dataset: Path) -> Mapping[str, np.ndarray]:
 
 
 def find_tokenizer(folder: Path, part: str) -> Path:
-    """Beside the captions, else in a checkpoint of the scratch space."""
+    """Find the tokenizer in the folder of the captions, else in a checkpoint of the scratch space."""
     checkpoints = [folder / "../../models" / name for name in _CHECKPOINTS]
     places = [folder, *(path for base in checkpoints for path in (base / "checkpoint_pipe", base))]
     found = next((place / part for place in places if (place / part / "vocab.json").is_file()), None)
@@ -94,7 +94,7 @@ def read_captions(path: Path) -> list[str]:
 
 
 def read_latents(path: Path) -> NDArray[np.float32]:
-    """Of the reference, as NumPy or PyTorch wrote them."""
+    """Read the reference's latents, as NumPy or PyTorch wrote them."""
     if path.suffix == ".pt":
         from harness.benchmarks.saved_tensors import read_tensor
 

@@ -94,7 +94,7 @@ def write_network(path: Path, rng: np.random.Generator, window: NDArray[np.float
 
 
 def _write_blocks(net: NetworkBuilder) -> str:
-    """What blocks of 8 x 8 x 8 look like, and the intensity of each place itself."""
+    """Write the pattern of blocks of 8 x 8 x 8, and the intensity of each place itself."""
     kernel, shift = net.weight((8, 1, 8, 8, 8), 0.05), net.weight((8,), 0.5)
     blocks = net.node("Relu", [net.node("Conv", ["input", kernel, shift], kernel_shape=[8] * 3, strides=[8] * 3)])
     up = net.weight((8, CLASSES, 8, 8, 8), 0.3)

@@ -49,13 +49,13 @@ class Case:
 
     @property
     def within(self) -> tuple[slice, ...]:
-        """Where the kept part is in the volume that the network takes."""
+        """Place of the kept part in the volume that the network takes."""
         starts = [(whole - size) // 2 for whole, size in zip(SHAPE, self.size, strict=True)]
         return tuple(slice(start, start + size) for start, size in zip(starts, self.size, strict=True))
 
     @property
     def without(self) -> tuple[slice, ...]:
-        """Where it is in the volume on disk."""
+        """Place of the kept part in the volume on disk."""
         return tuple(slice(start, start + size) for start, size in zip(self.begin, self.size, strict=True))
 
 
@@ -119,7 +119,7 @@ def load_labels(dataset: Path, case: Case) -> NDArray[np.uint8]:
 
 
 def list_cases(source: Path) -> list[str]:
-    """Those of the benchmark, in its order; of a rehearsal those that are there."""
+    """List the cases of the benchmark, in its order; of a rehearsal those that are there."""
     listed = read_list(_FOLDER, "cases.txt")
     if is_rehearsal(source):
         return [name for name in listed if (source / find_folder(name)).is_dir()]

@@ -99,7 +99,7 @@ def write_network(path: Path, rng: np.random.Generator, volume: NDArray[np.float
 
 
 def _write_blocks(net: NetworkBuilder) -> str:
-    """What blocks of 8 x 8 x 8 look like."""
+    """Write the pattern of blocks of 8 x 8 x 8."""
     sides = [_BLOCK] * 3
     kernel, shift = net.weight((8, len(IMAGES), *sides), 0.05), net.weight((8,), 0.5)
     blocks = net.node("Relu", [net.node("Conv", ["input", kernel, shift], kernel_shape=sides, strides=sides)])

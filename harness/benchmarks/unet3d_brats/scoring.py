@@ -53,7 +53,7 @@ def choose_classes(scores: NDArray[np.float16], case: Case) -> NDArray[np.uint8]
 
 
 def compute_dice(answer: NDArray[np.uint8], labels: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """Of each region; nan where neither has any of it."""
+    """Compute DICE for each region; nan where neither has any of it."""
     pairs = np.bincount(answer.ravel().astype(np.intp) * CLASSES + labels.ravel(), minlength=CLASSES**2)
     table = pairs.reshape(CLASSES, CLASSES)
     dice = []

@@ -78,7 +78,7 @@ def load_shared(dataset: Path) -> Mapping[str, np.ndarray]:
 
 
 def find_tokenizer(folder: Path) -> Path:
-    """Beside the prompts, else in a checkpoint of the scratch space."""
+    """Find the tokenizer in the folder of the prompts, else in a checkpoint of the scratch space."""
     places = [folder, *(folder / "../../models" / name for name in _CHECKPOINTS)]
     found = next((place / TOKENIZER for place in places if (place / TOKENIZER / FILE).is_file()), None)
     if found is None:

@@ -48,7 +48,7 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
 
 
 def draw_pipeline(shape: VideoShape, tokenizer: Path) -> Any:
-    """Of the library, with its own tokenizer."""
+    """Draw a pipeline of the library, with its own tokenizer."""
     decoder = diffusers.AutoencoderKLWan.from_config(shape.decoder)
     with torch.no_grad():
         decoder.decoder.conv_out.weight.mul_(_CONTRAST)

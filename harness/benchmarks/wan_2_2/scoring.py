@@ -1,7 +1,8 @@
-"""The score of videos: the official script's, and of a rehearsal what stands in for it.
+"""Score of videos: by the official script, and for a rehearsal by a simple substitute.
 
-VBench's six networks take gigabytes and tell nothing of generated prompts. In a rehearsal the frames are compared with
-those that the library itself made of the same prompt, on a scale on which they score what the reference model does.
+VBench's six networks take gigabytes and say nothing about generated prompts. In a rehearsal the frames are compared
+with those that the library itself made of the same prompt, on a scale on which they score what the reference model
+does.
 """
 
 from __future__ import annotations

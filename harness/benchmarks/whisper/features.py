@@ -1,5 +1,5 @@
-"""What Whisper large v3 hears of a waveform: logarithms of 128 mel energies of 3,000 frames of 10 ms, as OpenAI's own
-code computes them. Whatever transcribes computes them itself; a rehearsal's references come from these.
+"""Features of Whisper large v3: logarithms of 128 mel energies of 3,000 frames of 10 ms, as OpenAI's own code computes
+them. Backends that transcribe compute them themselves; a rehearsal's references come from these.
 """
 
 from __future__ import annotations

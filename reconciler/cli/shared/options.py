@@ -69,7 +69,7 @@ def _deep() -> click.Option:
 
 
 def selection_options() -> list[click.Parameter]:
-    """What to look at: also what `plan`, `apply` and `status` take."""
+    """Options that select cells: also those of `plan`, `apply` and `status`."""
     return [
         click.Option(
             ["--exclude"],
@@ -143,7 +143,7 @@ def running_options() -> list[click.Parameter]:
 
 
 def queue_options() -> list[click.Parameter]:
-    """Of what is done on other machines."""
+    """Options of queues on other machines."""
     return [
         click.Option(
             ["--jobs"],
@@ -175,7 +175,7 @@ def cell_argument(*, required: bool = True) -> click.Argument:
 
 
 def complete_refs(_: click.Context, __: click.Parameter, beginning: str) -> list[CompletionItem]:
-    """Of arguments and options that name a commit."""
+    """Complete arguments and options that name a commit."""
     from reconciler.cli.shared import completion
 
     return completion.complete_refs(beginning)
@@ -217,13 +217,13 @@ def spec_option() -> click.Option:
 
 
 def split_words(metavar: str = "[SPEC|SELECTOR]...") -> click.Argument:
-    """Spec files, and selectors such as benchmark=resnet: told apart by the "="."""
+    """Spec files, and selectors such as benchmark=resnet: the "=" separates them."""
     return click.Argument(["words"], nargs=-1, metavar=metavar, shell_complete=_complete_words)
 
 
 def _report_problems_as_json(function: _Function) -> _Function:
-    """With --json, the problems of a broken spec are a document as well; with --quiet, what was held back is told of a
-    command that did not end well."""
+    """With --json, the problems of a broken spec are a document as well; with --quiet, deferred output of a command
+    that did not end well is printed."""
 
     @wraps(function)
     def run(*arguments: Any, **named: Any) -> Any:
@@ -244,7 +244,7 @@ def _report_problems_as_json(function: _Function) -> _Function:
 
 
 def takes(parameters: Iterable[click.Parameter]) -> Callable[[_Function], _Function]:
-    """Give a command these parameters, in this order; stands above ``@click.command``-less functions."""
+    """Give a command these parameters, in this order; goes above ``@click.command``-less functions."""
 
     def attach(function: _Function) -> _Function:
         wrapped = _report_problems_as_json(function)

@@ -1,4 +1,4 @@
-"""What `package` packs, and everything that speaks against it: the submission at a commit, looked at from all sides."""
+"""Content of a package, and everything that speaks against it: the submission at a commit, checked from all sides."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def find_unamended_cells(submission: PackedSubmission, base: str) -> list[Refusa
 
 
 def _committed(submission: PackedSubmission) -> Callable[[str], bool]:
-    """Whether a path's bytes, below the repository, are those of the commit."""
+    """True where a path's bytes, below the repository, are those of the commit."""
     root = submission.seen.paths.root
     known = git.list_files_at(root, submission.commit)
 
@@ -171,7 +171,7 @@ def _log_of(submission: PackedSubmission) -> Callable[[Cell], DetailLog]:
 
 
 def _broken_rules(submission: PackedSubmission) -> list[Refusal]:
-    """What `check` finds in the tree as it would be packed."""
+    """List the findings of `check` in the tree as it would be packed."""
     with open_temporary("package") as folder:
         write_tree(folder, submission.files, (), submission.stored)
         if submission.ruleset.layout in PROGRAMS:

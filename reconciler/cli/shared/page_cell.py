@@ -117,7 +117,7 @@ def _compliance(look: PlanSnapshot, cell: Cell) -> Iterator[dict[str, Any]]:
 
 
 def _plain_values(values: Mapping[str, object]) -> dict[str, object]:
-    """Those that fit one line."""
+    """Select the values that fit one line."""
     return {name: value for name, value in values.items() if isinstance(value, (str, int, float, bool))}
 
 
@@ -183,7 +183,7 @@ def _percentiles(paths: RepositoryPaths, record: Record) -> list[tuple[str, floa
 
 
 def read_series(paths: RepositoryPaths, record: Record) -> list[dict[str, float]]:
-    """What was read of the machine during the run, and how many samples were done; thinned out to what a plot shows."""
+    """Read the telemetry of the run, and how many samples were done; thinned out for a plot."""
     return parse_series(_read(paths, record, TELEMETRY_LOG, _LONGEST_SERIES) or b"")
 
 

@@ -1,6 +1,7 @@
 """The pass in progress, from what it leaves on disk as it goes: its log, the counters and the readings of its children.
 
-Cheap enough to be asked every second beside a timed run: a few small files, the ends of two logs, no process, no lock.
+Cheap enough for a request every second during a timed run: a few small files, the ends of two logs, no process, no
+lock.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ _READINGS = 120  # of a run, the last
 def report_live(
     paths: RepositoryPaths, planned: Sequence[dict[str, Any]], jobs: Sequence[QueuedStep] = ()
 ) -> dict[str, Any]:
-    """``planned``: steps of the last plan that was made, of which those are told that have not begun. ``jobs``: what is
-    in a queue, of which those are told that no pass follows."""
+    """``planned``: steps of the last plan, of which those that have not begun are shown. ``jobs``: entries of a queue,
+    of which those without a pass are shown."""
     log = _newest_log(paths.log)
     lines = _read_lines(log) if log is not None else []
     running = bool(lines) and lines[-1]["message"] not in _ENDED and _is_alive(log)
@@ -68,7 +69,7 @@ _ENDED = ("pass ended", "pass broken off")
 
 
 def is_timed(paths: RepositoryPaths) -> bool:
-    """Whether a run is being timed in this repository now."""
+    """True while a run is being timed in this repository."""
     return any(_is_timed(attempt, read_progress(attempt.counter)) for attempt in _attempts(paths))
 
 
@@ -135,7 +136,7 @@ def _describe_step(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def _newest_log(folder: Path) -> Path | None:
-    """Of passes: those of plans and audits begin with a word."""
+    """Find the newest log of passes: names of those of plans and audits begin with a word."""
     with contextlib.suppress(OSError):
         names = [entry.name for entry in os.scandir(folder) if entry.name[:1].isdigit()]
         return folder / max(names) if names else None
@@ -143,7 +144,7 @@ def _newest_log(folder: Path) -> Path | None:
 
 
 def _read_lines(path: Path) -> list[dict[str, Any]]:
-    """What is not a whole line yet is left out."""
+    """Read whole lines; an incomplete one at the end is left out."""
     return [row for row in parse_json_lines(_head(path)) if isinstance(row.get("message"), str)]
 
 
@@ -164,6 +165,6 @@ def _tail(path: Path, size: int) -> bytes:
 
 
 def _is_alive(path: Path | None) -> bool:
-    """Whether the pass that this file or folder names still runs: its id ends in the number of its process."""
+    """True while the pass that this file or folder names runs: its id ends in the number of its process."""
     number = path.name.removesuffix(".jsonl").rpartition("-")[2] if path is not None else ""
     return number.isdigit() and psutil.pid_exists(int(number))

@@ -64,20 +64,20 @@ class PlanSnapshot(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def spec_files(self) -> tuple[str, ...]:
-        """Of which a line sets an input of any resource."""
+        """Spec files with a line that sets an input of any resource."""
         known = (self.seen.desired.detail(r.address).inputs for r in self.seen.desired.resources)
         return tuple(sorted({item.origin.file for inputs in known for item in inputs if item.origin.line}))
 
     @cached_property
     def commits(self) -> Mapping[Origin, LineCommitText]:
-        """Of every line that sets an input: git is asked once for each file."""
+        """Commits of every line that sets an input: git is asked once for each file."""
         known = (self.seen.desired.detail(r.address).inputs for r in self.seen.desired.resources)
         origins = dict.fromkeys(item.origin for inputs in known for item in inputs if item.origin.line)
         return find_commits(self.paths, origins)
 
 
 class PlanSnapshots(Struct, dict=True):
-    """``timed`` says whether a run is being timed: then the last look stands, whatever its age."""
+    """``timed`` says whether a run is being timed: then the last snapshot counts, whatever its age."""
 
     paths: RepositoryPaths
     options: Options

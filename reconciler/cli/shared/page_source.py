@@ -1,4 +1,4 @@
-"""What the page shows, read from this repository as the commands read it that print the same with `--json`."""
+"""Data of the page, read from this repository as the commands read it that print the same with `--json`."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ _QUEUE_ASKED = 10.0  # seconds between two questions
 
 
 class RepositoryPage(Struct, dict=True):
-    """``trees``: name → a submission tree that may be looked at beside the rendered one. What takes long is worked out
-    when it is asked for, kept until the repository changes, and put off while a run is timed."""
+    """``trees``: name → a submission tree that may be shown in addition to the rendered one. Slow views are computed
+    when they are asked for, kept until the repository changes, and put off while a run is timed."""
 
     paths: RepositoryPaths
     options: Options
@@ -145,7 +145,7 @@ class RepositoryPage(Struct, dict=True):
         return self._keep_slow(at, ("compare",), lambda: self._compare(one, other))
 
     def _identify(self, name: str) -> str:
-        """What a side's name stands for now."""
+        """Find what a side's name means now."""
         known = name in self.trees or name in self.list_systems()
         return f"{name} {git.resolve(self.paths.root, 'HEAD')}" if known else git.resolve(self.paths.root, name)
 
@@ -202,7 +202,7 @@ class RepositoryPage(Struct, dict=True):
         return self._jobs[1]
 
     def _planned(self) -> list[dict[str, Any]]:
-        """Of the last look: none is taken for this."""
+        """Steps of the last snapshot: none is taken for this."""
         last = self._looks.last
         steps = last.seen.plan.steps if last else ()
         return [{"address": str(step.change.address), "seconds": step.seconds} for step in steps]

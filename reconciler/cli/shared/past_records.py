@@ -12,7 +12,7 @@ from reconciler.storage.files import RepositoryPaths
 
 
 def read_past(paths: RepositoryPaths) -> RecordHistory:
-    """Of HEAD; before the first commit there is nothing yet."""
+    """Read the past of HEAD; before the first commit there is nothing yet."""
     try:
         tip = git.resolve(paths.root, "HEAD")
     except RepositoryError:
@@ -21,7 +21,7 @@ def read_past(paths: RepositoryPaths) -> RecordHistory:
 
 
 def list_declared_cells(paths: RepositoryPaths) -> list[Cell]:
-    """Of the spec as it is on disk; none where it is broken, which other commands tell."""
+    """List the cells of the spec on disk; none where it is broken, which other commands report."""
     try:
         desired = PlanCache.of(paths).load_desired(Options())
     except ReconcilerError:

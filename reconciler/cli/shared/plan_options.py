@@ -1,4 +1,4 @@
-"""What the reporting commands share: a look at the repository, its cells, and who changed which line."""
+"""Code that the reporting commands share: a look at the repository, its cells, and who changed which line."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def find_line_commits(paths: RepositoryPaths, origins: Iterable[Origin]) -> dict
 
 
 def list_early_remarks(seen: PlanResult) -> list[str]:
-    """What would be refused at the end of what is about to be run, and can be mended before."""
+    """List what would be refused at the end of the coming runs, and can be fixed before."""
     runs = [step.change.address for step in seen.plan.steps if step.change.address.kind is Kind.RUN]
     found = []
     if seen.desired.gaps:

@@ -41,8 +41,8 @@ def find_repository(specs: Sequence[str] = ()) -> RepositoryPaths:
 
 
 def find_paths(root: Path) -> RepositoryPaths:
-    """Of a repository. What a commit may have brought is not to be believed: where git lists anything of the working
-    folder, one in git's own folder takes its place."""
+    """Find the paths of a repository. A commit may have brought anything: where git lists a part of the working folder,
+    one in git's own folder takes its place."""
     tracked = find_in_index(root, WORK)
     return RepositoryPaths(root, find_place_in_git(root, _APART) if tracked else None)
 

@@ -121,8 +121,8 @@ def find_field_effects() -> Mapping[str, tuple[str, ...]]:
 
 
 def _list_kinds_of_cells() -> Iterator[dict[str, Value]]:
-    """What decides which other settings are read: the backend, what its runs leave, and whether files and commands are
-    the user's own."""
+    """List the kinds of cells that decide which other settings are read: the backend, the format of its runs' results,
+    and whether files and commands are the user's own."""
     command, path = Value(("run",)), Value("somewhere")
     tests = {f"compliance.{test}": Value(True) for test in TESTS}
     own = {

@@ -1,4 +1,4 @@
-"""What `check` and `verify-tree` share: options, the progress bar, the archive of accuracy logs."""
+"""Code that `check` and `verify-tree` share: options, the progress bar, the archive of accuracy logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `try`, `tune` and `densify` share: settings as typed, the cell meant, and edits of the specs as patches."""
+"""Code that `try`, `tune` and `densify` share: settings as typed, the cell meant, and edits of the specs as patches."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def propose_patch(paths: RepositoryPaths, options: Options, trial: Trial) -> str
 
 
 def write_patch(patch: str, output: Path | None) -> str:
-    """What there is to say of the file, "" where none is written."""
+    """Write the patch and describe its file, "" where none is written."""
     if output is None or not patch:
         return ""
     write_output(output.absolute(), patch.encode())

@@ -1,4 +1,4 @@
-"""What a watch does, in words: the plan when it is not the one told last, each trouble once."""
+"""Report of a watch in words: the plan when it is a new one, each problem once."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class WatchReport:
         self.say("superseded", text, stopped=name)
 
     def report_plan(self, result: PlanResult, due: Sequence[Step], topics: Sequence[str]) -> None:
-        """The plan, when it is not the one told last."""
+        """Print the plan when it is not the one printed last."""
         plan = render_plan_text(result.plan, limit=LIMIT)
         if self._last_plan == f"{plan} {len(due)}":
             return

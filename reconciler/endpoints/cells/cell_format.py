@@ -53,7 +53,7 @@ def read_metric(view: CellView) -> tuple[float | None, str]:
 
 
 def render_runs(content: CellContent, _: Ruleset, layout: Layout, at: MakePath) -> Iterator[Rendered]:
-    """Byte for byte: the checker reads them beside the measurements."""
+    """Byte for byte: the checker reads them with the measurements."""
     assert content.configuration is not None
     yield at(layout.cell_file, file=CONFIG), content.configuration
     for folder, files in (("performance", content.performance), ("accuracy", content.accuracy)):

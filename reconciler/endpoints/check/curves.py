@@ -1,4 +1,4 @@
-"""What the points of one curve must be together: where they lie, how many, and of one system, model and seed set."""
+"""Rules for the points of one curve together: where they are, how many, and of one system, model and seed set."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ C_MIN = "c_min_override"
 
 
 def is_agentic(curve: CurveFolder, rules: CurveRules) -> bool:
-    """Whether every point but a dedicated Offline one says so by its load pattern."""
+    """True where every point but a dedicated Offline one says so by its load pattern."""
     return _patterns(curve) == {rules.get("agentic_load_pattern")}
 
 

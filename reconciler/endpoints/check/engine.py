@@ -72,7 +72,7 @@ def check_endpoints(path: Path, rules: CurveRules | None = None) -> TreeReport:
 
 
 def verify_endpoints(path: Path) -> TreeReport:
-    """What contradicts itself, without what is only missing or against a rule: each point beside its own run."""
+    """Verify contradictions, without what is only missing or against a rule: each point against its own run."""
     report = check_endpoints(path)
     kept = tuple(
         finding
@@ -102,7 +102,7 @@ def _check(folder: SubmissionFolder, rules: CurveRules) -> Iterator[TreeFinding]
 
 def _check_curve(submitter: str, curve: CurveFolder, rules: CurveRules) -> Iterator[TreeFinding]:
     for point in curve.points:
-        list_folders(point.path)  # of a curve that lacks points nothing is known
+        list_folders(point.path)  # a curve with points missing cannot be judged
     about = About(submitter, f"{curve.division or '?'}/{curve.system}/{curve.model}")
     yield from apply_rules(_OF_CURVES, CurveView(curve, rules), about)
     for point in curve.points:

@@ -1,4 +1,4 @@
-"""What one point.yaml states, by itself and beside the run that it describes."""
+"""Statements of one point.yaml, by itself and against the run that it describes."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def check_cohort(view: PointView) -> Iterator[Complaint]:
 
 
 def check_old_seeds(view: PointView) -> Iterator[Complaint]:
-    """Version 0.7 had one seed, 42; a point without a seed set is held against it."""
+    """Version 0.7 had one seed, 42; a point without a seed set is compared with it."""
     if view.folder.point.value is None or view.folder.state("seed_set") is not None:
         return
     for name in ("scheduler_rng_seed", keys.SAMPLE_INDEX_RNG_SEED):
@@ -232,7 +232,7 @@ def _spans(window: Any) -> int | None:
 
 
 def check_as_run(view: PointView) -> Iterator[Complaint]:
-    """point.yaml beside the configuration that the client ran with."""
+    """Compare point.yaml with the configuration that the client ran with."""
     measured, document = view.folder.measured, view.folder.point.value
     if measured is None or document is None:
         if document is not None:

@@ -1,4 +1,4 @@
-"""What a point measured, and whether that is enough: counts, durations, metrics, utilisation."""
+"""Measurements of a point, and whether they are enough: counts, durations, metrics, utilisation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reconciler.endpoints.tree.reading import PointFolder
 from reconciler.resource.quantities import parse_number
 from reconciler.tree.findings import Complaint, Rule
 
-# What ``judge_point`` finds that no other rule here does.
+# Findings of ``judge_point`` that no other rule here has.
 _JUDGED = (
     make_rule("point-duration", "each point lasts as long as its region asks"),
     make_rule("steady-state-basis", "each point has a steady state", warning=True),

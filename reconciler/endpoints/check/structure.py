@@ -39,7 +39,7 @@ def complain(place: str, found: str, wanted: str, fix: str = "", *, line: int = 
 
 
 def describe_mismatch(value: object) -> str:
-    """What a field says, behind its name."""
+    """Describe the value of a field, behind its name."""
     if value is None:
         return "is missing"
     return f"is {' '.join(str(value).split())[:60]!r}" if not isinstance(value, (int, Decimal)) else f"is {value}"

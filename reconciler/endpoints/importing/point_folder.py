@@ -116,7 +116,7 @@ def _find(path: Path, places: tuple[str, ...]) -> Path | None:
 
 
 def _read_runs(path: Path, there: Mapping[str, Path]) -> list[PointRun]:
-    """None of a performance phase that only stands before an accuracy run, one sample long."""
+    """Skip a performance phase that only precedes an accuracy run, one sample long."""
     config = parse_yaml_mapping(there[CONFIG].read_bytes())
     scored = ACCURACY_RESULTS in there and bool(
         list(read_accuracy_scores(parse_json_object(there[ACCURACY_RESULTS].read_bytes())))

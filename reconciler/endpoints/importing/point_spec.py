@@ -1,4 +1,4 @@
-"""What the spec of an adopted Endpoints submission says of a point: its settings, and what its documents tell of it."""
+"""Spec of a point of an adopted Endpoints submission: its settings, and the facts of its documents."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from reconciler.importing.run_reader import TakenCell
 from reconciler.loadgen import keys
 from reconciler.resource.quantities import is_whole, parse_number
 
-# Of a point.yaml what a rendering takes from elsewhere than `disclosure`, and what it does not show.
+# Fields of a point.yaml that a rendering takes from elsewhere than `disclosure`, and those it does not show.
 _DISCLOSED = (
     *("model_precision", "link_to_model", "link_to_model_transformation", "model_notes"),
     *("dataset_name", "dataset_type", "dataset_link", "target_cohort"),
 )
-# Of a system_desc.json what follows from the rest of the spec, or is computed.
+# Fields of a system_desc.json that follow from the rest of the spec, or are computed.
 FOLLOWING = (
     *("division", "system_availability_status", "max_supported_concurrency", "node_types", "tps_utilization"),
     *("submitter", "status", "system_type", "c_min_override"),
@@ -78,7 +78,7 @@ def _use_nodes(stated: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _describe_warmup(stated: Mapping[str, object], item: TakenCell, concurrency: int) -> dict[str, Any]:
-    """What a rendering would not say by itself of what happened before a point's run."""
+    """Describe what a rendering would not say by itself of what happened before a point's run."""
     block, disclosed = stated.get("warmup"), item.settings.get("client.warmup")
     known = show_warmup(WarmupContent.of_client(int(disclosed), concurrency) if disclosed else WarmupContent())
     found: dict[str, Any] = {}
@@ -101,7 +101,7 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
-# Of the warm-up of a point.yaml what a spec can declare, beside its duration.
+# Fields of a point.yaml's warm-up that a spec can declare, apart from its duration.
 _TOLD: Mapping[str, Callable[[object], bool]] = {
     "requests_issued": _is_count,
     "requests_completed": _is_count,

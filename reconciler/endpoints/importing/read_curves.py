@@ -64,8 +64,8 @@ class TakenCurve(Struct, frozen=True):
 
 
 class TakenCurves(Struct, frozen=True):
-    """Of one submission. ``unreadable``: what of the folder is not read, and what it is. ``stated``: cell → what its
-    point.yaml and system_desc.json say of this point."""
+    """Curves of one submission. ``unreadable``: what of the folder is not read, and what it is. ``stated``: cell → what
+    its point.yaml and system_desc.json say of this point."""
 
     submitter: str
     ruleset: Ruleset
@@ -83,7 +83,8 @@ class TakenCurves(Struct, frozen=True):
         return {f"{self.submitter}/{PENDING}": self.path}
 
     def find_files(self) -> dict[str, Path]:
-        """What a repository keeps beside its spec, by where: code, documents, and the power of each system."""
+        """Find the files that a repository keeps with its spec, by their place: code, documents, and the power of each
+        system."""
         found: dict[str, Path] = {}
         for curve in self.curves:
             if curve.implementation:
@@ -184,7 +185,7 @@ def _point(point: PointFolder, curve: TakenCurve) -> TakenCell:
 
 
 def _read_settings(config: ResultDocument) -> dict[str, Any]:
-    """What a spec must say of the run, by flat name; times in ms."""
+    """Read the settings with which a spec asks for the run, by flat name; times in ms."""
     runtime = {
         keys.MIN_DURATION: ("settings", "runtime", "min_duration_ms"),
         keys.MAX_DURATION: ("settings", "runtime", "max_duration_ms"),

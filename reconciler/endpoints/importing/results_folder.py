@@ -133,7 +133,7 @@ def find_runs(path: Path, _user_conf: Path | None = None) -> tuple[EndpointsRun,
 
 
 def _found(path: Path, config: Path, mode: str) -> EndpointsRun | None:
-    """None for the other mode's file as the harness leaves it beside a run: without a sample, or without a score."""
+    """Skip the other mode's file as the harness leaves it with a run: without a sample, or without a score."""
     files = {CONFIG: config, _PARTS[mode]: path / mode / _PARTS[mode]}
     if mode == "performance":
         audits = sorted(item for item in (path / AUDIT).rglob("*.json") if item.is_file())

@@ -62,7 +62,7 @@ class Left(Struct, frozen=True):
 
 
 def read_left(folder: Path) -> Left:
-    """Of a folder in which the files have the names of a record's artifacts. ValueError as ``parse_left``."""
+    """Read a folder in which the files have the names of a record's artifacts. ValueError as ``parse_left``."""
     paths = (folder / name for name in (CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS))
     found = [*(path for path in paths if path.is_file()), *(folder / AUDIT).rglob("*.json")]
     try:
@@ -97,7 +97,7 @@ def _document(name: str, data: bytes) -> ResultDocument:
 
 
 def collect_asked_results(values: Mapping[str, object]) -> RequestedResults:
-    """What a run's identity inputs ask of the harness."""
+    """Collect what a run's identity inputs ask of the harness."""
     return RequestedResults(
         scenario=str(values["scenario"]),
         mode=str(values["mode"]),
@@ -113,7 +113,7 @@ def find_other_results(left: Left, values: Mapping[str, object]) -> list[str]:
 
 
 def find_wrong_results(summary: ResultDocument, audits: Audits) -> Iterator[LogFinding]:
-    """Where the results of a performance run contradict themselves."""
+    """Find contradictions of a performance run's results with themselves."""
     for item in (*find_lost_samples(summary), *find_wrong_rates(summary)):
         yield LogFinding("summary.counts", str(item), RESULT_SUMMARY, item.line)
     for text in find_wrong_audits(audits):
@@ -121,7 +121,7 @@ def find_wrong_results(summary: ResultDocument, audits: Audits) -> Iterator[LogF
 
 
 def measure_results(left: Left, rules: RuleContext, min_duration: int) -> RecordValues:
-    """What a performance run's record says of its results. ``min_duration``: in ms, as asked of the run."""
+    """Measure a performance run for its record. ``min_duration``: in ms, as asked of the run."""
     summary, audits = left.results.summary, left.audits
     assert summary is not None
     assert rules.endpoints is not None
@@ -142,7 +142,7 @@ def _output_length(summary: ResultDocument, bounds: tuple[Decimal, Decimal] | No
 
 
 def score_results(left: Left, rules: RuleContext) -> RecordValues:
-    """What a score's record says. ValueError: not every dataset has a score."""
+    """Score for a record. ValueError: not every dataset has a score."""
     if left.results.scores is None:
         raise ValueError(f"there is no {ACCURACY_RESULTS}")
     assert rules.endpoints is not None
@@ -213,7 +213,7 @@ def find_missing(kept: Kept) -> str:
 
 
 def is_timed(kept: Kept) -> bool:
-    """Whether it is a performance run, which alone states figures that may contradict each other."""
+    """True for a performance run, which alone states figures that may contradict each other."""
     return kept.metrics is None and kept.inputs.get("mode") == PERFORMANCE
 
 
@@ -245,7 +245,7 @@ def list_kept(run: RunFiles) -> Iterator[KeptFile]:
 
 
 def list_kept_answers(_: RunFiles) -> Iterator[KeptFile]:
-    """They stand in the results."""
+    """Answers are part of the results."""
     yield from ()
 
 

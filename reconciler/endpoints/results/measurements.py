@@ -40,12 +40,12 @@ _DURATIONS = {keys.MIN_DURATION: "min_duration_ms", keys.MAX_DURATION: "max_dura
 
 
 def list_read_settings(mode: str, scenario: str) -> tuple[str, ...]:
-    """The names of the settings that a run of the harness reads from a spec, besides the seeds."""
+    """List the names of the settings that a run of the harness reads from a spec, apart from the seeds."""
     return tuple(name for name in list_settings(mode, scenario) if name in _READ)
 
 
 class Results(Struct, frozen=True):
-    """What one run of the harness left. ``scores``: accuracy_results.json; ``summary``: result_summary.json."""
+    """Results of one run of the harness. ``scores``: accuracy_results.json; ``summary``: result_summary.json."""
 
     config: ResultDocument
     summary: ResultDocument | None = None
@@ -53,8 +53,8 @@ class Results(Struct, frozen=True):
 
 
 class RequestedResults(Struct, frozen=True):
-    """What a run was started with. ``settings`` under the names of specs, in their units (ms); ``model``: the name that
-    the results must carry."""
+    """Settings that a run was started with. ``settings`` under the names of specs, in their units (ms); ``model``: the
+    name that the results must carry."""
 
     scenario: str
     mode: str
@@ -178,7 +178,7 @@ def find_lost_samples(summary: ResultDocument) -> Iterator[FieldDifference]:
 
 
 def find_wrong_rates(summary: ResultDocument) -> Iterator[FieldDifference]:
-    """A stated rate must be that of the counts beside it."""
+    """A stated rate must be that of the stated counts."""
     for name in ("qps", "tps"):
         stated, made = parse_number(summary.get(name)), compute_rate(summary, name)
         if stated is None or made is None:
@@ -233,7 +233,8 @@ def list_metrics(summary: ResultDocument) -> Iterator[dict[str, str]]:
 
 
 def read_percentile(summary: ResultDocument, series: str, percent: Decimal = Decimal(99)) -> Decimal | None:
-    """Of latency, ttft or tpot, after early stopping, in ns. The harness writes the name as 99 or 99.0."""
+    """Read a percentile of latency, ttft or tpot, after early stopping, in ns. The harness writes the name as 99 or
+    99.0."""
     found = summary.get_nested(series, "early_stopping_percentiles")
     for key, value in found.items() if isinstance(found, Mapping) else ():
         if parse_decimal(key) == percent:
@@ -242,8 +243,8 @@ def read_percentile(summary: ResultDocument, series: str, percent: Decimal = Dec
 
 
 def collect_result_settings(config: ResultDocument) -> dict[str, Any]:
-    """What a spec must ask for to have had this configuration, under its names: durations in ms, a whole rate as an
-    integer."""
+    """Collect the settings with which a spec asks for this configuration, under its names: durations in ms, a whole
+    rate as an integer."""
     found: dict[str, Any] = {}
     rate_asked = parse_number(config.get_nested("settings", "load_pattern", keys.TARGET_QPS))
     if rate_asked is not None:
@@ -258,7 +259,7 @@ def collect_result_settings(config: ResultDocument) -> dict[str, Any]:
 
 
 def find_shortcomings(summary: ResultDocument, limits: LatencyLimits, min_duration: int) -> Iterator[str]:
-    """What makes a run INVALID though it is the one that was asked. ``min_duration`` in ms."""
+    """Find what makes a run INVALID though it is the one that was asked for. ``min_duration`` in ms."""
     failed = parse_number(summary.get("n_samples_failed"))
     if failed:
         yield f"{show_count(int(failed), 'sample')} failed"
@@ -285,7 +286,7 @@ def find_over_limits(summary: ResultDocument, limits: LatencyLimits) -> Iterator
 def measure_performance(
     summary: ResultDocument, metric: Metric, limits: LatencyLimits, min_duration: int
 ) -> dict[str, Any]:
-    """What a performance run's record says: validity, reasons, metric."""
+    """Measure a performance run for its record: validity, reasons, metric."""
     reasons = list(find_shortcomings(summary, limits, min_duration))
     found = read_measured(summary, metric.key)
     if found is None:

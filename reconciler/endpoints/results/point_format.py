@@ -100,7 +100,7 @@ def _refuse(differing: Sequence[str]) -> Verdict:
 
 
 def _find_moved(files: Mapping[str, bytes], told: Path) -> Iterator[str]:
-    """Results of another run, laid there: the client writes down where it was told to leave them."""
+    """Find results of another run that were put there: the client writes down its own folder."""
     if told.is_file():
         yield from find_place_differences(_config(files), parse_json_object(read_regular(told)))
 
@@ -121,7 +121,7 @@ def _parse(files: Mapping[str, bytes], inputs: Mapping[str, object]) -> Measured
 
 
 def _find_logged(logged: LoggedRun, point: MeasuredPoint, run: RunFiles) -> Iterator[PointFinding]:
-    """Of what only the events show."""
+    """Find problems that only the events show."""
     rules, size = load_endpoints_rules(), int(str(run.inputs.get(keys.PERFORMANCE_SAMPLE_COUNT) or 0))
     least = int(str(run.inputs.get("point.least_duration") or 0)) // _MILLISECONDS
     yield from judge_logged(logged, point, rules, dataset_size=size, least_seconds=least)
@@ -172,7 +172,7 @@ def _collect_asked(inputs: Mapping[str, object]) -> RequestedPoint:
 
 
 def measure_point(files: Mapping[str, bytes], inputs: Mapping[str, object], *, rehearsal: bool) -> RecordValues:
-    """What a performance run's record says of its point, as far as its summary goes."""
+    """Measure a point for a performance run's record, as far as its summary goes."""
     point = _parse(files, inputs)
     return _describe_run(point, list(_find_all_shortcomings(files, point, inputs, rehearsal=rehearsal)))
 
@@ -200,7 +200,7 @@ def _audits(files: Mapping[str, bytes]) -> Audits:
 def _find_all_shortcomings(
     files: Mapping[str, bytes], point: MeasuredPoint, inputs: Mapping[str, object], *, rehearsal: bool
 ) -> Iterator[PointFinding]:
-    """Of the point itself, and of the test that the client was told to run behind it."""
+    """Find the shortcomings of the point itself, and of the test that the client ran behind it."""
     yield from _find_shortcomings(point, inputs, rehearsal=rehearsal)
     stated = _audits(files).stated.get(CACHING)
     if stated is None and inputs.get("client.audit.samples"):
@@ -215,7 +215,7 @@ def _find_all_shortcomings(
 def _find_shortcomings(
     point: MeasuredPoint, inputs: Mapping[str, object], *, rehearsal: bool
 ) -> Iterator[PointFinding]:
-    """Of what the client does not enforce itself. Which region the point is of was settled when it was declared."""
+    """Find shortcomings that the client does not check itself. The point's region was settled when it was declared."""
     rules = load_endpoints_rules()
     least = int(str(inputs.get("point.least_duration") or 0)) // _MILLISECONDS
     timed = replace(rules.shorten(least), rehearsal=rehearsal)
@@ -306,7 +306,7 @@ def list_kept(run: RunFiles) -> Iterator[KeptFile]:
 
 
 def list_kept_answers(_: RunFiles) -> Iterator[KeptFile]:
-    """They stand among the events, which are kept with what the client left."""
+    """Answers are among the events, which are kept with the client's files."""
     yield from ()
 
 

@@ -83,7 +83,7 @@ class Drafter(Struct, frozen=True):
 
 
 class OpenQuestion(Struct, frozen=True):
-    """What the sources leave open, and the reading that is taken."""
+    """Question that the sources leave open, and the reading that is taken."""
 
     asks: str
     taken: str
@@ -115,15 +115,16 @@ class CurveRules(Struct, frozen=True):
         return tuple(self.get(name))
 
     def find_least_seconds(self, region: str, concurrency: int, *, agentic: bool) -> int:
-        """What a point's window must span. Up to 32 requests at a time the shorter duration holds, whatever region
-        the point falls into."""
+        """Find the seconds that a point's window must span. Up to 32 requests at a time the shorter duration applies,
+        whatever region the point falls into."""
         table = self.get("least_seconds_agentic" if agentic else "least_seconds")
         if concurrency <= self.get_number("most_ultra_low_concurrency"):
             return int(table["low_latency"])
         return int(table.get(region, 0))
 
     def find_offline_seconds(self) -> int:
-        """What a dedicated Offline run must last: it is of no region, so that the longest duration holds."""
+        """Find the seconds that a dedicated Offline run must last: it is of no region, so that the longest duration
+        applies."""
         return max(map(int, self.get("least_seconds").values()))
 
     def count_accuracy_points(self, *, agentic: bool) -> int:

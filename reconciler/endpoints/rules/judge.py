@@ -1,4 +1,4 @@
-"""What a measured point is worth under the rules, beyond what the client itself enforces: its load, duration, counts,
+"""Judgement of a measured point under the rules, beyond what the client itself checks: its load, duration, counts,
 seeds, warm-up and steady state. Each finding has the name of the official check that fails for the same reason."""
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class PointFinding(Struct, frozen=True):
 
 
 class RequestedPoint(Struct, frozen=True):
-    """What a point was to be; of what is left empty, or 0, nobody asked anything."""
+    """Point as it was to be; empty values, and 0, were not asked for."""
 
     concurrency: int
     load_pattern: str = "concurrency"
@@ -74,8 +74,8 @@ def judge_point(
     dataset_size: int = 0,
     seeds: SeedSet | None = None,
 ) -> tuple[PointFinding, ...]:
-    """Everything that the rules hold against one point. ``seeds``: the set that the submission binds itself to;
-    ``dataset_size``: 0 where nobody says."""
+    """Judge one point by all rules. ``seeds``: the set that the submission binds itself to; ``dataset_size``: 0 where
+    it is unknown."""
     checks = (_ended, _pattern, _place, _span, _steadiness, _metrics, _figures, _streamed, _warmed)
     found = [finding for check in checks for finding in check(point, rules, regions)]
     found += _counts(point, rules, dataset_size)
@@ -86,8 +86,8 @@ def judge_point(
 def judge_logged(
     logged: LoggedRun, point: MeasuredPoint, rules: CurveRules, *, dataset_size: int, least_seconds: int
 ) -> Iterator[PointFinding]:
-    """What only the events of a run show: whether its load was held, and its steady state. ``dataset_size``: 0 where
-    nobody says, and no super-pass is known."""
+    """Judge what only the events of a run show: whether its load was kept, and its steady state. ``dataset_size``: 0
+    where it is unknown, and then no super-pass is known."""
     if point.is_offline:
         return
     sustained = min(point.concurrency, len(logged.requests))
@@ -129,7 +129,7 @@ def classify_window(window: SteadyWindow, least_seconds: int, rules: CurveRules)
 
 
 def find_least_seconds(point: MeasuredPoint, rules: CurveRules, regions: Regions) -> int:
-    """What the rules ask of this point's duration."""
+    """Find the duration that the rules ask of this point."""
     if point.is_offline:
         return rules.find_offline_seconds()
     return rules.find_least_seconds(

@@ -212,7 +212,7 @@ def find_gaps(concurrencies: Iterable[int], regions: Regions, rules: CurveRules)
 def place_denser(
     measured: Sequence[tuple[int, float, float]], count: int, taken: Collection[int] = ()
 ) -> tuple[int, ...]:
-    """Where ``count`` more points show most of a curve: beside the sharpest bends, ascending.
+    """Place ``count`` more points where they show most of a curve: near the sharpest bends, ascending.
 
     ``measured``: (concurrency, tokens a second per user, tokens a second of the system). Both are taken as shares of
     their largest value. ``taken``: concurrencies that are points already, measured or not. Fewer than three points have
@@ -238,5 +238,5 @@ def place_denser(
 
 
 def _area(a: tuple[int, float, float], b: tuple[int, float, float], c: tuple[int, float, float]) -> float:
-    """Of the triangle of three neighbours: nothing where they are on one line."""
+    """Compute the area of the triangle of three neighbours: nothing where they are on one line."""
     return abs((b[1] - a[1]) * (c[2] - a[2]) - (c[1] - a[1]) * (b[2] - a[2])) / 2

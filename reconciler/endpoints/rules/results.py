@@ -74,7 +74,7 @@ class UnreadablePointError(ReconcilerError):
 
 
 def read_point(folder: Path, dataset_size: int = 0) -> MeasuredPoint:
-    """Of the client's report folder, or of a point's folder in a submission. ``dataset_size``: samples of the
+    """Read the client's report folder, or a point's folder in a submission. ``dataset_size``: samples of the
     performance dataset, which a dedicated Offline run has as its concurrency.
 
     UnreadablePointError names every problem.
@@ -106,7 +106,7 @@ def parse_point(files: Mapping[str, bytes], dataset_size: int = 0) -> MeasuredPo
 
 
 def parse_scores(data: bytes) -> tuple[AccuracyScore, ...]:
-    """Of an accuracy_results.json. UnreadablePointError for what is none."""
+    """Parse an accuracy_results.json. UnreadablePointError for anything else."""
     reader = _Reader({ACCURACY_RESULTS: data})
     scores = reader.scores()
     if reader.problems:
@@ -271,7 +271,7 @@ def _make_point(reader: _Reader, config: ResultDocument, summary: ResultDocument
 
 
 def _dataset(config: ResultDocument) -> str:
-    """Of the performance run: the first that is of its type."""
+    """Find the dataset of the performance run: the first that is of its type."""
     listed = config.get("datasets")
     for entry in listed if isinstance(listed, list) else ():
         if isinstance(entry, Mapping) and entry.get("type", "performance") == "performance":
@@ -298,7 +298,7 @@ def _endpoints(config: ResultDocument) -> tuple[str, ...]:
 
 
 def _window(summary: ResultDocument) -> SteadyWindow | None:
-    """What the client's detector reports of itself (mlcommons/endpoints: Report.steady_state); None where it did not
+    """Read the client's detector's own report (mlcommons/endpoints: Report.steady_state); None where it did not
     look."""
     block = summary.get("steady_state")
     if not isinstance(block, Mapping):

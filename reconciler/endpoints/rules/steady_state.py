@@ -69,7 +69,8 @@ def find_window(passes: Sequence[SuperPass], least_seconds: int, rules: CurveRul
 
 
 def find_false_claims(claim: SteadyWindow, passes: Sequence[SuperPass], size: int, rules: CurveRules) -> list[str]:
-    """Where the window that the client reports is not one of its own events. ``size``: requests of a super-pass."""
+    """Find where the window that the client reports is not one of its own events. ``size``: requests of a
+    super-pass."""
     if claim.super_pass_size and claim.super_pass_size != size:
         return [f"super-passes of {claim.super_pass_size} samples, the dataset has {size}"]
     if not claim.found or claim.super_passes < 1:
@@ -148,7 +149,7 @@ def _join(group: Sequence[SuperPass]) -> SuperPass:
 
 
 def _describe(passes: Sequence[SuperPass], rules: CurveRules) -> dict[str, str]:
-    """Gating metric → Plateau, Drifting Up or Drifting Down; nothing where there are too few super-passes to tell."""
+    """Gating metric → Plateau, Drifting Up or Drifting Down; nothing where there are too few super-passes to decide."""
     courses = _courses(_take_together(passes)[0])
     if courses is None or len(passes) < rules.get_number("least_super_passes"):
         return {}
@@ -204,7 +205,7 @@ def _scatter(course: Sequence[float]) -> float:
 
 
 def _slope(course: Sequence[float]) -> float:
-    """Of the line with the least squares."""
+    """Compute the slope of the line with the least squares."""
     mean, steps = _mean(course), [n - (len(course) - 1) / 2 for n in range(len(course))]
     wide = sum(step * step for step in steps)
     return sum(step * (value - mean) for step, value in zip(steps, course, strict=True)) / wide

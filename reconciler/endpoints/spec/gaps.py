@@ -1,5 +1,5 @@
-"""What a submission of curves would be refused for at its end, and that a spec can say at its beginning: disclosures of
-its points, the description of its systems, and seeds that are not those of the set that it is bound to."""
+"""Early refusals of a submission of curves: disclosures of its points, the description of its systems, and seeds that
+are not those of the set that it is bound to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the curves of MLPerf Endpoints stand: points per region, gaps, points that others beat, what one more costs."""
+"""Status of the curves of MLPerf Endpoints: points per region, gaps, points that others beat, the cost of one more."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SUGGESTED = 2
 
 
 def list_curves(seen: PlanResult, suggested: int = _SUGGESTED) -> tuple[CurveStatus, ...]:
-    """None where the spec declares no curve. ``suggested``: how many concurrencies beside bends each tells of."""
+    """None where the spec declares no curve. ``suggested``: the number of concurrencies near bends that each gives."""
     if not seen.desired.submission.round.startswith(ROUND_PREFIX):
         return ()
     rules = load_endpoints_rules(seen.desired.submission.round.removeprefix(ROUND_PREFIX))
@@ -80,7 +80,7 @@ def _list_measured(points: dict[int, Cell], seen: PlanResult) -> Iterator[CurveP
 
 
 def _read_measured(cell: Cell, seen: PlanResult) -> RecordValues:
-    """Of the performance run that is published; nothing where there is none."""
+    """Read the published performance run; nothing where there is none."""
     chosen = seen.difference.chosen.get(cell)
     return dict(load_record(seen.paths, chosen.performance).values) if chosen and chosen.performance else {}
 

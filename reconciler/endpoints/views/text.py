@@ -24,8 +24,8 @@ class BandStatus(Struct, frozen=True):
 
 
 class CurveStatus(Struct, frozen=True):
-    """``dominated``: points than which another is better on both axes. ``denser``: concurrencies beside the sharpest
-    bends; ``seconds``: what one more point takes, None where nothing can tell. ``points``: those that can be drawn.
+    """``dominated``: points than which another is better on both axes. ``denser``: concurrencies near the sharpest
+    bends; ``seconds``: what one more point takes, None where it is unknown. ``points``: those that can be drawn.
     ``offline``: samples of a dedicated Offline run, 0 where the point at the maximum is elected; ``ceiling``: its
     tokens a second."""
 

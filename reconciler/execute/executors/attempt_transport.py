@@ -23,7 +23,7 @@ class Ticket(Struct, frozen=True):
 
 
 class TransportSilentError(Exception):
-    """What carries does not answer: what it has is there, perhaps."""
+    """The transport does not answer: its files are there, perhaps."""
 
 
 class AttemptTransport(Protocol):
@@ -43,4 +43,4 @@ class AttemptTransport(Protocol):
         """A job that has not begun shall not begin any more, and one that runs shall end."""
 
     def forget(self, folder: Path) -> None:
-        """It is recorded: nobody asks for it again."""
+        """Forget a recorded attempt: it is not asked for again."""

@@ -1,4 +1,4 @@
-"""What executors do, as lines of the pass's log: submitted, each change of state, ended, harvested."""
+"""Log lines of executors in the pass's log: submitted, each change of state, ended, harvested."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class LoggingExecutor(Struct):
-    """Any executor, told of. ``states``: folder of a submission → how it was when it was last asked for."""
+    """Any executor, with logging. ``states``: folder of a submission → its state when it was last asked for."""
 
     executor: Executor
     states: dict[Path, State] = field(default_factory=dict)

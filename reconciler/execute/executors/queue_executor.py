@@ -53,18 +53,18 @@ class QueueSilentError(Exception):
 
 
 class Job(Protocol):
-    """What a queue says of one job."""
+    """Status of one job in a queue."""
 
     def describe(self) -> Progressing:
         """How it is; ``why`` it ended, where the queue knows."""
 
     @property
     def gave_up(self) -> bool:
-        """Whether the queue let it go before it found a place, though one may come free."""
+        """True where the queue dropped it before it found a place, though one may come free."""
 
 
 class LastAnswer(Struct, Generic[Told]):
-    """What a queue said last of all its jobs, shared by all that ask for one. ``ask``: name → what is said of it, or
+    """Last answer of a queue about all its jobs, shared by all that ask for one. ``ask``: name → what is said of it, or
     QueueSilentError; ``jobs``: None before the first answer; ``asked``: when that question was put, monotonic."""
 
     ask: Callable[[], Mapping[str, Told]]
@@ -105,17 +105,18 @@ class JobQueue(Protocol):
         """The job as of ``since`` (monotonic) or later; None where the queue knows of none."""
 
     def cancel(self, handle: Handle) -> None:
-        """Ask for its end; whether it came to that, ``find`` tells."""
+        """Ask for its end; ``find`` shows whether it came to that."""
 
     def forget(self, handle: Handle) -> None:
-        """Nobody asks for it any more. What waits in the queue for an attempt that began elsewhere need not begin."""
+        """Forget it. A job that waits in the queue for an attempt that began elsewhere need not begin."""
 
 
 class QueueExecutor(Struct):
-    """``since``: folder of a submission → when this process first heard of it, monotonic: an older answer of the queue
-    says nothing of it. ``submitted``: folder → what this process has submitted; ``unheard``: those while the queue did
-    not answer, which may be there or not: they are submitted again once it knows of none, since two jobs of one attempt
-    do no harm. ``relays``: folder → what brings its progress here. ``carrier``: of the attempts that travel."""
+    """``since``: folder of a submission → when this process first learned of it, monotonic: an older answer of the
+    queue says nothing of it. ``submitted``: folder → what this process has submitted; ``unheard``: those while the
+    queue did not answer, which may be there or not: they are submitted again once it knows of none, since two jobs of
+    one attempt do no harm. ``relays``: folder → what brings its progress here. ``carrier``: of the attempts that
+    travel."""
 
     name: str
     paths: RepositoryPaths
@@ -230,13 +231,13 @@ class QueueExecutor(Struct):
             self.relays[folder].copy()
 
     def cancel(self, handle: Handle, grace: float = 2.0) -> None:
-        """The queue makes it end itself. One that does not answer cannot be asked: its job will find its folder gone.
-        A job that has not begun finds its place taken, so nobody need wait until its queue has let it go."""
+        """The queue makes it end itself. One that does not answer cannot be asked: its job will find its folder gone. A
+        job that has not begun finds its place taken, so there is no need to wait until its queue has let it go."""
         self.since[handle.folder] = time.monotonic()
         began = not _take_place(handle.folder)
         if self._travels(handle):
             self._carry().withdraw(handle.folder)
-            began = True  # nothing here tells
+            began = True  # no report here
         give_up = time.monotonic() + grace + _ENDING
         with contextlib.suppress(QueueSilentError):
             self.queue.cancel(handle)

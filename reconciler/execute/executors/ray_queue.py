@@ -31,8 +31,8 @@ _JOB, _SCRIPT = "ray.json", "ray.sh"  # in the folder of an attempt
 _LONGEST = 300  # characters of what Ray says that a record keeps
 _STOPPED = ("cancelled", "was stopped", "pass again to queue it again")
 
-# What Ray calls the error of a job that failed → its class, what is said of it, and what to do. What a job's command
-# did wrong stands in the child's log.
+# Ray's name of the error of a job that failed → its class, the message, and what to do. Errors of a job's command are
+# in the child's log.
 _ENDS: Mapping[str, tuple[str, str, str]] = {
     "RUNTIME_ENV_SETUP_FAILURE": (
         "missing",
@@ -93,7 +93,7 @@ class RayJob(Struct, frozen=True):
         if found is None or self.status == "SUCCEEDED":
             return None
         if self.placed and self.error == "JOB_SUPERVISOR_ACTOR_START_FAILURE":
-            found = _NODE_LOST  # Ray found nobody any more who keeps it
+            found = _NODE_LOST  # Ray found no process any more that keeps it
         if found is _NODE_LOST and "OutOfMemory" in self.message:
             found = _NO_MEMORY
         kind, said, fix = found
@@ -165,10 +165,10 @@ def make_job_script(submission: Submission, name: str) -> str:
 
 
 def choose_resources(settings: CellSettings) -> dict[str, object]:
-    """What a job holds on its node as long as it runs, as the API calls it. By default one of the custom resource that
-    is named like the system, so that two steps never share a machine; and the GPUs that the system declares. Ray
-    counts GPUs whole, also those that are cut: a job holds them, and takes its slices among theirs. Raises
-    ReconcilerError where it would hold none."""
+    """Choose the resources of a job on its node as long as it runs, as the API calls them. By default one of the custom
+    resource that is named like the system, so that two steps never share a machine; and the GPUs that the system
+    declares. Ray counts GPUs whole, also those that are cut: a job reserves them, and takes its slices among theirs.
+    Raises ReconcilerError where it would reserve none."""
     hardware = settings.hardware
     gpus = settings.get_number(f"{RAY}.gpus", hardware.count or 1 if hardware.accelerator else 0)
     if not gpus and select_slices(settings):

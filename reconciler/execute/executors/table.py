@@ -22,8 +22,8 @@ from reconciler.resource.kinds import Kind
 from reconciler.resource.settings import SCORE_COMMAND, CellSettings
 from reconciler.storage.files import RepositoryPaths
 
-# What belongs to the machine of a system. Data sets, models and scores are the same wherever they are made; a command
-# that scores, or a server, comes with the image of the command that runs.
+# Kinds that belong to the machine of a system. Data sets, models and scores are the same wherever they are made; a
+# command that scores, or a server, comes with the image of the command that runs.
 _OF_THE_MACHINE = (Kind.ENGINE, Kind.RUN, Kind.COMPLIANCE_TEST)
 
 
@@ -59,7 +59,7 @@ class Executors(Struct, frozen=True):
         )
 
     def end(self, folder: Path) -> None:
-        """What was submitted for this folder, if anything was."""
+        """End what was submitted for this folder, if anything was."""
         handle = read_handle(folder)
         if handle is not None and handle.executor in self.by_name:
             executor = self.by_name[handle.executor]
@@ -67,6 +67,6 @@ class Executors(Struct, frozen=True):
             executor.harvest(handle)
 
     def is_still_running(self, handle: Handle | None) -> bool:
-        """Whether what an earlier pass submitted still runs somewhere, or is to."""
+        """True where a submission of an earlier pass still runs somewhere, or is to."""
         executor = self.by_name.get(handle.executor) if handle else None
         return handle is not None and executor is not None and executor.poll(handle).goes_on

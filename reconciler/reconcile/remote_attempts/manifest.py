@@ -1,4 +1,4 @@
-"""What travels: a list of files with their digests. Small ones are in the list, the others are objects of a store."""
+"""List of files with their digests that travels. Small ones are in the list, the others are objects of a store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SMALL = 64 << 10  # bytes of a file up to which it travels within the list: a qu
 
 
 class DamagedManifestError(Exception):
-    """What came is not what was sent."""
+    """The received files are not those sent."""
 
 
 class ManifestFile(Struct, frozen=True):
@@ -74,7 +74,7 @@ def _describe(path: Path, sha256: str) -> ManifestFile:
 
 
 def send_objects(parcel: Manifest, remote: Remote) -> None:
-    """Those that are not there yet. Raises StoreError."""
+    """Send the objects that are not there yet. Raises StoreError."""
     for file in parcel.files:
         if file.data is None and remote.get_size(file.sha256) != file.size:
             remote.put(Path(file.path), file.sha256, lambda _: None)

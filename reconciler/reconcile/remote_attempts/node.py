@@ -1,7 +1,7 @@
 """``python -P -m reconciler.reconcile.remote_attempts.node TICKET``: a node's side of a remote attempt.
 
-Fetches the attempt, starts its child, tells how far that is, and sends what it left. What was fetched of made files
-stays on the node, for the next attempt that needs it; the attempt itself goes.
+Fetches the attempt, starts its child, reports its progress, and sends its files. Fetched made files stay on the node,
+for the next attempt that needs them; the attempt itself goes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _FETCHING, _SENDING = 60.0, 3600.0  # seconds for which it is asked again: a run
 
 
 class NodeRunner(Struct):
-    """``unwanted``: nobody waits for the attempt any more."""
+    """``unwanted``: the attempt is not awaited any more."""
 
     ticket: FetchTicket
     remote: Remote

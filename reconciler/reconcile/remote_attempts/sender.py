@@ -60,7 +60,7 @@ _LEFT_HERE = frozenset({".git", ".reconcile", "__pycache__"})  # folders of a re
 
 class StoreTransport(Struct):
     """``depots``: stores by name, as the spec declares them. ``remotes``: folder of an attempt → its ticket and store;
-    ``looked``: → when it was asked last, monotonic. ``only_looks``: what has ended stays in the store, for the pass
+    ``looked``: → when it was asked last, monotonic. ``only_looks``: an ended attempt stays in the store, for the pass
     that waits for it, and no job is told to end."""
 
     paths: RepositoryPaths
@@ -161,7 +161,7 @@ class StoreTransport(Struct):
         self.looked.pop(folder, None)
 
     def _remove_notes(self, folder: Path, *names: str) -> None:
-        """A store that is down keeps them: nobody looks for them once the attempt is gone."""
+        """A store that is down keeps them: they are not looked for once the attempt is gone."""
         if self.only_looks:
             return
         with contextlib.suppress(StoreError, ValueError, OSError):

@@ -46,7 +46,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Logged(msgspec.Struct):
-    """An answer as LoadGen writes it; what else stands in it is passed over."""
+    """An answer as LoadGen writes it; anything else in it is passed over."""
 
     qsl_idx: int
     data: str
@@ -55,7 +55,7 @@ class _Logged(msgspec.Struct):
 
 
 _LOGGED = msgspec.json.Decoder(_Logged)
-# What stands before the data of each answer, and behind it, as LoadGen writes them.
+# Text before the data of each answer, and behind it, as LoadGen writes them.
 _COUNT = rb"(0|[1-9][0-9]{0,17}+)"
 _BEFORE = rb'\n\{ "seq_id" : %b, "qsl_idx" : %b, "data" : "' % (_COUNT.replace(b"(", b"(?:"), _COUNT)
 _FIRST = re.compile(rb"\[" + _BEFORE)

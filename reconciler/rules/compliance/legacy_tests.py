@@ -96,7 +96,7 @@ def _make_verdict(test: str, part: Part) -> AuditVerdict:
 
 
 def _judge_ab(inputs: VerdictInputs) -> AuditVerdict:
-    """The run with different samples stands for the performance run, that with the same ones for the test's."""
+    """The run with different samples counts as the performance run, that with the same ones as the test's."""
     return verify_test04_ab(inputs.performance.read_summary_log(UNIQUE), inputs.audit.read_summary_log(SAME))
 
 

@@ -62,8 +62,8 @@ def compare_answers(accuracy: Iterable[Entry], audit: Iterable[Entry], dtype: st
     """The first element of each logged answer must equal that of the accuracy run (first answer to the sample).
 
     ``dtype`` ANY: it is not stated how the answers are to be read, so that they must be equal whichever way it is.
-    Samples that only the audit run has are counted, not held against it; one sample at least must be in both. Unlike
-    the official script, answers of the audit run are never compared with each other.
+    Samples that only the audit run has are counted, and are no failure; one sample at least must be in both. Unlike the
+    official script, answers of the audit run are never compared with each other.
     """
     try:
         known: dict[int, bytes] = {}

@@ -75,7 +75,7 @@ def _check(entry: Entry, dtype: str, eos: int, checks: _Checks, *, needs_first: 
 
 
 def _may_repeat(entry: Entry, dtype: str) -> bool:
-    """Whether the last two numbers may be the same: of integers, whether their bytes are."""
+    """True where the last two numbers may be the same: of integers, whether their bytes are."""
     size = measure(dtype)
     return dtype == _FLOAT or entry.data[-size:] == entry.data[-2 * size : -size]
 

@@ -50,7 +50,7 @@ def judge_test08(accuracy: Iterable[Entry], audit: Iterable[Entry], tolerance: f
 
 
 def _compare(accuracy: Iterable[Entry], audit: Iterable[Entry], tolerance: float) -> Part:
-    # The audit run's answers first: they are few, and of the accuracy run's only theirs need be held.
+    # The audit run's answers first: they are few, and of the accuracy run's only theirs need be kept.
     tested = [(_key(values), values[2:]) for values in (entry.read_values("float32") for entry in audit)]
     counts, wanted = _Counts(audit=len(tested)), {key for key, _ in tested}
     known: dict[Key, Sequence[float]] = {}

@@ -1,4 +1,4 @@
-"""Whether the files next to a detail log are whole and belong to its run: LoadGen leaves one set, and a submission
+"""Completeness of a detail log's companions, and that they belong to its run: LoadGen leaves one set, and a submission
 shows all of it."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from reconciler.loadgen.summary import find_differing, parse_summary
 from reconciler.resource.records import LogFinding
 
 _SLACK = 1.0  # seconds by which the clocks of the log and of the command may differ
-_ENDS = 64  # bytes at each end of an accuracy log, in which LoadGen's brackets stand
+_ENDS = 64  # bytes at each end of an accuracy log, with LoadGen's brackets
 MEASURED = "the clock of its machine was not set, and is that by which the command was timed"
 
 

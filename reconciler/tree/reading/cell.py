@@ -56,7 +56,7 @@ class Folder(Struct, frozen=True):
         return is_folder(self.location)
 
     def has(self, name: str) -> bool:
-        """Whether there is anything under a name, links followed."""
+        """True where there is anything under a name, links followed."""
         return is_there(f"{self.location}/{name}")
 
     def list_files(self) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ class RunFolder(Struct, frozen=True, dict=True):
 
     @property
     def digest(self) -> str:
-        """What tells the detail log from others (``digest_log``), "" where it is absent, empty or no file."""
+        """Digest of the detail log (``digest_log``), "" where it is absent, empty or no file."""
         return self._detail[1]
 
     @lazy_property

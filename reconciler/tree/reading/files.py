@@ -148,7 +148,7 @@ def is_folder(path: Path | str) -> bool:
 
 
 def is_there(path: str) -> bool:
-    """Whether there is anything under a name, links followed."""
+    """True where there is anything under a name, links followed."""
     if (in_memory := find_in_memory_tree()) is not None:
         return (name := name_in_tree(path)) in in_memory.files or name in in_memory.folders
     return _find_status(path) is not None
@@ -195,8 +195,8 @@ def _find_status(path: Path | str) -> os.stat_result | None:
 
 
 def leads_out(path: Path) -> bool:
-    """Whether a link leads to anything that is not of the tree in which it is: whoever made the tree would have it
-    read under another name."""
+    """True where a link leads out of the tree in which it is: the maker of the tree would have another file read under
+    its name."""
     parent = Path(os.path.realpath(path.parent))
     divisions = [index for index, name in enumerate(parent.parts) if name in DIVISIONS]
     top = Path(*parent.parts[: divisions[-1]]) if divisions else parent

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-ROOT = Path("in-memory:")  # a name that no path of a tree on disk begins with: it is relative, and nobody makes it
+ROOT = Path("in-memory:")  # a name that no path of a tree on disk begins with: it is relative, and never made
 _HELD: ContextVar[InMemoryTree | None] = ContextVar("held", default=None)
 
 
@@ -25,7 +25,7 @@ class InMemoryTree(Struct, frozen=True):
 
 @contextlib.contextmanager
 def use_in_memory_tree(files: Mapping[str, Callable[[], bytes]]) -> Iterator[Path]:
-    """The root under which its files are read meanwhile. Nothing on disk is."""
+    """Give the root under which its files are read within. Nothing on disk is."""
     folders: dict[str, tuple[set[str], set[str]]] = {"": (set(), set())}
     for path in files:
         parent, _, name = path.rpartition("/")

@@ -15,13 +15,13 @@ from reconciler.rules.compliance.entries import Entry, read_cached_entries
 
 _HELD = 16 << 20  # bytes of logs: those of a few scenarios
 _END = 8 << 10  # bytes
-_TOLD = 256  # bytes at both ends of a log that tell it from most others
+_TOLD = 256  # bytes at both ends of a log that distinguish it from most others
 
 
 def digest_log(data: bytes) -> str:
-    """What tells a detail log from others in this process, which salts it, in a third of the time of SHA-256. Of one
-    with long lists of samples, that of its length and both ends: settings and results are there, with times of the
-    logger that no other run has."""
+    """Digest that distinguishes a detail log from others in this process, which salts it, in a third of the time of
+    SHA-256. Of one with long lists of samples, that of its length and both ends: settings and results are there, with
+    times of the logger that no other run has."""
     return f"{len(data)}-{hash(data[:_END])}-{hash(data[-_END:])}"
 
 
@@ -82,7 +82,7 @@ class CachedAnswers(Struct, frozen=True, dict=True):
 
     @lazy_property
     def entries(self) -> tuple[Entry, ...]:
-        """None of a log that is not as LoadGen writes one: whoever reads it line by line says why."""
+        """None of a log that is not as LoadGen writes one: reading it line by line gives the reason."""
         try:
             return tuple(read_cached_entries(self.data))
         except LogError:

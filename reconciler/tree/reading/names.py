@@ -1,4 +1,4 @@
-"""Benchmark folders and the official benchmarks they stand for."""
+"""Benchmark folders and their official benchmarks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from reconciler.rules.ruleset import Ruleset
 
 # The official checker also guesses from a part of the name, in this order (submission checker: model mapping).
 _GUESSES = (
-    # Of rounds that had small detectors.
+    # For rounds that had small detectors.
     ("ssdlite", "ssd-small"),
     ("ssd-inception", "ssd-small"),
     ("ssd-mobilenet", "ssd-small"),

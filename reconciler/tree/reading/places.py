@@ -1,4 +1,4 @@
-"""Where the parts of a tree are: its root, divisions, submitters, systems, benchmarks and scenarios."""
+"""Places of the parts of a tree: its root, divisions, submitters, systems, benchmarks and scenarios."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class SubmitterPlace(Struct, frozen=True):
         )
 
     def list_other_folders(self, system: str, benchmark: str) -> tuple[str, ...]:
-        """Folders beside the scenarios that are named for none."""
+        """List the folders among the scenarios that are named for none."""
         names = list_folders(self.path / "results" / system / benchmark)
         return tuple(name for name in names if name.lower() not in _CANONICAL)
 
@@ -125,7 +125,7 @@ def _is_submitter(path: Path) -> bool:
 
 def _layout(path: Path) -> str:
     """The legacy layout keeps measurements, compliance and code apart from results. Later ones name the code ``src``;
-    tools that wrote both layouts leave a folder ``code`` beside it, or link one to the other."""
+    tools that wrote both layouts leave a folder ``code`` as well, or link one to the other."""
     if any(is_folder(path / name) for name in ("measurements", "compliance")):
         return LEGACY
     return LEGACY if is_folder(path / "code") and not is_folder(path / "src") else V6
@@ -149,7 +149,7 @@ def _around(path: Path) -> RootPlace | None:
 
 
 def _lone_submitter(path: Path) -> RootPlace | None:
-    """A submitter's folder that stands in no division: its system descriptions say which it is."""
+    """A submitter's folder that is in no division: its system descriptions say which it is."""
     if not _is_submitter(path):
         return None
     division = "closed"

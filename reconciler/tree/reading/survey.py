@@ -46,7 +46,7 @@ class RecognisedRound(Struct, frozen=True):
 
     @property
     def is_known(self) -> bool:
-        """Whether its rules are here."""
+        """True where its rules are here."""
         return self.name in list_rounds()
 
 
@@ -123,8 +123,8 @@ def recognise_round(root: RootPlace) -> RecognisedRound:
 
 
 def _read_seeds(files: CellFiles, versions: Counter[str]) -> Iterator[Seeds]:
-    """Those of each run of a cell, as far as it has three. Zeros are none: LoadGen's where no configuration was read.
-    ``versions`` counts LoadGen's."""
+    """Read the seeds of each run of a cell, as far as it has three. Zeros are none: LoadGen's where no configuration
+    was read. ``versions`` counts LoadGen's."""
     for run in (files.performance, files.accuracy):
         log = run.detail.value
         if log is None:

@@ -1,4 +1,4 @@
-"""What a submitter's folder holds once: system descriptions and the model mapping."""
+"""Files that a submitter's folder has once: system descriptions and the model mapping."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SystemFile(Struct, frozen=True, dict=True):
 
     @property
     def machine(self) -> tuple[str, ...]:
-        """What two entries of one machine have in common, whatever their names, categories and wording; () without a
+        """Common fields of two entries of one machine, whatever their names, categories and wording; () without a
         description."""
         said = self.read.value
         found = tuple(str(said.get(name) or "").strip() for name in _MACHINE_FIELDS) if said else ()
@@ -74,7 +74,7 @@ class SystemFile(Struct, frozen=True, dict=True):
 
 
 class SubmitterFiles(Struct, frozen=True, dict=True):
-    """``ruleset``: None where nobody asks what the round demands."""
+    """``ruleset``: None where the round's demands do not matter."""
 
     place: SubmitterPlace
     ruleset: Ruleset | None = None

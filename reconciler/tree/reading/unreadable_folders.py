@@ -1,5 +1,5 @@
-"""Folders of somebody's tree that this user may not list or enter: nothing is known of what they hold, least of all
-that it is missing. Whoever examines a whole tree collects them, names each once, and goes on with the rest.
+"""Folders of a tree that this user may not list or enter: nothing is known of their content, least of all that it is
+missing. An examination of a whole tree collects them, names each once, and goes on with the rest.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class UnreadableFolderError(StorageError):
 
 @contextlib.contextmanager
 def collect_closed_folders() -> Iterator[set[Path]]:
-    """Those that are met meanwhile."""
+    """Collect the closed folders that are met within."""
     found: set[Path] = set()
     token = _CLOSED.set(found)
     try:
@@ -40,14 +40,14 @@ def collect_closed_folders() -> Iterator[set[Path]]:
 
 
 def pass_over(error: UnreadableFolderError) -> None:
-    """Remember its folder. Raises the error where nobody collects them."""
+    """Remember its folder. Raises the error where they are not collected."""
     if (found := _CLOSED.get()) is None:
         raise error
     found.add(error.folder)
 
 
 def read_if_open(otherwise: T, read: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-    """What ``read`` gives, ``otherwise`` where it meets a closed folder."""
+    """Call ``read``, giving ``otherwise`` where it meets a closed folder."""
     try:
         return read(*arguments, **named)
     except UnreadableFolderError as error:
@@ -56,7 +56,7 @@ def read_if_open(otherwise: T, read: Callable[P, T], *arguments: P.args, **named
 
 
 def list_if_open(names: Callable[P, Iterable[T]], *arguments: P.args, **named: P.kwargs) -> tuple[T, ...]:
-    """What ``names`` gives, nothing where it meets a closed folder."""
+    """Call ``names``, giving nothing where it meets a closed folder."""
     with pass_over_closed():
         return tuple(names(*arguments, **named))
     return ()
@@ -72,7 +72,7 @@ def pass_over_closed() -> Iterator[None]:
 
 
 def is_passed_over(folder: Path) -> bool:
-    """Whether a folder, or any below it, was met and could not be read."""
+    """True where a folder, or any below it, was met and could not be read."""
     return any(closed.is_relative_to(folder) for closed in _CLOSED.get() or ())
 
 
@@ -100,7 +100,8 @@ def note_closed_file(path: Path | str) -> None:
 
 
 def note_closed_folder(path: Path | str) -> bool:
-    """Remember the folder above ``path`` that cannot be entered; False where there is none, or nobody collects them."""
+    """Remember the folder above ``path`` that cannot be entered; False where there is none, or they are not
+    collected."""
     folder, found = find_closed_folder(path), _CLOSED.get()
     if folder is None or found is None:
         return False

@@ -20,7 +20,7 @@ from reconciler.tree.reading.system import SystemFile
 
 T = TypeVar("T")
 
-# SHA-256 → where a file of that content is; None: nobody has it.
+# SHA-256 → where a file of that content is; None: nowhere.
 FindOriginal = Callable[[str], "Path | None"]
 
 
@@ -50,7 +50,7 @@ class CellView(Struct, frozen=True, dict=True):
         return self.ruleset.binds(self.division, demand)
 
     def compute_once(self, make: Callable[[CellView], T]) -> T:
-        """What a function makes of this cell, made when it is first asked for."""
+        """Compute a function of this cell once, when it is first asked for."""
         if make not in self._made:
             self._made[make] = make(self)
         found: T = self._made[make]
@@ -68,7 +68,7 @@ class CellView(Struct, frozen=True, dict=True):
 
     @property
     def rehearsal(self) -> bool:
-        """Whether measurements.json says that this is one, and no result."""
+        """True where measurements.json says that this is a rehearsal, and no result."""
         read = self.files.measurements.value
         return read is not None and str(read.get(REHEARSAL)).lower() == "true"
 
@@ -92,7 +92,7 @@ class CellView(Struct, frozen=True, dict=True):
         return {name: run for name, run in found.items() if run is not None}
 
     def is_foreign(self, run: str) -> bool:
-        """Whether a run is of a test that the round does not have, as one of an earlier round that was left there."""
+        """True for a run of a test that the round does not have, as one of an earlier round that was left there."""
         return run in self.files.tests and self.rules is not None and self.find_test(run) is None
 
     def find_test(self, test: str) -> TestRules | None:
@@ -103,7 +103,7 @@ class CellView(Struct, frozen=True, dict=True):
             return None
 
     def audit_settings(self, test: str) -> dict[str, Any]:
-        """What the audit.config of a test sets, by LoadGen's names; nothing for a test that the round does not know."""
+        """Settings of a test's audit.config, by LoadGen's names; nothing for a test that the round does not know."""
         rules = self.find_test(test)
         return {name: item.value for name, item in rules.settings.items()} if rules else {}
 
@@ -131,7 +131,7 @@ class RunView(Struct, frozen=True, dict=True):
 
     @property
     def inferred(self) -> bool:
-        """Whether the folder's scenario is not the one that ran, so that its result is derived from another's."""
+        """True where the folder's scenario is not the one that ran, so that its result is derived from another's."""
         return self.log.scenario != name_loadgen_scenario(self.cell.cell.scenario)
 
     @property

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from harness.child.launched import follow_input, is_launched, is_spare
+from harness.child.launched import follow_input, is_launched, is_read_elsewhere
 from harness.child.orphan import die_with_parent, keep_descriptors
 from harness.contract import (
     BuildRequest,
@@ -47,9 +47,9 @@ GiveUp = Callable[[BaseException], None]
 _OURS = str(Path(__file__).parent)
 
 
-def _tell(error: BaseException, known: HarnessError) -> None:
-    """The log of the child: a traceback where nobody foresaw the error; else what is wrong, and the lines of the
-    user's own code that led to it."""
+def _report(error: BaseException, known: HarnessError) -> None:
+    """Write the child's log: a traceback of an unforeseen error; else the problem and the lines of the user's own code
+    that led to it."""
     unforeseen = error.__cause__ is not None and not isinstance(error.__cause__, HarnessError | OSError)
     if known.problem_class == "crash" or unforeseen:
         traceback.print_exception(error)
@@ -67,8 +67,8 @@ class Ending:
     it is torn down can no longer change the exit status.
     """
 
-    def __init__(self, path: Path, tell: Callable[[Result], None]) -> None:
-        self._path, self._tell = path, tell
+    def __init__(self, path: Path, report: Callable[[Result], None]) -> None:
+        self._path, self._report = path, report
         self._began = time.monotonic()
         self._once = threading.Lock()
 
@@ -77,7 +77,7 @@ class Ending:
             status = 0
             try:
                 result.write(self._path)
-                self._tell(result)
+                self._report(result)
             except OSError:
                 traceback.print_exc()
                 status = 1
@@ -87,7 +87,7 @@ class Ending:
 
     def fail(self, error: BaseException) -> NoReturn:
         known = explain(error)
-        _tell(error, known)
+        _report(error, known)
         self.finish(
             Result(
                 done=False,
@@ -133,12 +133,12 @@ def keep_to_one_thread() -> None:
 
 def _list_slices(request: FileMessage) -> list[str]:
     """Profiles of all slices that a child takes, its background's last."""
-    beside = request.background if isinstance(request, RunRequest) else ()
-    return [*getattr(request, "slices", ()), *(load.slice for load in beside if load.slice)]
+    loads = request.background if isinstance(request, RunRequest) else ()
+    return [*getattr(request, "slices", ()), *(load.slice for load in loads if load.slice)]
 
 
-def main(arguments: list[str], tell: Callable[[Result], None] = lambda _: None) -> None:
-    """``tell``: called last, once the result is written; whoever waits for that may have removed it already."""
+def main(arguments: list[str], report: Callable[[Result], None] = lambda _: None) -> None:
+    """``report``: called last, once the result is written; its reader may have removed it already."""
     if is_launched():
         follow_input()
     else:
@@ -148,7 +148,7 @@ def main(arguments: list[str], tell: Callable[[Result], None] = lambda _: None) 
     if len(arguments) != 3 or arguments[0] not in VERBS:
         sys.stderr.write(f"usage: python -P -m harness {'|'.join(VERBS)} REQUEST.json RESULT.json\n")
         sys.exit(1)
-    if is_spare(arguments[0]):
+    if is_read_elsewhere(arguments[0]):
         return
     keep_to_one_thread()
     verb, request_path, result_path = arguments[0], Path(arguments[1]), Path(arguments[2])
@@ -156,7 +156,7 @@ def main(arguments: list[str], tell: Callable[[Result], None] = lambda _: None) 
         os.chdir(request_path.parent)  # where a container or a login shell begins is anywhere
     if result_path.is_dir():  # several processes of one launcher: hosts may share a name, and containers process ids
         result_path /= f"{platform.node()}.{os.getpid()}.{secrets.token_hex(4)}.json"
-    ending = Ending(result_path, tell)
+    ending = Ending(result_path, report)
     try:
         result = _perform(verb, request_path, ending)
     except BaseException as error:

@@ -1,4 +1,4 @@
-"""What planning must know of built-in benchmarks on a machine where none of their libraries is installed.
+"""Facts of built-in benchmarks for planning on a machine where none of their libraries is installed.
 
 Standard library only, and named tuples, which cost a start less than dataclasses. ``harness.contract`` hands it on to
 ``reconciler``; what every plan loads imports it from here, without the requests of children.
@@ -13,7 +13,7 @@ class BuiltInBenchmark(NamedTuple):
     """A built-in benchmark: its module in ``harness.benchmarks`` and the revision that enters every key.
 
     ``elsewhere``: there is no such module, its runs are imported. ``rehearsed``: its folder generates a dataset and a
-    network. ``libraries``: what its children import beside numpy, each as packages any one of which provides it;
+    network. ``libraries``: the imports of its children other than numpy, each as packages any one of which provides it;
     ``extra`` brings them, by default the one of its module's name.
     """
 

@@ -1,6 +1,6 @@
-"""What planning must know of backends on a machine where none of their libraries is installed: packages, precisions,
-options with their defaults; how slices of GPUs (MIG) are written, in specs as in records; and under which name a
-result says that the clock was set.
+"""Facts of backends for planning on a machine where none of their libraries is installed: packages, precisions, options
+with their defaults; how slices of GPUs (MIG) are written, in specs as in records; and under which name a result says
+that the clock was set.
 
 Standard library only, and named tuples, which cost a start less than dataclasses. ``harness.contract`` hands it on to
 ``reconciler``; what every plan loads imports it from here, without the requests of children.
@@ -36,17 +36,17 @@ _NONE: Mapping[str, Option] = MappingProxyType({})
 
 
 class BackendFacts(NamedTuple):
-    """What planning must know of a backend without importing it.
+    """Facts of a backend for planning, without importing it.
 
     ``distributions``: installed packages any one of which provides it, and whose version is the backend's version;
-    empty for a backend that needs none. ``extra``: the extra of this project that installs it. ``revision`` is
-    raised when a change of our code must make its engines and runs stale. ``engine`` options are read by a build
-    (a change makes the engine stale), ``run`` options by a run only. ``elsewhere``: nothing runs here, its runs are
-    imported. ``builds_without_device``: where there is no GPU, a build makes an engine for any that its library knows.
+    empty for a backend that needs none. ``extra``: the extra of this project that installs it. ``revision`` is raised
+    when a change of our code must make its engines and runs stale. ``engine`` options are read by a build (a change
+    makes the engine stale), ``run`` options by a run only. ``elsewhere``: nothing runs here, its runs are imported.
+    ``builds_without_device``: where there is no GPU, a build makes an engine for any that its library knows.
     ``model_file``: of the model, what an engine is built from. ``generates``: it answers prompts with tokens.
-    ``takes``: the kinds of samples that it can be asked with (harness.run.tokens). ``serves``: a server computes,
-    which ``harness.service`` of a spec may start. ``weights``: the types, beside those of its precisions, in which it
-    reads a model's weights. ``pipelines``: it loads several networks of a checkpoint, and the loop over them.
+    ``takes``: the kinds of samples that it can be asked with (harness.run.tokens). ``serves``: a server computes, which
+    ``harness.service`` of a spec may start. ``weights``: further types in which it reads a model's weights.
+    ``pipelines``: it loads several networks of a checkpoint, and the loop over them.
     """
 
     distributions: tuple[str, ...]
@@ -68,7 +68,7 @@ class BackendFacts(NamedTuple):
     pipelines: bool = False
 
     def computes(self, kind: str) -> bool:
-        """Whether it reads a kind of model: "network" (ONNX), "program" (PyTorch alone), "pipeline" (a checkpoint of
+        """True where it reads a kind of model: "network" (ONNX), "program" (PyTorch alone), "pipeline" (a checkpoint of
         diffusers) or "tokens" (a checkpoint that answers prompts)."""
         if self.generates or self.pipelines:
             return kind == ("tokens" if self.generates else "pipeline")

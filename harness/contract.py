@@ -127,8 +127,8 @@ class BuildRequest(FileMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackgroundLoad:
-    """What computes on a slice beside a run: a benchmark, without LoadGen and without a pause. ``slice``: its profile,
-    "" for none; ``settings``, ``inputs`` and ``performance_sample_count`` as of a RunRequest."""
+    """Load on a slice next to a run: a benchmark, without LoadGen and without a pause. ``slice``: its profile, "" for
+    none; ``settings``, ``inputs`` and ``performance_sample_count`` as of a RunRequest."""
 
     benchmark: Benchmark
     backend: str
@@ -140,7 +140,7 @@ class BackgroundLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadRequest(FileMessage):
-    """Load a slice until this process is ended; the counter tells the samples that it has computed."""
+    """Load a slice until this process is ended; the counter has the samples that it has computed."""
 
     verb: ClassVar[str] = "load"
     load: BackgroundLoad
@@ -161,7 +161,7 @@ class RunRequest(FileMessage):
     the server answers that the pass started, and the folder of what it prints; ``secrets`` as of a CommandRequest.
 
     ``slices``: profiles of the slices of GPUs (MIG) that CUDA shows the child and what it starts, such as 1g.10gb; none
-    where whole GPUs compute. ``background``: what computes on further slices meanwhile.
+    where whole GPUs compute. ``background``: loads on further slices during the run.
     """
 
     verb: ClassVar[str] = "run"
@@ -215,12 +215,11 @@ class CommandRequest(FileMessage):
     ``purpose`` "run": exactly one LoadGen log set that was written during the attempt must be below ``logs``; it goes
     to ``output``. A set dated before ``since`` (UTC, ISO) counts where no other was written. "score": accuracy.txt in
     ``run_dir``, else what the command printed, goes to ``output``. "build": ``outputs``, by default everything in
-    ``run_dir``, goes there, each file newly written.
-    ``secrets`` maps a variable of the command to the variable of this process that holds its value. ``user_conf`` is
-    held against ``user_conf_sha256`` afterwards; with that "", it is copied from ``user_conf_at``, or from beside the
-    logs. ``place_audit`` stands as audit.config in ``cwd`` meanwhile, under ``lock``. ``timeout`` in seconds, or 0.
-    ``service_log``: folder of what the server prints that the run asks; a copy goes with the run. ``slices``: see
-    RunRequest.
+    ``run_dir``, goes there, each file newly written. ``secrets`` maps a variable of the command to the variable of this
+    process that has its value. ``user_conf`` is compared with ``user_conf_sha256`` afterwards; with that "", it is
+    copied from ``user_conf_at``, or from the folder of the logs. ``place_audit`` is audit.config in ``cwd`` during the
+    run, under ``lock``. ``timeout`` in seconds, or 0. ``service_log``: folder of the output of the server that the run
+    asks; a copy goes with the run. ``slices``: see RunRequest.
     """
 
     verb: ClassVar[str] = "command"
@@ -294,8 +293,8 @@ class LaunchRequest(FileMessage):
 
     ``command``: the launcher's words and the child's. The child writes ``answer``, a Result, and ``counter_there``,
     whose clock is that of another machine; ``counter`` is kept by ours. ``ending``: a command that ends what may be
-    left, such as a container. ``environment``: of the launcher, beside that of this process. ``secrets``: as of a
-    CommandRequest; they travel on standard input.
+    left, such as a container. ``environment``: of the launcher, in addition to that of this process. ``secrets``: as of
+    a CommandRequest; they travel on standard input.
     """
 
     verb: ClassVar[str] = "launch"
@@ -352,7 +351,7 @@ class ServiceRequest(FileMessage):
 class ProbeRequest(FileMessage):
     """Read this machine and, when asked, the seeds that the installed LoadGen carries (by a one-query run).
 
-    ``hardware``: also read what a system description tells. ``quiet``: see who else uses the processors, looking at
+    ``hardware``: also read what a system description has. ``quiet``: see who else uses the processors, looking at
     loaded ones for so many seconds, and the first ``gpus`` GPUs; negative: do not look. ``slices``: see RunRequest.
     """
 
@@ -445,6 +444,6 @@ class WaitingAttempt(FileMessage):
 # In the place of what would be made of a model or a dataset that is used as it is: its digest.
 SOURCE_NOTE = "source.json"
 
-# Beside the counter: what was read of the machine during a run, a JSON object a line.
+# Next to the counter: readings of the machine during a run, a JSON object a line.
 TELEMETRY = "telemetry.jsonl"
 OWN_CODE = "harness-code.tar.gz"  # of a child behind a launcher: the harness as it was there

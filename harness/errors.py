@@ -1,4 +1,4 @@
-"""What a child tells its parent when something goes wrong: a problem, its class, and what to do next."""
+"""Errors of a child for its parent: a problem, its class, and what to do next."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class HarnessError(Exception):
 
 
 def explain(error: BaseException) -> HarnessError:
-    """Turn any exception into something to act upon; one that nobody foresaw is a crash."""
+    """Turn any exception into something to act upon; an unforeseen one is a crash."""
     match error:
         case HarnessError():
             return error

@@ -66,7 +66,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendEngine:
-    """What a build made, kept beside the engine file as engine.json.
+    """Description of a built engine, kept as engine.json next to the engine file.
 
     ``batch_size`` is the largest batch. ``batch_sizes`` lists the only sizes that the engine computes; a session pads
     up to the next one. Empty: any size up to ``batch_size``.
@@ -186,13 +186,13 @@ class Session(Protocol):
 
     @property
     def notes(self) -> Mapping[str, Any]:
-        """What is in fact used: threads, streams, precision, … A session may add to it until it is closed.
+        """Settings in use: threads, streams, precision, … A session may add to them until it is closed.
 
         What of it must be the same in all runs of a cell is an attribute ``evidence``, where there is any.
         """
 
     def place(self, samples: Arrays) -> None:
-        """Make these the resident samples (input name -> C-contiguous array). Nothing is in flight meanwhile.
+        """Make these the resident samples (input name -> C-contiguous array). Nothing is in flight during the call.
 
         A session that reads them anew in each batch, so that its caller may write rows which are not in flight, says so
         by an attribute ``reads_in_place``. If it turns out here that it cannot, the attribute is False afterwards.

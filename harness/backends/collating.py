@@ -11,7 +11,7 @@ from harness.run.qsl import Arrays, Rows
 
 
 class CollatedBatches:
-    """Of any thread. ``samples``: the resident ones, ``inputs``: of the engine."""
+    """Batches that are made by any thread. ``samples``: the resident ones, ``inputs``: of the engine."""
 
     def __init__(self, collate: Collate, samples: Arrays, inputs: Sequence[Tensor]) -> None:
         self._collate, self._samples, self._inputs = collate, samples, inputs

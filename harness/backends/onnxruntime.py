@@ -18,11 +18,11 @@ from harness.child.digests import hash_files
 from harness.contract import BACKENDS, Fact
 from harness.errors import HarnessError
 from harness.machine.facts import find_distribution_version
-from harness.machine.numa import staying_beside
+from harness.machine.numa import pinned_near
 from harness.run.qsl import Rows, count_rows
 
 ENGINE_FILE = "model.onnx"
-_WEIGHTS_FILE = "weights.bin"  # beside it, where the model's are in a file of their own too
+_WEIGHTS_FILE = "weights.bin"  # next to it, where the model's are in a file of their own too
 _PROVIDERS = ["CPUExecutionProvider"]
 _LEVELS = {
     "none": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
@@ -81,10 +81,10 @@ def build(plan: BuildPlan) -> BackendEngine:
 
 
 def _stores_weights(model: Path) -> bool:
-    """Whether the graph names a file that is beside it."""
-    beside = [path.name.encode() for path in model.parent.iterdir() if path != model]
-    text = model.read_bytes() if beside else b""
-    return any(name in text for name in beside)
+    """True where the graph names a file in its folder."""
+    others = [path.name.encode() for path in model.parent.iterdir() if path != model]
+    text = model.read_bytes() if others else b""
+    return any(name in text for name in others)
 
 
 def load(plan: LoadPlan) -> OnnxRuntimeSession:
@@ -104,7 +104,7 @@ class OnnxRuntimeSession(StreamSession):
             session = shared.get(place.node)
             if session is None:
                 # Its threads stay where they are made, and its weights where they are first written.
-                with staying_beside(place.node, place.processors):
+                with pinned_near(place.node, place.processors):
                     session = _open(path, self._session_options(place.threads))
                 if place.threads == 1:
                     shared[place.node] = session
@@ -118,7 +118,7 @@ class OnnxRuntimeSession(StreamSession):
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         # Threads that spin for work take the cores of LoadGen's thread and of ours, which hand the batches of a query
-        # over to each other: spinning is only good where neither has anything to do meanwhile.
+        # over to each other: spinning is only good where neither has anything else to do.
         alone = self._plan.scenario == "Offline" and self._plan.streams == 1
         spinning = alone or self._plan.scenario == "SingleStream"
         options.add_session_config_entry("session.intra_op.allow_spinning", "1" if spinning else "0")

@@ -18,11 +18,11 @@ from harness.backends import BackendEngine, BuildPlan, LoadPlan, Tensor
 from harness.child.digests import hash_files
 from harness.contract import BACKENDS, Fact, installing
 from harness.cuda.driver import Device, DeviceMemory, DeviceMemoryError, Stream
-from harness.cuda.nvml import device_evidence
+from harness.cuda.nvml import collect_device_evidence
 from harness.cuda.pipeline import CudaSession
 from harness.errors import HarnessError
 from harness.machine.facts import find_distribution_version
-from harness.quantization.floats import save_typed, tensors_of
+from harness.quantization.floats import list_tensors, save_typed
 
 NAME = "onnxruntime-cuda"
 ENGINE_FILE = "model.onnx"
@@ -39,7 +39,7 @@ def facts() -> dict[str, Fact]:
         "backend.version": _version(),
         "backend.digest": hash_files(libraries, libraries.glob("*.so*")),
     }
-    return {name: Fact(value=value, role="evidence") for name, value in values.items()} | device_evidence()
+    return {name: Fact(value=value, role="evidence") for name, value in values.items()} | collect_device_evidence()
 
 
 def build(plan: BuildPlan) -> BackendEngine:
@@ -49,7 +49,7 @@ def build(plan: BuildPlan) -> BackendEngine:
         plan.precision,
         half_inputs=bool(plan.options.get("half_inputs", False)),
     )
-    inputs, outputs = tensors_of(plan.output / ENGINE_FILE)
+    inputs, outputs = list_tensors(plan.output / ENGINE_FILE)
     fixed = {batch for batch, _ in inputs if batch != _FREE}
     if fixed and fixed != {plan.batch_size}:
         raise HarnessError(
@@ -107,11 +107,11 @@ class LoadedModel:
         self.inputs: Sequence[Tensor] = engine.inputs
         self.notes: Mapping[str, Any] = {"precision": engine.precision}
 
-    def outputs(self, inputs: Sequence[Shape]) -> Sequence[Tensor]:
+    def list_outputs(self, inputs: Sequence[Shape]) -> Sequence[Tensor]:
         """Free axes of an output are those of the first input, as where each token has an answer."""
         return [Tensor(t.name, _filled(t.shape, inputs[0]), t.dtype) for t in self._engine.outputs]
 
-    def wanted(self, inputs: Sequence[Shape]) -> int:
+    def estimate_memory(self, inputs: Sequence[Shape]) -> int:
         """A guess from the sizes of the samples; ONNX Runtime plans its memory as it runs."""
         return self.batch_size * sum(4 * prod(shape) for shape in inputs)
 
@@ -119,7 +119,7 @@ class LoadedModel:
         self, shapes: Sequence[Shape], inputs: Sequence[DeviceMemory], outputs: Sequence[DeviceMemory], stream: Stream
     ) -> BoundModel:
         taken = [*zip(self.inputs, shapes, inputs, strict=True)]
-        named = self.outputs(shapes)
+        named = self.list_outputs(shapes)
         given = [*zip(named, [tensor.shape for tensor in named], outputs, strict=True)]
         warm_up = _TRACED if self.capturable else 0
         return BoundModel(partial(self._session, int(stream)), self._device.index, taken, given, warm_up)
@@ -134,7 +134,7 @@ class LoadedModel:
     def _load(self, stream: int) -> Any:
         options = ort.SessionOptions()
         options.log_severity_level = 3
-        # Without TF32 it refuses cuDNN's plans for fp16 as well, and what stands in for them is slow at most sizes.
+        # Without TF32 it refuses cuDNN's plans for fp16 as well, and their replacements are slow at most sizes.
         half = self._engine.precision == "fp16"
         choices = {
             "device_id": str(self._device.index),

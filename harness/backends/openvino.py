@@ -120,7 +120,8 @@ class OpenVinoSession:
         self._queue.wait_all()
 
     def _properties(self) -> dict[str, Any]:
-        """Of an import. The precision must be given again: without it the plug-in takes the fastest that it knows."""
+        """Properties of an import. The precision must be given again: without it the plug-in takes the fastest that it
+        knows."""
         properties: dict[str, Any] = {
             "INFERENCE_PRECISION_HINT": _PRECISIONS[self._engine.precision],
             "NUM_STREAMS": self._plan.streams,

@@ -153,7 +153,7 @@ class Pipeline:
         return True
 
     def _read(self, request: _Request) -> bool:
-        """Tell of the first token where somebody waits for it, and of the answer; whether that has ended."""
+        """Report the first token where it is awaited, and the answer; true once that has ended."""
         status = request.handle.get_status()
         if status == genai.GenerationStatus.RUNNING:
             if self._plan.streaming and not request.tokens and request.handle.can_read():

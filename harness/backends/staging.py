@@ -32,7 +32,7 @@ class Staging:
         """The inputs of a batch, as views of resident samples where they are contiguous. Padded where the engine needs
         it.
 
-        What pads is whatever the staging memory held: those rows of the output are never read.
+        Padding is whatever the staging memory contained: those rows of the output are never read.
         """
         count = count_rows(rows)
         padded = self.padded(count)

@@ -13,7 +13,7 @@ import numpy as np
 from harness.backends import BackendEngine, LoadPlan, Outputs, Token, match_samples
 from harness.backends.collating import CollatedBatches
 from harness.backends.staging import Staging
-from harness.machine.numa import stay_beside
+from harness.machine.numa import pin_thread_near
 from harness.machine.placement import place_workers
 from harness.run.pool import BatchRoom
 from harness.run.qsl import Arrays, Rows, count_rows, split_rows
@@ -30,8 +30,8 @@ class Batches(Protocol):
 
 
 class StreamSession(ABC):
-    """The threads start with the first batch, each beside its NUMA node where there are several (``_places``). A
-    backend says how one of them computes: ``_run``, over the staging of its stream."""
+    """The threads start with the first batch, each near its NUMA node where there are several (``_places``). A backend
+    says how one of them computes: ``_run``, over the staging of its stream."""
 
     makes_new_outputs: ClassVar[bool] = False
 
@@ -53,8 +53,8 @@ class StreamSession(ABC):
         self._staging: list[Batches] = []
         self._work: SimpleQueue[tuple[Rows, Token] | None] = SimpleQueue()
         depth = plan.depth // plan.streams * self._workers
-        # What waits here is the numbers of rows. Where a query has all of them, whoever submits would only take time of
-        # the cores that compute, for each batch anew.
+        # Row numbers wait here. Where a query has all of them, the submitting thread would only take time from the
+        # cores that compute, for each batch anew.
         self._room = BatchRoom(_AHEAD, _AHEAD // 2) if plan.scenario == "Offline" else BatchRoom(depth, depth - 1)
         self._threads: list[threading.Thread] = []
         self._broken: Exception | None = None  # why one of them cannot compute
@@ -76,7 +76,7 @@ class StreamSession(ABC):
 
     def begin_stream(self, stream: int) -> None:
         place = self._places[stream]
-        stay_beside(place.node, place.processors)
+        pin_thread_near(place.node, place.processors)
         self._begin(stream)
 
     def submit(self, rows: Rows, token: Token) -> None:
@@ -130,7 +130,7 @@ class StreamSession(ABC):
             rows, token = item
             try:
                 outputs = self._run_all(stream, rows)
-            except BaseException as error:  # whatever is raised belongs to this batch; nobody would hear of an exit
+            except BaseException as error:  # any exception belongs to this batch; an exit would go unnoticed
                 self._plan.failed(token, error)
             else:
                 self._plan.completed(token, outputs)

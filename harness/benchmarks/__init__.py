@@ -126,7 +126,7 @@ class BenchmarkCode:
 
     @property
     def loops(self) -> bool:
-        """Whether a sample may take several calls of the engine."""
+        """True where a sample may take several calls of the engine."""
         return bool(self.loop or self.open_loop)
 
     def open_session(self, load: Callable[[LoadPlan], Session], plan: LoadPlan) -> Session:
@@ -259,8 +259,8 @@ def copy_model(
 def keep_checkpoint(
     source: Path | None, settings: Settings, inputs: Mapping[str, Path], output: Path, counter: Counter
 ) -> None:
-    """Of a model that generates: the digest of its checkpoint, which is read where it is; or the file that an engine is
-    built from."""
+    """Keep a model that generates: the digest of its checkpoint, which is read where it is; or the file that an engine
+    is built from."""
     if source is not None and source.suffix in (".onnx", ".pt2"):
         copy_model(source, settings, inputs, output, counter)
     else:
@@ -287,7 +287,7 @@ def collate_nothing(_dataset: Path) -> None:
 
 
 def keep_answers(outputs: Outputs) -> Responses:
-    """What the loops of the samples returned."""
+    """Keep the results of the samples' loops."""
     return outputs
 
 

@@ -1,8 +1,8 @@
-"""What a dataset's folder must hold, looked at as a whole before the first sample is prepared.
+"""Checks of a dataset's folder as a whole, before the first sample is prepared.
 
-A benchmark lists its files; what is missing, empty, cut off, of another kind or size, has another digest, or belongs to
-nothing is told at once, by name and with the fix. Digests are those of the list, or of a file such as ``sha256sum``
-writes, which many people keep beside their data.
+A benchmark lists its files; everything that is missing, empty, cut off, of another kind or size, has another digest, or
+belongs to nothing is reported at once, by name and with the fix. Digests are those of the list, or of a file such as
+``sha256sum`` writes, which many people keep with their data.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SUMS = {"SHA256SUMS": "sha256", "sha256sums.txt": "sha256", "MD5SUMS": "md5", "m
 
 
 class FileProblem(NamedTuple):
-    """What is wrong, as one says it of one file and of several."""
+    """Problem with a file, worded for one file and for several."""
 
     one: str
     several: str
@@ -33,7 +33,7 @@ _LISTED = 5  # names in a message
 _TAIL = 4096  # some programs write a few bytes behind the end of their format
 _LONGEST_NAME, _LONGEST_PATH = 255, 2048  # bytes; what file systems take, with room for the folder
 _SUM = re.compile(r"([0-9a-fA-F]{32,64}) [ *](.+)")
-# What browsers, file managers and wget name a second copy; what is left beside, or of, a file that is not whole.
+# Names of second copies by browsers, file managers and wget; and of the leavings of a file that is not whole.
 _COPY = re.compile(r"(.+?) ?(?:\((?:\d+|copy)\)| - Copy)((?:\.[^.]+)*)", re.DOTALL)
 _PIECE = re.compile(r"(.+)\.(?:\d+|aria2|crdownload|download|part|partial|tmp)", re.DOTALL)
 _DIGEST = FileProblem("has another digest than it should", "have another digest than they should")
@@ -54,7 +54,7 @@ class FileRule:
 
 
 def is_below(name: object) -> bool:
-    """Whether a name that a file gives is one of a file below its folder."""
+    """True where a name that a file gives is that of a file below its folder."""
     if not isinstance(name, str) or "\0" in name or len(name) > _LONGEST_PATH:
         return False
     path = PurePosixPath(name)
@@ -81,15 +81,15 @@ def check_files(folder: Path, rules: Sequence[FileRule], *, fix: str, only: str 
         problems[_EXTRA] = sorted(extra)
         fix = f"{fix}; remove what belongs to nothing"
     if problems:
-        raise HarnessError(f"{folder}: {_tell(problems, len(rules))}", "input", fix)
+        raise HarnessError(f"{folder}: {_describe(problems, len(rules))}", "input", fix)
 
 
-def tell_state(state: str, names: Sequence[str], total: int) -> str:
+def describe_problems(state: str, names: Sequence[str], total: int) -> str:
     """Such as "of 2 files 1 is cut off: a.npy"."""
-    return _tell({_be(state): names}, total)
+    return _describe({_be(state): names}, total)
 
 
-def _tell(problems: Mapping[FileProblem, Sequence[str]], total: int) -> str:
+def _describe(problems: Mapping[FileProblem, Sequence[str]], total: int) -> str:
     files = "1 file" if total == 1 else f"{total} files"
     return f"of {files} " + "; ".join(
         f"{len(names)} {problem.one if len(names) == 1 else problem.several}: "
@@ -99,7 +99,7 @@ def _tell(problems: Mapping[FileProblem, Sequence[str]], total: int) -> str:
 
 
 def find_extra(folder: Path, names: Iterable[str], pattern: str) -> list[str]:
-    """What fits the pattern below the folder and is not among the names."""
+    """Find files below the folder that fit the pattern and are not among the names."""
     return sorted(
         {path.relative_to(folder).as_posix() for path in folder.glob(pattern)}.difference(
             str(PurePosixPath(name)) for name in names
@@ -108,11 +108,11 @@ def find_extra(folder: Path, names: Iterable[str], pattern: str) -> list[str]:
 
 
 def find_leftovers(folder: Path, names: Collection[str]) -> set[str]:
-    """Second copies and unfinished downloads beside the files of these names: one may be the file that was meant."""
+    """Find second copies and unfinished downloads of the files of these names: one may be the file that was meant."""
     listed = set(names)
     found = set()
     for parent in {PurePosixPath(name).parent for name in listed}:
-        with suppress(OSError):  # a folder that is missing is told with its files
+        with suppress(OSError):  # a missing folder is reported with its files
             for entry in [path.name for path in (folder / parent).iterdir()]:
                 if (match := _COPY.fullmatch(entry) or _PIECE.fullmatch(entry)) is None:
                     continue
@@ -122,7 +122,8 @@ def find_leftovers(folder: Path, names: Collection[str]) -> set[str]:
 
 
 def is_there(path: Path) -> bool:
-    """Of a file that may be absent. Raises HarnessError for a link to nothing: somebody meant a file to be there."""
+    """Say whether an optional file is there. Raises HarnessError for a link to nothing: somebody meant a file to be
+    there."""
     if path.is_symlink() and not path.exists():
         fix = "bring the file that it names, or remove the link"
         raise HarnessError(f"{path} is a link to {path.readlink()}, which is missing", "missing", fix)

@@ -1,4 +1,4 @@
-"""Stands for a benchmark whose code is a harness command: model and data are used as they lie, nothing is prepared."""
+"""Benchmark whose code is a harness command: model and data are used as they are, nothing is prepared."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from harness.contract import SOURCE_NOTE, Counter
 
 
 def note_source(source: Path | None, output: Path) -> dict[str, Any]:
-    """What was there when the command's first run was due, and no path: paths differ from machine to machine."""
+    """Note the source at the time of the command's first run, without its path: paths differ from machine to
+    machine."""
     digest = "" if source is None else hash_folder(source) if source.is_dir() else hash_file(source)
     (output / SOURCE_NOTE).write_text(json.dumps({"sha256": digest}) + "\n", encoding="utf-8")
     return {"source": digest, "marks": []}

@@ -1,8 +1,8 @@
 """Handwritten digits: the UCI "Optical Recognition of Handwritten Digits" test set, as scikit-learn carries it.
 
-1797 images of 8 x 8 pixels with 17 grey levels, ten classes, real data written by people. 1024 of them are held out:
-they are what LoadGen asks for and what the score is of; the other 773 train a small convolutional net. The split is
-drawn from a fixed seed. Training is plain numpy, deterministic in its seed on one kind of machine, and takes seconds.
+1797 images of 8 x 8 pixels with 17 grey levels, ten classes, real data written by people. 1024 of them are set apart:
+LoadGen asks for them and they are scored; the other 773 train a small convolutional net. The split is drawn from a
+fixed seed. Training is plain numpy, deterministic in its seed on one kind of machine, and takes seconds.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ def _find_digits() -> Path:
 
 
 def load_calibration(dataset: Path) -> Mapping[str, np.ndarray]:
-    """The part that is not held out."""
+    """Load the part that is not set apart."""
     return {"samples": np.load(dataset / "train_samples.npy", mmap_mode="r")}
 
 
 def build_model(
     _source: Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path], output: Path, counter: Counter
 ) -> None:
-    """Train on the part that is not held out, and export. ``settings``: seed (of weights and order), epochs."""
+    """Train on the part that is not set apart, and export. ``settings``: seed (of weights and order), epochs."""
     samples = np.load(inputs["dataset"] / "train_samples.npy")
     labels = np.load(inputs["dataset"] / "train_labels.npy")
     epochs = int(settings.get("epochs", 40))
@@ -172,7 +172,7 @@ def backward(parameters: Parameters, images: Floats, labels: NDArray[np.int64]) 
 
 
 def differentiate(parameters: Parameters, name: str, columns: Floats, rows: Floats, gradients: Parameters) -> None:
-    """Put a convolution's gradients beside the others. ``rows``: the slope by its sums, [n * 64, channels]."""
+    """Add a convolution's gradients to the others. ``rows``: the slope by its sums, [n * 64, channels]."""
     gradients[name] = (rows.T @ columns.reshape(len(rows), -1)).reshape(parameters[name].shape)
     gradients[name + "_bias"] = rows.sum(axis=0)
 

@@ -1,8 +1,8 @@
 """Pickles that other people made, read as plain values and arrays.
 
 A pickle is a program, and refusing what it names is not enough: with NumPy's own functions it describes an array of
-numbers that are taken for addresses, and whoever looks at one runs what the sender wrote there. So types and arrays are
-put together here, of numbers, texts and plain objects alone, and nothing of NumPy's is handed out.
+numbers that are taken for addresses, and a look at one runs what the sender wrote there. So types and arrays are put
+together here, of numbers, texts and plain objects alone, and nothing of NumPy's is handed out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HOLDING = (list, tuple, dict, set, frozenset, np.ndarray)
 
 
 class _PlainType:
-    """Stands for numpy.dtype. What holds fields, other types or objects in disguise is refused."""
+    """Placeholder for numpy.dtype. Fields, other types and objects in disguise are refused."""
 
     def __init__(self, name: str, *_: Any) -> None:
         if not isinstance(name, str) or not _PLAIN_TYPE.fullmatch(name):
@@ -45,7 +45,7 @@ class _PlainType:
 
 
 class _ArrayName:
-    """Stands for numpy.ndarray, where a pickle says that it wants one."""
+    """Placeholder for numpy.ndarray, where a pickle says that it wants one."""
 
 
 class _PlainArray(np.ndarray):
@@ -159,9 +159,9 @@ def _refuse_large_memo(stream: IO[bytes]) -> None:
 
 def refuse_repeated(value: Any, size: int) -> None:
     """ValueError where it holds itself, or more, written out, than a pickle of so many bytes may: a list may hold
-    another one a thousand times over, and no memory is enough for whoever copies or prints it. Rows that honestly share
-    what they hold, such as questions that are asked several times, are far below ``MOST_VALUES``."""
-    most, counts = max(size, MOST_VALUES), dict[int, int]()  # what is held by what has been counted
+    another one a thousand times over, and no memory is enough to copy or print it. Rows that honestly share content,
+    such as questions that are asked several times, are far below ``MOST_VALUES``."""
+    most, counts = max(size, MOST_VALUES), dict[int, int]()  # a part of what has been counted
     opened: set[int] = set()
     waiting = [value]
     while waiting:
@@ -170,12 +170,12 @@ def refuse_repeated(value: Any, size: int) -> None:
         if here in counts:
             waiting.pop()
             continue
-        held, count = [], 0
+        collected, count = [], 0
         for item in _list_inside(current):
             count += 1
             if isinstance(item, _HOLDING):
-                held.append(item)
-        left = [item for item in held if id(item) not in counts]
+                collected.append(item)
+        left = [item for item in collected if id(item) not in counts]
         if any(id(item) in opened for item in left):
             raise ValueError("it holds itself")
         if left:
@@ -183,7 +183,7 @@ def refuse_repeated(value: Any, size: int) -> None:
             waiting += left
             continue
         opened.discard(here)
-        counts[here] = count + sum(counts[id(item)] for item in held)
+        counts[here] = count + sum(counts[id(item)] for item in collected)
         if counts[here] > most:
             raise ValueError("it holds more values than it has bytes")
         waiting.pop()

@@ -1,4 +1,4 @@
-"""What PyTorch saved. Such a file is a pickle: it is read as tensors alone."""
+"""Files that PyTorch saved. Such a file is a pickle: it is read as tensors alone."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_tensor(path: Path, fix: str) -> np.ndarray:
 
 
 def _explain(path: Path, error: Exception) -> str:
-    """What is wrong with a file that PyTorch does not load."""
+    """Explain why PyTorch does not load a file."""
     if isinstance(error, OSError):
         return f"cannot be read: {error.strerror or error}"
     with path.open("rb") as stream:
@@ -44,5 +44,5 @@ def _explain(path: Path, error: Exception) -> str:
         return "is cut off"
     if begins != _ZIPPED and not begins.startswith(_PICKLED):
         return "is not a file that PyTorch saved"
-    told = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    return f"holds what is not loaded as weights: {told}"
+    message = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return f"holds what is not loaded as weights: {message}"

@@ -26,7 +26,7 @@ def require_source(source: Path | None, what: str) -> Path:
 
 
 def choose_dtype(settings: Mapping[str, Any], known: Sequence[str]) -> str:
-    """Of the samples, as the dataset's settings have it; by default the first of those known."""
+    """Choose the dtype of the samples, as the dataset's settings have it; by default the first of those known."""
     dtype = str(settings.get("dtype", known[0]))
     if dtype not in known:
         raise HarnessError(f"dataset.settings.dtype is {dtype!r}", "input", f"use one of {', '.join(known)}")

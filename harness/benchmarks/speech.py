@@ -33,7 +33,8 @@ def make_rule(file: str) -> FileRule:
 
 
 def find_pattern(files: Sequence[str]) -> str:
-    """What all of a set's files fit, and in their folders nothing else does; "" where they are of several kinds."""
+    """Find the pattern that all of a set's files fit, and in their folders nothing else does; "" where they are of
+    several kinds."""
     paths = [PurePosixPath(file) for file in files]
     parents, endings = {path.parent for path in paths}, {path.suffix for path in paths}
     depths = {len(path.parts) for path in paths}
@@ -62,7 +63,7 @@ def count_samples(path: Path, fix: str) -> int:
 
 
 def _check_sound(path: Path, info: Any, fix: str) -> None:
-    """Its end is read too: what is cut off is told before any other file has been prepared."""
+    """Check a sound to its end: a file that is cut off is reported before any other has been prepared."""
     if info.samplerate != RATE or info.channels != 1:
         what = f"{info.channels} channel{'' if info.channels == 1 else 's'} of {info.samplerate} Hz"
         raise HarnessError(f"{path} has {what}, not 1 of {RATE}", "input", fix)

@@ -1,4 +1,4 @@
-"""How much processor time the control groups of this process allow, beside the processors that they allow."""
+"""Processor time that the control groups of this process allow, in addition to the processors that they allow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def read_processor_limit(root: Path = _ROOT) -> float:
 
 
 def _list_groups(root: Path) -> Iterator[Path]:
-    """Those of this process, up to the topmost that can be seen. In a container the topmost is its own."""
+    """List the groups of this process, up to the topmost that can be seen. In a container the topmost is its own."""
     mounted = root / "sys/fs/cgroup"
     text = ""
     with suppress(OSError):

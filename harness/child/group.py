@@ -1,9 +1,9 @@
 """Runs a command, to its time limit at most, so that nothing it starts outlives this process, however this one ends.
 
-Between this process and the command stands a keeper. It owns whatever the command starts, also what leaves the
-command's group for a session of its own (orphans become its children), and waits for two things: the end of the command
-and the end of a pipe that this process holds open. Either way it kills what is left, puts things in order, and goes. So
-a SIGKILL of this process, or of the pass above it, ends the command as well.
+Between this process and the command is a keeper. It owns whatever the command starts, also what leaves the command's
+group for a session of its own (orphans become its children), and waits for two things: the end of the command and the
+end of a pipe that this process keeps open. Either way it kills what is left, puts things in order, and goes. So a
+SIGKILL of this process, or of the pass above it, ends the command as well.
 """
 
 from __future__ import annotations
@@ -115,8 +115,8 @@ def run_group(
 
 
 def _follow(printed: int, aside: int, ending: int, output: BoundedOutput) -> str:
-    """What the keeper reports, once all that was printed is taken. A killed keeper reports nothing, and then what
-    it kept may print forever: that is not waited for."""
+    """Follow the keeper's report, once all output was taken. A killed keeper reports nothing, and then its output may
+    go on forever: that is not waited for."""
     answer, sources = b"", [printed, aside, ending]
     while printed in sources or aside in sources:
         for source in select.select(sources, [], [])[0]:
@@ -185,7 +185,7 @@ def _run(command: Command, control: int, printed: int, aside: int) -> str:
 
 
 def _ask(process: subprocess.Popen[bytes], number: int) -> None:
-    """What follows its input ends with that; anything else is ended by a signal."""
+    """Run the command whose input ends with that; a signal ends any other."""
     if process.stdin is None:
         _kill_group(process.pid, number)
     else:
@@ -207,8 +207,8 @@ def _say(process: subprocess.Popen[bytes], data: bytes) -> None:
 
 
 def _let_end(process: subprocess.Popen[bytes], grace: float) -> None:
-    """What it started elsewhere ends with its input; a launcher hands on a request to end. Killed at once, it could do
-    neither."""
+    """Let a command end by itself: what it started elsewhere ends with its input; a launcher hands on a request to end.
+    Killed at once, it could do neither."""
     _close(process)
     if not grace or process.poll() is not None:
         return
@@ -225,7 +225,7 @@ def _kill_group(group: int, number: int) -> None:
 
 
 def _end_children() -> None:
-    """Those that are left are processes of the command; theirs in turn come to us when they end."""
+    """End the processes of the command that are left; theirs in turn come to us when they end."""
     children = Path(f"/proc/self/task/{os.getpid()}/children")
     for _ in range(200):
         with contextlib.suppress(OSError, ValueError):

@@ -16,7 +16,7 @@ LAUNCHED, PASS = "RECONCILE_LAUNCHED", "RECONCILE_PASS"  # the second names the 
 _PATIENCE = 10.0  # seconds in which a launcher that hands on standard input has handed on a line
 ORPHANED = 70
 
-# Which process of all, and which of its node, as Slurm, Open MPI, MPICH and PMIx tell.
+# Variables with the rank of a process among all, and on its node, of Slurm, Open MPI, MPICH and PMIx.
 _RANKS = ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "RANK")
 _LOCAL_RANKS = ("SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "LOCAL_RANK")
 
@@ -34,9 +34,9 @@ def is_launched() -> bool:
     return bool(os.environ.get(LAUNCHED))
 
 
-def is_spare(verb: str) -> bool:
-    """Whether a process that a launcher started beside the first has nothing to do: every one tells what it sees, one
-    alone runs."""
+def is_read_elsewhere(verb: str) -> bool:
+    """True where a process that a launcher started after the first has nothing to do: every one reports what it sees,
+    one alone runs."""
     return is_launched() and verb != "probe" and rank()["all"] != 0
 
 
@@ -45,25 +45,25 @@ def follow_input() -> None:
     of both: then there are no secrets, and the launcher itself must end this process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.pop("RECONCILE_PARENT", None)
-    heard = threading.Event()
-    threading.Thread(target=_follow, args=(heard,), daemon=True).start()
-    heard.wait(_PATIENCE)
+    received = threading.Event()
+    threading.Thread(target=_follow, args=(received,), daemon=True).start()
+    received.wait(_PATIENCE)
 
 
-def _follow(heard: threading.Event) -> None:
+def _follow(received: threading.Event) -> None:
     line = b""
     while not line.endswith(b"\n"):
         read = os.read(0, 1)
         if not read:
-            heard.set()
+            received.set()
             return
         line += read
     os.environ.update(json.loads(line))
-    heard.set()
+    received.set()
     while os.read(0, 4096):
         pass
     if callable(signal.getsignal(signal.SIGTERM)):
-        os.kill(os.getpid(), signal.SIGTERM)  # whoever takes it ends in order, and within bounds of its own
+        os.kill(os.getpid(), signal.SIGTERM)  # a successor ends in order, and within bounds of its own
         return
     sys.stdout.flush()
     os._exit(ORPHANED)

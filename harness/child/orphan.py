@@ -44,8 +44,8 @@ def _control_process(option: int, value: int) -> None:
 
 
 def keep_descriptors() -> None:
-    """What the pass left open for this process, its locks above all, is not for the programs that this one starts: one
-    that outlives the pass would hold them forever."""
+    """Descriptors that the pass left open for this process, its locks above all, are not for the programs that this one
+    starts: one that outlives the pass would keep them forever."""
     for entry in Path("/proc/self/fd" if sys.platform.startswith("linux") else "/dev/fd").iterdir():
         if int(entry.name) > 2:
             with contextlib.suppress(OSError):  # the folder's own, closed again
@@ -58,6 +58,6 @@ def _wait_for_end_of_input() -> None:
     os._exit(_ORPHANED)
 
 
-if __name__ == "__main__":  # a program that ends with whoever starts it, whatever it does itself
+if __name__ == "__main__":  # a program that ends with its parent, whatever it does itself
     die_with_parent()
     os.execvp(sys.argv[1], sys.argv[1:])  # noqa: S606 - an argument list, as for every child

@@ -1,4 +1,4 @@
-"""What a command prints: all of it to the log as far as it fits, then the end; and its last line, for people."""
+"""Output of a command: all of it to the log as far as it fits, then the end; and its last line, for people."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEAD = TAIL = 8 << 20  # bytes of a log that are kept from its start and from it
 CAPTURED = 1 << 20  # bytes that a scorer may print
 _LINE = 200
 _EVERY = 0.5  # seconds between two last lines
-_HIDDEN, _SHORTEST = b"[secret]", 6  # what stands for a secret; a shorter value would be hidden where it is none
+_HIDDEN, _SHORTEST = b"[secret]", 6  # replacement of a secret; a shorter value would be hidden where it is none
 
 
 class SecretFilter:
@@ -23,17 +23,17 @@ class SecretFilter:
     def __init__(self, secrets: Collection[str]) -> None:
         known = {secret.encode() for secret in secrets if len(secret) >= _SHORTEST}
         self._secrets = sorted(known, key=len, reverse=True)
-        self._held = b""
+        self._kept_bytes = b""
 
     def take(self, data: bytes) -> bytes:
-        """What may be shown by now: an end that could begin a secret waits for what follows."""
-        data = self._hide(self._held + data)
+        """Take what may be shown by now: an end that could begin a secret waits for what follows."""
+        data = self._hide(self._kept_bytes + data)
         kept = self._count_begun(data)
-        self._held = data[len(data) - kept :]
+        self._kept_bytes = data[len(data) - kept :]
         return data[: len(data) - kept]
 
     def flush(self) -> bytes:
-        rest, self._held = self._held, b""
+        rest, self._kept_bytes = self._kept_bytes, b""
         return rest
 
     def _hide(self, data: bytes) -> bytes:
@@ -64,8 +64,8 @@ class BoundedOutput:
         self._filter, self._aside = SecretFilter(secrets), SecretFilter(secrets)
         self._descriptor, self._last_line, self._left, self._most = descriptor, last_line, head, tail
         self._tail: deque[bytes] = deque()
-        self._held = self._dropped = 0
-        self._told = float("-inf")
+        self._kept_bytes = self._dropped = 0
+        self._reported = float("-inf")
         self._recent = b""
         self.captured = self.captured_aside = b""
 
@@ -84,14 +84,14 @@ class BoundedOutput:
             self._left -= len(first)
         if rest:
             self._take_rest(rest)
-        self._tell(data)
+        self._report(data)
 
     def _take_rest(self, data: bytes) -> None:
         self._tail.append(data)
-        self._held += len(data)
-        while self._held - len(self._tail[0]) >= self._most:
+        self._kept_bytes += len(data)
+        while self._kept_bytes - len(self._tail[0]) >= self._most:
             self._dropped += len(self._tail[0])
-            self._held -= len(self._tail.popleft())
+            self._kept_bytes -= len(self._tail.popleft())
 
     def last_lines(self, count: int = 20) -> str:
         return "\n".join(self._recent.decode(errors="replace").splitlines()[-count:])
@@ -105,16 +105,16 @@ class BoundedOutput:
             _write(self._descriptor, chunk)
         self._tail.clear()
 
-    def _tell(self, data: bytes) -> None:
-        if time.monotonic() - self._told < _EVERY:
+    def _report(self, data: bytes) -> None:
+        if time.monotonic() - self._reported < _EVERY:
             return
         lines = [line for line in data[-4096:].decode(errors="replace").splitlines() if line.strip()]
         if lines:
             self._last_line.write_text(lines[-1].strip()[:_LINE], encoding="utf-8")
-            self._told = time.monotonic()
+            self._reported = time.monotonic()
 
 
-class StandingOutput(BoundedOutput):
+class RotatedOutput(BoundedOutput):
     """That of a server, which others read while it goes on: its start in one file, its end in two that take turns."""
 
     def __init__(

@@ -15,7 +15,8 @@ from harness.child.orphan import die_with_parent
 
 
 def start_process(module: str, environment: Mapping[str, str]) -> tuple[Connection, subprocess.Popen[bytes]]:
-    """``environment``: beside this process's own. The descriptor of the other end is the argument of ``module``."""
+    """``environment``: in addition to this process's own. The descriptor of the other end is the argument of
+    ``module``."""
     pipe, there = Pipe()
     whole = {**os.environ, **environment, "RECONCILE_PARENT": str(os.getpid())}
     words = [sys.executable, "-P", "-m", module, str(there.fileno())]
@@ -36,7 +37,7 @@ def serve_pipe(arguments: list[str], serve: Callable[[Connection], None]) -> Non
     """The whole life of such a process. Ends it, without unloading native libraries."""
     die_with_parent()
     faulthandler.enable()
-    with suppress(EOFError, OSError):  # whoever asked is gone
+    with suppress(EOFError, OSError):  # the caller is gone
         serve(Connection(int(arguments[0])))
     sys.stdout.flush()
     sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""How far a child is: a counter in a small file that it keeps, and that whoever follows it reads."""
+"""Progress of a child: a counter in a small file that it keeps, and that its follower reads."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from harness.contract import WAITING, Result, WaitingAttempt
 
 _FACTOR, _MARGIN = 2.0, 60.0  # an attempt may take so much longer than expected before its job's limit ends it
 _DONE = b"d"
-_ASK = 10.0  # seconds that Slurm may take to tell the limit
+_ASK = 10.0  # seconds that Slurm may take to report the limit
 
 
 @dataclass(slots=True)
@@ -48,16 +48,16 @@ class Room:
 
 
 def ask_left() -> float:
-    """Seconds until the time limit of this job; 0 where Slurm does not tell."""
+    """Ask for the seconds until the time limit of this job; 0 where Slurm does not say."""
     end, job = os.environ.get("SLURM_JOB_END_TIME", ""), os.environ.get("SLURM_JOB_ID", "")
     if end.isdigit():
         return int(end) - time.time()
     question = ("squeue", "--noheader", f"--jobs={job}", "--format=%L")
     try:
-        told = subprocess.run(question, capture_output=True, text=True, timeout=_ASK, check=True).stdout
+        answer = subprocess.run(question, capture_output=True, text=True, timeout=_ASK, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return 0.0
-    return read_left(told.strip())
+    return read_left(answer.strip())
 
 
 def read_left(text: str) -> float:
@@ -83,13 +83,13 @@ def take_next(attempts: Path, group: str, placed: bytes, room: Callable[[], floa
 
 
 def claim(folder: Path, placed: bytes) -> bool:
-    """Whether this came first, before the attempt's own job and all others. ``begun`` appears at once with what it
-    says, so that nobody ever sees an attempt that was taken by nobody knows whom."""
+    """Claim the attempt; true where this came first, before the attempt's own job and all others. ``begun`` appears at
+    once with its content, so that an attempt is never seen taken by an unknown job."""
     if os.path.lexists(folder / "begun"):
         return False
     aside = folder / f"placed-{os.environ.get('SLURM_JOB_ID', '')}-{os.getpid()}.partial"
     aside.write_bytes(placed)
-    with suppress(OSError):  # the answer of a file server may be lost, or it knows no links: the count tells
+    with suppress(OSError):  # the answer of a file server may be lost, or it knows no links: the count decides
         os.link(aside, folder / "begun")
     if aside.stat().st_nlink < 2:
         aside.unlink()
@@ -103,7 +103,7 @@ def run_forked(arguments: list[str], log: Path | None) -> tuple[int, bool]:
     goes there; None for where this process prints."""
     sys.stdout.flush()
     sys.stderr.flush()
-    told, telling = os.pipe()
+    answer, telling = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
@@ -113,28 +113,28 @@ def run_forked(arguments: list[str], log: Path | None) -> tuple[int, bool]:
                 os.dup2(out, 1)
                 os.dup2(out, 2)
                 os.close(out)
-            carry_out(arguments, lambda result: _tell(telling, result))
+            carry_out(arguments, lambda result: _report_end(telling, result))
         except BaseException:
             traceback.print_exc()
         finally:
             os._exit(1)
     os.close(telling)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    os.set_blocking(told, False)  # what it left running may hold the other end
+    os.set_blocking(answer, False)  # what it left running may hold the other end
     try:
-        return status, os.read(told, 1) == _DONE
+        return status, os.read(answer, 1) == _DONE
     except BlockingIOError:
         return status, False
     finally:
-        os.close(told)
+        os.close(answer)
 
 
-def _tell(telling: int, result: Result) -> None:
+def _report_end(telling: int, result: Result) -> None:
     os.write(telling, _DONE if result.done else b"")
 
 
 def is_quiet() -> bool:
-    """Whether nothing that an attempt started is left: it would run beside the next."""
+    """True where nothing that an attempt started is left: it would run alongside the next."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -156,7 +156,7 @@ def main(arguments: list[str]) -> int:
     group, seconds, *own = arguments
     keep_to_one_thread()
     adopt_orphans()
-    with suppress(Exception):  # the attempt itself tells what is missing
+    with suppress(Exception):  # the attempt itself reports what is missing
         load_verb(own[0])
     code = stamp_code()
     gc.freeze()

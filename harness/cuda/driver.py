@@ -39,8 +39,8 @@ class DeviceMemoryError(CudaError, MemoryError):
     """The device, or the host's lockable memory, is exhausted."""
 
 
-def checked(result: tuple[Any, ...]) -> Any:
-    """What a call gave back. Raises CudaError."""
+def check_call(result: tuple[Any, ...]) -> Any:
+    """Return the result of a call. Raises CudaError."""
     if result[0]:
         raise _error(result[0])
     return result[1] if len(result) == 2 else result[1:]
@@ -53,11 +53,11 @@ def _error(code: Any) -> CudaError:
     return (DeviceMemoryError if code == _OUT_OF_MEMORY else CudaError)(name, text)
 
 
-def device_count() -> int:
+def count_devices() -> int:
     """0 where there is no driver or no device."""
     try:
-        checked(cu.cuInit(0))
-        return int(checked(cu.cuDeviceGetCount()))
+        check_call(cu.cuInit(0))
+        return int(check_call(cu.cuDeviceGetCount()))
     except (CudaError, RuntimeError):
         return 0
 
@@ -81,91 +81,95 @@ class Device:
     """One GPU and its primary context. ``spin``: waits for a stream use the processor, and end sooner."""
 
     def __init__(self, index: int, *, spin: bool = False) -> None:
-        checked(cu.cuInit(0))
+        check_call(cu.cuInit(0))
         self.index = index
-        self._handle = checked(cu.cuDeviceGet(index))
+        self._handle = check_call(cu.cuDeviceGet(index))
         flags = cu.CUctx_flags.CU_CTX_SCHED_SPIN if spin else cu.CUctx_flags.CU_CTX_SCHED_BLOCKING_SYNC
         cu.cuDevicePrimaryCtxSetFlags(self._handle, int(flags))  # refused where the context is in use already
-        self._context = checked(cu.cuDevicePrimaryCtxRetain(self._handle))
+        self._context = check_call(cu.cuDevicePrimaryCtxRetain(self._handle))
         self.activate()
         self._kernels: dict[tuple[int, str], Any] = {}
 
     def activate(self) -> None:
         """Make this the device of the calling thread."""
-        checked(cu.cuCtxSetCurrent(self._context))
+        check_call(cu.cuCtxSetCurrent(self._context))
 
     @property
     def name(self) -> str:
-        return str(checked(cu.cuDeviceGetName(256, self._handle)).split(b"\0")[0].decode())
+        return str(check_call(cu.cuDeviceGetName(256, self._handle)).split(b"\0")[0].decode())
 
     @property
     def capability(self) -> tuple[int, int]:
         attribute = cu.CUdevice_attribute
-        major = checked(cu.cuDeviceGetAttribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, self._handle))
-        minor = checked(cu.cuDeviceGetAttribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, self._handle))
+        major = check_call(
+            cu.cuDeviceGetAttribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, self._handle)
+        )
+        minor = check_call(
+            cu.cuDeviceGetAttribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, self._handle)
+        )
         return int(major), int(minor)
 
     @property
     def bus(self) -> str:
         """PCI address as sysfs writes it, such as 0000:3b:00.0."""
-        return str(checked(cu.cuDeviceGetPCIBusId(32, self._handle)).split(b"\0")[0].decode().lower())
+        return str(check_call(cu.cuDeviceGetPCIBusId(32, self._handle)).split(b"\0")[0].decode().lower())
 
-    def free_memory(self) -> int:
-        free, _ = checked(cu.cuMemGetInfo())
+    def get_free_memory(self) -> int:
+        free, _ = check_call(cu.cuMemGetInfo())
         return int(free)
 
     def allocate(self, size: int) -> DeviceMemory:
         """Device memory, zeroed: what pads a first batch is a valid input of any model."""
-        address = checked(cu.cuMemAlloc(max(size, 1)))
-        checked(cu.cuMemsetD8(address, 0, max(size, 1)))
+        address = check_call(cu.cuMemAlloc(max(size, 1)))
+        check_call(cu.cuMemsetD8(address, 0, max(size, 1)))
         return DeviceMemory(int(address), size)
 
     def pin(self, size: int) -> DeviceMemory:
         """Host memory that the device reads and writes directly, on the NUMA node of the calling thread."""
-        host = int(checked(cu.cuMemHostAlloc(max(size, 1), _MAPPED)))
+        host = int(check_call(cu.cuMemHostAlloc(max(size, 1), _MAPPED)))
         view = (ctypes.c_uint8 * max(size, 1)).from_address(host)
-        return DeviceMemory(int(checked(cu.cuMemHostGetDevicePointer(host, 0))), size, np.ctypeslib.as_array(view))
+        return DeviceMemory(int(check_call(cu.cuMemHostGetDevicePointer(host, 0))), size, np.ctypeslib.as_array(view))
 
     def lock(self, array: np.ndarray) -> DeviceMemory:
         """Pin an array in place; it must outlive its use by the device. Raises DeviceMemoryError where it cannot be."""
         host = int(array.__array_interface__["data"][0])
-        checked(cu.cuMemHostRegister(host, array.nbytes, _MAPPED))
+        check_call(cu.cuMemHostRegister(host, array.nbytes, _MAPPED))
         view = array.reshape(-1).view(np.uint8)
-        return DeviceMemory(int(checked(cu.cuMemHostGetDevicePointer(host, 0))), array.nbytes, view)
+        return DeviceMemory(int(check_call(cu.cuMemHostGetDevicePointer(host, 0))), array.nbytes, view)
 
     def unlock(self, memory: DeviceMemory) -> None:
         assert memory.host is not None
-        checked(cu.cuMemHostUnregister(int(memory.host.__array_interface__["data"][0])))
+        check_call(cu.cuMemHostUnregister(int(memory.host.__array_interface__["data"][0])))
 
     def free(self, memory: DeviceMemory) -> None:
         if memory.host is None:
-            checked(cu.cuMemFree(memory.address))
+            check_call(cu.cuMemFree(memory.address))
         else:
-            checked(cu.cuMemFreeHost(int(memory.host.__array_interface__["data"][0])))
+            check_call(cu.cuMemFreeHost(int(memory.host.__array_interface__["data"][0])))
 
     def stream(self, *, urgent: bool = False) -> Stream:
-        least, most = checked(cu.cuCtxGetStreamPriorityRange())
+        least, most = check_call(cu.cuCtxGetStreamPriorityRange())
         flags = int(cu.CUstream_flags.CU_STREAM_NON_BLOCKING)
-        return checked(cu.cuStreamCreateWithPriority(flags, int(most if urgent else least)))
+        return check_call(cu.cuStreamCreateWithPriority(flags, int(most if urgent else least)))
 
-    def event(self, *, spin: bool = True) -> Event:
+    def create_event(self, *, spin: bool = True) -> Event:
         flags = cu.CUevent_flags.CU_EVENT_DISABLE_TIMING
         if not spin:
-            return checked(cu.cuEventCreate(int(flags) | int(cu.CUevent_flags.CU_EVENT_BLOCKING_SYNC)))
-        return checked(cu.cuEventCreate(int(flags)))
+            return check_call(cu.cuEventCreate(int(flags) | int(cu.CUevent_flags.CU_EVENT_BLOCKING_SYNC)))
+        return check_call(cu.cuEventCreate(int(flags)))
 
-    def kernel(self, image: bytes, name: str) -> Any:
+    def load_kernel(self, image: bytes, name: str) -> Any:
         """``image``: PTX, which the driver compiles once for each kernel that is asked for."""
         found = self._kernels.get((hash(image), name))
         if found is None:
-            module = checked(cu.cuModuleLoadData(image))
-            found = self._kernels[hash(image), name] = checked(cu.cuModuleGetFunction(module, name.encode()))
+            module = check_call(cu.cuModuleLoadData(image))
+            found = self._kernels[hash(image), name] = check_call(cu.cuModuleGetFunction(module, name.encode()))
         return found
 
 
 def copy(to: int, source: int, size: int, stream: Stream) -> None:
     """Between any two places, by their addresses."""
-    checked(cu.cuMemcpyAsync(to, source, size, stream))
+    check_call(cu.cuMemcpyAsync(to, source, size, stream))
 
 
 @cache
@@ -188,48 +192,48 @@ def copy_parts(to: np.ndarray, source: np.ndarray, sizes: np.ndarray, stream: St
         first = ctypes.c_size_t(0)
         settings = (ctypes.byref(order), ctypes.byref(first), ctypes.c_size_t(1), ctypes.c_void_p(int(stream)))
         code = _library().cuMemcpyBatchAsync_v2(*places, ctypes.c_size_t(count), *settings)
-        checked((cu.CUresult(code),))
+        check_call((cu.CUresult(code),))
         return
     for one, other, size in zip(to.tolist(), source.tolist(), sizes.tolist(), strict=True):
         copy(one, other, size, stream)
 
 
 def fill(memory: DeviceMemory, byte: int, stream: Stream) -> None:
-    checked(cu.cuMemsetD8Async(memory.address, byte, memory.size, stream))
+    check_call(cu.cuMemsetD8Async(memory.address, byte, memory.size, stream))
 
 
 def launch(kernel: Any, grid: tuple[int, int], threads: int, arguments: int, stream: Stream) -> None:
     """``arguments``: address of an array of pointers to the arguments."""
-    checked(cu.cuLaunchKernel(kernel, grid[0], grid[1], 1, threads, 1, 1, 0, stream, arguments, 0))
+    check_call(cu.cuLaunchKernel(kernel, grid[0], grid[1], 1, threads, 1, 1, 0, stream, arguments, 0))
 
 
 def record(event: Event, stream: Stream) -> None:
-    checked(cu.cuEventRecord(event, stream))
+    check_call(cu.cuEventRecord(event, stream))
 
 
 def follow(stream: Stream, event: Event) -> None:
     """The stream goes on when the event has happened; the host does not wait."""
-    checked(cu.cuStreamWaitEvent(stream, event, 0))
+    check_call(cu.cuStreamWaitEvent(stream, event, 0))
 
 
 def wait(event: Event) -> None:
-    checked(cu.cuEventSynchronize(event))
+    check_call(cu.cuEventSynchronize(event))
 
 
 def synchronize(stream: Stream) -> None:
-    checked(cu.cuStreamSynchronize(stream))
+    check_call(cu.cuStreamSynchronize(stream))
 
 
 def capture(work: Callable[[], None], stream: Stream) -> Graph:
-    """What ``work`` puts on the stream, as a graph that can be launched again and again."""
-    checked(cu.cuStreamBeginCapture(stream, cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))
+    """Capture the work that ``work`` puts on the stream, as a graph that can be launched again and again."""
+    check_call(cu.cuStreamBeginCapture(stream, cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))
     try:
         work()
     except BaseException:
         cu.cuStreamEndCapture(stream)
         raise
-    return checked(cu.cuGraphInstantiate(checked(cu.cuStreamEndCapture(stream)), 0))
+    return check_call(cu.cuGraphInstantiate(check_call(cu.cuStreamEndCapture(stream)), 0))
 
 
 def replay(graph: Graph, stream: Stream) -> None:
-    checked(cu.cuGraphLaunch(graph, stream))
+    check_call(cu.cuGraphLaunch(graph, stream))

@@ -35,16 +35,16 @@ class LoadedEngine(Protocol):
 
     @property
     def capturable(self) -> bool:
-        """Whether its work may be captured in a CUDA graph."""
+        """True where its work may be captured in a CUDA graph."""
 
     @property
     def notes(self) -> Mapping[str, Any]: ...
 
-    def outputs(self, inputs: Sequence[tuple[int, ...]]) -> Sequence[Tensor]:
+    def list_outputs(self, inputs: Sequence[tuple[int, ...]]) -> Sequence[Tensor]:
         """The outputs, shaped for samples of these shapes."""
 
-    def wanted(self, inputs: Sequence[tuple[int, ...]]) -> int:
-        """Bytes that computing takes on the device for each stream, beside the buffers of the lanes."""
+    def estimate_memory(self, inputs: Sequence[tuple[int, ...]]) -> int:
+        """Estimate the bytes that computing takes on the device for each stream, without the buffers of the lanes."""
 
     def open(
         self,

@@ -1,4 +1,4 @@
-"""What a failed CUDA call means for a person: what happened, and what to do."""
+"""Explanation of a failed CUDA call: what happened, and what to do."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SOFTWARE = {
 _SOFTWARE_FIX = "build the engine again; if it stays, compute-sanitizer names the kernel"
 
 
-def explained(error: CudaError, device: str) -> HarnessError:
+def explain_cuda_error(error: CudaError, device: str) -> HarnessError:
     """``device``: its name for the message, such as "GPU 0 (NVIDIA H200)"."""
     if isinstance(error, DeviceMemoryError):
         return HarnessError(f"{device} is out of memory: {error}", "resources", "lower batch_size or streams")
@@ -39,9 +39,9 @@ def explained(error: CudaError, device: str) -> HarnessError:
     return HarnessError(f"{device}: {error}", "backend", "the traceback is in the log of this run")
 
 
-def too_large(device: str, batch_size: int, wanted: int, free: int, detail: str) -> HarnessError:
+def explain_out_of_memory(device: str, batch_size: int, wanted: int, free: int, detail: str) -> HarnessError:
     """Out of memory while an engine was made ready: ``wanted`` and ``free`` in bytes, for batches of ``batch_size``."""
-    fitting = smaller_batch(batch_size, wanted, free)
+    fitting = suggest_batch(batch_size, wanted, free)
     advice = f"try batch_size {fitting}" if fitting else "use fewer streams"
     return HarnessError(
         f"{device} is out of memory: batches of {batch_size} need {wanted / 2**30:.2f} GiB and {free / 2**30:.2f} GiB "
@@ -51,7 +51,7 @@ def too_large(device: str, batch_size: int, wanted: int, free: int, detail: str)
     )
 
 
-def too_many(device: str, size: int, error: CudaError) -> HarnessError:
+def explain_too_many_samples(device: str, size: int, error: CudaError) -> HarnessError:
     """Out of memory while ``size`` bytes of samples were placed, on the device or in memory that it can reach."""
     return HarnessError(
         f"{device} is out of memory for the samples of the run, {size / 2**30:.2f} GiB: {error}",
@@ -60,7 +60,7 @@ def too_many(device: str, size: int, error: CudaError) -> HarnessError:
     )
 
 
-def smaller_batch(batch_size: int, wanted: int, free: int) -> int:
+def suggest_batch(batch_size: int, wanted: int, free: int) -> int:
     """The largest multiple of 8 (below 8: any number) that needs at most nine tenths of what is free; 0 for none."""
     fitting = min(batch_size - 1, int(batch_size * 0.9 * free / max(wanted, 1)))
     return fitting - fitting % 8 if fitting >= 8 else max(fitting, 0)

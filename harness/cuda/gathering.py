@@ -45,7 +45,7 @@ class Gather:
 
 
 def shape(units: int, count: int, blocks: int) -> tuple[int, tuple[int, int]]:
-    """Threads per block, and blocks per row and beside it, for ``blocks`` full blocks' worth of threads."""
+    """Threads per block, and blocks along and across a row, for ``blocks`` full blocks' worth of threads."""
     threads = min(_MOST_THREADS, -(-units // 32) * 32)
     room = max(1, blocks * _MOST_THREADS // threads)
     rows = min(count, room)
@@ -55,4 +55,4 @@ def shape(units: int, count: int, blocks: int) -> tuple[int, tuple[int, int]]:
 
 def kernel(device: Device, width: int) -> Any:
     """The kernel that moves words of ``width`` bytes."""
-    return device.kernel(_image(), f"gather{width}")
+    return device.load_kernel(_image(), f"gather{width}")

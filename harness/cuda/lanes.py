@@ -16,7 +16,7 @@ from harness.cuda.driver import CudaError, Device, DeviceMemory, DeviceMemoryErr
 from harness.cuda.engines import Enqueue, LoadedEngine
 from harness.cuda.gathering import FEW, MANY, Gather
 from harness.cuda.sample_memory import Resident
-from harness.cuda.sizes import padded
+from harness.cuda.sizes import find_padded_size
 from harness.errors import HarnessError
 from harness.run.qsl import Rows, count_rows, find_runs
 
@@ -36,7 +36,7 @@ class Streams:
 
 @dataclass(frozen=True, slots=True)
 class Shapes:
-    """Of one sample. ``allowed``: the batch sizes that are computed."""
+    """Shapes of one sample. ``allowed``: the batch sizes that are computed."""
 
     inputs: tuple[tuple[int, ...], ...]
     input_bytes: tuple[int, ...]
@@ -53,7 +53,7 @@ class Shapes:
 
     @property
     def lane_bytes(self) -> int:
-        """What the buffers of one lane take on the device."""
+        """Bytes that the buffers of one lane take on the device."""
         return self.largest * (sum(self.input_bytes) + sum(self.output_bytes))
 
 
@@ -72,7 +72,11 @@ class Lane:
         self._row_memory, self._near_rows = device.pin(8 * shapes.largest), device.allocate(8 * shapes.largest)
         self._rows = self._row_memory.array((shapes.largest,), "int64")
         self._first_row = device.allocate(8)  # zero, for a gather of one row
-        self._there, self._computed, self._done = device.event(), device.event(), device.event(spin=spin)
+        self._there, self._computed, self._done = (
+            device.create_event(),
+            device.create_event(),
+            device.create_event(spin=spin),
+        )
         self._compute = loaded.open(shapes.inputs, self._inputs, self._outputs, streams.compute)
         self._device = device
         self._direct: dict[int, Enqueue] = {}
@@ -107,7 +111,7 @@ class Lane:
 
     def prepare_whole(self, count: int) -> None:
         """One graph for copy-in, compute and copy-out of ``count`` samples: the least latency for a small batch."""
-        enqueue = self._direct[padded(count, self._shapes.allowed)]
+        enqueue = self._direct[find_padded_size(count, self._shapes.allowed)]
         # The few rows are read from the host's memory: copying them over first would take longer.
         gathers = self._gathers(self._row_memory.address)
         answers = self._answer_kernels(count)
@@ -119,7 +123,7 @@ class Lane:
         self._bring(rows, count, streams.copy_in)
         driver.record(self._there, streams.copy_in)
         driver.follow(streams.compute, self._there)
-        self._work[padded(count, self._shapes.allowed)]()
+        self._work[find_padded_size(count, self._shapes.allowed)]()
         driver.record(self._computed, streams.compute)
         driver.follow(streams.copy_out, self._computed)
         self._take(count, streams.copy_out)
@@ -141,7 +145,7 @@ class Lane:
             whole()
         else:
             self._bring(rows, count, stream)
-            self._work[padded(count, self._shapes.allowed)]()
+            self._work[find_padded_size(count, self._shapes.allowed)]()
             self._take(count, stream)
         driver.synchronize(stream)
         return [array[:count] for array in self._arrays]
@@ -168,8 +172,8 @@ class Lane:
             gather.start(count, stream, FEW)
 
     def _bring_runs(self, firsts: Any, rows: Any, lengths: Any, stream: Stream) -> None:
-        """Runs of neighbours, from ``rows`` on, to ``firsts``: the copy engine takes each at once, and no kernel that
-        computes meanwhile waits for a multiprocessor."""
+        """Bring runs of neighbours, from ``rows`` on, to ``firsts``: the copy engine takes each at once, and no kernel
+        that computes at that time waits for a multiprocessor."""
         placed = zip(self._inputs, self._resident.addresses, self._resident.row_bytes, strict=True)
         parts = [(near.address + firsts * size, far + rows * size, lengths * size) for near, far, size in placed]
         to, source, sizes = (np.concatenate(items).astype(np.uint64) for items in zip(*parts, strict=True))
@@ -181,14 +185,14 @@ class Lane:
 
     def _pass_through(self, gathers: Sequence[Gather], enqueue: Enqueue, answers: Sequence[Gather], count: int) -> None:
         """Inputs come side by side. Kernels bring the answers, since the copy engine starts later than they end."""
-        compute, beside = self._streams.compute, self._streams.copy_in
+        compute, copying = self._streams.compute, self._streams.copy_in
         first, *others = gathers
         driver.record(self._there, compute)
-        driver.follow(beside, self._there)
+        driver.follow(copying, self._there)
         first.start(count, compute, MANY)
         for gather in others:
-            gather.start(count, beside, MANY)
-        driver.record(self._computed, beside)
+            gather.start(count, copying, MANY)
+        driver.record(self._computed, copying)
         driver.follow(compute, self._computed)
         enqueue()
         for answer in answers:
@@ -224,12 +228,12 @@ class Lane:
             self._device.free(memory)
 
 
-def batch_shapes(loaded: LoadedEngine, samples: Sequence[np.ndarray], allowed: tuple[int, ...]) -> Shapes:
+def list_batch_shapes(loaded: LoadedEngine, samples: Sequence[np.ndarray], allowed: tuple[int, ...]) -> Shapes:
     """``samples``: in the order of the engine's inputs."""
     inputs = tuple(tuple(array.shape[1:]) for array in samples)
     return Shapes(
         inputs=inputs,
         input_bytes=tuple(array.nbytes // len(array) for array in samples),
-        outputs=tuple(loaded.outputs(inputs)),
+        outputs=tuple(loaded.list_outputs(inputs)),
         allowed=allowed,
     )

@@ -1,4 +1,4 @@
-"""What NVML says of the devices during a run: name and driver, power, clocks, heat, throttling, energy, errors."""
+"""Readings of the devices during a run, from NVML: name and driver, power, clocks, heat, throttling, energy, errors."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _THROTTLES = {
     "thermal_hardware": 0x40,
     "power_brake": 0x80,
 }
-# At full load the power cap is normal; these say that the machine held the device back.
+# At full load the power cap is normal; these say that the machine slowed the device down.
 _FLAGGED = ("hardware", "thermal_software", "thermal_hardware", "power_brake")
 
 
-def device_evidence() -> dict[str, Fact]:
+def collect_device_evidence() -> dict[str, Fact]:
     """Which devices and which driver: what must be equal in all runs of a cell."""
     devices = list_accelerators()
     values = {
@@ -92,7 +92,7 @@ class Gpus:
             self._events = events
 
     def summary(self, samples: int) -> dict[str, Any]:
-        """After the run: throttling (readings at which each reason held), energy, errors, and limits as they stand."""
+        """After the run: throttling (readings with each reason), energy, errors, and limits as they are."""
         found: dict[str, Any] = {"gpu.throttled": self._throttled, **self._settings} if self._handles else {}
         used = [after - before for before, after in zip(self._energy, self._joules(), strict=True) if before and after]
         if used and len(used) == len(self._handles):
@@ -108,7 +108,7 @@ class Gpus:
         return found
 
     def flags(self) -> dict[str, int]:
-        """What a run is flagged for, as fact → readings at which it held."""
+        """Reasons to flag a run, as fact → number of readings that had it."""
         return {f"gpu.throttled.{name}": self._throttled[name] for name in _FLAGGED if name in self._throttled}
 
     def _count_throttles(self, reasons: int) -> None:

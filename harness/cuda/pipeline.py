@@ -1,7 +1,7 @@
 """A session over one or several GPUs: a batch goes to whichever lane is free.
 
-A worker per device holds lanes, streams and a completion thread for each compute stream, which stays on the processors
-beside the device. The thread that submits takes whichever lane is free, so that a faster device gets more.
+A worker per device has lanes, streams and a completion thread for each compute stream, which stays on the processors
+near the device. The thread that submits takes whichever lane is free, so that a faster device gets more.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from harness.backends import LoadPlan, Outputs, Token, match_samples
-from harness.cuda.driver import CudaError, Device, DeviceMemoryError, device_count
+from harness.cuda.driver import CudaError, Device, DeviceMemoryError, count_devices
 from harness.cuda.engines import LoadedEngine, Loader
-from harness.cuda.faults import explained, too_large, too_many
-from harness.cuda.lanes import Lane, Shapes, Streams, batch_shapes
+from harness.cuda.faults import explain_cuda_error, explain_out_of_memory, explain_too_many_samples
+from harness.cuda.lanes import Lane, Shapes, Streams, list_batch_shapes
 from harness.cuda.sample_memory import Residence, Resident
-from harness.cuda.sizes import sizes
+from harness.cuda.sizes import list_sizes
 from harness.errors import HarnessError
-from harness.machine.numa import node_of, processors_of, stay_on, staying_beside
+from harness.machine.numa import find_node, list_processors, pin_thread, pinned_near
 from harness.run.pool import Pool
 from harness.run.qsl import Arrays, Rows, count_rows
 
@@ -34,21 +34,21 @@ class GpuWorker:
 
     def __init__(self, device: Device, loaded: LoadedEngine, plan: LoadPlan) -> None:
         self.device, self.loaded, self._plan = device, loaded, plan
-        self.node = node_of(device.bus)
+        self.node = find_node(device.bus)
         self.label = f"GPU {device.index} ({device.name})"
         copy_in, copy_out = device.stream(urgent=True), device.stream(urgent=True)
         self._streams = [Streams(copy_in, device.stream(), copy_out) for _ in range(plan.streams)]
         self._queues: list[SimpleQueue[Work | None]] = [SimpleQueue() for _ in self._streams]
         self._threads: list[threading.Thread] = []
         self.lanes: list[Lane] = []
-        self.depth = plan.streams * lanes_per_stream(plan)
+        self.depth = plan.streams * count_lanes(plan)
         self.free: Pool[tuple[GpuWorker, int]] = Pool()
 
     def open(self, shapes: Shapes, *, graphs: bool) -> None:
         """Make the lanes. Raises HarnessError, with a batch that fits, when memory does not suffice."""
         plan = self._plan
-        wanted = self.depth * shapes.lane_bytes + plan.streams * self.loaded.wanted(shapes.inputs)
-        free = self.device.free_memory()
+        wanted = self.depth * shapes.lane_bytes + plan.streams * self.loaded.estimate_memory(shapes.inputs)
+        free = self.device.get_free_memory()
         spin = bool(plan.options.get("spin", False))
         try:
             for number in range(self.depth):
@@ -56,7 +56,7 @@ class GpuWorker:
                 self.lanes.append(Lane(self.device, self.loaded, shapes, streams, spin=spin))
                 self.lanes[-1].prepare(graphs=graphs)
         except DeviceMemoryError as error:
-            raise too_large(self.label, shapes.largest, max(wanted, free), free, str(error)) from error
+            raise explain_out_of_memory(self.label, shapes.largest, max(wanted, free), free, str(error)) from error
 
     def serve(self, resident: Resident, whole: Sequence[int]) -> None:
         self.device.activate()
@@ -86,10 +86,10 @@ class GpuWorker:
             lane.close()
 
     def _complete(self, stream: int) -> None:
-        """Batches of one stream end in the order in which they were started. Whatever fails is told for the batch that
-        met it and its lane goes back: nobody else would hear of it, and LoadGen would wait forever.
+        """Complete the batches of one stream in the order in which they were started. A failure is reported for the
+        batch that met it and its lane goes back: otherwise it would go unnoticed, and LoadGen would wait forever.
         """
-        stay_on(processors_of(self.node))
+        pin_thread(list_processors(self.node))
         queue = self._queues[stream]
         while (item := queue.get()) is not None:
             lane, token, count, number = item
@@ -97,7 +97,7 @@ class GpuWorker:
                 self.device.activate()
                 self._plan.completed(token, lane.finish(count))
             except BaseException as error:
-                known = explained(error, self.label) if isinstance(error, CudaError) else error
+                known = explain_cuda_error(error, self.label) if isinstance(error, CudaError) else error
                 self._plan.failed(token, known)
             finally:
                 self.free.put((self, number))
@@ -114,7 +114,7 @@ class CudaSession:
         devices = [worker.device for worker in self.workers]
         first = self.workers[0].loaded
         self.batch_size = min(plan.batch_size, first.batch_size)
-        self.sizes: Sequence[int] = sizes(self.batch_size, plan.scenario, first.batch_sizes)
+        self.sizes: Sequence[int] = list_sizes(self.batch_size, plan.scenario, first.batch_sizes)
         self._graphs = bool(plan.options.get("cuda_graphs", True)) and first.capturable
         self._whole = [n for n in (1, 8) if n <= self.batch_size] if waits and self._graphs else []
         on_device = starts_from_device(plan.options)
@@ -132,7 +132,7 @@ class CudaSession:
 
     @property
     def reads_in_place(self) -> bool:
-        """Where samples are pinned where they lie; known for sure once they are placed."""
+        """True where samples are pinned where they are; known for sure once they are placed."""
         return self._residence.in_place
 
     def place(self, samples: Arrays) -> None:
@@ -142,21 +142,23 @@ class CudaSession:
         try:
             residents = self._residence.place(arrays)
         except DeviceMemoryError as error:
-            raise too_many(self.workers[0].label, sum(array.nbytes for array in arrays), error) from error
+            raise explain_too_many_samples(
+                self.workers[0].label, sum(array.nbytes for array in arrays), error
+            ) from error
         except CudaError as error:
-            raise explained(error, self.workers[0].label) from error
+            raise explain_cuda_error(error, self.workers[0].label) from error
         for worker, resident in zip(self.workers, residents, strict=True):
             try:
                 worker.serve(resident, self._whole)
             except CudaError as error:
-                raise explained(error, worker.label) from error
+                raise explain_cuda_error(error, worker.label) from error
         self.workers[0].device.activate()
 
     def compute(self, rows: Rows) -> Outputs:
         try:
             return self.workers[0].lanes[0].run(rows)
         except CudaError as error:
-            raise explained(error, self.workers[0].label) from error
+            raise explain_cuda_error(error, self.workers[0].label) from error
 
     def submit(self, rows: Rows, token: Token) -> None:
         worker, number = self._free.get()
@@ -165,7 +167,7 @@ class CudaSession:
         except BaseException as error:
             self._free.put((worker, number))
             if isinstance(error, CudaError):
-                raise explained(error, worker.label) from error
+                raise explain_cuda_error(error, worker.label) from error
             raise
 
     def ready(self) -> None:
@@ -181,23 +183,23 @@ class CudaSession:
                 worker.close()
             self._residence.release()
         except CudaError as error:
-            raise explained(error, self.workers[0].label) from error
+            raise explain_cuda_error(error, self.workers[0].label) from error
 
     def _open(self, arrays: Sequence[np.ndarray]) -> None:
         """Lanes are made once, when the shape of a sample is known; in turns, so that devices fill evenly."""
         for worker in self.workers:
             worker.device.activate()
             try:
-                with staying_beside(worker.node, processors_of(worker.node)):
-                    worker.open(batch_shapes(worker.loaded, arrays, tuple(self.sizes)), graphs=self._graphs)
+                with pinned_near(worker.node, list_processors(worker.node)):
+                    worker.open(list_batch_shapes(worker.loaded, arrays, tuple(self.sizes)), graphs=self._graphs)
             except CudaError as error:
-                raise explained(error, worker.label) from error
+                raise explain_cuda_error(error, worker.label) from error
             worker.run_threads(self._free)
         depth = self.workers[0].depth
         self._free.fill((worker, number) for number in range(depth) for worker in self.workers)
 
 
-def lanes_per_stream(plan: LoadPlan) -> int:
+def count_lanes(plan: LoadPlan) -> int:
     """Batches in flight on each stream, so that the device finds its next one while the host deals with the last."""
     lanes = int(plan.options.get("lanes", _LANES))
     if lanes < 1:
@@ -211,12 +213,12 @@ def _worker(index: int, load: Loader, plan: LoadPlan, *, spin: bool) -> GpuWorke
         device = Device(index, spin=spin)  # which is current from here on
         return GpuWorker(device, load(device), plan)
     except CudaError as error:
-        raise explained(error, f"GPU {index}") from error
+        raise explain_cuda_error(error, f"GPU {index}") from error
 
 
 def chosen(count: int) -> range:
     """The first ``count`` devices; CUDA_VISIBLE_DEVICES says which those are."""
-    here = device_count()
+    here = count_devices()
     if here < max(count, 1):
         have = f"{here} NVIDIA GPUs are" if here != 1 else "one NVIDIA GPU is"
         raise HarnessError(
@@ -228,7 +230,8 @@ def chosen(count: int) -> range:
 
 
 def starts_from_device(options: Mapping[str, Any]) -> bool:
-    """Whether samples live on the device, which the rules allow only where the network can reach its memory at rate."""
+    """True where samples live on the device, which the rules allow only where the network can reach its memory at
+    rate."""
     if not options.get("start_from_device", False):
         return False
     if not str(options.get("start_from_device_evidence", "")).strip():

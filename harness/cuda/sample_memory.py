@@ -1,4 +1,4 @@
-"""Where the samples of a run live: pinned on the host, once per NUMA node, or on each device."""
+"""Memory of a run's samples: pinned on the host, once per NUMA node, or on each device."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.cuda.driver import CudaError, Device, DeviceMemory, copy, synchronize
-from harness.machine.numa import done_on, processors_of
+from harness.machine.numa import list_processors, run_on
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Residence:
 
     def _near(self, node: int, arrays: Sequence[np.ndarray]) -> list[int]:
         device = self._devices[self._nodes.index(node)]
-        return done_on(processors_of(node), lambda: self._copied(device, arrays))
+        return run_on(list_processors(node), lambda: self._copied(device, arrays))
 
     def _copied(self, device: Device, arrays: Sequence[np.ndarray]) -> list[int]:
         device.activate()

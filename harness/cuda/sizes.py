@@ -11,7 +11,7 @@ _STEPS = 16  # of a Server batch's range: a partial batch is padded by a sixteen
 _PER_QUERY = 8  # samples of a MultiStream query
 
 
-def sizes(largest: int, scenario: Scenario, only: Sequence[int] = ()) -> tuple[int, ...]:
+def list_sizes(largest: int, scenario: Scenario, only: Sequence[int] = ()) -> tuple[int, ...]:
     """Ascending, the last one ``largest``. ``only``: all that the engine computes; empty for any size."""
     if only:
         allowed = tuple(size for size in sorted(only) if size <= largest)
@@ -25,6 +25,6 @@ def sizes(largest: int, scenario: Scenario, only: Sequence[int] = ()) -> tuple[i
     return tuple(sorted({1, min(_PER_QUERY, largest), largest}))
 
 
-def padded(count: int, allowed: Sequence[int]) -> int:
+def find_padded_size(count: int, allowed: Sequence[int]) -> int:
     """The smallest that holds ``count``."""
     return allowed[bisect_left(allowed, count)]

@@ -1,4 +1,5 @@
-"""Whether the clock of this machine was set while something ran: the time of day against one that only counts."""
+"""Check that the clock of this machine was not set while something ran: the time of day against one that only
+counts."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import time
 
 CLOCK_SET = "clock_set"  # in a result's values: seconds by which it was put forward, or back where they are negative
 _LEAST = 0.02  # seconds; the logs of a run may differ by as much
-_TRIES = 5  # whoever loses the processor between two readings would see a clock that moved
+_TRIES = 5  # losing the processor between two readings would look like a clock that moved
 
 
 class ClockWatch:
@@ -16,7 +17,7 @@ class ClockWatch:
         self._began = _read_apart()
 
     def values(self) -> dict[str, float]:
-        """Nothing where nobody set it."""
+        """Give nothing where the clock was not set."""
         moved = _read_apart() - self._began
         return {CLOCK_SET: round(moved, 3)} if abs(moved) > _LEAST else {}
 

@@ -1,4 +1,4 @@
-"""What this machine is: facts for a record, read from the operating system and, where there is one, from NVML."""
+"""Facts about this machine for a record, read from the operating system and, where there is one, from NVML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What NVML says of the devices of a machine while nothing runs: inventory, and the processes that compute on them.
+"""Devices of a machine while nothing runs, from NVML: inventory, and the processes that compute on them.
 
 Every function takes the module ``pynvml`` after ``nvmlInit``; what a device or driver does not offer is left out.
 """
@@ -96,16 +96,16 @@ def list_computing(nvml: Any, count: int, chosen: str | None = None) -> Iterator
     share its clocks and its power."""
     for index in list_visible(nvml, chosen)[:count]:
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
-        # Of a device that is cut, only who may administer it is told of all slices at once.
+        # Only the administrator of a device that is cut sees all slices at once.
         parts = (handle, *_list_slices(nvml, handle))
         for pid in dict.fromkeys(int(process.pid) for part in parts for process in _processes(nvml, part)):
             yield index, pid
 
 
 def list_visible(nvml: Any, chosen: str | None) -> list[int]:
-    """NVML's numbers of the devices that CUDA shows, in CUDA's order: all of them unless some are chosen, by numbers or
-    by the beginnings of their UUIDs. What fits no device ends the list, as for CUDA. A slice (MIG) stands for its
-    device, which is named once."""
+    """List NVML's numbers of the devices that CUDA shows, in CUDA's order: all of them unless some are chosen, by
+    numbers or by the beginnings of their UUIDs. A name that fits no device ends the list, as for CUDA. A slice (MIG)
+    means its device, which is named once."""
     here = list(range(nvml.nvmlDeviceGetCount()))
     if chosen is None:
         return here

@@ -1,4 +1,4 @@
-"""What this machine is made of, from lscpu, /proc and /sys. Everything is optional: what cannot be read is left out."""
+"""Hardware of this machine, from lscpu, /proc and /sys. Everything is optional: unreadable values are left out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.machine.numa import node_of, read_memory, read_processors
+from harness.machine.numa import find_node, read_memory, read_processors
 
 _LIMIT = 10.0  # seconds that a program may take to describe the machine
 _NOT_DISKS = ("loop", "ram", "zram", "dm-", "md", "sr", "fd", "nbd")
@@ -79,7 +79,7 @@ def _processors(root: Path, listed: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _nodes(root: Path) -> dict[str, Any]:
-    """NUMA nodes, memory-only ones too; beside which of them each NVIDIA GPU stands; processors that are offline."""
+    """NUMA nodes, memory-only ones too; the node of each NVIDIA GPU; processors that are offline."""
     system = root / "sys"
     buses = [path.parent.name for path in sorted(root.glob("proc/driver/nvidia/gpus/*/information"))]
     return {
@@ -87,7 +87,7 @@ def _nodes(root: Path) -> dict[str, Any]:
             {"node": number, "processors": len(processors), "memory_bytes": read_memory(number, system)}
             for number, processors in read_processors(system)
         ],
-        "numa.gpus": [node_of(bus, system) for bus in buses],
+        "numa.gpus": [find_node(bus, system) for bus in buses],
         "cpu.offline": read(system / "devices/system/cpu/offline"),
     }
 

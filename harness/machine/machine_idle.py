@@ -1,4 +1,4 @@
-"""Whether anybody else uses this machine while a run is to be timed: the GPUs that it takes, and the processors."""
+"""Other users of this machine while a run is to be timed: of the GPUs that it takes, and of the processors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GLANCE = 0.1  # seconds; a glance that sees a quiet machine is enough
 
 
 def find_busy(gpus: int, look: float) -> Busy | None:
-    """What speaks against timing a run now; None when the machine is quiet.
+    """Find what speaks against timing a run now; None when the machine is quiet.
 
     ``gpus``: how many the run takes, from the first on. ``look``: seconds for which the processors must be loaded; a
     tenth of a second at least.
@@ -52,7 +52,7 @@ def _ours() -> frozenset[int]:
 
 
 def _variable(process: psutil.Process, name: str) -> str:
-    """Of its environment; "" where that is nobody's business, as another user's."""
+    """Read a variable of its environment; "" where that is private, as another user's."""
     try:
         return str(process.environ().get(name, ""))
     except psutil.Error:

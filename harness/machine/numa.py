@@ -1,4 +1,4 @@
-"""NUMA nodes: which processors and how much memory each has, and work that stays beside one of them."""
+"""NUMA nodes: which processors and how much memory each has, and work that stays on one of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Node:
 
 
 def list_nodes(system: Path = _SYSTEM, usable: set[int] | None = None) -> list[Node]:
-    """Those on which this process may compute, by number; none where the kernel knows no nodes. A node without
+    """List the nodes on which this process may compute, by number; none where the kernel knows no nodes. A node without
     processors (memory of a device, or a socket that a container was not given) is not among them."""
     allowed = list_usable() if usable is None else usable
     found = [(number, processors & allowed) for number, processors in read_processors(system)]
@@ -62,7 +62,7 @@ def read_memory(number: int, system: Path = _SYSTEM) -> int:
     return 0
 
 
-def node_of(bus: str, system: Path = _SYSTEM) -> int:
+def find_node(bus: str, system: Path = _SYSTEM) -> int:
     """NUMA node of the device at this PCI address; -1 where the machine does not say, as most with one node."""
     try:
         return int((system / "bus/pci/devices" / bus / "numa_node").read_text(encoding="ascii"))
@@ -70,8 +70,8 @@ def node_of(bus: str, system: Path = _SYSTEM) -> int:
         return -1
 
 
-def processors_of(node: int, system: Path = _SYSTEM) -> set[int]:
-    """Those of the node that this process may use; all that it may use where the node is not known."""
+def list_processors(node: int, system: Path = _SYSTEM) -> set[int]:
+    """List the processors of the node that this process may use; all that it may use where the node is not known."""
     usable = list_usable()
     try:
         text = (system / f"devices/system/node/node{node}/cpulist").read_text(encoding="ascii")
@@ -100,41 +100,41 @@ def find_ranges(processors: Iterable[int]) -> list[tuple[int, int]]:
     return found
 
 
-def stay_on(processors: set[int] | frozenset[int]) -> None:
+def pin_thread(processors: set[int] | frozenset[int]) -> None:
     """Keep the calling thread there, where the system lets it: a sandbox may not, and it works anywhere."""
     with suppress(OSError):
         os.sched_setaffinity(0, processors)
 
 
-def stay_beside(node: int, processors: set[int] | frozenset[int]) -> None:
+def pin_thread_near(node: int, processors: set[int] | frozenset[int]) -> None:
     """The same, and the memory that the thread touches first is on the node while there is some; -1: anywhere."""
     if node >= 0:
-        stay_on(processors)
+        pin_thread(processors)
         prefer_memory(node)
 
 
 @contextmanager
-def staying_beside(node: int, processors: set[int] | frozenset[int]) -> Iterator[None]:
-    """The same while this is entered, for the calling thread and those that are started meanwhile."""
+def pinned_near(node: int, processors: set[int] | frozenset[int]) -> Iterator[None]:
+    """Pin while this is entered: the calling thread and those that are started within."""
     before = list_usable()
-    stay_beside(node, processors)
+    pin_thread_near(node, processors)
     try:
         yield
     finally:
         if node >= 0:
-            stay_on(before)
+            pin_thread(before)
             prefer_memory(-1)
 
 
-def done_on(processors: set[int], work: Callable[[], Made]) -> Made:
-    """What ``work`` gives on a thread that stays there: memory that it touches first is on that node."""
-    with ThreadPoolExecutor(1, initializer=stay_on, initargs=(processors,)) as pool:
+def run_on(processors: set[int], work: Callable[[], Made]) -> Made:
+    """Run ``work`` on a thread that stays there: memory that it touches first is on that node."""
+    with ThreadPoolExecutor(1, initializer=pin_thread, initargs=(processors,)) as pool:
         return pool.submit(work).result()
 
 
 def prefer_memory(node: int) -> None:
-    """Of the calling thread; -1: wherever it runs. Without libnuma the kernel's default decides, which is the node of
-    the processor that touches memory first."""
+    """Prefer a node for memory of the calling thread; -1: wherever it runs. Without libnuma the kernel's default
+    decides, which is the node of the processor that touches memory first."""
     library = load_libnuma()
     if library is None:
         return

@@ -13,7 +13,7 @@ from harness.machine.numa import Node, list_nodes, list_usable
 
 @dataclass(frozen=True, slots=True)
 class WorkerPlace:
-    """Of a worker. ``node`` -1: it computes on any of ``processors``, wherever they are."""
+    """Place of a worker. ``node`` -1: it computes on any of ``processors``, wherever they are."""
 
     node: int
     processors: frozenset[int]
@@ -43,7 +43,7 @@ def share_out(nodes: Sequence[Node], usable: set[int], cores: int, workers: int,
     taken: Counter[int] = Counter()
     for left in range(workers, 0, -1):
         idle = [node for node in nodes if not taken[node.number]]
-        offered = idle if left == len(idle) else nodes  # the last ones go where nobody computes yet
+        offered = idle if left == len(idle) else nodes  # the last ones go where nothing computes yet
         best = max(offered, key=lambda node: (len(node.processors) / (taken[node.number] + 1), -node.number))
         taken[best.number] += 1
         chosen.append(best)

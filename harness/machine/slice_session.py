@@ -31,7 +31,7 @@ _SEE = "its last words are in the log of this run"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStart:
-    """What a process is told first. ``plan``: the fields of its LoadPlan, but for what is called back."""
+    """First message to a process. ``plan``: the fields of its LoadPlan, without callbacks."""
 
     backend: str
     benchmark: Benchmark
@@ -76,7 +76,7 @@ class SliceWorker:
         found = self._answers.get()
         if isinstance(found, HarnessError):
             if self._lost is not None:
-                self._answers.put(self._lost)  # whoever asks it again is told again
+                self._answers.put(self._lost)  # a second question gets the same answer
             raise found
         return found
 

@@ -23,7 +23,7 @@ from harness.run.shared_samples import Layout, map_samples
 
 
 class SliceServer:
-    """Answers questions one after the other; batches are completed meanwhile, from any thread."""
+    """Answers questions one after the other; batches are completed at any time, from any thread."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe, self._lock = pipe, threading.Lock()
@@ -33,7 +33,7 @@ class SliceServer:
         session = self._answer(lambda: self._load(self._pipe.recv()))
         if session is None:
             return
-        self._tell("answer", _describe(*session))
+        self._send("answer", _describe(*session))
         loaded = session[0]
         does: Mapping[str, Callable[..., Any]] = {
             "place": lambda layout: self._place(loaded, layout),
@@ -62,7 +62,7 @@ class SliceServer:
             os.close(descriptor)
 
     def _reply(self, work: Callable[..., Any], *said: Any) -> None:
-        self._tell("answer", work(*said))
+        self._send("answer", work(*said))
 
     def _submit(self, session: Session, rows: Any, token: Token) -> None:
         try:
@@ -71,28 +71,28 @@ class SliceServer:
             self._failed(token, error)
 
     def _completed(self, token: Token, outputs: Outputs) -> None:
-        self._tell("completed", token[0], _keep(outputs))
+        self._send("completed", token[0], _keep(outputs))
 
     def _failed(self, token: Token, error: BaseException) -> None:
-        self._tell("failed", token[0], *_explain(error))
+        self._send("failed", token[0], *_explain(error))
 
     def _answer(self, work: Callable[[], Any]) -> Any:
-        """What it gives; None where it fails, which is told."""
+        """Answer with a result; None where it fails, which is reported."""
         try:
             return work()
         except (EOFError, BrokenPipeError):
             raise
         except Exception as error:
-            self._tell("problem", *_explain(error))
+            self._send("problem", *_explain(error))
             return None
 
-    def _tell(self, *message: Any) -> None:
+    def _send(self, *message: Any) -> None:
         with self._lock:
             self._pipe.send(message)
 
 
 def _explain(error: BaseException) -> tuple[str, str, str]:
-    """As what is raised on the other side; of what nobody foresaw the log has the traceback."""
+    """Explain an error as it is raised on the other side; for an unforeseen one the log has the traceback."""
     if not isinstance(error, HarnessError | MemoryError | OSError | ImportError):
         traceback.print_exception(error)
         return f"{type(error).__name__}: {error}", "backend", "the traceback is in the log of this run"
@@ -114,7 +114,7 @@ def _describe(session: Session, plan: LoadPlan) -> WorkerLoaded:
     """A session with loops, or with lanes on a device, says itself how many it takes at a time."""
     notes = dict(session.notes)
     return WorkerLoaded(
-        batch_size=getattr(session, "surely_fit", session.batch_size),  # nobody asks here what fits
+        batch_size=getattr(session, "surely_fit", session.batch_size),  # the fitting size is not asked for here
         sizes=session.sizes,
         depth=int(notes.get("samples_at_once", notes.get("lanes", plan.depth))),
         notes=notes,

@@ -101,12 +101,12 @@ class Telemetry:
         return {f"telemetry.{name}": Fact(value=value, role="note") for name, value in found.items()}
 
     def flags(self) -> dict[str, int]:
-        """Heat, hardware slowdown and power brake: fact → readings (or the kernel's events) at which it held."""
+        """Heat, hardware slowdown and power brake: fact → number of readings (or the kernel's events) that had it."""
         cpu = {"cpu_throttled": self._throttled} if self._throttled else {}
         return {f"telemetry.{name}": count for name, count in {**self._gpus.flags(), **cpu}.items()}
 
     def faults(self) -> str:
-        """What the driver reported of the GPUs since the run began, for a message; "" for nothing."""
+        """Faults of the GPUs that the driver reported since the run began, for a message; "" for nothing."""
         xids = self._gpus.look_for_faults()
         return f"; the driver reported Xid {', '.join(map(str, xids))}" if xids else ""
 
@@ -155,7 +155,7 @@ def _read_number(path: Path, scale: float) -> list[float]:
 
 
 def _processor_seconds(process: psutil.Process) -> float:
-    """What this process has used so far, all threads together."""
+    """Read the processor seconds of this process so far, all threads together."""
     times = process.cpu_times()
     return float(times.user + times.system)
 
@@ -165,7 +165,7 @@ def _frequency_files() -> list[Path]:
 
 
 def _throttle_files() -> list[Path]:
-    """Counters of how often heat held a core or socket back; Intel's processors have them."""
+    """Find the counters of how often heat slowed a core or socket down; Intel's processors have them."""
     return sorted(PROCESSORS.glob("cpu[0-9]*/thermal_throttle/*_throttle_count"))
 
 

@@ -22,7 +22,7 @@ from onnxruntime.quantization import CalibrationMethod, QuantFormat, QuantType, 
 
 from harness.contract import Counter
 from harness.errors import HarnessError
-from harness.quantization.floats import batch_of, lowered, tensors_of
+from harness.quantization.floats import find_batch, list_tensors, lower_precision
 from harness.quantization.node_placement import (
     KINDS,
     MARK,
@@ -33,7 +33,7 @@ from harness.quantization.node_placement import (
     remove_marks,
 )
 from harness.quantization.onnx_files import load, save
-from harness.quantization.settings import count_of, flag_of, scale_of
+from harness.quantization.settings import count_of, parse_flag, scale_of
 from harness.run.qsl import Arrays
 
 METHODS = {
@@ -50,7 +50,7 @@ _FEED = 8  # samples per calibration batch, where the model takes any
 class WantedPrecision:
     """``count``: calibration samples, 0 for all. ``residuals``: quantize the other branch of residual sums.
 
-    ``input_scale``: not 0: the model takes int8 samples that stand for themselves times this.
+    ``input_scale``: not 0: the model takes int8 samples that mean themselves times this.
     """
 
     precision: str
@@ -72,7 +72,7 @@ class WantedPrecision:
             precision=precision,
             method=method,
             count=count_of(settings, "calibration_count"),
-            residuals=flag_of(settings, "quantize_residuals", default=True),
+            residuals=parse_flag(settings, "quantize_residuals", default=True),
             input_scale=scale_of(settings.get("input_scale", 0)),
         )
 
@@ -110,8 +110,8 @@ def change_precision(
     """
     precision = str(settings["precision"])
     if precision in ("fp16", "bf16"):
-        half = flag_of(settings, "half_inputs", default=False)
-        save(lowered(load(model), bfloat=precision == "bf16", half_inputs=half), model)
+        half = parse_flag(settings, "half_inputs", default=False)
+        save(lower_precision(load(model), bfloat=precision == "bf16", half_inputs=half), model)
         return {"precision": precision}
     if precision not in _TYPES:
         raise HarnessError(f"no model precision {precision!r}", "input", "use one of fp16, bf16, int8, fp8")
@@ -120,14 +120,14 @@ def change_precision(
         raise HarnessError(
             "the dataset holds no calibration samples", "missing", "write calibration.npy in build_dataset()"
         )
-    arrays = calibration_arrays(model, samples, wanted.count)
+    arrays = load_calibration_arrays(model, samples, wanted.count)
     counter.stage("building", len(next(iter(arrays.values()))))
     return quantized(model, wanted, arrays, counter, cache)
 
 
-def calibration_arrays(model: Path, samples: Arrays, count: int) -> dict[str, np.ndarray]:
+def load_calibration_arrays(model: Path, samples: Arrays, count: int) -> dict[str, np.ndarray]:
     """The first ``count`` samples, in the order of the benchmark's calibration list."""
-    names = [tensor.name for _, tensor in tensors_of(model)[0]]
+    names = [tensor.name for _, tensor in list_tensors(model)[0]]
     if len(samples) == len(names) == 1:
         samples = {names[0]: next(iter(samples.values()))}
     missing = [name for name in names if name not in samples]
@@ -136,7 +136,7 @@ def calibration_arrays(model: Path, samples: Arrays, count: int) -> dict[str, np
     available = min(len(samples[name]) for name in names)
     if count > available:
         raise HarnessError(f"calibration_count {count}, the list has {available}", "input", "lower it")
-    wanted, size = count or available, batch_of(model, 1)
+    wanted, size = count or available, find_batch(model, 1)
     if wanted % size:
         raise HarnessError(
             f"{wanted} calibration samples make no full batches of {size}, the fixed batch of the model",
@@ -152,7 +152,7 @@ def quantized(
     with tempfile.TemporaryDirectory(dir=model.parent) as folder:
         prepared, ranges = Path(folder) / "prepared.onnx", Path(folder) / "ranges.json"
         sums = prepare(model, prepared, wanted)
-        kept = cache / f"{calibration_key(prepared, wanted, arrays)}.json" if cache is not None else None
+        kept = cache / f"{compute_calibration_key(prepared, wanted, arrays)}.json" if cache is not None else None
         if kept is not None:
             _bring(kept, ranges)
         result = Path(folder) / "quantized.onnx"
@@ -160,7 +160,7 @@ def quantized(
             quantize_static(
                 str(prepared),
                 str(result),
-                Feed(arrays, counter, batch_of(prepared, _FEED)),
+                Feed(arrays, counter, find_batch(prepared, _FEED)),
                 quant_format=QuantFormat.QDQ,
                 op_types_to_quantize=[*KINDS, *POOLINGS, MARK],
                 per_channel=wanted.precision == "int8",
@@ -181,7 +181,7 @@ def quantized(
         "precision": wanted.precision,
         "method": wanted.method,
         "samples": len(next(iter(arrays.values()))),
-        "samples_sha256": samples_digest(arrays),
+        "samples_sha256": digest_samples(arrays),
         "tensors": tensors,
         "residual_sums": sums,
         "input_scales": scales,
@@ -199,7 +199,7 @@ def _bring(kept: Path, ranges: Path) -> None:
 
 
 def _keep(ranges: Path, kept: Path) -> None:
-    """What cannot be kept is taken again the next time."""
+    """Keep it; where that fails, it is taken again the next time."""
     aside = kept.with_name(f"{kept.name}.{os.getpid()}.partial")
     try:
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -236,14 +236,14 @@ def _options(wanted: WantedPrecision, arrays: Arrays) -> dict[str, Any]:
     }
 
 
-def calibration_key(prepared: Path, wanted: WantedPrecision, arrays: Arrays) -> str:
-    """What ranges depend on: the prepared model, the method, the samples, the tool."""
+def compute_calibration_key(prepared: Path, wanted: WantedPrecision, arrays: Arrays) -> str:
+    """Compute the key of ranges: the prepared model, the method, the samples, the tool."""
     digest = hashlib.sha256(prepared.read_bytes())
-    digest.update(f"{wanted.precision} {wanted.method} {ort.__version__} {samples_digest(arrays)}".encode())
+    digest.update(f"{wanted.precision} {wanted.method} {ort.__version__} {digest_samples(arrays)}".encode())
     return digest.hexdigest()
 
 
-def samples_digest(arrays: Arrays) -> str:
+def digest_samples(arrays: Arrays) -> str:
     digest = hashlib.sha256()
     for name in sorted(arrays):
         digest.update(f"{name} {arrays[name].shape} {arrays[name].dtype}\n".encode())

@@ -1,4 +1,4 @@
-"""What lower precision costs: the same samples through both models on the CPU."""
+"""Cost of lower precision: the same samples through both models on the CPU."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import onnxruntime as ort
 
 from harness.backends import Outputs
 from harness.benchmarks.accuracy import AnswerLog
-from harness.quantization.floats import batch_of, tensors_of
+from harness.quantization.floats import find_batch, list_tensors
 from harness.run.qsl import Arrays
 
 Postprocess = Callable[[Outputs], np.ndarray]
@@ -20,12 +20,12 @@ Score = Callable[[np.ndarray, Path], Mapping[str, Any]]
 _BATCH = 8
 
 
-def outputs_of(model: Path, arrays: Arrays) -> list[np.ndarray]:
-    """All outputs for all samples. The graph runs as it stands, so that no rewriting changes what is compared."""
+def compute_outputs(model: Path, arrays: Arrays) -> list[np.ndarray]:
+    """All outputs for all samples. The graph runs as it is, so that no rewriting changes what is compared."""
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
     session = ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-    count, size = len(next(iter(arrays.values()))), batch_of(model, _BATCH)
+    count, size = len(next(iter(arrays.values()))), find_batch(model, _BATCH)
     parts = [
         session.run(None, {name: array[start : start + size] for name, array in arrays.items()})
         for start in range(0, count, size)
@@ -33,9 +33,9 @@ def outputs_of(model: Path, arrays: Arrays) -> list[np.ndarray]:
     return [np.concatenate(columns) for columns in zip(*parts, strict=True)]
 
 
-def fitted(model: Path, arrays: Arrays, scales: Mapping[str, float]) -> dict[str, np.ndarray]:
+def scale_samples(model: Path, arrays: Arrays, scales: Mapping[str, float]) -> dict[str, np.ndarray]:
     """Float samples as the model takes them: divided by ``scales`` and rounded where it is quantized, else cast."""
-    names = {tensor.name: tensor.dtype for _, tensor in tensors_of(model)[0]}
+    names = {tensor.name: tensor.dtype for _, tensor in list_tensors(model)[0]}
     if len(names) == len(arrays) == 1:
         arrays = dict.fromkeys(names, next(iter(arrays.values())))
     return {name: _cast(np.asarray(arrays[name]), dtype, scales.get(name)) for name, dtype in names.items()}
@@ -60,15 +60,15 @@ def compared(
 ) -> dict[str, Any]:
     """``agreement``: share of samples with equal responses. ``signal_to_noise_db``: of each output. ``scores``: the
     benchmark's own metrics for both, where ``score`` can make them of responses."""
-    count, size = len(next(iter(arrays.values()))), batch_of(before, 1)
+    count, size = len(next(iter(arrays.values()))), find_batch(before, 1)
     arrays = {name: array[: count - count % size] for name, array in arrays.items()}  # full batches, where one is fixed
-    first, second = (outputs_of(model, fitted(model, arrays, scales or {})) for model in (before, after))
+    first, second = (compute_outputs(model, scale_samples(model, arrays, scales or {})) for model in (before, after))
     answers = [np.asarray(postprocess(outputs)) for outputs in (first, second)]
     same = (answers[0] == answers[1]).reshape(len(answers[0]), -1).all(axis=1)
     result: dict[str, Any] = {
         "samples": len(same),
         "agreement": round(float(same.mean()), 6),
-        "signal_to_noise_db": [round(ratio(a, b), 2) for a, b in zip(first, second, strict=True)],
+        "signal_to_noise_db": [round(compute_ratio(a, b), 2) for a, b in zip(first, second, strict=True)],
     }
     if score is not None:
         with tempfile.TemporaryDirectory() as folder:
@@ -86,7 +86,7 @@ def score_with(score: Callable[[AnswerLog, Path, Path], Mapping[str, Any]], data
     return scored
 
 
-def ratio(exact: np.ndarray, other: np.ndarray) -> float:
+def compute_ratio(exact: np.ndarray, other: np.ndarray) -> float:
     """Power of the signal over that of the difference, in decibels; at most 200."""
     signal = float(np.square(exact.astype(np.float64)).sum())
     noise = float(np.square(exact.astype(np.float64) - other.astype(np.float64)).sum())

@@ -21,33 +21,33 @@ _LOW = {"int8", "fp8"}
 _HALVES = {"fp16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16}
 
 
-def typed_model(model: Path, folder: Path, precision: str, *, half_inputs: bool = False) -> Path:
+def make_typed_model(model: Path, folder: Path, precision: str, *, half_inputs: bool = False) -> Path:
     """The model in which float arithmetic has this precision: itself, or a converted copy in ``folder``.
 
-    Inputs and outputs keep their types, float inputs become float16 with ``half_inputs``. int8 and fp8 stand in the
-    model already. Raises HarnessError when they do not, or when the model computes in another precision.
+    Inputs and outputs keep their types, float inputs become float16 with ``half_inputs``. int8 and fp8 must be in the
+    model already. Raises HarnessError when they are not, or when the model computes in another precision.
     """
     loaded = load(model, weights=precision in _HALVES)
     require_precision(loaded, precision)
-    if precision not in _HALVES or float_types(loaded) - {TensorProto.FLOAT}:
+    if precision not in _HALVES or list_float_types(loaded) - {TensorProto.FLOAT}:
         return model
-    converted = lowered(loaded, bfloat=precision == "bf16", half_inputs=half_inputs)
+    converted = lower_precision(loaded, bfloat=precision == "bf16", half_inputs=half_inputs)
     path = folder / model.name
     save(converted, path)
     return path
 
 
-def lowered(model: Any, *, bfloat: bool, half_inputs: bool = False) -> Any:
+def lower_precision(model: Any, *, bfloat: bool, half_inputs: bool = False) -> Any:
     """float16 or bfloat16 inside; outputs stay float32, and inputs unless they are asked for in float16."""
     kept = [value.name for value in model.graph.output]
     if not half_inputs or bfloat:
         kept += [value.name for value in model.graph.input]
     converted = convert_float_to_float16(model, keep_io_types=kept, disable_shape_infer=False)
     ONNXModel(converted).topological_sort()  # casts of inputs are appended at the end
-    return relabelled(converted) if bfloat else converted
+    return relabel_float16(converted) if bfloat else converted
 
 
-def relabelled(model: Any) -> Any:
+def relabel_float16(model: Any) -> Any:
     """bfloat16 wherever a float16 model says float16: the same places, another type."""
     graph = model.graph
     for tensor in graph.initializer:
@@ -72,7 +72,7 @@ def _widen(tensor: Any) -> None:
         )
 
 
-def float_types(model: Any) -> set[int]:
+def list_float_types(model: Any) -> set[int]:
     """Types of the weights that are floats."""
     floats = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16}
     return {tensor.data_type for tensor in model.graph.initializer if tensor.data_type in floats}
@@ -80,7 +80,7 @@ def float_types(model: Any) -> set[int]:
 
 def require_precision(model: Any, precision: str) -> None:
     """Raises HarnessError when an engine of this model would compute in another precision than the one declared."""
-    quantized = quantized_to(model)
+    quantized = find_quantized_type(model)
     if quantized == "int4":
         able = " or ".join(name for name, facts in BACKENDS.items() if quantized in facts.weights)
         raise HarnessError("the model has weights of four bits, which are not read here", "input", f"choose {able}")
@@ -91,7 +91,7 @@ def require_precision(model: Any, precision: str) -> None:
             f"set model.settings.precision: {precision}, or use a model that is already quantized",
         )
     own = {TensorProto.FLOAT, _HALVES.get(precision, TensorProto.FLOAT)}
-    halves = {name for name, kind in _HALVES.items() if kind in float_types(model) - own}
+    halves = {name for name, kind in _HALVES.items() if kind in list_float_types(model) - own}
     found = quantized or ("" if precision in _LOW else min(halves, default=""))
     if found not in ("", precision):
         raise HarnessError(
@@ -101,7 +101,7 @@ def require_precision(model: Any, precision: str) -> None:
         )
 
 
-def quantized_to(model: Any) -> str:
+def find_quantized_type(model: Any) -> str:
     """ "int8" or "fp8" where the model holds Q/DQ pairs, "int4" where its weights are of four bits, else ""."""
     if not any(node.op_type == "DequantizeLinear" for node in model.graph.node):
         return ""
@@ -112,13 +112,13 @@ def quantized_to(model: Any) -> str:
 
 
 def save_typed(model: Path, path: Path, precision: str, *, half_inputs: bool = False) -> None:
-    """``typed_model`` as one file of its own at ``path``."""
-    typed = typed_model(model, path.parent, precision, half_inputs=half_inputs)
+    """``make_typed_model`` as one file of its own at ``path``."""
+    typed = make_typed_model(model, path.parent, precision, half_inputs=half_inputs)
     if typed != path:
         save(load(typed), path)
 
 
-def tensors_of(model: Path) -> tuple[list[tuple[int, Tensor]], list[tuple[int, Tensor]]]:
+def list_tensors(model: Path) -> tuple[list[tuple[int, Tensor]], list[tuple[int, Tensor]]]:
     """Inputs and outputs: batch axis (-1 where it is free) and the rest."""
     graph = load(model, weights=False).graph
     weights = {tensor.name for tensor in graph.initializer}
@@ -126,9 +126,9 @@ def tensors_of(model: Path) -> tuple[list[tuple[int, Tensor]], list[tuple[int, T
     return inputs, [_described(value) for value in graph.output]
 
 
-def batch_of(model: Path, free: int) -> int:
+def find_batch(model: Path, free: int) -> int:
     """The batch that the model is fixed to; ``free`` where it takes any."""
-    sizes = [batch for batch, _ in tensors_of(model)[0] if batch > 0]
+    sizes = [batch for batch, _ in list_tensors(model)[0] if batch > 0]
     return sizes[0] if sizes else free
 
 

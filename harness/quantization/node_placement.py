@@ -1,4 +1,4 @@
-"""Where Q/DQ pairs stand, as TensorRT fuses them best.
+"""Places of Q/DQ pairs, as TensorRT fuses them best.
 
 Inputs of convolutions and matrix products are quantized, their outputs are not: what follows (bias, activation, a
 residual sum) is fused into the same kernel and works on its accumulator. Of a residual sum the *other* branch is

@@ -1,4 +1,4 @@
-"""ONNX models on disk, with weights that are in files of their own beside them.
+"""ONNX models on disk, with weights in files of their own next to them.
 
 They are read here rather than by onnx, which refuses a file of weights with hard links, as every input of a build is.
 """
@@ -37,32 +37,32 @@ def load(model: Path, *, weights: bool = True) -> Any:
 
 
 def save(model: Any, path: Path) -> None:
-    """One file where it can be one, else the weights beside it under a name that does not change."""
-    beside = path.with_name(f"{path.name}.data")
-    beside.unlink(missing_ok=True)
+    """Save one file where it can be one, else the weights next to it under a name that does not change."""
+    weights_file = path.with_name(f"{path.name}.data")
+    weights_file.unlink(missing_ok=True)
     large = model.ByteSize() >= _MOST_IN_ONE_FILE
-    onnx.save(model, str(path), save_as_external_data=large, location=beside.name if large else None)
+    onnx.save(model, str(path), save_as_external_data=large, location=weights_file.name if large else None)
 
 
-def files_of(model: Path) -> list[Path]:
+def list_files(model: Path) -> list[Path]:
     """The model's file, then those of its weights."""
     loaded = load(model, weights=False)
     return [model, *sorted({model.parent / _place(tensor)["location"] for tensor in _elsewhere(loaded)})]
 
 
 def gather(model: Path) -> None:
-    """Write a model whose weights are anywhere beside it as ``save`` does, and remove their files."""
-    _, *beside = files_of(model)
-    if beside:
+    """Write a model whose weights are anywhere in its folder as ``save`` does, and remove their files."""
+    _, *weights_file = list_files(model)
+    if weights_file:
         loaded = load(model)
-        for path in beside:
+        for path in weights_file:
             path.unlink()
         save(loaded, model)
 
 
 def copy(model: Path, folder: Path) -> Path:
     """A copy of a model that ``save`` wrote, its weights included."""
-    for path in files_of(model):
+    for path in list_files(model):
         shutil.copyfile(path, folder / path.name)
     return folder / model.name
 
@@ -104,7 +104,7 @@ def _elsewhere(model: Any) -> Iterator[Any]:
 
 
 def _constants(nodes: Iterable[Any]) -> Iterator[Any]:
-    """Those in attributes, inner graphs included."""
+    """List the constants in attributes, inner graphs included."""
     for attribute in (attribute for node in nodes for attribute in node.attribute):
         yield from [attribute.t] if attribute.HasField("t") else []
         yield from attribute.tensors

@@ -19,8 +19,8 @@ from harness.backends.pytorch.packed_lowering import (
 )
 from harness.contract import Counter
 from harness.errors import HarnessError
-from harness.quantization.calibrating import document, samples_digest
-from harness.quantization.comparing import ratio
+from harness.quantization.calibrating import digest_samples, document
+from harness.quantization.comparing import compute_ratio
 from harness.quantization.settings import count_of
 from harness.run.packing import BOUNDS, PackedSamples, Packing, make_memory
 from harness.run.qsl import Arrays, Rows, count_rows
@@ -66,8 +66,8 @@ def quantize_program(
 
 
 def choose_samples(settings: Mapping[str, Any], samples: Arrays) -> Arrays:
-    """Those on which ranges are measured. Raises HarnessError where ``settings`` ask for what programs cannot be, or
-    there are none."""
+    """Choose the samples on which ranges are measured. Raises HarnessError where ``settings`` ask for what programs
+    cannot be, or there are none."""
     asked = str(settings.get("precision", "fp32"))
     method = str(settings.get("calibration_method", METHOD))
     if asked != PRECISION or method != METHOD:
@@ -84,12 +84,12 @@ def choose_samples(settings: Mapping[str, Any], samples: Arrays) -> Arrays:
 
 
 def describe_ranges(samples: Arrays, tensors: int) -> dict[str, Any]:
-    """What a record keeps of ranges that were measured on ``samples``."""
+    """Describe, for a record, ranges that were measured on ``samples``."""
     return {
         "precision": PRECISION,
         "method": METHOD,
         "samples": len(next(iter(samples.values()))),
-        "samples_sha256": samples_digest(samples),
+        "samples_sha256": digest_samples(samples),
         "tensors": tensors,
         "residual_sums": 0,
         "input_scales": {},
@@ -135,4 +135,4 @@ def _compare(exact: Sequence[Sequence[np.ndarray]], found: Sequence[Sequence[np.
         tuple(np.concatenate([batch[number] for batch in answers]) for answers in (exact, found))
         for number in range(len(exact[0]))
     ]
-    return {"signal_to_noise_db": [round(ratio(*pair), 2) for pair in pairs]}
+    return {"signal_to_noise_db": [round(compute_ratio(*pair), 2) for pair in pairs]}

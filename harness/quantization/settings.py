@@ -1,4 +1,4 @@
-"""Settings of a model that say how it is quantized, each held against what it may be."""
+"""Settings of a model that say how it is quantized, each checked against what it may be."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def count_of(settings: Mapping[str, Any], name: str, default: int = 0) -> int:
     return count
 
 
-def flag_of(settings: Mapping[str, Any], name: str, *, default: bool) -> bool:
+def parse_flag(settings: Mapping[str, Any], name: str, *, default: bool) -> bool:
     """Text in quotes is refused: "false" would be true."""
     value = settings.get(name, default)
     if not isinstance(value, bool):
@@ -31,7 +31,7 @@ def flag_of(settings: Mapping[str, Any], name: str, *, default: bool) -> bool:
 
 
 def scale_of(value: Any) -> float:
-    """What one step of a quantized input stands for; 0 for none. Raises HarnessError at anything else."""
+    """Read the value of one step of a quantized input; 0 for none. Raises HarnessError at anything else."""
     try:
         scale = float(value)
     except (TypeError, ValueError):

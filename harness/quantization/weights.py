@@ -59,17 +59,17 @@ def read_changes(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def change_weights(model: Any, settings: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The model with the weights that ``settings`` ask for, and what the record tells of each change."""
-    changes, told = read_changes(settings), {}
+    """The model with the weights that ``settings`` ask for, and the facts of each change for the record."""
+    changes, results = read_changes(settings), {}
     if SPARSITY in changes:
-        told[SPARSITY] = prune(model)
+        results[SPARSITY] = prune(model)
     if BITS in changes:
-        model, told[BITS] = store_in_four_bits(model, count_of(settings, "weight_block"))
-    return model, told
+        model, results[BITS] = store_in_four_bits(model, count_of(settings, "weight_block"))
+    return model, results
 
 
 def list_weights(model: Any) -> Iterator[Weight]:
-    """Those of products: each tensor once, and none that something else reads as well."""
+    """List the weights of products: each tensor once, and none that something else reads as well."""
     tensors = {tensor.name: tensor for tensor in model.graph.initializer if tensor.data_type == TensorProto.FLOAT}
     readers = [name for node in model.graph.node for name in node.input]
     for node in model.graph.node:

@@ -2,7 +2,7 @@
 
 Loops that prepare a sample as they answer it make arrays of some MB and drop them. glibc gives such memory back to the
 system at once, and takes it anew for the next sample, page by page: of pointpainting a fifth of the time, and more
-where others use the machine, so that the slowest of its queries told of the system rather than of the network.
+where others use the machine, so that its slowest queries measured the system rather than the network.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 ``python -P -m harness.run.alphabet FOLDER`` writes a checkpoint that any server of Llama models loads (config, weights,
 tokenizer, chat template), prompts to measure with, and prompts with the answers that are right. After the letter k the
-model says l to z and ends; so answers have 1 to 26 tokens, whoever serves it and however it batches. Its layers are
+model says l to z and ends; so answers have 1 to 26 tokens, whatever serves it and however it batches. Its layers are
 there, and their work is done, but what they add is nothing: weights are zero where they would be.
 """
 
@@ -45,7 +45,7 @@ def answer(letter: str) -> str:
 
 
 def _list_prompts() -> Iterator[str]:
-    """Of growing length, so that their first tokens differ in cost."""
+    """List prompts of growing length, so that their first tokens differ in cost."""
     for number in range(_PROMPTS):
         text = f"{number} {'say the alphabet ' * (number % 8)}from {LETTERS[number % (len(LETTERS) - 1)]}"
         yield json.dumps({"prompt": text}) + "\n"

@@ -71,7 +71,7 @@ class Prepared:
 
     @property
     def logs_responses(self) -> bool:
-        """Whether LoadGen will read any response's bytes."""
+        """True where LoadGen will read any response's bytes."""
         settings = self.settings
         return bool(
             settings.mode != lg.TestMode.PerformanceOnly
@@ -96,7 +96,7 @@ class Prepared:
         return int(max(least, 1.1 * seconds * settings.offline_expected_qps))
 
     def snapshot(self) -> dict[str, int | float | bool | str]:
-        """Every setting as it stands after all files, re-read from LoadGen; enumerations by name."""
+        """Every setting after all files, re-read from LoadGen; enumerations by name."""
         names = (name for name in dir(self.settings) if not name.startswith("_") and name != "FromConfig")
         values = ((name, getattr(self.settings, name)) for name in names)
         return {name: value if isinstance(value, int | float) else value.name for name, value in values}
@@ -165,7 +165,7 @@ def _read_conf(settings: Any, path: str, model_key: str, scenario: str, kind: in
 
 
 def run_test(prepared: Prepared, sut: Sut, library: Library) -> None:
-    """Run to the end. Returns normally whatever the verdict is: that stands in the detail log."""
+    """Run to the end. Returns normally whatever the verdict is: the detail log has it."""
     test = prepared.test
     log_settings = lg.LogSettings()
     log_settings.log_output.outdir = str(test.log_dir)
@@ -199,7 +199,7 @@ class Responder:
 
     Response objects are kept and filled again: LoadGen copies them out of the list before it lets other threads run,
     and making a new one costs three times as much. ``with_data`` false answers without bytes, which LoadGen would not
-    read. ``tokens``: a row is so many tokens, whose number LoadGen is told.
+    read. ``tokens``: a row is so many tokens, a number that LoadGen gets.
     """
 
     def __init__(self, *, with_data: bool, tokens: bool = False) -> None:

@@ -13,7 +13,7 @@ from harness.run.running_sample import LoopEnd, RunningSample
 
 
 class InFlight:
-    """What one engine has of its batches, by their numbers. Only ``arrived`` and ``lost`` are called elsewhere: by the
+    """Batches of one engine in flight, by their numbers. Only ``arrived`` and ``lost`` are called elsewhere: by the
     engine, on any thread."""
 
     def __init__(
@@ -68,7 +68,7 @@ class InFlight:
 
 
 class LoopCoordinator:
-    """What a loop computes between two questions is computed on its thread too, or by ``step_threads`` threads."""
+    """The computation of a loop between two questions is done on its thread too, or by ``step_threads`` threads."""
 
     def __init__(self, step_threads: int) -> None:
         self._events: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -78,7 +78,7 @@ class LoopCoordinator:
         self._thread: threading.Thread | None = None
 
     def expect(self, part: str) -> InFlight:
-        """What the engine of a part has to tell when batches are done."""
+        """Take the callbacks for the engine of a part when batches are done."""
         self._in_flight[part] = InFlight(self._events, self._advance)
         return self._in_flight[part]
 

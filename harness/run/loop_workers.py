@@ -20,8 +20,8 @@ _Work = RunningSample | tuple[RowBatches, list[Share]]
 
 @runtime_checkable
 class CallableEngine(Protocol):
-    """A session that computes on its caller's thread, with room for a batch of each of its streams beside each other.
-    It ``reads_in_place``."""
+    """A session that computes on its caller's thread, with room for a batch of each of its streams. It
+    ``reads_in_place``."""
 
     def begin_stream(self, stream: int) -> None:
         """On the thread that is going to compute for it, before its first batch."""
@@ -76,7 +76,7 @@ class LoopWorkers:
                 self._compute(stream, *work)
 
     def _take(self) -> _Work | None:
-        """What to do next, waiting for it; None at the end."""
+        """Take the next work, waiting for it; None at the end."""
         with self._changed:
             while True:
                 fullest = max(self._engines.values(), key=lambda rows: rows.waiting / rows.size)
@@ -105,7 +105,7 @@ class LoopWorkers:
                 if rows.make_room(shares):
                     _warm_up(rows)
             rows.take_back(shares, _callable(rows).compute_on(stream, rows.write(shares, stream)))
-        except BaseException as error:  # whatever is raised belongs to this batch; nobody would hear of an exit
+        except BaseException as error:  # any exception belongs to this batch; an exit would go unnoticed
             with self._changed:
                 lost = rows.give_up(shares)
             for running in lost:
@@ -136,8 +136,8 @@ class LoopWorkers:
 
 
 def _warm_up(rows: RowBatches) -> None:
-    """A whole batch, of zeros: an engine whose memory grows with its first batches computes a tenth slower for good
-    where those are small. Should it mind zeros, those that follow tell."""
+    """Warm up with a whole batch, of zeros: an engine whose memory grows with its first batches computes a tenth slower
+    for good where those are small. Should it mind zeros, those that follow show it."""
     with suppress(Exception):
         rows.engine.compute(slice(0, rows.size))
 

@@ -90,7 +90,7 @@ class OneCallSession:
         self._engine.close()
 
     def _find(self, samples: Rows) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Where each begins, and how many rows it has."""
+        """Find where each begins, and how many rows it has."""
         firsts = self._bounds[:-1][samples]
         return firsts, self._bounds[1:][samples] - firsts
 

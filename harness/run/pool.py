@@ -1,4 +1,4 @@
-"""What a session may have in flight: a stream, a lane, a process, or room for one batch more."""
+"""Capacity of a session in flight: a stream, a lane, a process, or room for one batch more."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Pool(SimpleQueue[Item]):
 class BatchRoom:
     """Room for ``most`` batches in flight. One thread takes it, others give it back.
 
-    Whoever finds it full sleeps until no more than ``refilled_at`` are in flight: where that is far below ``most``, it
-    does not take turns with those that compute.
+    A thread that finds it full sleeps until no more than ``refilled_at`` are in flight: where that is far below
+    ``most``, it does not take turns with those that compute.
     """
 
     def __init__(self, most: int, refilled_at: int) -> None:

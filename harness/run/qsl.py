@@ -18,7 +18,7 @@ Rows = slice | NDArray[np.intp]
 
 
 class Ragged:
-    """Samples of different sizes, an array each; they may be memory maps. It stands where an array of samples does,
+    """Samples of different sizes, an array each; they may be memory maps. It takes the place of an array of samples,
     for benchmarks that take a sample at a time (harness.run.loops)."""
 
     def __init__(self, samples: Sequence[np.ndarray]) -> None:
@@ -60,19 +60,19 @@ class Consecutive(Sequence[np.ndarray]):
 
 
 def take_rows(samples: Any, rows: NDArray[np.intp]) -> Any:
-    """Samples in memory, in this order. One that is named twice is held once where they are of different sizes."""
+    """Samples in memory, in this order. One that is named twice is stored once where they are of different sizes."""
     if not isinstance(samples, Ragged):
         return np.ascontiguousarray(samples[rows])
-    held = {row: np.array(samples[row]) for row in set(rows.tolist())}
-    return Ragged([held[row] for row in rows.tolist()])
+    copies = {row: np.array(samples[row]) for row in set(rows.tolist())}
+    return Ragged([copies[row] for row in rows.tolist()])
 
 
 class SampleLibrary:
     """Loads samples in the order in which LoadGen names them, so that its runs of neighbours stay neighbours.
 
     ``arrays``: input name -> samples, the first axis counts them; they may be memory maps. ``place`` takes the resident
-    arrays, each C-contiguous, and may move them to a device. ``failed`` is told the error of a load, which must not
-    reach LoadGen. ``performance_count`` and ``total_count`` 0 mean all.
+    arrays, each C-contiguous, and may move them to a device. ``failed`` gets the error of a load, which must not reach
+    LoadGen. ``performance_count`` and ``total_count`` 0 mean all.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class SampleLibrary:
         """Nothing to do: the next load replaces what is resident, and the end of the process frees it."""
 
     def rows(self, indices: list[int]) -> Rows:
-        """Where these samples are."""
+        """Find the rows of these samples."""
         count = len(indices)
         if count == 1:
             row = int(self._position[indices[0]])
@@ -169,6 +169,6 @@ def count_rows(rows: Rows) -> int:
 
 
 def find_runs(rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Where in ``rows`` runs of neighbours begin, and how many each has."""
+    """Find where in ``rows`` runs of neighbours begin, and how many each has."""
     firsts = np.flatnonzero(np.diff(rows, prepend=rows[0]) != 1)
     return firsts, np.diff(firsts, append=len(rows))

@@ -19,7 +19,7 @@ Share = tuple[RunningSample, int, int]  # first row of those that it asked for, 
 class RowBatches:
     """One engine, and what waits for it. ``pools``: batches put together side by side, each in a pool of its own.
 
-    ``write`` and ``take_back`` may run beside each other for different batches; all else is for one thread at a time.
+    ``write`` and ``take_back`` may run at the same time for different batches; all else is for one thread at a time.
     """
 
     def __init__(self, engine: Session, pools: int) -> None:
@@ -77,7 +77,7 @@ class RowBatches:
         return slice(first, at)
 
     def take_back(self, shares: Sequence[Share], outputs: Outputs) -> None:
-        """What the engine made of a batch. Outputs need only be valid until this returns."""
+        """Take the engine's outputs of a batch. They need only be valid until this returns."""
         at = 0
         for running, start, count in shares:
             parts = [output[at : at + count] for output in outputs]
@@ -92,7 +92,7 @@ class RowBatches:
                 whole[start : start + count] = part
 
     def list_answered(self, shares: Sequence[Share]) -> list[RunningSample]:
-        """Of a batch that was taken back: the samples that have all of their rows."""
+        """List the samples of a batch that was taken back that have all of their rows."""
         answered = []
         for running, _, count in shares:
             running.left -= count
@@ -101,7 +101,7 @@ class RowBatches:
         return answered
 
     def give_up(self, shares: Sequence[Share]) -> list[RunningSample]:
-        """Of a batch that failed: its samples, without those of which another batch has failed before."""
+        """Give up the samples of a batch that failed, without those of which another batch has failed before."""
         lost = []
         for running, _, _ in shares:
             if running.left > 0:

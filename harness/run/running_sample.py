@@ -44,7 +44,7 @@ class RunningSample:
                 return self.steps.send(self.outputs) if self.outputs else next(self.steps)
             except StopIteration as end:
                 return LoopEnd(answer=np.ascontiguousarray(end.value))
-        except BaseException as error:  # one that exits ends its thread, of which nobody would hear
+        except BaseException as error:  # one that exits ends its thread, unnoticed
             return LoopEnd(error=error)
 
     def ask(self, asked: Arrays, rows: int) -> None:

@@ -18,7 +18,7 @@ _ALIGNED = 64  # bytes
 
 @dataclass(frozen=True, slots=True)
 class ArrayPlace:
-    """Where an array begins, in bytes."""
+    """Start of an array, in bytes."""
 
     offset: int
     shape: tuple[int, ...]

@@ -11,7 +11,7 @@ def start_streams(
     count: int, begin: Callable[[int], None], serve: Callable[[int], None], name: str
 ) -> tuple[list[threading.Thread], Exception | None]:
     """Each calls ``begin`` with its number, then ``serve``. Once all have begun: the threads, and what kept the first
-    from it that could not. Without it fewer would compute than were asked for, or none, and nobody would hear of it."""
+    from it that could not. Without it fewer would compute than were asked for, or none, unnoticed."""
     begun: SimpleQueue[Exception | None] = SimpleQueue()
     threads: list[threading.Thread] = []
 
@@ -20,7 +20,7 @@ def start_streams(
             begin(stream)
         except Exception as error:
             begun.put(error)
-        except BaseException as error:  # of a library that exits or panics: whoever waits here would wait for ever
+        except BaseException as error:  # of a library that exits or panics: the caller would wait here for ever
             begun.put(RuntimeError(f"{type(error).__name__}: {error}"))
         else:
             begun.put(None)

@@ -42,7 +42,7 @@ class Respond(Protocol):
 
 
 class Guard:
-    """Keeps the first failure of a run, and tells who wants to know."""
+    """Keeps the first failure of a run, and reports it to those who want to know."""
 
     def __init__(self, on_failure: Callable[[BaseException], None] = lambda _: None) -> None:
         self.failure: BaseException | None = None
@@ -57,7 +57,7 @@ class Guard:
 
 
 class Sut(Protocol):
-    """What LoadGen calls, on its own thread; neither may raise."""
+    """Callbacks of LoadGen, on its own thread; neither may raise."""
 
     def issue(self, ids: list[int], indices: list[int], /) -> None: ...
 
@@ -65,11 +65,10 @@ class Sut(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Driven:
-    """What a run hands to LoadGen, loaded and warmed up, whatever computes: batches of tensors, or streams of tokens.
-    ``evidence``: what was found while loading and must be the same in all runs of a cell.
-    ``values``: what the result tells of it afterwards; ``samples``: completed so far; ``close`` ends threads and frees
-    devices."""
+class LoadedSut:
+    """A SUT, loaded and warmed up, ready for LoadGen, whatever computes: batches of tensors, or streams of tokens.
+    ``evidence``: facts found while loading that must be the same in all runs of a cell. ``values``: facts for the
+    result afterwards; ``samples``: completed so far; ``close`` ends threads and frees devices."""
 
     sut: Sut
     library: SampleLibrary
@@ -129,12 +128,12 @@ class Completer:
             self._counter.bump(len(ids))
 
     def give_up(self, ids: Token) -> None:
-        """Complete samples that nobody computed."""
+        """Complete samples that were not computed."""
         self._respond.complete(ids, None)
 
 
 class _Base:
-    """What the kinds of SUT share: batches are cut, submitted, and given up after a failure."""
+    """Shared part of the kinds of SUT: batches are cut, submitted, and given up after a failure."""
 
     def __init__(self, session: Session, samples: Indexed, completer: Completer, guard: Guard) -> None:
         self._session, self._samples, self._completer, self._guard = session, samples, completer, guard
@@ -164,7 +163,7 @@ class _Base:
             start += count
 
     def _fit(self, indices: list[int]) -> int:
-        """How many of them make a batch: all, but where samples are of different sizes, and a session tells."""
+        """Find how many of them make a batch: all, but where samples are of different sizes, and a session says."""
         if self._count is None or self._guard.failure is not None:
             return len(indices)
         return int(self._count(self._samples.rows(indices)))
@@ -265,7 +264,7 @@ class ServerSut(_Base):
         try:
             while not self._closing:
                 self._step()
-        except BaseException as error:  # nobody else would hear of it, and LoadGen would wait forever
+        except BaseException as error:  # otherwise it would go unnoticed, and LoadGen would wait forever
             self._guard.record(error)
 
     def _step(self) -> None:
@@ -286,14 +285,14 @@ class ServerSut(_Base):
     def _fill(self) -> None:
         """Give a partial batch its time to fill."""
         if self._delay > 0 and not self._hurry:
-            while not self._gate.empty():  # wake-ups that came while nobody slept
+            while not self._gate.empty():  # wake-ups that came while no thread slept
                 self._gate.get()
             self._sleep(self._batch_size, self._delay)
 
     def _sleep(self, count: int, seconds: float | None) -> None:
         """Until ``count`` samples wait, or a flush, or the time is over."""
         self._wake_at = count
-        # Asked again after wake_at is set: a query that came before would wake nobody.
+        # Asked again after wake_at is set: a query that came before would wake no thread.
         if len(self._indices) < count and not self._hurry and not self._closing:
             with suppress(Empty):
                 self._gate.get(timeout=seconds)

@@ -1,5 +1,5 @@
-"""Tokens: a prompt in, a stream of tokens out. The engine batches; what is here admits prompts, tells LoadGen of first
-tokens and of whole answers, and sees to it that each prompt is answered exactly once, whatever fails.
+"""Tokens: a prompt in, a stream of tokens out. The engine batches; this module admits prompts, reports first tokens and
+whole answers to LoadGen, and sees to it that each prompt is answered exactly once, whatever fails.
 
 A backend that generates is a module like any other (``TokenBackend``); what it loads is a ``Generator``.
 """
@@ -31,7 +31,7 @@ _WARM_UP_LIMIT = 600.0  # seconds; a server may compile for its first request
 
 
 class StopSequence(NamedTuple):
-    """What ends an answer and is its last part: as a text, and as tokens."""
+    """Sequence that ends an answer and is its last part: as a text, and as tokens."""
 
     text: str
     tokens: tuple[int, ...]
@@ -142,11 +142,11 @@ class Generator(Protocol):
 
     @property
     def notes(self) -> Mapping[str, Any]:
-        """What is in fact used."""
+        """Settings in use."""
 
     @property
     def evidence(self) -> Mapping[str, Any]:
-        """What must be the same in all runs of a cell and was found only now, such as what a server is."""
+        """Facts that must be the same in all runs of a cell and were found only now, such as what a server is."""
 
     def place(self, prompts: Sequence[np.ndarray], stops: Sequence[int] = ()) -> None:
         """Make these the resident prompts. Nothing is in flight; whatever can be prepared of a request is prepared
@@ -170,7 +170,7 @@ class TokenBackend(Protocol):
 
 
 class Answering(Protocol):
-    """Tells LoadGen."""
+    """Answers to LoadGen."""
 
     def first(self, identity: int, token: np.ndarray) -> None: ...
 
@@ -181,7 +181,8 @@ class Answering(Protocol):
 
 @dataclass(slots=True)
 class TokenCounts:
-    """Of the answers of a run. ``single``: those of one token, of which LoadGen cannot tell the time per token."""
+    """Counts of the answers of a run. ``single``: those of one token, of which LoadGen cannot compute the time per
+    token."""
 
     samples: int = 0
     tokens: int = 0
@@ -278,12 +279,13 @@ class TokenCompleter:
             self._abandon(identity, seen=seen)
 
     def give_up(self, identity: int) -> None:
-        """Answer a prompt that nobody computes."""
+        """Answer a prompt that was not computed."""
         self._abandon(identity, seen=False)
 
     def _abandon(self, identity: int, *, seen: bool) -> None:
-        """Of a run that has failed. Where LoadGen awaits first tokens and logs answers, it reads that of each answer
-        without asking whether there is one, and the process would die before it could say what failed."""
+        """Abandon the answers of a run that has failed. Where LoadGen awaits first tokens and logs answers, it reads
+        that of each answer without asking whether there is one, and the process would die before it could say what
+        failed."""
         if self._streaming and not seen:
             self._respond.first(identity, np.zeros(1, self._dtype))
         self._respond.complete([identity], None)
@@ -334,11 +336,11 @@ class TokenSut:
                 self._completer.failed(identity, error)
 
     def flush(self) -> None:
-        """Nothing is held back here."""
+        """Nothing to do: answers are sent at once."""
 
 
 def place_prompts(generator: Generator, samples: Arrays) -> None:
-    """What a sample library calls with the samples that LoadGen wants in memory."""
+    """Place the samples that LoadGen wants in memory, for a sample library."""
     stops = samples.get(STOP_SEQUENCE)
     generator.place(list(samples[name_samples(samples)]), () if stops is None else [int(each) for each in stops])
 
@@ -362,7 +364,7 @@ class WarmUp:
     _over: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
 
     def first(self, _identity: int, _tokens: Sequence[int]) -> None:
-        """Nobody waits for it."""
+        """Ignore the first token."""
 
     def completed(self, _identity: int, tokens: Answer) -> None:
         self.answered.append(count_tokens(tokens))

@@ -24,7 +24,7 @@ def audit_config(settings: str, cwd: Path, lock: str) -> Iterator[Callable[[], N
     afterwards is of this command, also where it replaced what was placed, as some harnesses do, or placed its own.
     """
     target = cwd / NAME
-    with _held(lock):
+    with _lock_folder(lock):
         digest = hash_file(Path(settings)) if settings else ""
         if target.exists() and not (digest and hash_file(target) == digest):
             raise HarnessError(
@@ -47,7 +47,7 @@ def audit_config(settings: str, cwd: Path, lock: str) -> Iterator[Callable[[], N
 
 
 @contextmanager
-def _held(lock: str) -> Iterator[None]:
+def _lock_folder(lock: str) -> Iterator[None]:
     """One command at a time where files are placed; the lock goes with the process."""
     if not lock:
         yield

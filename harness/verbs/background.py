@@ -1,4 +1,4 @@
-"""What computes on further slices while a run is measured: a child for each, from before the run until after it."""
+"""Computation on further slices while a run is measured: a child for each, from before the run until after it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Background:
 
     @property
     def ended(self) -> bool:
-        """Whether none of them is left."""
+        """True once none of them is left."""
         return all(child.poll() is not None for child in self._children)
 
     def kill(self, number: int) -> None:

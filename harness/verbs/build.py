@@ -94,7 +94,7 @@ def _build_model(request: BuildRequest, counter: Counter) -> Made:
 
 
 def _list_changes(settings: Mapping[str, Any]) -> list[str]:
-    """What is changed of the model, as "precision int8"."""
+    """List the changes of the model, as "precision int8"."""
     usual = {"sparsity": "", "weights": "", "precision": "fp32"}
     return [f"{name} {settings[name]}" for name, same in usual.items() if str(settings.get(name, same)) != same]
 
@@ -139,8 +139,8 @@ def _change_model(request: BuildRequest, benchmark: BenchmarkCode, counter: Coun
 
 
 def _comparable(benchmark: BenchmarkCode) -> Callable[[Outputs], np.ndarray]:
-    """What of a batch is compared: its responses, or the first output where they take several batches or may differ in
-    size."""
+    """Select what is compared of a batch: its responses, or the first output where they take several batches or may
+    differ in size."""
     if benchmark.loops or benchmark.names_samples:
         return lambda outputs: np.asarray(outputs[0])
     return lambda outputs: np.asarray(benchmark.postprocess(outputs, range(len(outputs[0]))))

@@ -20,8 +20,8 @@ def list_written(request: CommandRequest) -> Written:
 
 
 def collect_built(request: CommandRequest, ended: GroupEnd, before: Written) -> str:
-    """What keeps the build from counting; "" once all of its files are in ``output``. ``before``: what was ``written``
-    when it began. A copy may carry an older date, so that the date alone proves nothing."""
+    """Find what keeps the build from counting; "" once all of its files are in ``output``. ``before``: what was
+    ``written`` when it began. A copy may carry an older date, so that the date alone proves nothing."""
     if ended.timed_out:
         return f"timeout: the build took longer than {request.timeout:g} s"
     if ended.status:

@@ -1,4 +1,4 @@
-"""What a run leaves in the folder of its command's code: it is not part of that code."""
+"""Files that a run leaves in the folder of its command's code: they are not part of that code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_ENTRIES, _MOST_CREATED = 200_000, 500
 
 
 def is_output(name: str) -> bool:
-    """Whether a file's name, from the folder of code on, says that a build, a run or a tool wrote it."""
+    """True where a file's name, from the folder of code on, says that a build, a run or a tool wrote it."""
     *folders, file = name.split("/")
     return not OUTPUTS.isdisjoint(folders) or _LOG.fullmatch(file) is not None
 
@@ -34,7 +34,7 @@ def list_entries(folder: Path) -> frozenset[str]:
 
 
 def list_created(before: frozenset[str], after: frozenset[str]) -> list[str]:
-    """What is new, without what is below a new folder. Compiled Python files are not output."""
+    """List the new files, without those below a new folder. Compiled Python files are not output."""
     new = sorted(name for name in after - before if not name.endswith(".pyc"))
     folders = tuple(name for name in new if name.endswith("/"))
     return [name for name in new if not is_below(name, folders)][:_MOST_CREATED]

@@ -39,7 +39,7 @@ class LogSet:
 
     @property
     def prefix(self) -> str:
-        """Of the names of its files: the usual one, or that with the date of the run."""
+        """Prefix of the names of its files: the usual one, or that with the date of the run."""
         dated = _DATED_NAME.match(self.name)
         return dated[0] if dated else _LOG
 
@@ -196,7 +196,7 @@ def bring_outputs(patterns: tuple[str, ...], cwd: Path, run_dir: Path, output: P
 
 
 def _free(folder: Path, found: Path) -> Path:
-    """Where nothing is yet: by its name, else by as many of the folders above it as tell it apart."""
+    """Find a free place: by its name, else by as many of the folders above it as make it unique."""
     parts = found.parts
     targets = (folder.joinpath(*parts[-count:]) for count in range(1, len(parts)))
     return next(target for target in targets if not target.exists())
@@ -219,7 +219,8 @@ def _list_logs(folder: Path) -> list[Path]:
 
 
 def take(path: Path, target: Path, run_dir: Path) -> None:
-    """What is in the run's own folder is moved, for accuracy logs are large; the rest stays where it is."""
+    """Take the files: those in the run's own folder are moved, for accuracy logs are large; the rest stays where it
+    is."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if path.resolve().is_relative_to(run_dir.resolve()):
         path.replace(target)

@@ -1,6 +1,6 @@
 """Finds the results that a command of the endpoints harness left: exactly one new set, or a reason why not.
 
-A set is a folder with config.yaml and performance/result_summary.json or accuracy/accuracy_results.json. What stands
+A set is a folder with config.yaml and performance/result_summary.json or accuracy/accuracy_results.json. Everything
 below its audit/ belongs to it: the phases of a compliance test have such files of their own.
 """
 
@@ -53,7 +53,7 @@ def find_result_sets(logs: Path, since: datetime, clock: int) -> list[ResultSet]
 
 def _read(folder: Path, since: datetime, clock: int) -> ResultSet:
     parts = [folder / part for part in PARTS if (folder / part).is_file()]
-    # File systems keep times less exactly than clocks tell them.
+    # File systems keep times less exactly than clocks give them.
     earliest = since - timedelta(milliseconds=50)
     written = max(datetime.fromtimestamp(part.stat().st_mtime, UTC) for part in parts)
     began = max(map(_began, parts))

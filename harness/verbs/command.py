@@ -17,7 +17,7 @@ from harness.child.group import Command, GroupEnd, StopRequest, run_group
 from harness.child.launched import LAUNCHED, ORPHANED, is_launched
 from harness.child.output import BoundedOutput
 from harness.contract import TELEMETRY, CommandRequest, Counter, Fact, Result, ServiceRequest, copy_log
-from harness.cuda.nvml import device_evidence
+from harness.cuda.nvml import collect_device_evidence
 from harness.errors import HarnessError
 from harness.machine.clocks import ClockWatch
 from harness.machine.facts import collect_machine_notes, list_accelerators
@@ -61,7 +61,7 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
         **find_code_commit(request.code),
     }
     # A scorer computes the same on any machine; what runs must have had the same devices and driver each time.
-    facts |= device_evidence() | slice_evidence() if request.purpose != "score" and list_accelerators() else {}
+    facts |= collect_device_evidence() | slice_evidence() if request.purpose != "score" and list_accelerators() else {}
     last_line, secrets = Path(request.counter).with_name(LAST_LINE), list_secrets(request)
     output = BoundedOutput(sys.stdout.fileno(), last_line, secrets=secrets)
     before = list_written(request) if request.purpose == "build" else {}
@@ -159,17 +159,17 @@ def _refused(
     purpose: str, problem: str, ended: GroupEnd, facts: dict[str, Fact], seconds: float, output: BoundedOutput
 ) -> Result:
     ending = f"signal {-ended.status}" if ended.status < 0 else f"status {ended.status}"
-    told = f"{problem} (the command ended with {ending})"
+    message = f"{problem} (the command ended with {ending})"
     if ended.status and not ended.timed_out and purpose == "run":
         # First the cause, then what is missing for it.
         last = next((line for line in reversed(output.last_lines().splitlines()) if line.strip()), "")
-        told = f"the command ended with {ending}{f': {last.strip()[:_LONGEST]}' if last else ''}; {problem}"
+        message = f"the command ended with {ending}{f': {last.strip()[:_LONGEST]}' if last else ''}; {problem}"
     return Result(
         done=False,
         seconds=seconds,
         values={"log": output.last_lines(), "exit_status": ended.status},
         facts=facts,
-        problem=told,
+        problem=message,
         problem_class="backend" if purpose == "build" else "contradiction",
         fix="see the log of the command" if purpose == "build" else "what it left is kept; see the log of the command",
     )

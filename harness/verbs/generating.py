@@ -15,7 +15,7 @@ from harness.errors import HarnessError, require
 from harness.machine.slices import list_taken
 from harness.run.loadgen import Prepared, Responder
 from harness.run.qsl import Arrays, SampleLibrary
-from harness.run.sut import Driven, Guard
+from harness.run.sut import Guard, LoadedSut
 from harness.run.tokens import (
     GenerationPlan,
     Generator,
@@ -36,7 +36,7 @@ _BOUNDS = ("min_new_tokens", "max_new_tokens")
 
 def load_generator(
     request: RunRequest, benchmark: BenchmarkCode, arrays: Arrays, prepared: Prepared, counter: Counter, guard: Guard
-) -> Driven:
+) -> LoadedSut:
     """Load, warm up, and hand over what LoadGen calls."""
     if not benchmark.tokens:
         fix = "choose another backend, or another benchmark"
@@ -49,10 +49,10 @@ def load_generator(
         able = ", ".join(name for name, facts in BACKENDS.items() if asked in facts.takes)
         problem = f"{request.backend} takes no {asked}, which {benchmark.name} has"
         raise HarnessError(problem, "input", f"set engine.backend: {able}, or declare a harness command")
-    told = prepared.settings.use_token_latencies
-    streaming = told and request.scenario != "Offline"
+    counts_tokens = prepared.settings.use_token_latencies
+    streaming = counts_tokens and request.scenario != "Offline"
     # An answer that is a text is measured as a whole where the round says so.
-    if not (told or prepared.settings.infer_token_latencies or benchmark.write_text):
+    if not (counts_tokens or prepared.settings.infer_token_latencies or benchmark.write_text):
         raise HarnessError(
             f"LoadGen does not count tokens for the model {request.model_key}",
             "input",
@@ -92,7 +92,7 @@ def load_generator(
         write_text=benchmark.write_text,
     )
     relay.target = completer
-    return Driven(
+    return LoadedSut(
         sut=TokenSut(generator, library, completer, guard),
         library=library,
         notes=generator.notes,

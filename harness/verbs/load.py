@@ -1,4 +1,4 @@
-"""``load``: a benchmark computes on one slice without LoadGen and without a pause, beside a run of another one."""
+"""``load``: a benchmark computes on one slice without LoadGen and without a pause, next to a run of another one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.errors import require
 from harness.run.loops import warm_rows
 from harness.verbs.load_plans import make_load_plan
 
-_TELLS = 0.01  # seconds
+_REPORT_EVERY = 0.01  # seconds
 
 
 def execute(request: LoadRequest, give_up: Callable[[BaseException], None]) -> Result:
@@ -28,7 +28,7 @@ def execute(request: LoadRequest, give_up: Callable[[BaseException], None]) -> R
         load,
         benchmark,
         scenario="Offline",
-        completed=Tally(counter).completed,
+        completed=CompletionCounter(counter).completed,
         failed=lambda _, error: give_up(error),
         folder=Path(request.counter).parent,
         more={"devices": 1},
@@ -45,18 +45,18 @@ def execute(request: LoadRequest, give_up: Callable[[BaseException], None]) -> R
     raise AssertionError("the loop above has no end")
 
 
-class Tally:
-    """Counts what is completed, from any thread, and tells it now and then: whoever reads a counter at the very moment
-    in which it is written reads nothing."""
+class CompletionCounter:
+    """Counts completed samples, from any thread, and writes the count now and then: reading a counter at the very
+    moment in which it is written gives nothing."""
 
     def __init__(self, counter: Counter) -> None:
         self._counter, self._lock = counter, threading.Lock()
-        self._untold, self._told = 0, 0.0
+        self._unreported, self._reported = 0, 0.0
 
     def completed(self, token: Token, _: Outputs) -> None:
         with self._lock:
-            self._untold += len(token)
+            self._unreported += len(token)
             now = time.monotonic()
-            if now - self._told >= _TELLS:
-                self._counter.bump(self._untold)
-                self._untold, self._told = 0, now
+            if now - self._reported >= _REPORT_EVERY:
+                self._counter.bump(self._unreported)
+                self._unreported, self._reported = 0, now

@@ -1,4 +1,4 @@
-"""What a backend is told as it loads: for a run, and for what computes in the background of one."""
+"""Plans for loading a backend: for a run, and for what computes in the background of one."""
 
 from __future__ import annotations
 

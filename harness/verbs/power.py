@@ -60,7 +60,8 @@ def execute(request: PowerRequest, _give_up: Callable[[BaseException], None]) ->
 
 
 def _write_workload(request: PowerRequest, place: Path, answer: Path) -> str:
-    """What the client starts, twice: the folder of the logs is empty each time, as every run expects it."""
+    """Write the workload that the client starts, twice: the folder of the logs is empty each time, as every run expects
+    it."""
     inner = place / "measure.json"
     dataclasses.replace(request.run, counter=request.counter).write(inner)
     logs = shlex.quote(request.run.log_dir)
@@ -103,7 +104,7 @@ def _read_log(path: Path) -> bytes:
 
 
 def _check(kit: Path, session: Path, place: Path, request: PowerRequest) -> str:
-    """By the kit's own check, where it is there; its words are kept beside the session."""
+    """Check the session with the kit's own check, where it is there; its words are kept with the session."""
     if not (kit / _CHECK).is_file():
         return "not there"
     words = f"{shlex.join([sys.executable, str(kit / _CHECK), str(session)])} > {_CHECKED} 2>&1"

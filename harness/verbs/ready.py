@@ -1,4 +1,4 @@
-"""Whether a server answers: a GET, a connection, or a line that it has printed."""
+"""Readiness of a server: a GET, a connection, or a line that it has printed."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import socket
 import urllib.error
 import urllib.request
 
-from harness.child.output import StandingOutput
+from harness.child.output import RotatedOutput
 from harness.contract import Ready
 
 _LONGEST = 10.0  # seconds in which one probe must be answered
 _OVERLAP = 8192  # bytes; a line that comes in pieces is looked for across them
 
-# Of this machine, whatever proxy the environment names.
+# On this machine, whatever proxy the environment names.
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-class WatchedOutput(StandingOutput):
+class WatchedOutput(RotatedOutput):
     """A server's output in which a line is waited for. ``seen``: it came."""
 
     line = b""

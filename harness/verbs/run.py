@@ -26,7 +26,7 @@ from harness.run.allocator import keep_freed_memory
 from harness.run.loadgen import Prepared, Responder, Test, collect_loadgen_facts, prepare, run_test
 from harness.run.loops import warm_rows
 from harness.run.qsl import Arrays, IssueOrder, SampleLibrary
-from harness.run.sut import Completer, Driven, Guard, Indexed, OfflineSut, ServerSut, StreamSut
+from harness.run.sut import Completer, Guard, Indexed, LoadedSut, OfflineSut, ServerSut, StreamSut
 from harness.verbs import generating
 from harness.verbs.background import Background
 from harness.verbs.command import SERVICE_LOG
@@ -59,14 +59,14 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
     load = generating.load_generator if BACKENDS[request.backend].generates else load_session
     driven = load(request, benchmark, arrays, prepared, counter, guard)
     _require_different(request.audit_config, driven.library.performance_count)
-    beside = Background(request.background, others, Path(request.counter).parent)
+    background_load = Background(request.background, others, Path(request.counter).parent)
     counter.stage("warming up")
-    with beside:
+    with background_load:
         counter.stage("running", prepared.expected_samples(driven.library.total_count))
         readings = Path(request.counter).with_name(TELEMETRY)
         with Telemetry(driven.notes.get("devices", ()), readings, lambda: counter.done) as telemetry:
             run_test(prepared, driven.sut, driven.library)
-        beside.check()
+        background_load.check()
     if guard.failure is not None:
         raise _as_backend_error(request.backend, guard.failure, telemetry.faults())
     counter.stage("completing")
@@ -76,7 +76,7 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
         **collect_loadgen_facts(),
         **collect_machine_notes(),
         **slice_evidence(),
-        **beside.facts(),
+        **background_load.facts(),
         **telemetry.facts(driven.samples()),
         **_facts(request, benchmark),
     }
@@ -85,7 +85,7 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
     if request.service_log:
         copy_log(Path(request.service_log), Path(request.counter).with_name(SERVICE_LOG))
     if is_launched() and request.mode == "performance":
-        from harness.child.own_code import pack_own_code
+        from harness.child.harness_code import pack_own_code
 
         pack_own_code(Path(request.counter).with_name(OWN_CODE))
     counter.stage("done")
@@ -98,14 +98,14 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
 
 
 def load_arrays(benchmark: BenchmarkCode, mode: Mode, dataset: Path) -> Arrays:
-    """Those of performance runs where they have samples of their own."""
+    """Load the samples of performance runs where they have samples of their own."""
     load = benchmark.load_performance_samples if mode == "performance" else benchmark.load_samples
     return load(dataset)
 
 
 def load_session(
     request: RunRequest, benchmark: BenchmarkCode, arrays: Arrays, prepared: Prepared, counter: Counter, guard: Guard
-) -> Driven:
+) -> LoadedSut:
     """A session that computes batches, warmed up, and the SUT that cuts queries into them."""
     backend = load_backend(request.backend)
     responder = Responder(with_data=prepared.logs_responses, tokens=benchmark.tokens)
@@ -130,7 +130,7 @@ def load_session(
         sut.close()
         session.close()
 
-    return Driven(
+    return LoadedSut(
         sut=sut,
         library=library,
         notes=session.notes,
@@ -216,14 +216,14 @@ def _end_soon(give_up: Callable[[BaseException], None], error: BaseException) ->
     timer.start()
 
 
-def _as_backend_error(backend: str, failure: BaseException, told: str) -> BaseException:
-    """``told``: what else is known of the device."""
+def _as_backend_error(backend: str, failure: BaseException, addition: str) -> BaseException:
+    """``addition``: what else is known of the device."""
     if isinstance(failure, HarnessError):
-        return HarnessError(failure.problem + told, failure.problem_class, failure.fix) if told else failure
+        return HarnessError(failure.problem + addition, failure.problem_class, failure.fix) if addition else failure
     if isinstance(failure, MemoryError | OSError):
         return failure
     error = HarnessError(
-        f"the run on {backend} failed: {type(failure).__name__}: {failure}{told}",
+        f"the run on {backend} failed: {type(failure).__name__}: {failure}{addition}",
         "backend",
         "the traceback is in the log of this run",
     )
@@ -241,7 +241,7 @@ def _facts(request: RunRequest, benchmark: BenchmarkCode) -> dict[str, Fact]:
     }
 
 
-def _values(request: RunRequest, benchmark: BenchmarkCode, prepared: Prepared, driven: Driven) -> dict[str, Any]:
+def _values(request: RunRequest, benchmark: BenchmarkCode, prepared: Prepared, driven: LoadedSut) -> dict[str, Any]:
     drawn = bool(request.settings.get(RANDOM_WEIGHTS))
     synthetic = benchmark.synthetic or BACKENDS[request.backend].synthetic or drawn
     return {

@@ -57,7 +57,7 @@ def execute(request: ScoreRequest, _give_up: Callable[[BaseException], None]) ->
 
 
 def _show(show_answers: ShowAnswers, log: AnswerLog, request: ScoreRequest, folder: Path) -> None:
-    """Those that the log has: a rehearsal, or a dataset that was cut, lacks some."""
+    """Show the samples that the log has: in a rehearsal, or a dataset that was cut, some are missing."""
     wanted = set(request.shown)
     chosen = [(index, data) for index, data in zip(log.indices.tolist(), log.data, strict=True) if str(index) in wanted]
     if chosen:

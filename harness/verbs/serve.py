@@ -59,7 +59,7 @@ def execute(request: ServiceRequest, _give_up: Callable[[BaseException], None]) 
 
 
 def _refuse_stranger(probe: Ready) -> None:
-    """Whoever answers before the server has started would be taken for it."""
+    """Refuse a process that answers before the server has started: it would be taken for the server."""
     place = probe.url or probe.tcp
     if place and not find_unanswered(probe, None):
         fix = "end it; or let the service listen on {port}, which is free at each start"
@@ -112,7 +112,7 @@ class _Watch:
 
 
 def _problem(probe: Ready, watch: _Watch, ended: GroupEnd, *, asked: bool) -> tuple[str, str, str]:
-    """What went wrong, of which class, and what to do; nothing where it was asked to end."""
+    """Describe what went wrong, of which class, and what to do; nothing where it was asked to end."""
     if watch.silent and watch.ready:
         problem = f"the service stopped answering for {probe.patience:g} s ({watch.silent})"
         return problem, "resources", "see what it printed last; raise harness.service.ready.unanswered for a busy one"

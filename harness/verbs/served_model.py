@@ -1,4 +1,4 @@
-"""Whether an endpoint serves the model that its client is told to ask, found out before anything is measured."""
+"""Check that an endpoint serves the model that its client asks for, before anything is measured."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST = 1 << 20  # bytes of an answer that are read
 _SHOWN = 6
 
 
-_DIRECT = urllib.request.OpenerDirector()  # follows nobody elsewhere, so that a key reaches the endpoint alone
+_DIRECT = urllib.request.OpenerDirector()  # follows no redirect elsewhere, so that a key reaches the endpoint alone
 for _handler in (urllib.request.HTTPHandler(), urllib.request.HTTPSHandler()):
     _DIRECT.add_handler(_handler)
 

@@ -1,4 +1,4 @@
-"""What a server prints while it goes on: kept in parts, so that no file grows without end.
+"""Output of a server while it goes on: kept in parts, so that no file grows without end.
 
 ``harness.child.output`` writes them, in the folder of a service's attempt. Runs that ask the server keep a copy of its
 output so far, and people follow them as they grow.
@@ -14,8 +14,8 @@ LOG_PARTS = ("log.start", "log.older", "log.newer")
 
 
 def copy_log(folder: Path, target: Path) -> None:
-    """What a server has printed up to now, as one file; none where it printed nothing. For either side: the server goes
-    on meanwhile."""
+    """Copy a server's output up to now, as one file; none where it printed nothing. For either side: the server goes
+    on."""
     found = (folder / name for name in LOG_PARTS)
     parts = [path for path in found if path.is_file()]
     if any(path.stat().st_size for path in parts):

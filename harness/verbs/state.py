@@ -1,6 +1,6 @@
 """``state``: a run while its machine is in a declared power state, which is set before and put back in every case.
 
-A keeper stands between this process and the run (``harness.child.group``), so that a SIGKILL of this process, or of the
+A keeper sits between this process and the run (``harness.child.group``), so that a SIGKILL of this process, or of the
 pass above it, puts the state back as well. The state to restore is written down before anything is set: where the
 keeper was killed too, the next run on the machine, or the next pass, restores it first.
 """
@@ -28,8 +28,8 @@ _AFTER = "state-after"  # what the machine read when the run had ended, and befo
 
 
 def execute(request: StateRequest, _give_up: Callable[[BaseException], None]) -> Result:
-    """What the run gives, and the state as it was read: evidence, since runs of one cell must have had the same. Raises
-    HarnessError where the state could not be set, did not last, or was not put back."""
+    """Run in the state: the run's result, and the state as it was read: evidence, since runs of one cell must have had
+    the same. Raises HarnessError where the state could not be set, did not last, or was not put back."""
     began = time.monotonic()
     Counter(request.counter).close()
     journal, place = Path(request.journal), Path(request.counter).parent
@@ -62,7 +62,7 @@ def execute(request: StateRequest, _give_up: Callable[[BaseException], None]) ->
 
 
 def put_back(journal: Path) -> None:
-    """What was written down there; it stays written down where that fails."""
+    """Put the written state back; it stays written down where that fails."""
     try:
         said = json.loads(journal.read_text(encoding="utf-8"))
         restore, read, cwd, before = said["restore"], said["read"], said["cwd"], said["before"]
@@ -111,7 +111,7 @@ def _expect(request: StateRequest, found: str, when: str) -> None:
 
 
 def _run(words: Sequence[str], cwd: str, verb: str) -> str:
-    """What it prints: the lines, each once."""
+    """Run a command: the lines that it prints, each once."""
     try:
         ended = subprocess.run(
             list(words), cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, timeout=_LIMIT, check=False

@@ -22,7 +22,7 @@ from reconciler.rules.accuracy import (
 )
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.cell import Folder
-from reconciler.tree.reading.recent import HeldAnswers
+from reconciler.tree.reading.log_cache import CachedAnswers
 from reconciler.tree.reading.values import find_at, number, read_value, show_value
 from reconciler.tree.reading.view import CellView, RunView
 
@@ -66,7 +66,9 @@ def check_samples(view: CellView) -> Complaints:
     """Every sample of the validation set, once: in open the checkers accept fewer. LoadGen before 6 logs only the size
     of the QSL."""
     run = view.accuracy
-    wanted = parse_number(view.rules.value("exact_accuracy_sample_count", view.cell.scenario)) if view.rules else None
+    wanted = (
+        parse_number(view.rules.get_value("exact_accuracy_sample_count", view.cell.scenario)) if view.rules else None
+    )
     if run is None or wanted is None:
         return
     key = count_key(run)
@@ -83,7 +85,7 @@ def check_samples(view: CellView) -> Complaints:
 
 def count_key(run: RunView) -> str:
     logged = keys.EFFECTIVE_ACCURACY_SAMPLE_COUNT
-    return logged if run.log.number(logged) else keys.QSL_REPORTED_TOTAL_COUNT
+    return logged if run.log.find_line_number(logged) else keys.QSL_REPORTED_TOTAL_COUNT
 
 
 def check_accuracy_bars(view: CellView) -> Complaints:
@@ -98,7 +100,7 @@ def _check_bars(view: CellView, metrics: Set[str]) -> Complaints:
     content = view.files.accuracy_text
     if content.value is None or view.rules is None or not view.binds("accuracy"):
         return
-    known = [bar for bar in view.rules.bars(view.cell.scenario) if bar.metric in metrics]
+    known = [bar for bar in view.rules.list_bars(view.cell.scenario) if bar.metric in metrics]
     report = parse_accuracy(content.value, [bar.metric for bar in known], content.file)
     for check in check_bars(report, known):
         if check.measured is None:
@@ -118,7 +120,7 @@ def check_number_form(view: CellView) -> Complaints:
     content = view.files.accuracy_text
     if content.value is None or view.rules is None or not view.binds("accuracy"):
         return
-    known = [bar.metric for bar in view.rules.bars(view.cell.scenario) if bar.metric in METRIC_LINES]
+    known = [bar.metric for bar in view.rules.list_bars(view.cell.scenario) if bar.metric in METRIC_LINES]
     report = parse_accuracy(content.value, known, content.file)
     for metric, values in report.metrics.items():
         if values and values[0].numpy:
@@ -145,7 +147,7 @@ def check_hash_line(view: CellView) -> Complaints:
 
 def check_log_size(view: CellView) -> Complaints:
     folder, limit = view.files.accuracy.folder, view.ruleset.accuracy_log.limit
-    size = folder.size(ACCURACY_LOG)
+    size = folder.get_size(ACCURACY_LOG)
     if size is not None and size > limit:
         yield Complaint(
             Place(f"{folder.shown}/{ACCURACY_LOG}"), f"{size:,} bytes", f"at most {limit:,}", fix="truncate the log"
@@ -162,7 +164,7 @@ def hash_of_log(view: CellView) -> Complaints:
     place, log = Place(report.file, report.hash_line), Place(f"{view.files.accuracy.folder.shown}/{ACCURACY_LOG}")
     own = answers.hash
     if not answers.truncated:
-        if report.hash.lower() not in answers.hashes():
+        if report.hash.lower() not in answers.list_hashes():
             yield Complaint(
                 place, f"hash={_short(report.hash)}", f"{_short(own)}, that of the log", other=log, fix=_RESCORE
             )
@@ -178,8 +180,8 @@ def hash_of_log(view: CellView) -> Complaints:
         yield from _archived(view, report.hash.lower(), answers.data, place, log)
 
 
-def _answers(view: CellView, folder: Folder) -> HeldAnswers | None:
-    found = view.files.answers(folder)
+def _answers(view: CellView, folder: Folder) -> CachedAnswers | None:
+    found = view.files.read_answers(folder)
     return found if found is not None and len(found.data) <= _WHOLE else None
 
 
@@ -210,25 +212,25 @@ def check_extra_files(view: CellView) -> Complaints:
 
 
 def check_extra_samples(view: CellView) -> Complaints:
-    """Those of samples that the accuracy run did not have: a cut dataset, or a rehearsal."""
+    """Check samples that the accuracy run did not have: a cut dataset, or a rehearsal."""
     yield from _complain_of_files(view, beyond=True)
 
 
 def _complain_of_files(view: CellView, *, beyond: bool) -> Complaints:
-    wanted = view.rules.extra_files(view.cell.scenario) if view.rules else None
+    wanted = view.rules.find_extra_files(view.cell.scenario) if view.rules else None
     if wanted is None:
         return
     folder = view.files.accuracy.folder / wanted.folder
-    there = {name.rpartition(".")[0] or name for name in folder.files()}
+    there = {name.rpartition(".")[0] or name for name in folder.list_files()}
     run = view.accuracy
     count = None if run is None else number(run.log, count_key(run))
-    lacking = [
+    absent = [
         stem
         for stem in wanted.stems
         if stem not in there and beyond == (count is not None and stem.isdecimal() and int(stem) >= count)
     ]
-    if lacking:
-        found = f"{len(lacking)} of {len(wanted.stems)} files missing, as {lacking[0]}"
+    if absent:
+        found = f"{len(absent)} of {len(wanted.stems)} files missing, as {absent[0]}"
         mild = soften(view, "accuracy_files")
         samples = f"{', '.join(wanted.stems)} with any extension"
         yield Complaint(Place(folder.shown), found, samples, severity=mild)
@@ -240,12 +242,12 @@ def check_test_hashes(view: CellView) -> Complaints:
     accuracy = view.files.accuracy.folder
     digest, line = _hash_in(view, accuracy)
     log = _answers(view, accuracy)
-    text, cut = Place(f"{accuracy.shown}/{ACCURACY_TEXT}", line), view.files.whole_answers(accuracy) is None
+    text, cut = Place(f"{accuracy.shown}/{ACCURACY_TEXT}", line), view.files.read_whole_answers(accuracy) is None
     for name, test in view.files.tests.items():
         folder = test / "accuracy"
         theirs, their_line = _hash_in(view, folder)
         their_log = _answers(view, folder)
-        # What is left of a log of long answers may be all of one sample: there it is the hashes that tell.
+        # The rest of a log of long answers may be all of one sample: there the hashes decide.
         differ = bool(cut and digest and theirs and digest != theirs)
         if log and their_log and log.data and log.data == their_log.data and not differ:
             yield Complaint(
@@ -276,13 +278,13 @@ def check_test_hashes(view: CellView) -> Complaints:
 
 
 def _names_another(view: CellView, folder: Folder, digest: str) -> bool:
-    """Behind the accuracy run's own output and hash may stand the hash of the test's log."""
-    stated = list_digests(view.files.text(folder, ACCURACY_TEXT).value or "")
+    """After the accuracy run's own output and hash may follow the hash of the test's log."""
+    stated = list_digests(view.files.read_text(folder, ACCURACY_TEXT).value or "")
     return any(each != digest.lower() for each in stated)
 
 
 def _hash_in(view: CellView, folder: Folder) -> tuple[str, int]:
-    report = parse_accuracy(view.files.text(folder, ACCURACY_TEXT).value or "", ())
+    report = parse_accuracy(view.files.read_text(folder, ACCURACY_TEXT).value or "", ())
     return report.hash, report.hash_line
 
 

@@ -1,6 +1,6 @@
 """Causes of findings: what most likely happened, which rule it breaks, and what would settle it.
 
-One mistake shows in many cells and files; a reviewer wants to hear of it once. No cause says that somebody meant it.
+One mistake shows in many cells and files; a reviewer wants to read of it once. No cause says that it was intended.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def check_extra_files(view: CellView) -> Complaints:
 
 
 def check_documents(view: CellView) -> Complaints:
-    """Those of the round."""
+    """Check the documents that the round asks for."""
     yield from find_empty(view, view.ruleset.cell_documents)
 
 
@@ -43,7 +43,7 @@ def find_empty(view: CellView, names: Iterable[str]) -> Complaints:
     """Documents of a scenario folder that are missing or have no bytes."""
     folder = view.files.measurements_folder
     for name in names:
-        size = folder.size(name)
+        size = folder.get_size(name)
         if size is None:
             yield Complaint(Place(f"{folder.shown}/{name}"), "missing", "a file that is not empty")
         elif size == 0:
@@ -75,7 +75,7 @@ def check_measurements_fields(view: CellView) -> Complaints:
 def check_readable_logs(view: CellView) -> Complaints:
     """Every file that is there can be read."""
     files = view.files
-    logs = (log for run in files.runs() for log in (run.detail, run.summary))
+    logs = (log for run in files.list_runs() for log in (run.detail, run.summary))
     yield from find_broken((*logs, files.user_conf, files.measurements, files.accuracy_text))
 
 
@@ -94,20 +94,20 @@ def _broken(found: Read[object]) -> str:
 
 def check_empty_logs(view: CellView) -> Complaints:
     """A summary without a single result line, and an accuracy log without bytes, are as good as missing."""
-    for run in view.files.runs():
+    for run in view.files.list_runs():
         if run.summary.value is not None and not run.summary.value.values and run.summary.value.errors is None:
             yield Complaint(Place(run.summary.file), "no line of LoadGen's summary", "a summary that LoadGen wrote")
 
 
 def check_further_runs(view: CellView) -> Complaints:
     folder = view.files.results / "performance"
-    for name in folder.folders():
+    for name in folder.list_folders():
         if name.startswith("run_") and name != "run_1":
             yield Complaint(Place(f"{folder.shown}/{name}"), "a further run", "run_1 alone", fix="only run_1 is read")
 
 
 def check_power_files(view: CellView) -> Complaints:
-    """A power submission has the power folder, and logs of the ranging run beside those of the testing run."""
+    """A power submission has the power folder, and logs of the ranging run in addition to those of the testing run."""
     if not is_power(view):
         return
     performance = view.files.results / "performance"
@@ -117,7 +117,7 @@ def check_power_files(view: CellView) -> Complaints:
 
 
 def is_power(view: CellView) -> bool:
-    return view.once(_has_power)
+    return view.compute_once(_has_power)
 
 
 def _has_power(view: CellView) -> bool:

@@ -56,7 +56,7 @@ def check_verdicts(view: CellView) -> Complaints:
     """The verification scripts' files say that the test is passed, or the score is that of the accuracy run."""
     for rules, folder in _present(view):
         for expected in rules.expected:
-            read = view.files.text(folder, expected.file)
+            read = view.files.read_text(folder, expected.file)
             lines = (read.value or "").splitlines()
             if read.value is None or expected.stands_in(lines):
                 continue
@@ -91,15 +91,15 @@ def list_compliance_runs(view: CellView) -> Iterator[RunView]:
 def _present(view: CellView) -> Iterator[tuple[TestRules, Folder]]:
     for test in view.tests:
         if view.rules is not None and test in view.files.tests:
-            yield view.rules.test(test, view.cell.scenario), view.files.tests[test]
+            yield view.rules.find_test(test, view.cell.scenario), view.files.tests[test]
 
 
 def _accuracy_files(view: CellView, rules: TestRules, folder: Folder) -> set[str]:
-    """What the test's accuracy folder must hold and nothing else (older submission checker: file lists)."""
+    """Files that the test's accuracy folder must have, and no others (older submission checker: file lists)."""
     if _CHANGE not in rules.limits:
         return set()
     passed = all(
-        item.stands_in((view.files.text(folder, item.file).value or item.texts[0]).splitlines())
+        item.stands_in((view.files.read_text(folder, item.file).value or item.texts[0]).splitlines())
         for item in rules.expected
         if item.file == VERIFY_ACCURACY
     )
@@ -108,8 +108,8 @@ def _accuracy_files(view: CellView, rules: TestRules, folder: Folder) -> set[str
 
 def _fallback_verdict(view: CellView, rules: TestRules, folder: Folder) -> Complaints:
     """Not deterministic: the score on the audited samples must be that of the accuracy run on the same samples."""
-    metrics = tuple(bar.metric for bar in view.rules.bars(view.cell.scenario)) if view.rules else ()
-    texts = [view.files.text(folder / "accuracy", name) for name in (BASELINE, COMPLIANCE)]
+    metrics = tuple(bar.metric for bar in view.rules.list_bars(view.cell.scenario)) if view.rules else ()
+    texts = [view.files.read_text(folder / "accuracy", name) for name in (BASELINE, COMPLIANCE)]
     if any(text.value is None for text in texts):
         return  # missing files are findings of their own
     ours, theirs = (read_metric_values(text.value or "", metrics) for text in texts)

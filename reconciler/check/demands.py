@@ -1,4 +1,4 @@
-"""What a round demands of a run, and the words that all rules share."""
+"""Demands of a round on a run, and the words that all rules share."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def soften(judged: CellView | SubmitterFiles, demand: str) -> Severity | None:
 
 def read_demand(run: RunView, name: str) -> Decimal | None:
     rules = run.cell.rules
-    return parse_number(rules.value(name, run.scenario)) if rules is not None else None
+    return parse_number(rules.get_value(name, run.scenario)) if rules is not None else None
 
 
 def read_setting(run: RunView, name: str) -> Any:
     rules = run.cell.rules
-    return rules.value(name, run.scenario) if rules is not None else None
+    return rules.get_value(name, run.scenario) if rules is not None else None
 
 
 def show_milliseconds(nanoseconds: Decimal | None) -> str:

@@ -13,12 +13,12 @@ from reconciler.check.systems import SYSTEM_RULES
 from reconciler.check.walk import LevelRules, Origin, TreeWalk
 from reconciler.rules.programs import find_program_of_tree
 from reconciler.storage.collector import pause_collector
-from reconciler.tree.closed_folders import report_closed_folders
 from reconciler.tree.findings import Facts, TreeFinding, TreeReport
-from reconciler.tree.reading.closed import collect_closed_folders
 from reconciler.tree.reading.survey import Progress, Survey, survey_tree
+from reconciler.tree.reading.unreadable_folders import collect_closed_folders
 from reconciler.tree.reading.view import CellView, FindOriginal
 from reconciler.tree.rule_engine import About
+from reconciler.tree.unreadable_findings import report_closed_folders
 
 
 def check_tree(

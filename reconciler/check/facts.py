@@ -40,6 +40,6 @@ def read_facts(view: CellView, conf_target: float | None = None) -> Facts:
 
 def _digests(view: CellView) -> tuple[tuple[str, str], ...]:
     once = view.performance is not None and view.performance.log.serves_both
-    runs = (run for run in view.files.runs() if not (once and run.digest == view.files.performance.digest))
+    runs = (run for run in view.files.list_runs() if not (once and run.digest == view.files.performance.digest))
     own = (view.files.performance, *runs) if once else runs
     return tuple((run.name, run.digest) for run in own if run.digest)

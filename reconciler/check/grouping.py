@@ -31,7 +31,7 @@ class CauseGroup(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """What happened; of findings that are no accusation, as a question."""
+        """Title of the cause; for findings that are no accusation, a question."""
         asked = self.severity is not Severity.NOTE or self.cause.title.endswith("?")
         return self.cause.title if asked else f"is it so that {self.cause.title}?"
 

@@ -29,7 +29,7 @@ def check_target_latency(run: RunView) -> Complaints:
 
 def check_percentile(run: RunView) -> Complaints:
     """The share of queries that the latency is stated for, or that has to keep it: the round's. Offline's decides
-    nothing. A model of the open division may be held to another: a warning there."""
+    nothing. A model of the open division may have to keep another: a warning there."""
     key = keys.EFFECTIVE_TARGET_LATENCY_PERCENTILE
     ruled, found = read_setting(run, keys.TARGET_LATENCY_PERCENTILE), number(run.log, key)
     if run.log.scenario == "Offline" or ruled is None or found is None:
@@ -106,8 +106,9 @@ _KEY_LIMITS = (
 
 
 def check_equal_issue(run: RunView) -> Complaints:
-    """The log says it; where its LoadGen did not print it, the confs beside it, as the round's checker reads them. What
-    no checker asks for, but LoadGen's own configuration sets, an earlier LoadGen of the round may not have set yet."""
+    """The log says it; where its LoadGen did not print it, the confs next to it, as the round's checker reads them.
+    Values that no checker asks for, but LoadGen's own configuration sets, may not yet be set by an earlier LoadGen of
+    the round."""
     key = keys.EFFECTIVE_SAMPLE_CONCATENATE_PERMUTATION
     if not read_setting(run, "exact_sample_concatenate_permutation") or read_value(run.log, key) is True:
         return
@@ -122,14 +123,14 @@ def check_equal_issue(run: RunView) -> Complaints:
 
 
 def _is_only_set(run: RunView, name: str) -> bool:
-    ruled = run.cell.rules.ruled(name, run.scenario) if run.cell.rules is not None else None
+    ruled = run.cell.rules.find_ruled_value(name, run.scenario) if run.cell.rules is not None else None
     return getattr(ruled, "sources", ()) == ("mlperf.conf",)
 
 
 def _configured(run: RunView, name: str) -> bool:
     files, model = run.cell.files, str(read_setting(run, "model_key") or run.cell.official)
     confs = [read.value for read in (files.mlperf_conf, files.user_conf) if read.value is not None]
-    lines = [conf.effective(model, run.log.scenario, name) for conf in confs]
+    lines = [conf.get_effective(model, run.log.scenario, name) for conf in confs]
     return any(line is not None and line.integer == 1 for line in lines)
 
 

@@ -33,19 +33,20 @@ def read_metric(view: CellView) -> tuple[float | None, str]:
         return None, ""
     if run.inferred:
         return _inferred_metric(view, run)
-    if rules.ruled("metric_key", run.scenario) is None:
+    if rules.find_ruled_value("metric_key", run.scenario) is None:
         return None, ""
-    metric = rules.metric(run.scenario)
+    metric = rules.find_metric(run.scenario)
     found = number(run.log, metric.key)
     return (make_finite(found / metric.divisor), metric.unit) if found is not None else (None, "")
 
 
 def _inferred_metric(view: CellView, run: RunView) -> tuple[float | None, str]:
-    """What follows from another scenario's log: MultiStream, as rounds say, is eight times SingleStream's estimate."""
+    """Infer the metric from another scenario's log: MultiStream, as rounds say, is eight times SingleStream's
+    estimate."""
     rules, folder, category = view.rules, view.cell.scenario, view.system.category
-    inference = view.ruleset.inference(folder, run.log.scenario, category) if category else None
+    inference = view.ruleset.find_inference(folder, run.log.scenario, category) if category else None
     found = number(run.log, inference.key) if inference is not None else None
     if rules is None or inference is None or not found:
         return None, ""
-    unit = rules.metric(folder).unit if rules.ruled("metric_key", folder) is not None else ""
+    unit = rules.find_metric(folder).unit if rules.find_ruled_value("metric_key", folder) is not None else ""
     return make_finite(inference.derive(found)), unit

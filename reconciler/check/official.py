@@ -145,7 +145,7 @@ def _wait(child: Child, seconds: float) -> int | None:
 
 def _findings(checker: Checker, lines: Sequence[str], log: str) -> Iterator[TreeFinding]:
     """One for each ERROR line; a cell without result gets one only when no line says why."""
-    told: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     silent: list[tuple[int, str]] = []
     for number, line in enumerate(lines, start=1):
         found = _ERROR.match(line)
@@ -156,11 +156,11 @@ def _findings(checker: Checker, lines: Sequence[str], log: str) -> Iterator[Tree
             silent.append((number, text))
             continue
         submitter, cell = find_cell(text)
-        told.add((submitter, cell))
+        reported.add((submitter, cell))
         yield _finding(checker, submitter, cell, text, Place(log, number))
     for number, text in silent:
         submitter, cell = find_cell(text)
-        if not any(name == submitter and cell.startswith(other) for name, other in told):
+        if not any(name == submitter and cell.startswith(other) for name, other in reported):
             yield _finding(checker, submitter, cell, text, Place(log, number))
 
 

@@ -27,7 +27,7 @@ class BenchmarkView(Struct, frozen=True, dict=True):
 
     @cached_property
     def scenarios(self) -> tuple[CellPlace, ...]:
-        return self.submitter.scenario_folders(self.system.name, self.benchmark)
+        return self.submitter.list_scenario_folders(self.system.name, self.benchmark)
 
     @property
     def place(self) -> Place:
@@ -39,8 +39,8 @@ class BenchmarkView(Struct, frozen=True, dict=True):
 
     @property
     def allowed(self) -> bool:
-        """Whether the benchmark may be entered for the system's category at all; True while that is not known."""
-        rules = self.ruleset.benchmark(self.official)
+        """True where the benchmark may be entered for the system's category at all, and while that is not known."""
+        rules = self.ruleset.find_benchmark(self.official)
         if rules is None or not self.system.category:
             return True
         table = rules.tables.get(self.system.category)
@@ -75,20 +75,20 @@ def check_category(view: BenchmarkView) -> Complaints:
 
 
 def check_required(view: BenchmarkView) -> Complaints:
-    rules = view.ruleset.benchmark(view.official)
+    rules = view.ruleset.find_benchmark(view.official)
     if rules is None or not view.bound or not view.allowed or not view.system.category:
         return
     entered = frozenset(place.cell.scenario for place in view.scenarios)
-    for name in rules.missing(view.system.category, entered):
+    for name in rules.list_missing(view.system.category, entered):
         yield Complaint(view.place, f"no {name}", f"{name}, which {view.official} needs for {view.system.category}")
 
 
 def check_forbidden(view: BenchmarkView) -> Complaints:
-    rules = view.ruleset.benchmark(view.official)
+    rules = view.ruleset.find_benchmark(view.official)
     if rules is None or not view.bound or not view.allowed or not view.system.category:
         return
     for place in view.scenarios:
-        if rules.presence(view.system.category, place.cell.scenario) is Presence.FORBIDDEN:
+        if rules.find_presence(view.system.category, place.cell.scenario) is Presence.FORBIDDEN:
             yield Complaint(
                 Place(f"{view.place.file}/{place.folder}"),
                 f"{place.folder} of {view.official} in category {view.system.category}",
@@ -98,7 +98,7 @@ def check_forbidden(view: BenchmarkView) -> Complaints:
 
 
 def check_stray(view: BenchmarkView) -> Complaints:
-    for name in view.submitter.other_folders(view.system.name, view.benchmark):
+    for name in view.submitter.list_other_folders(view.system.name, view.benchmark):
         yield Complaint(
             Place(f"{view.place.file}/{name}"),
             f"folder {name} beside the scenarios",

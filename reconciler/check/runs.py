@@ -57,7 +57,7 @@ def check_scenario(run: RunView) -> Complaints:
     """A folder may hold the logs of another scenario only where the result may be inferred from it."""
     folder, ran, category = run.cell.cell.scenario, run.log.scenario, run.cell.system.category
     ruleset = run.cell.ruleset
-    if not run.inferred or (category and ruleset.inference(folder, ran, category)):
+    if not run.inferred or (category and ruleset.find_inference(folder, ran, category)):
         return
     place = find_at(run.log, keys.EFFECTIVE_SCENARIO)
     others = [rule for rule in ruleset.inferences if (rule.scenario, rule.measured) == (folder, ran)]
@@ -73,7 +73,7 @@ def check_scenario(run: RunView) -> Complaints:
 def check_inferred_metric(run: RunView) -> Complaints:
     """MultiStream from SingleStream takes 662 queries, so that the 99th percentile can be estimated."""
     folder, ran, category = run.cell.cell.scenario, run.log.scenario, run.cell.system.category
-    inference = run.cell.ruleset.inference(folder, ran, category)
+    inference = run.cell.ruleset.find_inference(folder, ran, category)
     if inference is not None and not number(run.log, inference.key):
         queries = f", which takes {inference.least_queries} queries" if inference.least_queries else ""
         yield Complaint(
@@ -108,7 +108,7 @@ def check_least_samples(run: RunView) -> Complaints:
 
 
 def check_samples_per_query(run: RunView) -> Complaints:
-    """Where the newer checker exempts the division, the older one still refuses: a note."""
+    """A note where the newer checker exempts the division and the older one still refuses."""
     if run.scenario != "Offline":
         return
     for complaint in _least(run, keys.EFFECTIVE_SAMPLES_PER_QUERY, "least_samples_per_query", " samples"):
@@ -147,9 +147,14 @@ _RESULTS = (keys.EARLY_STOPPING_RESULT, keys.EARLY_STOPPING_TPOT_RESULT, keys.EA
 def check_metric(run: RunView) -> Complaints:
     """A result needs its number, whatever LoadGen says of it."""
     rules = run.cell.rules
-    if rules is None or not run.log.complete or run.inferred or rules.ruled("metric_key", run.scenario) is None:
+    if (
+        rules is None
+        or not run.log.complete
+        or run.inferred
+        or rules.find_ruled_value("metric_key", run.scenario) is None
+    ):
         return
-    key = rules.metric(run.scenario).key
+    key = rules.find_metric(run.scenario).key
     found = number(run.log, key)
     if found is None or found <= 0:
         yield Complaint(find_at(run.log, key), f"{key} {show_value(read_value(run.log, key))}", "a number above 0")

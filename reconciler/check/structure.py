@@ -12,9 +12,8 @@ from msgspec import Struct
 from reconciler.check.demands import NEW, OLD, OURS, Complaints, soften
 from reconciler.resource.kinds import DIVISIONS
 from reconciler.rules.rounds import list_rounds
-from reconciler.storage.foreign import DEEPEST
+from reconciler.storage.untrusted_files import DEEPEST
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
-from reconciler.tree.reading.closed import is_passed_over, list_if_open, read_if_open
 from reconciler.tree.reading.files import (
     decode_text,
     is_folder,
@@ -27,6 +26,7 @@ from reconciler.tree.reading.files import (
 from reconciler.tree.reading.places import LEGACY, RootPlace
 from reconciler.tree.reading.survey import Survey
 from reconciler.tree.reading.system import SubmitterFiles
+from reconciler.tree.reading.unreadable_folders import is_passed_over, list_if_open, read_if_open
 
 _LARGE = 50 << 20  # bytes (submission rules: size of files)
 _ROOT_FOLDERS = {*DIVISIONS, ".git", ".github", "assets"}
@@ -91,7 +91,7 @@ def check_source(files: SubmitterFiles) -> Complaints:
 
 def _list_entered(files: SubmitterFiles) -> set[str]:
     """The benchmarks with results."""
-    return {name for system in files.place.systems() for name in files.place.benchmarks(system)}
+    return {name for system in files.place.list_systems() for name in files.place.list_benchmarks(system)}
 
 
 def _holds_code(top: Path, benchmark: str) -> bool:
@@ -103,8 +103,8 @@ def _holds_code(top: Path, benchmark: str) -> bool:
 
 
 def check_code(files: SubmitterFiles) -> Complaints:
-    """Of a benchmark with results. Code may also be elsewhere in public, at a commit or release that its document
-    names. Rounds up to v5.1 accepted documents alone."""
+    """Check the code of a benchmark with results. Code may also be elsewhere in public, at a commit or release that its
+    document names. Rounds up to v5.1 accepted documents alone."""
     mild = soften(files, "source_code")
     entered = _list_entered(files)
     for top in ("src", "code"):
@@ -137,7 +137,7 @@ def check_calibration(files: SubmitterFiles) -> Complaints:
 
 
 def _says_something(document: Path) -> bool:
-    """Also one that cannot be read, which is told elsewhere."""
+    """Also true for one that cannot be read, which another rule reports."""
     read = read_file(document, document.name, decode_text)
     return read.value is None or bool(read.value.strip())
 
@@ -157,7 +157,7 @@ def check_loose_files(files: SubmitterFiles) -> Complaints:
         if name == "submission_checker_log.txt":
             continue
         yield Complaint(Place(f"{files.place.shown}/results/{name}"), f"file {name}", "systems' folders only")
-    for system in files.place.systems():
+    for system in files.place.list_systems():
         for name in list_files(files.place.path / "results" / system):
             if name != "privateid.json":
                 place = Place(f"{files.place.shown}/results/{system}/{name}")
@@ -177,7 +177,8 @@ class _WalkedEntry(Struct, frozen=True):
 
 
 def _choose_severity(files: SubmitterFiles) -> Severity | None:
-    """Of what a file system or git stumbles over: rounds whose checker did not look accepted it."""
+    """Choose the severity of names that a file system or git cannot handle: rounds whose checker did not look accepted
+    them."""
     return soften(files, "portable_files")
 
 

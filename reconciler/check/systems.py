@@ -98,10 +98,10 @@ def check_network(view: SystemView) -> Complaints:
     place = Place(view.system.read.file, view.system.line("is_network"))
     found = document.get("is_network")
     if view.submitter.division == "network":
-        lacking = [name for name in view.ruleset.network.fields if not document.get(name)]
-        if lacking:
-            more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
-            yield Complaint(place, f"no field {lacking[0]}{more}", "every field that describes the network")
+        absent = [name for name in view.ruleset.network.fields if not document.get(name)]
+        if absent:
+            more = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
+            yield Complaint(place, f"no field {absent[0]}{more}", "every field that describes the network")
         elif str(found).lower() != "true":
             yield Complaint(place, f"is_network is {show_value(found)}", '"true" in the network division')
     elif "is_network" in document.values:
@@ -113,7 +113,7 @@ def check_network(view: SystemView) -> Complaints:
 
 
 def check_nameplate(view: SystemView) -> Complaints:
-    """What the power supplies of a system can give, where its power was measured: in its description, or in a file."""
+    """Check the capacity of the power supplies where power was measured: in the system's description, or in a file."""
     document, name = view.system.read.value, view.system.name
     measured = any((view.submitter.path / "results" / name).glob("*/*/performance/power"))
     if CAPACITY not in view.ruleset.power_fields or not measured or document is None or CAPACITY in document.values:

@@ -9,10 +9,10 @@ from msgspec import Struct
 from reconciler.check.presence import BenchmarkView
 from reconciler.check.systems import SystemView
 from reconciler.tree.findings import TreeFinding
-from reconciler.tree.reading.closed import list_if_open, pass_over_closed
 from reconciler.tree.reading.places import RootPlace, SubmitterPlace
 from reconciler.tree.reading.survey import Progress, Survey
 from reconciler.tree.reading.system import SubmitterFiles, SystemFile
+from reconciler.tree.reading.unreadable_folders import list_if_open, pass_over_closed
 from reconciler.tree.reading.view import CellView
 from reconciler.tree.rule_engine import About, Table, apply_rules
 
@@ -45,7 +45,7 @@ class TreeWalk(Struct):
     _total: int = 0
 
     def find(self, surveys: Sequence[Survey]) -> list[TreeFinding]:
-        """Every finding about these trees. Cells are counted only where somebody is told how many there are."""
+        """Find everything about these trees. Cells are counted only where the number is shown."""
         self._total = sum(item.total for item in surveys) if self.progress is not None else 0
         return [finding for item in surveys for finding in self._tree(item)]
 
@@ -63,23 +63,23 @@ class TreeWalk(Struct):
         if not place.only:
             about = About(place.submitter, place.division, known=item.ruleset.is_known)
             yield from apply_rules(self.rules.submitter, files, about)
-        for name in list_if_open(place.systems):
-            system = files.system(name)
+        for name in list_if_open(place.list_systems):
+            system = files.read_system(name)
             view = SystemView(place, system, item.ruleset)
             yield from apply_rules(self.rules.system, view, self._about(item, place, f"{place.division}/{name}"))
-            for benchmark in list_if_open(place.benchmarks, name):
+            for benchmark in list_if_open(place.list_benchmarks, name):
                 yield from self._benchmark(item, files, system, benchmark)
 
     def _benchmark(
         self, item: Survey, files: SubmitterFiles, system: SystemFile, benchmark: str
     ) -> Iterator[TreeFinding]:
-        official = item.official(files, benchmark)
+        official = item.find_official_name(files, benchmark)
         group = BenchmarkView(files.place, system, benchmark, official, item.ruleset)
         about = self._about(item, files.place, f"{files.place.division}/{system.name}/{benchmark}")
         if not files.place.only[2:]:
             yield from apply_rules(self.rules.benchmark, group, about)
-        for place in list_if_open(files.place.scenario_folders, system.name, benchmark):
-            view = item.view(files.place, place, system, official)
+        for place in list_if_open(files.place.list_scenario_folders, system.name, benchmark):
+            view = item.make_view(files.place, place, system, official)
             if self.progress is not None:
                 self.progress(self._done, self._total, str(view.cell))
             with pass_over_closed():

@@ -102,7 +102,7 @@ def _find_same(seen: PlanResult, asked: Acceptance) -> str:
     """The file of the same decision, in force: one that was written before its command was killed, say."""
     same = (asked.cell, asked.reason, asked.by, asked.until)
     found = judge_acceptances(seen.decisions, seen.desired, seen.recorded)
-    force = (path for path, item, stand in found if stand is AcceptanceStatus.IN_FORCE)
+    force = (path for path, item, status in found if status is AcceptanceStatus.IN_FORCE)
     known = ((path, seen.decisions.acceptances[path]) for path in force)
     return next((path for path, item in known if (item.cell, item.reason, item.by, item.until) == same), "")
 
@@ -119,7 +119,7 @@ def _accepting(seen: PlanResult, cell: Cell) -> tuple[tuple[AcceptedKey, ...], t
 
 
 def _left(seen: PlanResult, acceptance: Acceptance) -> tuple[Refused, ...]:
-    """What would still be due or wrong: such results cannot stand side by side."""
+    """List what would still be due or wrong: such results cannot be published together."""
     decisions = replace(seen.decisions, acceptances={**seen.decisions.acceptances, "": acceptance})
     difference = compare(seen.desired, seen.recorded, seen.observed, decisions=decisions)
     own = {r.address for r in trace_lineages(seen.desired)[acceptance.cell] if r.cell == acceptance.cell}
@@ -143,11 +143,11 @@ def _list(paths: RepositoryPaths, options: Options, *, as_json: bool) -> int:
     seen = compute_plan(paths, options)
     found = judge_acceptances(seen.decisions, seen.desired, seen.recorded)
     if as_json:
-        rows = [{"file": path, "stands": str(stand), **make_versioned(FORMAT, item)} for path, item, stand in found]
+        rows = [{"file": path, "stands": str(status), **make_versioned(FORMAT, item)} for path, item, status in found]
         say_json(render_document("accept", acceptances=rows, damaged=seen.decisions.damaged))
         return IN_SYNC
-    for path, item, stand in found:
-        say(f"{item.cell}: {show_acceptance(item, stand)}\n    {path}")
+    for path, item, status in found:
+        say(f"{item.cell}: {show_acceptance(item, status)}\n    {path}")
     say_damaged(seen.decisions.damaged)
     if not found:
         say("Nothing is accepted: every result counts by its own inputs.")

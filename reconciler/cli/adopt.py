@@ -146,7 +146,7 @@ def _adopt(
     if another := _find_another(tree, round_name):
         final = _declare(tree, load_ruleset(another), name, paths, documents)
     _refuse_another(target, final.text)
-    sweep_folders(documents.folders(paths.root))
+    sweep_folders(documents.list_folders(paths.root))
     documents.copy(paths.root)
     recorded, stamps = load(paths).recorded, DigestCache(paths)
     compiled = compile_sources(paths, [Source(name, own.text, compute_blob_id(own.text.encode()))], recorded, stamps)
@@ -189,7 +189,7 @@ def _reproduced(paths: RepositoryPaths, tree: TakenTree | ProgramTree, seen: Pla
         # The tree may have another layout than its round: what counts is what its files hold.
         ruleset = replace(ruleset, layout=tree.places[0].layout)
     files = dict(render(content, ruleset))
-    return compare_with(files, tree.folders, lambda ref: stored(ref).read_bytes(), tree.strange)
+    return compare_with(files, tree.folders, lambda ref: stored(ref).read_bytes(), tree.unreadable)
 
 
 def _explain_round(tree: TakenTree | ProgramTree) -> str:

@@ -19,7 +19,7 @@ from reconciler.cli.shared.decisions import (
 from reconciler.cli.shared.options import cell_argument, complete_refs, json_option, spec_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
-from reconciler.diff.amendment import Standing, judge_amendment, list_differing_inputs, list_repeated
+from reconciler.diff.amendment import SubmissionState, judge_amendment, list_differing_inputs, list_repeated
 from reconciler.diff.change import Chosen
 from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.history.snapshot import read_snapshot
@@ -70,7 +70,7 @@ def command(
     why = check_reason(reason)
     seen = compute_plan(paths, options)
     base = read_snapshot(paths.root, git.resolve(paths.root, since))
-    before, after = Standing(base.desired, base.difference), Standing(seen.desired, seen.difference)
+    before, after = SubmissionState(base.desired, base.difference), SubmissionState(seen.desired, seen.difference)
     chosen = find_cell(cell, {*before.difference.chosen, *after.difference.chosen})
     old, new = (item.difference.chosen.get(chosen, Chosen()) for item in (before, after))
     inputs, repeated = list_differing_inputs(before.desired, after.desired, chosen), list_repeated(old, new)
@@ -94,7 +94,7 @@ def command(
     if as_json:
         say_json(render_document("amend", file=path, commit_made=made or None, **make_versioned(FORMAT, amendment)))
         return IN_SYNC
-    _tell(amendment)
+    _print_amendment(amendment)
     say_next(paths, made, [path])
     return IN_SYNC
 
@@ -109,7 +109,7 @@ def _show_metric(paths: RepositoryPaths, cell: Cell, chosen: Chosen) -> str:
     return " ".join(metric) if metric else ""
 
 
-def _tell(item: Amendment) -> None:
+def _print_amendment(item: Amendment) -> None:
     say(f"{item.cell} is amended: {item.reason} (objection: {item.objection})")
     for name, changed in item.inputs.items():
         say(f"    {name}: {changed.before} → {changed.after}  {changed.origin}")

@@ -81,7 +81,7 @@ def command(
             found = repeats.audit
             for claim, path in repeats.kept:
                 say(f"{claim.where}: {claim.detail}\nkept as {path.relative_to(paths.root)}", err=True)
-        _tell(found)
+        _log_claims(found)
     if as_json:
         say_json(views.render_document(found))
     else:
@@ -89,11 +89,11 @@ def command(
     return IN_SYNC if found.proof in (Proof.PROVEN, Proof.ATTESTED) else NOT_IN_SYNC
 
 
-def _tell(found: AuditReport) -> None:
+def _log_claims(found: AuditReport) -> None:
     """The log: claims that nothing proves, which the report has all of, and how many there are of each kind."""
     unproven = (claim for claim in found.claims if claim.proof in (Proof.MISSING, Proof.CONTRADICTED))
     for claim in islice(unproven, _LOGGED):
-        told = facts(where=claim.where, what=claim.what, proof=claim.proof.value, detail=claim.detail)
-        log.warning("claim not proven", extra=told)
+        claim_facts = facts(where=claim.where, what=claim.what, proof=claim.proof.value, detail=claim.detail)
+        log.warning("claim not proven", extra=claim_facts)
     counts = Counter(claim.proof.value for claim in found.claims)
     log.info("audit ended", extra=facts(commit=found.commit, proof=found.proof.value, **counts))

@@ -54,7 +54,7 @@ def show(name: str, as_json: bool) -> int:
             f"there is not a built-in benchmark {name}",
             fix=f"{suggest_nearest(name, known)}known are {', '.join(known)}",
         )
-    scenarios = _find_scenarios(facts.official(name))
+    scenarios = _find_scenarios(facts.find_official_name(name))
     if as_json:
         files = render_files_part(_look(facts))
         say_json(render_document("benchmark", **convert_plain_value(facts), rounds=scenarios, files=files))
@@ -71,7 +71,7 @@ def _find(name: str) -> BenchmarkFacts | None:
 
 
 def _look(facts: BenchmarkFacts) -> list[Found]:
-    """What is of its files in the scratch space here, none of them read; nothing of it where there is no such space."""
+    """Look for its files in the scratch space here without reading them; nothing where there is no such space."""
     files = find_benchmark_files(facts.code, *facts.names)
     if files is None:
         return []
@@ -88,7 +88,7 @@ def _find_scenarios(*officials: str) -> dict[str, dict[str, list[str]]]:
     found: dict[str, dict[str, list[str]]] = {}
     for name in list_rounds():
         ruleset = load_ruleset(name)
-        rules = next((known for official in officials if (known := ruleset.benchmark(official)) is not None), None)
+        rules = next((known for official in officials if (known := ruleset.find_benchmark(official)) is not None), None)
         if rules is not None:
             found[name] = {
                 category: [*table.required, *table.optional]

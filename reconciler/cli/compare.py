@@ -1,4 +1,4 @@
-"""`reconcile compare A B`: results of two commits, trees or systems beside each other."""
+"""`reconcile compare A B`: compare the results of two commits, trees or systems."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from reconciler.spec.numa_layout import find_layout_advice
 from reconciler.spec.proposal import Proposal, propose
 from reconciler.spec.system_proposal import Described, describe, list_required, list_systems, render_block_lines
 from reconciler.storage.files import RepositoryPaths, replace
-from reconciler.storage.leftovers import open_temporary, sweep_beside
+from reconciler.storage.leftovers import open_temporary, sweep_siblings
 
 _SYSTEM = click.Option(["--system"], metavar="NAME", help="The system of the spec that describes this machine.")
 _WRITE = click.Option(["--write"], is_flag=True, help="Write what is proposed into the spec.")
@@ -86,7 +86,7 @@ def command(
     if write and target.path is None:
         raise ReconcilerError("there is no spec to write to", fix="`reconcile init` makes one")
     if written and described and target.path:
-        sweep_beside(target.path)
+        sweep_siblings(target.path)
         replace(target.path, described.text.encode())
     if unlike:
         say(f"Warning: this machine is not {target.system}: {unlike}. What follows is of this machine.", err=True)
@@ -151,7 +151,7 @@ def _compared(node: Node) -> Mapping[str, str]:
 
 
 def _advise(nodes: tuple[Node, ...]) -> list[str]:
-    """Where the firmware's layout contradicts the guides, with the host where there are several."""
+    """Advise where the firmware's layout contradicts the guides, with the host where there are several."""
     found = [(str(node["hardware"].get("host", "")), find_layout_advice(node["hardware"])) for node in nodes]
     several = len(nodes) > 1
     return [f"{host}: {line}" if several else line for host, lines in found for line in lines]

@@ -18,7 +18,7 @@ from reconciler.render.documents import render_document
 from reconciler.resource.embargo import Embargo, explain_refusal, make_embargo, show_embargo
 from reconciler.storage import git, git_remotes
 from reconciler.storage.files import RepositoryPaths, replace
-from reconciler.storage.leftovers import sweep_beside
+from reconciler.storage.leftovers import sweep_siblings
 
 _ADDRESS = click.Argument(["address"], required=False, metavar="[ADDRESS]", envvar="PRE_COMMIT_REMOTE_URL")
 _INSTALL = click.Option(["--install"], is_flag=True, help="Make git ask before each push from this clone.")
@@ -55,20 +55,20 @@ def command(address: str | None, install: bool, as_json: bool) -> int:
         parts = {"until": embargo.until, "allow": embargo.allow} if embargo else {}
         say_json(render_document("embargo", declared=embargo is not None, **parts, remotes=rows))
         return IN_SYNC
-    say(_standing(embargo))
+    say(_describe_embargo(embargo))
     for name, url, why in remotes:
         say(f"  {name} {show_embargo(url)}: {'refused' if why else 'allowed'}")
     return IN_SYNC
 
 
 def _declared(paths: RepositoryPaths) -> Embargo | None:
-    return make_embargo(PlanCache.of(paths).desired(Options()).submission)
+    return make_embargo(PlanCache.of(paths).load_desired(Options()).submission)
 
 
-def _standing(embargo: Embargo | None) -> str:
+def _describe_embargo(embargo: Embargo | None) -> str:
     if embargo is None:
         return "No embargo is declared: results may go anywhere."
-    if not embargo.holds(datetime.now(UTC).date()):
+    if not embargo.is_in_force(datetime.now(UTC).date()):
         return f"The embargo ended on {embargo.until}: results may go anywhere."
     return (
         f"An {embargo}: results may go only to {', '.join(embargo.allow)}."
@@ -85,7 +85,7 @@ def _install(paths: RepositoryPaths) -> int:
         raise RepositoryError(
             f"{path} is there already", fix=f'add this line to it: {shlex.join(words)} "$2" || exit 1'
         )
-    sweep_beside(path)
+    sweep_siblings(path)
     replace(path, text.encode())
     Path(path).chmod(0o755)
     say(f"Wrote {path}: git asks before each push.")

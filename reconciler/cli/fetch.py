@@ -20,7 +20,18 @@ from reconciler.errors import (
     suggest_nearest,
 )
 from reconciler.fetch.download import DownloadLimits, DownloadProgress
-from reconciler.fetch.fetch import Due, Fate, FetchResult, Mirror, Way, check_room, decide, fetch, foresee, measure_free
+from reconciler.fetch.fetch import (
+    Due,
+    FetchResult,
+    FetchStatus,
+    Mirror,
+    Way,
+    check_room,
+    decide,
+    fetch,
+    foresee,
+    measure_free,
+)
 from reconciler.fetch.scratch import Scratch, find_scratch
 from reconciler.reconcile.desired_cache import list_spec_paths
 from reconciler.render.fetching import FetchReport, render_fetch_document, render_fetch_text
@@ -99,13 +110,13 @@ def command(
         say_json(render_fetch_document(report))
     else:
         say(render_fetch_text(report, choose_paint()))
-    if any(item.fate is Fate.FAILED for item in ended):
+    if any(item.fate is FetchStatus.FAILED for item in ended):
         return ERROR
-    return IN_SYNC if all(item.fate in (Fate.HERE, Fate.FETCHED) for item in ended) else NOT_IN_SYNC
+    return IN_SYNC if all(item.fate in (FetchStatus.HERE, FetchStatus.FETCHED) for item in ended) else NOT_IN_SYNC
 
 
 def _choose(names: tuple[str, ...]) -> list[BenchmarkFiles]:
-    """Those named, else those of the spec here. Raises ReconcilerError."""
+    """Choose the named ones, else those of the spec here. Raises ReconcilerError."""
     known = [name for item in load_benchmark_files().values() for name in item.names]
     for name in names:
         if find_benchmark_files(name) is None:

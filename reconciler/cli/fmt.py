@@ -14,7 +14,7 @@ from reconciler.reconcile.desired_cache import list_spec_paths
 from reconciler.spec.files import read_sources
 from reconciler.spec.formatting import format_spec
 from reconciler.storage.files import replace
-from reconciler.storage.leftovers import sweep_beside
+from reconciler.storage.leftovers import sweep_siblings
 
 _SPECS = click.Argument(["specs"], nargs=-1, metavar="[SPEC]...", type=click.Path())
 _CHECK = click.Option(["--check"], is_flag=True, help="Change nothing; show what would change, and exit 2 for it.")
@@ -44,7 +44,7 @@ def command(specs: tuple[str, ...], check: bool) -> int:
             for line in difflib.unified_diff(before, after, source.name, source.name, n=1, lineterm=""):
                 say(line)
         else:
-            sweep_beside(path)
+            sweep_siblings(path)
             replace(path, formatted.encode())
             say(f"Formatted {source.name}.")
     if not changed:

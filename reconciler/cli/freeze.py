@@ -109,8 +109,8 @@ def _list(paths: RepositoryPaths, *, as_json: bool) -> int:
 
 
 def thaw(paths: RepositoryPaths, text: str | None, *, commit: bool) -> tuple[str, list[str]]:
-    """What is unfrozen, and the files that say it was frozen; with ``commit``, also those that are gone here and not
-    yet in git. Raises ReconcilerError where nothing is."""
+    """Unfreeze; gives the cells, and the files that froze them; with ``commit``, also those that are gone here and not
+    yet in git. Raises ReconcilerError where nothing is frozen."""
     freezes = {**read(paths, today()).freezes, **(read_removed(paths, FROZEN).freezes if commit else {})}
     if text is None:
         found = [path for path, item in freezes.items() if item.cell is None]

@@ -8,7 +8,7 @@ from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC
-from reconciler.execute.under_way import find_submitted
+from reconciler.execute.queue_status import find_submitted
 from reconciler.record.gc import GcReport, collect
 from reconciler.render.documents import render_document
 from reconciler.resource.quantities import join_listing, show_count, show_size
@@ -52,7 +52,7 @@ def _part(report: GcReport) -> dict[str, object]:
 def _text(report: GcReport, dry_run: bool) -> str:
     if not (report.objects or report.attempts or report.trials):
         return "Nothing to remove: a record names every stored file."
-    beside = [(report.attempts, "lost attempt"), (report.trials, "trial")]
+    trial_paths = [(report.attempts, "lost attempt"), (report.trials, "trial")]
     files = f"{show_count(report.objects, 'stored file')} ({show_size(report.bytes)})"
-    what = join_listing([files, *(show_count(count, noun) for count, noun in beside if count)])
+    what = join_listing([files, *(show_count(count, noun) for count, noun in trial_paths if count)])
     return f"Would remove {what}." if dry_run else f"Removed {what}."

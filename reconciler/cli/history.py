@@ -9,7 +9,7 @@ import click
 from reconciler.cli.shared.cells import find_cell, find_measured_cell
 from reconciler.cli.shared.options import cell_argument, json_option, takes
 from reconciler.cli.shared.output import say, say_json
-from reconciler.cli.shared.past import list_declared_cells, read_past
+from reconciler.cli.shared.past_records import list_declared_cells, read_past
 from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.render.documents import render_document
@@ -38,10 +38,10 @@ def command(cell: str, svg: Path | None, trials: bool, as_json: bool) -> int:
     """
     paths = find_repository()
     if trials:
-        return _tell_trials(paths, find_cell(cell, list_declared_cells(paths)), as_json=as_json)
+        return _report_trials(paths, find_cell(cell, list_declared_cells(paths)), as_json=as_json)
     past = read_past(paths)
     found = find_measured_cell(cell, past.cells, lambda: list_declared_cells(paths))
-    results = past.measured(found)
+    results = past.list_measured(found)
     if svg is not None:
         plotted = collect_points(results)
         if not plotted:
@@ -54,7 +54,7 @@ def command(cell: str, svg: Path | None, trials: bool, as_json: bool) -> int:
     return IN_SYNC
 
 
-def _tell_trials(paths: RepositoryPaths, cell: Cell, *, as_json: bool) -> int:
+def _report_trials(paths: RepositoryPaths, cell: Cell, *, as_json: bool) -> int:
     runs = list_trials(paths, cell)
     if as_json:
         say_json(render_document("history", cell=cell, trials=[render_trial_part(run) for run in runs]))

@@ -16,7 +16,7 @@ from reconciler.desired.state import Desired
 from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
 from reconciler.importing.adopted_records import ImportRecorder, TakenRecord
-from reconciler.importing.log_folder import refuse_strange
+from reconciler.importing.log_folder import refuse_special
 from reconciler.importing.readers import find_runs
 from reconciler.importing.run_import import UNKNOWABLE, ImportContext, check_declared
 from reconciler.loadgen.settings import RESULTS
@@ -68,7 +68,7 @@ def command(
     if folder is None and not declared:
         raise click.UsageError("name the folder with the logs, or --declare something of runs imported before")
     if folder is not None:
-        refuse_strange(folder)
+        refuse_special(folder)
     paths, options = find_asked_cells(specs)
     with Lock(paths.pass_lock, purpose="import").acquire(), open_scratch(paths) as scratch:
         seen = compute_plan(paths, options)
@@ -88,7 +88,7 @@ def command(
 def find_result_format(cell: Cell, desired: Desired) -> str:
     """The name of the format of results that a cell is measured by; "" for the usual one."""
     result = Address(Kind.RESULT, str(cell))
-    return desired.detail(result).settings.text(RESULTS) if result in desired.by_address else ""
+    return desired.detail(result).settings.get_text(RESULTS) if result in desired.by_address else ""
 
 
 def parse_declarations(words: Iterable[str]) -> dict[str, str]:

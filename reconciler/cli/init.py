@@ -20,15 +20,15 @@ from reconciler.cli.shared.output import say
 from reconciler.errors import IN_SYNC, ReconcilerError, RepositoryError
 from reconciler.resource.kinds import DIVISIONS
 from reconciler.spec.files import leads_out
+from reconciler.spec.packaged_files import read_shipped
 from reconciler.spec.quantities import UnfitError
 from reconciler.spec.scalars import CATEGORIES
 from reconciler.spec.scalars import parse_name as folder_name
-from reconciler.spec.shipped import read_shipped
 from reconciler.spec.starter import render_starter_spec
 from reconciler.spec.submission_template import render_submission_spec
 from reconciler.storage import git
 from reconciler.storage.files import replace
-from reconciler.storage.foreign import read_regular
+from reconciler.storage.untrusted_files import read_regular
 
 _FOLDER = click.Argument(["folder"], required=False, default=".", metavar="[DIR]", type=click.Path(file_okay=False))
 _NAME = click.Option(["--name"], metavar="NAME", help="Name of the submission; by default that of the folder.")

@@ -90,7 +90,7 @@ def _folder(resource: Resource) -> str:
 
 
 def list_logs(seen: PlanResult, resource: Resource) -> Iterator[CellLog]:
-    """Of the record that counts, and of the last attempt if it failed."""
+    """List the logs of the record that counts, and of the last attempt if it failed."""
     known = seen.recorded.by_address.get(resource.address, ()) or seen.recorded.by_key.get(resource.key, ())
     record = seen.difference.recorded_as.get(resource.address, "")
     chosen = next((s for s in seen.recorded.by_key.get(resource.key, ()) if s.id == record), None)

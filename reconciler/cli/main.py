@@ -175,12 +175,12 @@ def _open_closed_streams() -> None:
 
 
 def _drop_output() -> None:
-    """What is still buffered must not raise again at exit."""
+    """Drop buffered output, which must not raise again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _report_bug(given: list[str], error: BaseException) -> int:
-    """What a disk refused before, or refuses right now, is the likelier cause of whatever was raised."""
+    """An earlier or present refusal of a disk is the likelier cause of the error."""
     from reconciler.cli.shared.crash_report import write_report
 
     report, said = write_report(given, error), f"{type(error).__name__}: {error}"
@@ -196,8 +196,8 @@ def _report_bug(given: list[str], error: BaseException) -> int:
 
 
 def _report_at_last(error: BaseException, second: BaseException) -> int:
-    """Where saying how a command ended has failed as well: in one write, which imports and opens nothing. Where nobody
-    can hear it, the exit code is left."""
+    """Report a failed report of a command's end: in one write, which imports and opens nothing. Where output is closed,
+    the exit code remains."""
     named, also = ("".join(format_exception_only(each)).strip() for each in (error, second))
     text = f"error: {named}\nerror: {also}, while that was reported\n"
     if isinstance(second, OSError) and can_explain(second):

@@ -14,7 +14,7 @@ from reconciler.cli.shared.options import json_option, spec_option, takes
 from reconciler.cli.shared.output import say, say_commands, say_json
 from reconciler.cli.shared.repository import find_repository, show_from_root
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
-from reconciler.mig.cutting import Cutter, list_privileges, look_here, run_tool
+from reconciler.mig.cutting import SliceCutter, list_privileges, look_here, run_tool
 from reconciler.mig.journal import find_slice_journal, read_slice_journal
 from reconciler.mig.steps import list_cuts, list_joins, write_cut, write_switch
 from reconciler.reconcile.desired_cache import list_spec_paths
@@ -69,7 +69,7 @@ def destroy(run: bool, as_json: bool) -> int:
 
 
 def _find_hardware(system: str | None, specs: tuple[str, ...]) -> Hardware:
-    """Of the system, or of the only one that declares slices."""
+    """Find the hardware of the system, or of the only one that declares slices."""
     paths = find_repository(specs)
     declared = load(list_spec_paths(paths, [show_from_root(paths, spec) for spec in specs]), paths.root, os.environ)
     found = {
@@ -89,7 +89,7 @@ def _find_hardware(system: str | None, specs: tuple[str, ...]) -> Hardware:
 
 
 def _print(commands: Sequence[Sequence[str]], action: str, as_json: bool) -> int:
-    """What is left to be done."""
+    """Print the remaining steps."""
     lines = [shlex.join([*list_privileges(), *words]) for words in commands]
     if as_json:
         say_json(render_document(f"mig {action}", commands=lines, slices=0))
@@ -133,6 +133,6 @@ def _show(as_json: bool) -> int:
     return IN_SYNC
 
 
-def _make_cutter(as_json: bool) -> Cutter:
-    """Beside a report as JSON, what it does is told on standard error."""
-    return Cutter(find_slice_journal(), look_here, run_tool, partial(say, err=as_json))
+def _make_cutter(as_json: bool) -> SliceCutter:
+    """With a report as JSON, progress goes to standard error."""
+    return SliceCutter(find_slice_journal(), look_here, run_tool, partial(say, err=as_json))

@@ -34,7 +34,7 @@ from reconciler.spec.files import Source, compute_blob_id, read_sources
 from reconciler.spec.loading import load_sources
 from reconciler.spec.move import move
 from reconciler.storage.files import RepositoryPaths, replace
-from reconciler.storage.leftovers import sweep_beside
+from reconciler.storage.leftovers import sweep_siblings
 
 _TO = click.Option(["--to"], required=True, type=click.Choice(DIVISIONS), help="The division to enter it in.")
 _DRY = click.Option(["--dry-run"], is_flag=True, help="Only say what would change.")
@@ -59,7 +59,7 @@ def command(cell: str, to: str, dry_run: bool, specs: tuple[str, ...], as_json: 
     plan = _plan(paths, options, seen, changed)
     lines = _lines(next(s.text for s in sources if s.name == name), edited, name)
     if not dry_run:
-        sweep_beside(paths.root / name)
+        sweep_siblings(paths.root / name)
         replace(paths.root / name, edited.encode())
     if as_json:
         steps = [str(step.change.address) for step in plan.steps]
@@ -83,7 +83,7 @@ def _refuse(seen: PlanResult, source: Cell, target: Cell) -> None:
     ruleset = load_ruleset(seen.desired.submission.round)
     if Address(Kind.RESULT, str(target)) in seen.desired.by_address:
         raise ReconcilerError(f"{target} is declared already", fix="remove one of the two from the spec first")
-    if not ruleset.binds(target.division, "model_mapping") and ruleset.official(target.benchmark) is None:
+    if not ruleset.binds(target.division, "model_mapping") and ruleset.find_official_name(target.benchmark) is None:
         raise ReconcilerError(
             f"round {ruleset.round} takes only official benchmark names in the {target.division} division, "
             f"and {target.benchmark} is none",
@@ -124,7 +124,7 @@ def _plan(paths: RepositoryPaths, options: Options, seen: PlanResult, sources: l
     desired: Desired
     desired, _ = compile_desired(declared, ruleset, pins)
     difference = compare(desired, seen.recorded, seen.observed)
-    return make_plan_of(paths, options, desired, seen.recorded, seen.observed, difference, stamps.source)
+    return make_plan_of(paths, options, desired, seen.recorded, seen.observed, difference, stamps.hash_source)
 
 
 def _lines(before: str, after: str, name: str) -> list[str]:

@@ -74,7 +74,7 @@ def command(
 
 
 def _join(verified: TreeReport, checked: TreeReport) -> TreeReport:
-    """What both find at one place is objected to once, and nobody is blamed for what no rule but ours asks for."""
+    """Join objections: one place is objected to once, and submitters are not blamed for rules that are only ours."""
     known = {_name_found(finding) for finding in verified.findings}
     more = (f for f in checked.findings if _name_found(f) not in known)
     asked = (f for f in more if f.severity is Severity.ERROR or f.rule.sources != (OURS,))

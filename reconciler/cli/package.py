@@ -34,7 +34,7 @@ from reconciler.resource.wording import show_acceptance
 from reconciler.rules.programs import load_program
 from reconciler.storage import git
 from reconciler.storage.files import remove, replace
-from reconciler.storage.leftovers import sweep_beside
+from reconciler.storage.leftovers import sweep_siblings
 from reconciler.tree.content import Content, SubmissionContent
 
 _LISTED = 30
@@ -139,13 +139,13 @@ class ProgramRegistration(Protocol):
 
 
 def _prepare_registration(registration: ProgramRegistration, submission: PackedSubmission, target: Path) -> list[str]:
-    """The commands, once the folders that they name are beside the archive."""
+    """Prepare the commands, once the folders that they name are next to the archive."""
     folder = target.with_name(f"{target.name.removesuffix('.tar.gz')}.registration").absolute()
     arranged = list(registration.arrange_runs(submission.files))
     remove(folder)
     write_tree(folder, arranged, (), submission.stored)
     organisation = submission.seen.tree / submission.content.submitter
-    until = submission.seen.desired.submission.text("embargo.until")
+    until = submission.seen.desired.submission.get_text("embargo.until")
     names = (name for name, _ in arranged)
     return registration.list_commands(submission.content, names, folder, organisation, until)
 
@@ -171,7 +171,7 @@ def _default(submission: PackedSubmission) -> Path:
 def _write(
     submission: PackedSubmission, target: Path, tool: str, secret: str, amends: str
 ) -> tuple[Packed, list[Path]]:
-    sweep_beside(target)
+    sweep_siblings(target)
     packed = pack(target, submission.files, submission.stored)
     manifest = target.with_name(target.name + MANIFEST)
     about = _about(submission)
@@ -190,9 +190,9 @@ def _write(
             for path in plain:
                 path.unlink(missing_ok=True)
     for name, digest in parse_digests(files[0]).items():
-        beside = files[0].with_name(f"{files[0].name}.{name}")
-        replace(beside, render_digest_line(digest, files[0].name))
-        files.append(beside)
+        digest_file = files[0].with_name(f"{files[0].name}.{name}")
+        replace(digest_file, render_digest_line(digest, files[0].name))
+        files.append(digest_file)
     return packed, files
 
 

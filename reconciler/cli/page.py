@@ -27,7 +27,7 @@ from reconciler.page.site import Site
 from reconciler.resource.embargo import explain_refusal, make_embargo
 from reconciler.resource.quantities import show_count
 
-_NICE = 19  # a timed run beside the server comes first
+_NICE = 19  # a timed run next to the server comes first
 _HOST = click.Option(["--host"], default=LOOPBACK[0], metavar="ADDRESS", show_default=True, help="Where to listen.")
 _PORT = click.Option(
     ["--port"],
@@ -109,13 +109,13 @@ def _export(page: RepositoryPage, folder: Path, base: str, compared: tuple[str, 
             _refuse_embargoed(page, address, "wait for that day, or name the address if it is private")
     with show_progress(quiet=False) as report:
         count = len(page.read_matrix()["cells"])
-        told = itertools.count(1)
+        counter = itertools.count(1)
         made = export_site(
             Site(page, files=True),
             folder.absolute(),
             base=base,
             compared=compared,
-            told=lambda cell: report(next(told), count, cell) if report else None,
+            on_cell=lambda cell: report(next(counter), count, cell) if report else None,
         )
     say(f"Wrote {show_count(made.cells, 'cell')} in {show_count(made.files, 'file')}: {folder / 'index.html'}")
     if made.undrawn:

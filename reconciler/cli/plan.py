@@ -75,7 +75,7 @@ def command(
     began = time.monotonic()
     with open_log(paths.log, "plan"):
         seen = compute_selected_plan(paths, options)
-        _tell(seen, time.monotonic() - began)
+        _print_timing(seen, time.monotonic() - began)
     if output == Path("-"):
         output, as_json = None, True
     if output is not None:
@@ -116,7 +116,7 @@ def report_plan(seen: PlanResult, cells: Sequence[CellStatus]) -> dict[str, Any]
     return {**saved.encode_plan(seen.plan), "moved_sources": moved, "cells": render_cells_part(cells, seen.plan)}
 
 
-def _tell(seen: PlanResult, seconds: float) -> None:
+def _print_timing(seen: PlanResult, seconds: float) -> None:
     """The log: how much is to be done, and what is wrong."""
     plan = seen.plan
     add_context(submission=plan.name)

@@ -74,7 +74,7 @@ def command(
     paths = find_repository(())
     with pause_collector():
         compared = compare_commits(paths, base, head)
-    # What is printed in a workflow is on its page, too.
+    # Output of a workflow is on its page, too.
     found = compared.outside if os.environ.get("CI") else compared.impact
     if markdown is not None:
         write_output(markdown.absolute(), views.render_markdown(compared.outside).encode())
@@ -104,8 +104,8 @@ def compare_commits(paths: RepositoryPaths, base: str, head: str) -> Compared:
     parted = git.merge_base(root, tip, wanted)
     base_commit = parted or tip
     apart = () if parted or tip in git.find_parents(root, wanted) else (_apart(root, tip),)
-    # A clone in which nobody has worked, as a workflow makes one, is not asked again: nothing is kept there.
-    # Few records are looked at in full: what the changes come from, and what is new.
+    # A clone without local work, as a workflow makes one, is not asked again: nothing is kept there. Few records are
+    # read in full: the sources of changes, and new ones.
     index = paths.index if paths.index.is_dir() else None
     today, shared = datetime.now(UTC).date(), Shared(index, keep=False, checked_out=True)
     try:
@@ -130,7 +130,7 @@ def compare_commits(paths: RepositoryPaths, base: str, head: str) -> Compared:
 
 
 def _apart(root: Path, tip: str) -> Remark:
-    """Nobody knows where the two part."""
+    """Report that the point where the two part is not known."""
     text = f"no common history of head and base here: what {tip[:10]} has and head has not counts as taken back"
     fix = "git fetch --unshallow" if git.is_shallow(root) else "start the branch from the base"
     return Remark("warning", "", 0, text, fix)
@@ -164,7 +164,7 @@ def _nothing(after: Snapshot, base: str) -> Snapshot:
 
 
 def _predict() -> Callable[[Address, Snapshot], float | None]:
-    """What a commit's records tell of what is like a step is looked up once."""
+    """Predict from a commit's records; the records like a step are looked up once."""
     known: dict[str, Expectation] = {}
 
     def predict(address: Address, at: Snapshot) -> float | None:
@@ -176,5 +176,5 @@ def _predict() -> Callable[[Address, Snapshot], float | None]:
 
 
 def _predict_by_formula(address: Address, at: Snapshot) -> float | None:
-    """How long a run took tells how fast it was."""
+    """Predict from how fast an earlier run was."""
     return make_expectation(at.desired, Recorded()).predict(address)[0]

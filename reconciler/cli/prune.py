@@ -1,4 +1,4 @@
-"""`reconcile prune`: remove what nobody declares any more, within bounds, and only when told."""
+"""`reconcile prune`: remove what is no longer declared, within bounds, and only on request."""
 
 from __future__ import annotations
 

@@ -27,10 +27,11 @@ def command(
     wait: float,
     as_json: bool,
 ) -> int:
-    """Fetch the objects that records name and this machine lacks. Selectors choose: kind=Engine, system=h200x8.
+    """Fetch the objects that records name and that are missing here. Selectors choose: kind=Engine, system=h200x8.
 
     An object is accepted only if its bytes have the digest that the record names. Exits with 0 when all are here, with
-    2 when the store lacks one or has other bytes, with 1 when the store fails: the same command then continues.
+    2 when the store has no copy of one or has other bytes, with 1 when the store fails: the same command then
+    continues.
     """
     paths = find_repository()
     store = choose_store(paths, source, "--from")

@@ -25,7 +25,7 @@ from reconciler.cli.shared.packaging import find_refusals, load_packed_submissio
 from reconciler.cli.shared.repository import find_root
 from reconciler.cli.shared.run_pass import carry_out, choose_pass_code, render_pass_part, say_pass
 from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC, ReconcilerError
-from reconciler.observed.installed import find_backend_version, find_missing_libraries, list_installed
+from reconciler.observed.installed_backends import find_backend_version, find_missing_libraries, list_installed
 from reconciler.reconcile.planning import Options
 from reconciler.reconcile.run import PassReport
 from reconciler.rehearse.generated_data import FOLDER, Generated, Size, generate
@@ -49,7 +49,7 @@ from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths, replace
 
 _NAME = "rehearsal"
-_TOLD_EVERY = 5.0  # seconds between two lines of progress
+_REPORT_EVERY = 5.0  # seconds between two lines of progress
 _BENCHMARKS = click.Argument(["benchmarks"], nargs=-1, metavar="[BENCHMARK[,BENCHMARK…]]...")
 _OUTPUT = click.Option(
     ["--output"],
@@ -117,7 +117,7 @@ def command(
             )
             for item in chosen
         }
-        _tell_generated(root, generated, as_json=as_json)
+        _report_generated(root, generated, as_json=as_json)
         spec = render_rehearsal_spec(
             round_name=round_name,
             division=division,
@@ -143,13 +143,13 @@ def _choose(words: Sequence[str], *, as_json: bool) -> list[Rehearsed]:
     named = [name for word in words for name in word.split(",") if name]
     found = [find_rehearsed(name, facts) for name in named or _list_ready(facts, as_json=as_json)]
     if named and (missing := _find_all_missing([item.facts for item in found], list_installed())):
-        lacking = _name_missing([item.facts for item in found], missing)
-        raise ReconcilerError(f"packages are missing for the rehearsal: {lacking}", fix=_install(missing))
+        absent = _name_missing([item.facts for item in found], missing)
+        raise ReconcilerError(f"packages are missing for the rehearsal: {absent}", fix=_install(missing))
     return list({item.entry: item for item in found}.values())
 
 
 def _list_ready(facts: Sequence[BenchmarkFacts], *, as_json: bool) -> list[str]:
-    """Their names; the others are told of. ReconcilerError where none is left."""
+    """List the names of those that are ready and report the others. ReconcilerError where none is left."""
     if missing := _find_all_missing(facts, list_installed()):
         left_out, fix = _name_missing(facts, missing), _install(missing)
         if len(missing) == len(facts):
@@ -169,7 +169,7 @@ def _name_missing(facts: Iterable[BenchmarkFacts], missing: Mapping[str, Sequenc
 
 
 def _install(missing: Mapping[str, Sequence[str]]) -> str:
-    """Of a benchmark, and of the backend that it is rehearsed with, whichever lacks something."""
+    """Install the missing packages of a benchmark, and of the backend that it is rehearsed with."""
     extras: list[str] = []
     for code, needed in missing.items():
         backend = BACKENDS[_find_backend(load_benchmark_facts()[code])]
@@ -202,15 +202,15 @@ class _Teller:
     """A line every few seconds while data is generated."""
 
     def __init__(self, as_json: bool) -> None:
-        self._err, self._told = as_json, time.monotonic()
+        self._err, self._reported = as_json, time.monotonic()
 
     def __call__(self, code: str, progress: Progress) -> None:
-        if time.monotonic() - self._told >= _TOLD_EVERY:
-            self._told = time.monotonic()
+        if time.monotonic() - self._reported >= _REPORT_EVERY:
+            self._reported = time.monotonic()
             say(f"{code}: generating, {progress.done:,} of {progress.expected:,} samples", err=self._err)
 
 
-def _tell_generated(root: Path, generated: dict[str, Generated], *, as_json: bool) -> None:
+def _report_generated(root: Path, generated: dict[str, Generated], *, as_json: bool) -> None:
     for item in generated.values():
         how = "generated" if item.made else "there already"
         say(f"{item.code}: {show_count(item.samples, 'sample')} and a network, {how}: {root / item.data}", err=as_json)

@@ -67,7 +67,7 @@ def show(round_name: str, benchmark: str | None, as_json: bool) -> int:
 
 
 def _find(ruleset: Ruleset, name: str) -> BenchmarkRules:
-    rules = ruleset.benchmark(ruleset.official(name) or name)
+    rules = ruleset.find_benchmark(ruleset.find_official_name(name) or name)
     if rules is None:
         fix = f"{suggest_nearest(name, ruleset.benchmarks)}it has {', '.join(ruleset.benchmarks)}"
         raise ReconcilerError(f"round {ruleset.round} has no benchmark {name!r}", fix=fix)

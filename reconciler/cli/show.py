@@ -35,7 +35,7 @@ from reconciler.resource.resources import Resource
 from reconciler.resource.settings import COMMAND
 from reconciler.spec.declared import Declared
 from reconciler.spec.loading import load
-from reconciler.storage.code_names import explain_names, list_code_names
+from reconciler.storage.code_files import explain_names, list_code_names
 from reconciler.storage.files import RepositoryPaths
 
 _CODE = click.Option(
@@ -72,7 +72,7 @@ def command(cell: str, specs: tuple[str, ...], code: bool, as_json: bool) -> int
 
 
 def list_code(paths: RepositoryPaths, seen: PlanResult, cell: Cell) -> tuple[ShownCode, ...]:
-    """Of the cell's performance run, as it would be kept if it began now; nothing without a command."""
+    """List the code of the cell's performance run, as it would be kept if it began now; nothing without a command."""
     address = RunAddress(cell, PERFORMANCE).address
     detail = seen.desired.detail(address) if address in seen.desired.by_address else None
     if detail is None or COMMAND not in detail.settings:
@@ -98,7 +98,7 @@ def show_cell(
 def _describe_settings(
     seen: PlanResult, declared: Declared, cell: Cell, lineage: Sequence[Resource]
 ) -> dict[str, Value]:
-    """What the spec sets for the cell, and what the round, defaults and this machine add to it."""
+    """Describe the settings of the cell in the spec, and those that the round, defaults and this machine add."""
     found = next(entry for entry in declared.cells if entry.cell == cell)
     system = declared.systems[cell.system]
     values = {"round": declared.round, "submitter": declared.submitter, **system.settings, **found.settings}

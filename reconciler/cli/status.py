@@ -11,10 +11,10 @@ from reconciler.cli.shared.moved_sources import list_moved_sources
 from reconciler.cli.shared.options import reporting_options, selection_options, split_words, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import choose_exit_code, compute_selected_plan, find_asked_cells, list_cells
-from reconciler.execute.outcome import UnderWay
+from reconciler.execute.outcome import QueuedStep
 from reconciler.observed.pass_in_progress import find_pass_in_progress
 from reconciler.reconcile.planning import PlanResult
-from reconciler.reconcile.remote_attempts.carrier import list_jobs_under_way
+from reconciler.reconcile.remote_attempts.sender import list_jobs_under_way
 from reconciler.render.documents import render_cells_part, render_document
 from reconciler.render.plan import LIMIT
 from reconciler.render.status import render_status_text, render_under_way_text
@@ -53,7 +53,9 @@ def command(
     return choose_exit_code(seen.plan)
 
 
-def report_status(seen: PlanResult, cells: Sequence[CellStatus], under_way: Sequence[UnderWay] = ()) -> dict[str, Any]:
+def report_status(
+    seen: PlanResult, cells: Sequence[CellStatus], under_way: Sequence[QueuedStep] = ()
+) -> dict[str, Any]:
     """For ``--json`` and for the page."""
     parts = render_cells_part(cells, seen.plan)
     return render_document(
@@ -68,6 +70,6 @@ def report_status(seen: PlanResult, cells: Sequence[CellStatus], under_way: Sequ
 
 
 def _list_curves(seen: PlanResult) -> tuple[Any, ...]:
-    """How the curves of a program stand; none of MLPerf Inference."""
+    """List the status of a program's curves; none of MLPerf Inference."""
     program = find_program(seen.desired.submission.round)
     return load_program(program).list_curves(seen) if program else ()

@@ -1,4 +1,4 @@
-"""`reconcile try CELL SETTING=VALUE…`: one run with other settings, beside everything that is published."""
+"""`reconcile try CELL SETTING=VALUE…`: one run with other settings, apart from everything that is published."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from reconciler.cli.shared.options import busy_option, cell_argument, json_optio
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.run_pass import choose_view, stop_cleanly
-from reconciler.cli.shared.trial_words import find_trial_cell, parse_settings
+from reconciler.cli.shared.trial_arguments import find_trial_cell, parse_settings
 from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC
 from reconciler.render.documents import render_document
 from reconciler.resource.settings import Trial

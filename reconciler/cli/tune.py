@@ -14,7 +14,13 @@ from reconciler.cli.shared.options import busy_option, cell_argument, json_optio
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.run_pass import choose_view, stop_cleanly
-from reconciler.cli.shared.trial_words import find_trial_cell, parse_settings, patch_option, propose_patch, write_patch
+from reconciler.cli.shared.trial_arguments import (
+    find_trial_cell,
+    parse_settings,
+    patch_option,
+    propose_patch,
+    write_patch,
+)
 from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC, ReconcilerError
 from reconciler.reconcile.planning import PlanResult
 from reconciler.render.documents import render_document
@@ -24,7 +30,7 @@ from reconciler.spec.quantities import UnfitError, parse_duration
 from reconciler.tune.records import RATE, TrialRun
 from reconciler.tune.report import render_asked_text, render_trial, render_tuned_part, render_tuned_text
 from reconciler.tune.search import TOLERANCE, NotFound
-from reconciler.tune.session import AskedTrial, Goal, Search, Settings, searches_rate
+from reconciler.tune.session import Goal, RequestedTrial, Search, Settings, searches_rate
 from reconciler.tune.trials import find_run, make_trial
 
 _MOST_CANDIDATES = 64
@@ -80,7 +86,7 @@ def command(
     goal = _make_goal(seen, chosen, vary, budget, tolerance=tolerance / 100, trials=trials, quick=quick)
     view, made = choose_view(as_json), list[TrialRun]()
 
-    def tell(event: AskedTrial | TrialRun) -> None:
+    def report(event: RequestedTrial | TrialRun) -> None:
         if isinstance(event, TrialRun):
             made.append(event)
             say(f"  {render_trial(event, choose_paint())}", err=as_json)
@@ -93,7 +99,7 @@ def command(
 
     try:
         with stop_cleanly():
-            tuned = Search(paths, options, goal, make, tell, time.monotonic).run(anew=anew)
+            tuned = Search(paths, options, goal, make, report, time.monotonic).run(anew=anew)
     except KeyboardInterrupt:
         say(f"Interrupted: {len(made)} trials are kept. Run the same command again to go on from there.", err=True)
         return INTERRUPTED

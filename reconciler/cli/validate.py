@@ -20,10 +20,10 @@ from reconciler.reconcile.desired_cache import list_spec_paths
 from reconciler.render.documents import render_document
 from reconciler.resource.quantities import join_listing, show_count
 from reconciler.rules.rounds import load_ruleset
-from reconciler.spec.absent_code import find_absent_code
 from reconciler.spec.declared import Declared
 from reconciler.spec.files import LARGEST_FILE, Source, decode, read_sources
 from reconciler.spec.loading import list_left_out, read_texts
+from reconciler.spec.missing_code import find_absent_code
 
 STANDARD_INPUT = "-"
 _SPECS = click.Argument(["specs"], nargs=-1, metavar="[SPEC]...", type=click.Path())

@@ -76,7 +76,7 @@ def explain(seen: PlanResult, cell: Cell, lineage: Sequence[Resource]) -> Explan
     for resource in lineage:
         record = seen.difference.recorded_as.get(resource.address, "")
         inputs = seen.desired.detail(resource.address).inputs
-        # What accepted results were made from may be made again, for others.
+        # Inputs of accepted results may be made again, for others.
         spared = resource.kind in BUILT and cell in accepted
         due = None if spared else steps.get(resource.address)
         instead = cell in accepted and any(key.address == resource.address for key in accepted[cell].accepted)

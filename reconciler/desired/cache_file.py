@@ -65,7 +65,7 @@ class _PinRow(NamedTuple):
 
 
 class _Head(Struct, frozen=True):
-    """What tells whether the rest may be read."""
+    """Header that decides whether the rest may be read."""
 
     format: int
     variables: Mapping[str, str | None]
@@ -88,7 +88,7 @@ class _Header(Struct, frozen=True):
 
 
 def digest_variables(names: Iterable[str]) -> dict[str, str | None]:
-    """Of the environment as it is now; None for what is not set."""
+    """Digest variables of the environment as it is now; None for those not set."""
     return {name: _digest(name, os.environ[name]) if name in os.environ else None for name in names}
 
 
@@ -124,7 +124,7 @@ class _Masked:
 def write(path: Path, compiled: Compiled) -> None:
     """Losing this file loses nothing, so it is not flushed to the disk, and what cannot be written is compiled anew."""
     if compiled.variables != digest_variables(compiled.variables):
-        return  # the environment has changed meanwhile
+        return  # the environment has changed since
     with contextlib.suppress(CodecError):
         write_cache(path, _encode(compiled))
 

@@ -36,13 +36,13 @@ class CellReaders(Struct):
     settings_of_rules: dict[tuple[str, str], Mapping[str, Value]] = field(default_factory=dict)
     contexts: dict[tuple[object, ...], RuleContext] = field(default_factory=dict)
 
-    def rules(self, cell: DeclaredCell) -> BenchmarkRules | None:
+    def find_rules(self, cell: DeclaredCell) -> BenchmarkRules | None:
         official = cell.settings.get("benchmark.official")
         return self.ruleset.find_rules(cell.cell.division, str(official.value)) if official else None
 
-    def reader(self, cell: DeclaredCell) -> Reader:
+    def make_reader(self, cell: DeclaredCell) -> Reader:
         system = self.declared.systems[cell.cell.system]
-        rules = self.rules(cell)
+        rules = self.find_rules(cell)
         settings = dict(cell.settings)
         settings["system.name"] = Value(cell.cell.system, cell.origin.origin)
         settings["benchmark.name"] = Value(cell.cell.benchmark, cell.origin.origin)
@@ -52,23 +52,23 @@ class CellReaders(Struct):
             settings["rehearsal"] = self.declared.rehearsal
         if self.declared.trial:
             settings[TRIAL] = Value(self.declared.trial, Origin(TRIAL))
-        ruled = self.rules_of(rules, cell.cell.scenario) if rules else {}
+        ruled = self.find_benchmark_rules(rules, cell.cell.scenario) if rules else {}
         return Reader(settings, ruled, self.pins, set() if self.noting else None)
 
-    def rules_of(self, rules: BenchmarkRules, scenario: str) -> Mapping[str, Value]:
+    def find_benchmark_rules(self, rules: BenchmarkRules, scenario: str) -> Mapping[str, Value]:
         """Many cells are of one benchmark and scenario."""
         known = self.settings_of_rules.get((rules.name, scenario))
         if known is None:
             known = self.settings_of_rules[rules.name, scenario] = {
-                **rules.settings(scenario),
-                **rules.generation(scenario),
-                **rules.files(scenario),
+                **rules.list_settings(scenario),
+                **rules.list_generation_rules(scenario),
+                **rules.list_required_files(scenario),
             }
         return known
 
-    def rule_context(self, cell: DeclaredCell) -> RuleContext | None:
+    def make_rule_context(self, cell: DeclaredCell) -> RuleContext | None:
         """None where the division takes no such benchmark."""
-        rules = self.rules(cell)
+        rules = self.find_rules(cell)
         if rules is None:
             return None
         if program := find_program_of_results(find_declared_format(cell.settings).NAME):
@@ -83,36 +83,36 @@ class CellReaders(Struct):
         """``program``: whose results are judged, "" for LoadGen's logs."""
         scenario, rehearsed = cell.cell.scenario, bool(self.declared.rehearsal.value)
         context = RuleContext(
-            metric=rules.metric(scenario),
+            metric=rules.find_metric(scenario),
             accuracy_log=self.ruleset.accuracy_log,
-            bars=tuple(bar for bar in rules.bars(scenario) if bar.metric not in WHOLE_SET or not rehearsed),
+            bars=tuple(bar for bar in rules.list_bars(scenario) if bar.metric not in WHOLE_SET or not rehearsed),
             bars_bind=self.ruleset.binds(cell.cell.division, "accuracy")
             and not (rehearsed and self.ruleset.layout in PROGRAMS),
         )
         if program:
-            shortest = self.rules_of(rules, scenario).get(keys.MIN_DURATION)
+            shortest = self.find_benchmark_rules(rules, scenario).get(keys.MIN_DURATION)
             least = shortest.value if shortest else 0
             return load_program(program).complete_context(context, self.ruleset, rules, cell.cell, least)
         return replace(
             context,
             inferred=tuple(self._list_inferred(rules, cell)),
-            shown=rules.extra_files(scenario),
+            shown=rules.find_extra_files(scenario),
             built_in=self._list_built_in(rules, scenario),
         )
 
     def _list_built_in(self, rules: BenchmarkRules, scenario: str) -> dict[str, Any]:
         """Nothing of a benchmark that the round has no more: LoadGen's configuration may have forgotten it."""
-        if self.ruleset.benchmark(rules.name) is None:
+        if self.ruleset.find_benchmark(rules.name) is None:
             return {}
-        found = {setting.name: rules.built_in(setting.name, scenario) for setting in find_settings(scenario)}
+        found = {setting.name: rules.get_built_in(setting.name, scenario) for setting in find_settings(scenario)}
         return {name: value for name, value in found.items() if value is not None}
 
     def _list_inferred(self, rules: BenchmarkRules, cell: DeclaredCell) -> Iterator[InferredMetric]:
         category = cell.settings.get("system.category")
         for scenario in SCENARIOS:
-            rule = self.ruleset.inference(scenario, cell.cell.scenario, str(category.value)) if category else None
-            if rule is not None and rules.ruled("metric_key", scenario) is not None:
-                yield InferredMetric(rule, rules.metric(scenario).unit)
+            rule = self.ruleset.find_inference(scenario, cell.cell.scenario, str(category.value)) if category else None
+            if rule is not None and rules.find_ruled_value("metric_key", scenario) is not None:
+                yield InferredMetric(rule, rules.find_metric(scenario).unit)
 
 
 def find_source_cell(cell: DeclaredCell) -> Cell:
@@ -125,19 +125,19 @@ def find_source_cell(cell: DeclaredCell) -> Cell:
 
 def is_trained(reader: Reader) -> bool:
     """A model without a file of its own is trained on the dataset; one that is quantized is calibrated on it."""
-    return not reader.text("model.path") or bool(reader.under("model.settings"))
+    return not reader.get_text("model.path") or bool(reader.take_below("model.settings"))
 
 
 def collect_marks(declared: Declared, reader: Reader) -> tuple[str, ...]:
     """Marks that the record keeps forever; ``package`` refuses each of them."""
-    backend = BACKENDS.get(reader.text("engine.backend"))
-    held = (
+    backend = BACKENDS.get(reader.get_text("engine.backend"))
+    reads = (
         (REHEARSAL, bool(declared.rehearsal.value)),
         ("synthetic", bool(backend and backend.synthetic)),
         (TRIAL, bool(declared.trial)),
         (QUICK, declared.trial == QUICK),
     )
-    return tuple(name for name, holds in held if holds)
+    return tuple(name for name, holds in reads if holds)
 
 
 _CLIENT = (*CLIENT_SOURCES, "client.python")
@@ -145,18 +145,18 @@ _CLIENT = (*CLIENT_SOURCES, "client.python")
 
 def collect_locations(reader: Reader) -> dict[str, str]:
     """Paths: where things are found here. They never enter a key."""
-    found = {name: reader.text(name) for name in ("model.path", "dataset.path", "benchmark.path")}
-    found |= {name: reader.text(name) for name in ("model.looked_for", "dataset.looked_for", "dataset.prepared")}
-    found |= {name: reader.text(name) for name in _CLIENT}
-    found["benchmark.code"] = reader.text("benchmark.code")
-    found["backend"] = reader.text("engine.backend")
-    found["system"] = reader.text("system.name")
-    code = reader.text("harness.code")
-    if reader.text(COMMAND):
+    found = {name: reader.get_text(name) for name in ("model.path", "dataset.path", "benchmark.path")}
+    found |= {name: reader.get_text(name) for name in ("model.looked_for", "dataset.looked_for", "dataset.prepared")}
+    found |= {name: reader.get_text(name) for name in _CLIENT}
+    found["benchmark.code"] = reader.get_text("benchmark.code")
+    found["backend"] = reader.get_text("engine.backend")
+    found["system"] = reader.get_text("system.name")
+    code = reader.get_text("harness.code")
+    if reader.get_text(COMMAND):
         found |= {COMMAND: "declared", "harness.code": code}
     for part in (SERVICE, BUILD):
-        if reader.text(f"{part}.command"):
-            found |= {f"{part}.command": "declared", f"{part}.code": reader.text(f"{part}.code", code)}
+        if reader.get_text(f"{part}.command"):
+            found |= {f"{part}.command": "declared", f"{part}.code": reader.get_text(f"{part}.code", code)}
     return {name: path for name, path in found.items() if path}
 
 

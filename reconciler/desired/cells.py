@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from harness.catalog import BACKENDS
+from reconciler.desired.cell_cache import CachedCell
 from reconciler.desired.cell_settings import (
     CellReaders,
     collect_locations,
@@ -40,7 +41,6 @@ from reconciler.desired.inputs import (
     make_upstream_input,
 )
 from reconciler.desired.resource_builder import ResourceBuilder
-from reconciler.desired.reuse import CachedCell
 from reconciler.desired.service import collect_built_inputs, collect_service_inputs
 from reconciler.resource.inputs import Input, make_key
 from reconciler.resource.kinds import ACCURACY, MODES, PERFORMANCE, Address, Cell, Kind, RunAddress
@@ -75,14 +75,14 @@ class CellCompiler:
     """Puts the resources of one cell, each after those that it is made from."""
 
     def __init__(
-        self, making: ResourceBuilder, readers: CellReaders, cell: DeclaredCell, *, beside: bool = False
+        self, making: ResourceBuilder, readers: CellReaders, cell: DeclaredCell, *, as_background: bool = False
     ) -> None:
-        """``beside``: what another cell, which is under way, needs of it."""
+        """``as_background``: what another cell, which is under way, needs of it."""
         self._making, self._readers, self._cell = making, readers, cell
-        self._reader = readers.reader(cell)
-        self._rules = readers.rule_context(cell)
+        self._reader = readers.make_reader(cell)
+        self._rules = readers.make_rule_context(cell)
         self._marks = collect_marks(readers.declared, self._reader)
-        if not beside:
+        if not as_background:
             making.begin(cell)
 
     @cached_property
@@ -92,103 +92,103 @@ class CellCompiler:
 
     def own(self, keys: SharedKeys) -> None:
         """A result of the cell's own runs."""
-        dataset = self._dataset(keys)
-        made_from = self._engine(self._model(keys, dataset), dataset)
-        made_of = [made_from, dataset, *self._service(made_from, dataset)]
-        ruled = select_tests(self._cell, self._readers.rules(self._cell), self._readers.ruleset)
+        dataset = self._compile_dataset(keys)
+        made_from = self._compile_engine(self._compile_model(keys, dataset), dataset)
+        made_of = [made_from, dataset, *self._compile_service(made_from, dataset)]
+        ruled = select_tests(self._cell, self._readers.find_rules(self._cell), self._readers.ruleset)
         answers = any(ACCURACY in find_test(test.name).reads_answers for test in ruled)
         if find_declared_format(self._reader.settings).TIES_ACCURACY:
-            self._tied(made_of)
+            self._compile_tied(made_of)
             return
-        timed = [*made_of, *self._backgrounds(keys)]
+        timed = [*made_of, *self._compile_backgrounds(keys)]
         sets = {PERFORMANCE: timed}
         runs = [self._run(mode, *sets.get(mode, made_of), answers=answers and mode == ACCURACY) for mode in MODES]
         ups = [*runs, self._score(runs[0], dataset)]
-        ups += [self._tested(test, ups, *timed) for test in ruled]
-        self._result(ups)
+        ups += [self._compile_test(test, ups, *timed) for test in ruled]
+        self._compile_result(ups)
 
-    def _tied(self, made_of: list[Input]) -> None:
-        """Of a cell whose accuracy run, where it has one, belongs to the performance run before it."""
+    def _compile_tied(self, made_of: list[Input]) -> None:
+        """Compile a cell whose accuracy run, where it has one, belongs to the performance run before it."""
         performance = self._run(PERFORMANCE, *made_of, answers=False)
         if ACCURACY_FROM in self._reader.settings:
             return  # its result is put when that cell has its resources: ``leaning``
         accuracy = self._run(ACCURACY, *made_of, performance, answers=False)
-        self._result([performance, accuracy, self._score(accuracy, made_of[1])])
+        self._compile_result([performance, accuracy, self._score(accuracy, made_of[1])])
 
-    def leaning(self) -> None:
-        """The result of a cell for whose accuracy the run of another stands."""
-        source = replace(self._cell.cell, scenario=self._settings.text(ACCURACY_FROM))
+    def compile_sharing(self) -> None:
+        """Compile the result of a cell that shares the accuracy run of another."""
+        source = replace(self._cell.cell, scenario=self._settings.get_text(ACCURACY_FROM))
         ups = [
-            self._making.made_already(PERFORMANCE, RunAddress(self._cell.cell, PERFORMANCE).address),
-            self._making.made_already(ACCURACY, RunAddress(source, ACCURACY).address),
-            self._making.made_already("score", Address(Kind.SCORE, str(source))),
+            self._making.find_made(PERFORMANCE, RunAddress(self._cell.cell, PERFORMANCE).address),
+            self._making.find_made(ACCURACY, RunAddress(source, ACCURACY).address),
+            self._making.find_made("score", Address(Kind.SCORE, str(source))),
         ]
-        self._result(ups)
+        self._compile_result(ups)
 
-    def inferred(self) -> None:
+    def compile_inferred(self) -> None:
         """A result of another cell's runs: it has no runs of its own."""
         source = find_source_cell(self._cell)
-        ups = [self._making.made_already(mode, RunAddress(source, mode).address) for mode in MODES]
-        ups.append(self._making.made_already("score", Address(Kind.SCORE, str(source))))
+        ups = [self._making.find_made(mode, RunAddress(source, mode).address) for mode in MODES]
+        ups.append(self._making.find_made("score", Address(Kind.SCORE, str(source))))
         self._marks = tuple(sorted({*self._marks, INFERRED}))
-        self._result(ups)
+        self._compile_result(ups)
 
-    def _result(self, ups: list[Input]) -> None:
-        reader = self._fresh()
-        brought = list_brought_tests(self._cell, self._readers.rules(self._cell), self._readers.ruleset)
+    def _compile_result(self, ups: list[Input]) -> None:
+        reader = self._start_reader()
+        brought = list_brought_tests(self._cell, self._readers.find_rules(self._cell), self._readers.ruleset)
         self._put(Kind.RESULT, "", collect_result_inputs(reader, ups), reader, locations=dict, brought=brought)
 
-    def _backgrounds(self, keys: SharedKeys) -> list[Input]:
-        """What computes beside its timed runs: engines and data of other cells, and how they are driven."""
+    def _compile_backgrounds(self, keys: SharedKeys) -> list[Input]:
+        """Compile the background of its timed runs: engines and data of other cells, and how they are driven."""
         found: list[Input] = []
         if BACKGROUND not in self._reader.settings:
             return found
-        for number, name in enumerate(self._settings.words(BACKGROUND)):
+        for number, name in enumerate(self._settings.get_words(BACKGROUND)):
             benchmark, _, scenario = name.partition("/")
             at = replace(self._cell.cell, benchmark=benchmark, scenario=scenario)
             cell = next(cell for cell in self._readers.declared.cells if cell.cell == at)
-            found += CellCompiler(self._making, self._readers, cell, beside=True)._drive(number, keys)
+            found += CellCompiler(self._making, self._readers, cell, as_background=True)._drive(number, keys)
         return found
 
     def _drive(self, number: int, keys: SharedKeys) -> list[Input]:
         """The same of one of them, under names that say so."""
-        dataset = self._dataset(keys)
-        made_from = self._engine(self._model(keys, dataset), dataset)
-        own = [*collect_driving_inputs(self._fresh()), Input("scenario", self._scenario)]
+        dataset = self._compile_dataset(keys)
+        made_from = self._compile_engine(self._compile_model(keys, dataset), dataset)
+        own = [*collect_driving_inputs(self._start_reader()), Input("scenario", self._scenario)]
         ups = (replace(up, name=f"{BACKGROUND}{number}_{up.name}") for up in (made_from, dataset))
         return [*ups, *(replace(item, name=f"{BACKGROUND}.{number}.{item.name}") for item in own)]
 
-    def _dataset(self, keys: SharedKeys) -> Input:
+    def _compile_dataset(self, keys: SharedKeys) -> Input:
         common, _ = keys.common[self._cell.cell.benchmark]
         return self._put_shared(Kind.DATASET, keys.cells[self._cell.cell].dataset, common, collect_dataset_inputs)
 
-    def _model(self, keys: SharedKeys, dataset: Input) -> Input:
+    def _compile_model(self, keys: SharedKeys, dataset: Input) -> Input:
         _, common = keys.common[self._cell.cell.benchmark]
         collect = partial(_collect_own_model_inputs, dataset=dataset)
         return self._put_shared(Kind.MODEL, keys.cells[self._cell.cell].model, common, collect)
 
-    def _engine(self, model: Input, dataset: Input) -> Input:
+    def _compile_engine(self, model: Input, dataset: Input) -> Input:
         """The engine, or the model where neither a command of the user's nor the backend builds one."""
-        if self._reader.text(BUILD_COMMAND):
-            reader = self._fresh()
+        if self._reader.get_text(BUILD_COMMAND):
+            reader = self._start_reader()
             return self._put(Kind.ENGINE, "", collect_built_inputs(reader, self._scenario, model, dataset), reader)
-        facts = BACKENDS.get(self._reader.text("engine.backend"))
+        facts = BACKENDS.get(self._reader.get_text("engine.backend"))
         if facts is None or not facts.builds_engine:
             return model
-        reader = self._fresh()
+        reader = self._start_reader()
         return self._put(Kind.ENGINE, "", collect_engine_inputs(reader, model), reader)
 
-    def _service(self, made_from: Input, dataset: Input) -> list[Input]:
+    def _compile_service(self, made_from: Input, dataset: Input) -> list[Input]:
         """The server that the cell's runs ask, where its harness has one."""
-        reader = self._fresh()
-        if not reader.text(SERVICE_COMMAND):
+        reader = self._start_reader()
+        if not reader.get_text(SERVICE_COMMAND):
             return []
         return [self._put(Kind.SERVICE, "", collect_service_inputs(reader, self._scenario, made_from, dataset), reader)]
 
     def _run(self, mode: str, made_from: Input, dataset: Input, *service: Input, answers: bool) -> Input:
         """``service``: a server, and what computes in the background. ``answers``: a compliance test compares its own
         with those of this run."""
-        reader = self._fresh()
+        reader = self._start_reader()
         if mode == PERFORMANCE:
             reader.get(BACKGROUND)  # its inputs come with ``service``
         inputs = [
@@ -201,13 +201,15 @@ class CellCompiler:
         return Input(mode, made.value, made.origin, made.upstream)
 
     def _score(self, run: Input, dataset: Input) -> Input:
-        reader = self._fresh()
-        # The benchmark's own scorer writes the files that the round wants to see; a command is not told.
+        reader = self._start_reader()
+        # The benchmark's own scorer writes the files that the round wants to see; a command does not know of them.
         scorer = collect_scorer_inputs(reader) or reader.take("accuracy_files")
         inputs = [*collect_score_inputs(reader, replace(run, name="run"), dataset), *scorer]
         return self._put(Kind.SCORE, "", inputs, reader)
 
-    def _tested(self, test: TestRules, runs: list[Input], made_from: Input, dataset: Input, *service: Input) -> Input:
+    def _compile_test(
+        self, test: TestRules, runs: list[Input], made_from: Input, dataset: Input, *service: Input
+    ) -> Input:
         """A test with its verdict, on the cell's samples or on its own."""
         locations = self._read_locations
         if has_own_dataset(self._reader, test.name):
@@ -218,20 +220,20 @@ class CellCompiler:
             own: dict[str, Any] = {"settings": settings, "locations": locations, "marks": self._marks}
             dataset = self._making.put(at, collect_dataset_inputs(reader), reader, None, **own)
         audit = self._test(test, locations, made_from, dataset, *service)
-        return self._verdict(test, audit, runs, dataset, locations)
+        return self._compile_verdict(test, audit, runs, dataset, locations)
 
     def _test(self, test: TestRules, locations: _Locations, made_from: Input, dataset: Input, *service: Input) -> Input:
-        reader = self._fresh()
+        reader = self._start_reader()
         reader.get(BACKGROUND)
         inputs = [*collect_test_inputs(reader, self._scenario, test, made_from, dataset), *service]
         rules = replace(self._rules, performance_checked=test.performance_checks) if self._rules else None
         own = {"settings": partial(self._effective, inputs), "locations": locations, "rules": rules}
         return self._put(Kind.COMPLIANCE_TEST, test.name, inputs, reader, **own)
 
-    def _verdict(
+    def _compile_verdict(
         self, test: TestRules, audit: Input, runs: list[Input], dataset: Input, locations: _Locations
     ) -> Input:
-        reader = self._fresh()
+        reader = self._start_reader()
         compared = [run for run in runs if run.name in test.compared_with]
         inputs = collect_verdict_inputs(reader, test, audit, compared, dataset)
         made = self._put(Kind.VERDICT, test.name, inputs, reader, locations=locations)
@@ -241,9 +243,9 @@ class CellCompiler:
     def _scenario(self) -> str:
         return self._cell.cell.scenario
 
-    def _fresh(self) -> Reader:
+    def _start_reader(self) -> Reader:
         """A reader that has noted nothing yet: each kind's notes say what makes it stale."""
-        return self._reader.fresh()
+        return self._reader.start_fresh()
 
     def _effective(self, inputs: list[Input]) -> CellSettings:
         return CellSettings({**self._settings.values, **{i.name: i.value for i in inputs}})
@@ -255,9 +257,9 @@ class CellCompiler:
         return self._making.put(address, inputs, reader, self._cell, marks=self._marks, **own)
 
     def _put_shared(self, kind: Kind, key: str, common: str, collect: Callable[[Reader], list[Input]]) -> Input:
-        """The key that most of a benchmark's cells share stands under the benchmark's name; one that differs under its
+        """The key that most of a benchmark's cells share is under the benchmark's name; one that differs under its
         cell's."""
-        cell, reader = self._cell.cell, self._fresh()
+        cell, reader = self._cell.cell, self._start_reader()
         address = Address(kind, cell.benchmark if key == common else str(cell))
         if reader.noted is None and self._making.share(address) is not None:
             return make_upstream_input(str(kind).lower(), address, key)
@@ -269,14 +271,14 @@ class CellCompiler:
         return self._settings
 
     def _read_locations(self) -> dict[str, str]:
-        """Of all its resources, but for a test's own dataset."""
+        """Read the locations of all its resources, but for a test's own dataset."""
         return collect_locations(self._reader)
 
 
 def _read_settings_of(reader: Reader, kind: Kind) -> CellSettings:
     """The preprocessing of a dataset, the quantisation of a model: without its prefix."""
     settings = CellSettings(strip_origins(reader.settings))
-    return CellSettings(settings.below(f"{str(kind).lower()}.settings."))
+    return CellSettings(settings.get_below(f"{str(kind).lower()}.settings."))
 
 
 def _collect_own_model_inputs(reader: Reader, dataset: Input) -> list[Input]:
@@ -284,8 +286,8 @@ def _collect_own_model_inputs(reader: Reader, dataset: Input) -> list[Input]:
 
 
 def find_shared_keys(readers: CellReaders, kept: Mapping[Cell, CachedCell]) -> SharedKeys:
-    """Of the cells with runs of their own. What is not kept of them is added; the same values, written at the same
-    places, make the same keys."""
+    """Find the shared keys of the cells with runs of their own. Those not kept yet are added; the same values, written
+    at the same places, make the same keys."""
     counts: dict[str, tuple[Counter[str], Counter[str]]] = {}
     made: dict[tuple[object, ...], tuple[str, str]] = {}
     for cell in readers.declared.cells:
@@ -296,7 +298,7 @@ def find_shared_keys(readers: CellReaders, kept: Mapping[Cell, CachedCell]) -> S
             own = [(name, id(value)) for name, value in cell.settings.items() if name.startswith(SHARED)]
             sources = (cell.cell.benchmark, cell.cell.division, cell.cell.scenario, *own)
             if sources not in made:
-                made[sources] = _make_shared_keys(readers.reader(cell), cell.cell.benchmark)
+                made[sources] = _make_shared_keys(readers.make_reader(cell), cell.cell.benchmark)
             known.dataset, known.model = made[sources]
         datasets, models = counts.setdefault(cell.cell.benchmark, (Counter(), Counter()))
         datasets[known.dataset] += 1

@@ -33,7 +33,7 @@ from reconciler.resource.settings import (
 )
 from reconciler.rules.benchmark_facts import find_benchmark_facts
 from reconciler.rules.compliance.judging import TESTS
-from reconciler.rules.inference import explain_refusal, explain_variant_refusal
+from reconciler.rules.inferred_results import explain_refusal, explain_variant_refusal
 from reconciler.rules.programs import load_program
 from reconciler.rules.results.table import find_declared_format
 from reconciler.rules.ruled_value import choose_strict_side, is_field
@@ -48,8 +48,8 @@ def check(declared: Declared, ruleset: Ruleset) -> None:
 
 
 def check_reading(reading: Reading, load_ruleset: Callable[[str], Ruleset]) -> tuple[Declared, Ruleset]:
-    """What was read, with the rules of its round. Raises SpecError with everything that is wrong with it: what the
-    reading found, and what the rules say of all that it does not put in doubt."""
+    """Check the declaration against the rules of its round. Raises SpecError with everything that is wrong with it: the
+    problems of reading, and those by the rules of everything else."""
     declared = reading.declared
     if declared is None or any(problem.path == "spec.round" for problem in reading.problems):
         raise SpecError(list(reading.problems))
@@ -122,7 +122,7 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
         choice = f"set `as:` in benchmarks.{cell.cell.benchmark} to the official one it is entered as"
         fix = f"{suggest_nearest(name, known)}{choice}: {', '.join(known)}"
         return [make_cell_problem(cell, official, message, fix)]
-    problems = _forbidden(declared, cell, rules, ruleset) + _unsayable(cell) + _pruned(cell, ruleset)
+    problems = _forbidden(declared, cell, rules, ruleset) + _find_inexpressible(cell) + _pruned(cell, ruleset)
     problems += _unreachable(declared, cell) + _in_two_queues(declared, cell) + _unmeasurable(declared, cell)
     program = find_program_of_results(find_declared_format(cell.settings).NAME)
     problems += _half_a_state(declared, cell) + _undeclared_store(declared, cell)
@@ -147,11 +147,11 @@ def _forbidden(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules, ru
     if not ruleset.binds(cell.cell.division, "scenarios"):
         return []
     category = declared.systems[cell.cell.system].settings.get("system.category")
-    if category is None or rules.presence(str(category.value), cell.cell.scenario) is not Presence.FORBIDDEN:
+    if category is None or rules.find_presence(str(category.value), cell.cell.scenario) is not Presence.FORBIDDEN:
         return []
     allowed = [
         s for s in ("SingleStream", "MultiStream", "Server", "Offline", "Interactive")
-        if rules.presence(str(category.value), s) is not Presence.FORBIDDEN
+        if rules.find_presence(str(category.value), s) is not Presence.FORBIDDEN
     ]  # fmt: skip
     message = (
         f"round {ruleset.round} does not allow {cell.cell.scenario} for {rules.name} "
@@ -246,7 +246,7 @@ def _unfit_tests(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) ->
     for test in is_asked_for(cell):
         own = next((v for n, v in cell.settings.items() if n.startswith(f"{ASKED}{test}.dataset.")), None)
         if own is not None and has_test(rules, test, cell.cell.scenario):
-            compared = " and ".join(rules.test(test, cell.cell.scenario).compared_with)
+            compared = " and ".join(rules.find_test(test, cell.cell.scenario).compared_with)
             if compared:
                 message = f"{test} is compared with the {compared} run, and must read the same samples"
                 problems.append(make_cell_problem(cell, own, message, f"take the dataset of {test} out"))
@@ -263,7 +263,7 @@ def _unfit_tests(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) ->
     return problems
 
 
-def _unsayable(cell: DeclaredCell) -> list[Problem]:
+def _find_inexpressible(cell: DeclaredCell) -> list[Problem]:
     """Settings that LoadGen's user.conf cannot express, such as half a millisecond for a Server latency."""
     with contextlib.suppress(ReconcilerError):
         select_settings(cell.cell.scenario, {name: value.value for name, value in cell.settings.items()})
@@ -278,7 +278,8 @@ def _unsayable(cell: DeclaredCell) -> list[Problem]:
 
 
 def _not_inferable(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
-    """Whether the cell that ``infer_from`` names is declared, has runs of its own, and may serve this one."""
+    """Explain why the cell that ``infer_from`` names is not declared, has no runs of its own, or may not serve this
+    one."""
     value, source = cell.settings["infer_from"], find_source_cell(cell)
     found = next((other for other in declared.cells if other.cell == source), None)
     if found is None or "infer_from" in found.settings:
@@ -361,7 +362,7 @@ def _too_lenient(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) ->
     elsewhere their logs say how many queries there were."""
     scenario, problems = cell.cell.scenario, []
     for demand in _DEMANDS:
-        value, ruled = cell.settings.get(demand.setting), rules.value(demand.rule, scenario)
+        value, ruled = cell.settings.get(demand.setting), rules.get_value(demand.rule, scenario)
         read = not demand.scenarios or scenario in demand.scenarios
         if value is None or ruled is None or not read or not demand.applies(ruleset, cell.cell.division):
             continue
@@ -374,7 +375,7 @@ def _too_lenient(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) ->
             f"{show_decimal(Decimal(int(found)) / demand.size)} {demand.unit}" for found in (value.value, ruled)
         )
         message = f"{demand.setting} is {said}; round {ruleset.round} requires {_BOUNDS[side]} {asked}"
-        own = rules.value(demand.setting, scenario) if is_field(demand.setting) else None
+        own = rules.get_value(demand.setting, scenario) if is_field(demand.setting) else None
         enough = own is None or _fulfils(side, int(own), int(ruled))
         way = f"remove {demand.setting}" if enough else f"write {demand.setting}: {ruled}"
         fix = f"{way}, or set `rehearsal: true` (its results are marked and never packaged)"
@@ -390,7 +391,7 @@ def _fulfils(side: str, value: int, ruled: int) -> bool:
 
 
 def _issues_queries(cell: DeclaredCell) -> bool:
-    """Whether LoadGen is yet to issue the queries of a cell's runs."""
+    """True where LoadGen is yet to issue the queries of a cell's runs."""
     backend = BACKENDS.get(str(cell.settings["engine.backend"].value)) if "engine.backend" in cell.settings else None
     imported = backend is not None and backend.elsewhere
     return not imported and find_declared_format(cell.settings).READS_CONF
@@ -404,7 +405,9 @@ def _other_lengths(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) 
     for name in ("min_new_tokens", "max_new_tokens"):
         value = cell.settings.get(f"run.options.{name}")
         ruled = {
-            str(found.value) for at, found in rules.generation(cell.cell.scenario).items() if at.endswith(f".{name}")
+            str(found.value)
+            for at, found in rules.list_generation_rules(cell.cell.scenario).items()
+            if at.endswith(f".{name}")
         }
         if value is None or not ruled or not int(value.value) or {str(value.value)} == ruled:
             continue
@@ -415,7 +418,7 @@ def _other_lengths(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) 
 
 
 def _other_steps(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
-    """Of a pipeline, steps that are not the benchmark's, where its accuracy binds: fewer are faster."""
+    """Find other numbers of steps of a pipeline than the benchmark's, where its accuracy binds: fewer are faster."""
     value = cell.settings.get("engine.options.steps")
     if value is None or not int(value.value) or not ruleset.binds(cell.cell.division, "accuracy"):
         return []
@@ -424,7 +427,7 @@ def _other_steps(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
 
 
 def _shared_prompts(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
-    """What was computed of one query may not serve another where the benchmark's accuracy binds."""
+    """A result computed for one query may not serve another where the benchmark's accuracy binds."""
     value = cell.settings.get("run.options.prefix_caching")
     if value is None or not value.value or not ruleset.binds(cell.cell.division, "accuracy"):
         return []

@@ -1,4 +1,4 @@
-"""What a harness command's runs and scores are made from: its words before placeholders are filled in, and its code.
+"""Inputs of a harness command's runs and scores: its words before placeholders are filled in, and its code.
 
 No run's own path is in there, and no secret: a variable that is taken from the environment counts by its name.
 """
@@ -16,30 +16,30 @@ CONFIG = "harness.config"
 
 
 def collect_command_inputs(reader: Reader) -> list[Input]:
-    """Of a run; nothing where our own harness runs it."""
+    """Collect the inputs of a run; nothing where our own harness runs it."""
     results = reader.take(RESULTS, "harness.model_name")
     if find_declared_format(reader.settings).NAME == USUAL:
         results = []  # LoadGen's logs are what there always was
-    if not reader.text(COMMAND):
+    if not reader.get_text(COMMAND):
         return results
     said = reader.take(COMMAND, "harness.image", "harness.user_conf", "harness.audit_config")
     official = reader.take("benchmark.official")
-    return [*said, *results, *official, *reader.under("harness.env"), *_sources(reader)]
+    return [*said, *results, *official, *reader.take_below("harness.env"), *_sources(reader)]
 
 
 def collect_scorer_inputs(reader: Reader) -> list[Input]:
-    """Of a score; nothing where the benchmark has its own scorer here."""
-    if not reader.text(SCORE_COMMAND):
+    """Collect the inputs of a score; nothing where the benchmark has its own scorer here."""
+    if not reader.get_text(SCORE_COMMAND):
         return []
     said = reader.take(SCORE_COMMAND, "harness.image")
-    return [*said, *reader.under("harness.env"), *_sources(reader), *collect_launcher_inputs(reader)]
+    return [*said, *reader.take_below("harness.env"), *_sources(reader), *collect_launcher_inputs(reader)]
 
 
 def list_command_pins(reader: Reader) -> dict[str, Pin]:
     """Name of the input → pin, of the code and the configuration files of a command."""
-    if not reader.text(COMMAND) and not reader.text(SCORE_COMMAND):
+    if not reader.get_text(COMMAND) and not reader.get_text(SCORE_COMMAND):
         return {}
-    cell = reader.text("cell")
+    cell = reader.get_text("cell")
     code, configs = reader.get("harness.code"), reader.get("harness.configs")
     found = {CODE: make_source_pin(CODE, cell, str(code.value))} if code is not None else {}
     for number, path in enumerate(configs.value if configs is not None else ()):
@@ -53,4 +53,4 @@ def list_command_pins(reader: Reader) -> dict[str, Pin]:
 
 def _sources(reader: Reader) -> list[Input]:
     """Their digests; where they are is not identity."""
-    return reader.pins.inputs(list_command_pins(reader))
+    return reader.pins.list_inputs(list_command_pins(reader))

@@ -7,6 +7,7 @@ from operator import attrgetter
 
 from msgspec.structs import replace
 
+from reconciler.desired.cell_cache import CachedCell, CellCache
 from reconciler.desired.cell_settings import CellReaders
 from reconciler.desired.cells import CellCompiler, SharedKeys, find_shared_keys
 from reconciler.desired.detail import Detail
@@ -19,7 +20,6 @@ from reconciler.desired.published import (
 )
 from reconciler.desired.requirements import find_missing_cells, list_notes
 from reconciler.desired.resource_builder import ResourceBuilder
-from reconciler.desired.reuse import CachedCell, Reuse
 from reconciler.desired.state import Desired, Pins
 from reconciler.resource.canonical import digest
 from reconciler.resource.kinds import Address, Kind
@@ -29,25 +29,27 @@ from reconciler.spec.declared import Declared, DeclaredCell
 
 
 def compile_desired(
-    declared: Declared, ruleset: Ruleset, pins: Pins, reuse: Reuse | None = None, *, noting: bool = False
+    declared: Declared, ruleset: Ruleset, pins: Pins, reuse: CellCache | None = None, *, noting: bool = False
 ) -> tuple[Desired, dict[str, set[str]]]:
     """The desired state; and, where ``noting``, which settings each kind of resource read (for the printed reference).
 
     ``reuse``: what earlier compilations of this process gave; it learns what this one gives.
     """
-    making, readers, reuse = ResourceBuilder(), CellReaders(declared, ruleset, pins, noting), reuse or Reuse()
+    making, readers, reuse = ResourceBuilder(), CellReaders(declared, ruleset, pins, noting), reuse or CellCache()
     reuse.begin((ruleset, declared.rehearsal.value, declared.trial, dict(pins.values)))
     kept = {
-        cell.cell: reuse.known(cell.cell, cell.settings) for cell in declared.cells if "infer_from" not in cell.settings
+        cell.cell: reuse.find_cached(cell.cell, cell.settings)
+        for cell in declared.cells
+        if "infer_from" not in cell.settings
     }
     keys = find_shared_keys(readers, kept)
     own = [cell for cell in declared.cells if cell.cell in kept]
     reuse.cells = {cell.cell: _own(making, readers, keys, cell, kept[cell.cell]) for cell in own}
     for cell in declared.cells:
         if "infer_from" in cell.settings:
-            CellCompiler(making, readers, cell).inferred()
+            CellCompiler(making, readers, cell).compile_inferred()
         elif ACCURACY_FROM in cell.settings:
-            CellCompiler(making, readers, cell).leaning()
+            CellCompiler(making, readers, cell).compile_sharing()
     results = [make_upstream_input(str(a), a, r.key) for a, r in making.resources.items() if a.kind is Kind.RESULT]
     inputs = [
         *collect_submission_inputs(collect_submission_values(declared)),

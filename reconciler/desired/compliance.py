@@ -22,7 +22,7 @@ from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.spec.declared import DeclaredCell
 
 ASKED = "compliance."
-# What a test may have of its own, under the names of a performance run's settings.
+# Settings that a test may have of its own, under the names of a performance run's settings.
 _OWN = (keys.TARGET_QPS, keys.TARGET_LATENCY, "attempts")
 _DATASET = "dataset."
 _VERDICT = ("dtype", "eos_token_id")
@@ -33,7 +33,7 @@ _TYPES |= {"uint8": "byte", "int8": "byte"}
 
 
 def select_tests(cell: DeclaredCell, rules: BenchmarkRules | None, ruleset: Ruleset) -> tuple[TestRules, ...]:
-    """Those that the round requires of the cell's division, then those that the spec asks for.
+    """Select the tests that the round requires of the cell's division, then those that the spec asks for.
 
     None where the runs are made elsewhere: their tests come with them, as those of the endpoints harness do.
     """
@@ -41,11 +41,11 @@ def select_tests(cell: DeclaredCell, rules: BenchmarkRules | None, ruleset: Rule
         return ()
     ruled = _list_required(cell, rules, ruleset)
     names = dict.fromkeys([*ruled, *(name for name in is_asked_for(cell) if has_test(rules, name, cell.cell.scenario))])
-    return tuple(rules.test(name, cell.cell.scenario) for name in names)
+    return tuple(rules.find_test(name, cell.cell.scenario) for name in names)
 
 
 def list_brought_tests(cell: DeclaredCell, rules: BenchmarkRules | None, ruleset: Ruleset) -> tuple[str, ...]:
-    """Those that the round requires where the runs are made elsewhere, and the tests with them."""
+    """List the tests that the round requires where the runs are made elsewhere, and the tests with them."""
     elsewhere = _is_made_elsewhere(cell) and not find_declared_format(cell.settings).TESTS_ITSELF
     return _list_required(cell, rules, ruleset) if rules is not None and elsewhere else ()
 
@@ -68,24 +68,24 @@ def is_asked_for(cell: DeclaredCell) -> list[str]:
 
 def has_test(rules: BenchmarkRules, test: str, scenario: str) -> bool:
     try:
-        rules.test(test, scenario)
+        rules.find_test(test, scenario)
     except KeyError:
         return False
     return True
 
 
 def has_own_dataset(reader: Reader, test: str) -> bool:
-    """Whether a test reads other samples than the cell's runs."""
+    """True where a test reads other samples than the cell's runs."""
     return any(name.startswith(f"{ASKED}{test}.{_DATASET}") for name in reader.settings)
 
 
 def use_test_settings(reader: Reader, test: str) -> Reader:
-    """The cell's settings with what the test has of its own over them. Of its own samples all are held in memory:
-    LoadGen ends with a crash where it is to hold more than there are."""
+    """Use the cell's settings with the test's own over them. All of its own samples are kept in memory: LoadGen ends
+    with a crash where it is to keep more than there are."""
     own = {name: value for name in _OWN if (value := reader.settings.get(f"{ASKED}{test}.{name}")) is not None}
     if has_own_dataset(reader, test):
         own[keys.PERFORMANCE_SAMPLE_COUNT] = Value(0)
-    return reader.of({**reader.settings, **own}, reader.noted)
+    return reader.use_settings({**reader.settings, **own}, reader.noted)
 
 
 def count_attempts(reader: Reader, address: Address) -> int:
@@ -102,14 +102,14 @@ def use_own_dataset(reader: Reader, test: str) -> Reader:
     prefix = f"{ASKED}{test}."
     own = {n.removeprefix(prefix): v for n, v in reader.settings.items() if n.startswith(f"{prefix}{_DATASET}")}
     kept = {n: v for n, v in reader.settings.items() if n not in (f"{_DATASET}path", f"{_DATASET}sha256")}
-    named = {f"{_DATASET}name": Value(f"{reader.text('cell')}/{test}")}
-    return reader.of({**kept, **named, **own}, None if reader.noted is None else set())
+    named = {f"{_DATASET}name": Value(f"{reader.get_text('cell')}/{test}")}
+    return reader.use_settings({**kept, **named, **own}, None if reader.noted is None else set())
 
 
 def collect_test_inputs(
     reader: Reader, scenario: str, rules: TestRules, made_from: Input, dataset: Input
 ) -> list[Input]:
-    """Those of the performance run, with the audit settings in place of what they override."""
+    """Collect the inputs of the performance run, with the audit settings in place of those that they override."""
     own = (*_OWN, f"{_DATASET}sha256", f"{_DATASET}settings")
     reader.note(*(f"{ASKED}{name}" for name in own if name != "attempts"))
     run = collect_run_inputs(use_test_settings(reader, rules.name), scenario, "performance", made_from, dataset)

@@ -1,4 +1,4 @@
-"""What a submission of the declared cells would be refused for at its end, and that a spec can say at its beginning.
+"""Early refusals of a submission of the declared cells, which a spec can show before anything runs.
 
 Nothing here keeps a run from being made: a spec is often complete only on the last day. A rehearsal is never submitted,
 so that nothing is missing from it.
@@ -60,16 +60,16 @@ def _misnamed(system: DeclaredSystem) -> Iterator[Problem]:
 def _undescribed(system: DeclaredSystem, ruleset: Ruleset) -> Iterator[Problem]:
     """Fields of systems/<name>.json that must not be empty; one gap for all of them."""
     meant = {near for _, near in system.unknown.values()}
-    lacking = [
+    absent = [
         field.name
         for field in ruleset.system_fields
         if field.filled
         and field.name not in (*_FOLLOWING, *meant)
         and not is_filled(system.description.get(field.name))
     ]
-    if not lacking:
+    if not absent:
         return
-    listed = ", ".join(lacking[:_LISTED]) + (f" and {len(lacking) - _LISTED} more" if len(lacking) > _LISTED else "")
+    listed = ", ".join(absent[:_LISTED]) + (f" and {len(absent) - _LISTED} more" if len(absent) > _LISTED else "")
     fix = f"`reconcile detect --system {system.name} --write` on that machine fills in what it tells; write the rest"
     path = f"spec.systems.{system.name}.description"
     yield _at(system.origin, path, f"the description of {system.name} lacks {listed}", fix)
@@ -111,10 +111,10 @@ def _of_cell(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
         message = f"target_qps is missing: LoadGen would ask for 1 query/s in {cell.cell.scenario}"
         fix = f"write '{cell.cell.scenario}: {{target_qps: …}}', the rate that the system is expected to reach"
         yield _at(cell.origin.origin, f"spec.divisions.{str(cell.cell).replace('/', '.')}", message, fix)
-    lacking = [name for name in ruleset.measurements_fields if not is_filled(settings.get(f"measurements.{name}"))]
-    if lacking:
-        fix = f"write 'measurements: {{{lacking[0]}: …}}' there; the fields are published in measurements.json"
-        yield _at(_first(code, official, cell), path, f"measurements lack {', '.join(lacking)}", fix)
+    absent = [name for name in ruleset.measurements_fields if not is_filled(settings.get(f"measurements.{name}"))]
+    if absent:
+        fix = f"write 'measurements: {{{absent[0]}: …}}' there; the fields are published in measurements.json"
+        yield _at(_first(code, official, cell), path, f"measurements lack {', '.join(absent)}", fix)
     if COMMAND in settings and "harness.code" not in settings and not list_published_code(cell):
         message = f"the command of {cell.cell.benchmark} does not say where its code is, so that none is published"
         fix = "write 'code: FOLDER' beside the command, or `source` in the benchmark"
@@ -127,7 +127,7 @@ def _unread_answers(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
     if command is None or "infer_from" in cell.settings:
         return
     official = cell.settings.get("benchmark.official")
-    rules = ruleset.benchmark(str(official.value)) if official is not None else None
+    rules = ruleset.find_benchmark(str(official.value)) if official is not None else None
     for rules_of_test in select_tests(cell, rules, ruleset):
         name, test = rules_of_test.name, find_test(rules_of_test.name)
         dtype, origin = find_answer_type(cell.settings, name)
@@ -206,7 +206,7 @@ def _documents(declared: Declared, ruleset: Ruleset) -> Iterator[Problem]:
 
 
 def _runs_here(cell: DeclaredCell) -> bool:
-    """Whether records tell how its model was made."""
+    """True where records say how its model was made."""
     code = cell.settings.get("benchmark.code")
     return COMMAND not in cell.settings and (code is None or code.value != "external")
 

@@ -1,4 +1,4 @@
-"""What each kind is made from: one pure function per kind. Whatever is not named here makes nothing stale.
+"""Inputs of each kind: one pure function per kind. Anything not named here makes nothing stale.
 
 The functions read a cell's settings through a ``Reader``, which notes every name it was asked for; the effect of a
 spec field (which kinds it makes stale) is derived from those notes, so the printed reference cannot lie.
@@ -37,8 +37,8 @@ STALL_TIMEOUT = "run.stall_timeout"
 
 
 class Reader(Struct):
-    """A cell's settings over the round's rules, and the pins. ``noted`` collects every name that was asked for, where
-    somebody wants to know: None where nobody does, as of nearly every compilation."""
+    """A cell's settings over the round's rules, and the pins. ``noted`` collects every requested name where that is
+    wanted: None where it is not, as in nearly every compilation."""
 
     settings: Mapping[str, Value]
     rules: Mapping[str, Value]
@@ -61,19 +61,19 @@ class Reader(Struct):
             self.noted.add(name)
         return self.known.get(name)
 
-    def text(self, name: str, default: str = "") -> str:
+    def get_text(self, name: str, default: str = "") -> str:
         if self.noted is not None:
             self.noted.add(name)
         found = self.known.get(name)
         return default if found is None or found.value is None else str(found.value)
 
-    def fresh(self) -> Reader:
+    def start_fresh(self) -> Reader:
         """The same, which has noted nothing yet."""
         if self.noted is None:
             return self
         return Reader(self.settings, self.rules, self.pins, set(), self.known, self.ordered)
 
-    def of(self, settings: Mapping[str, Value], noted: set[str] | None) -> Reader:
+    def use_settings(self, settings: Mapping[str, Value], noted: set[str] | None) -> Reader:
         """The same rules and pins with other settings."""
         return Reader(settings, self.rules, self.pins, noted)
 
@@ -84,7 +84,7 @@ class Reader(Struct):
         known = self.known
         return [Input(n, v.value, v.origin) for n in names if n in known and (v := known[n]).value is not None]
 
-    def under(self, prefix: str, *, but: Container[str] = ()) -> list[Input]:
+    def take_below(self, prefix: str, *, but: Container[str] = ()) -> list[Input]:
         """Every setting below a prefix, sorted by name, ``but`` those that only say where something is, or how an
         attempt is watched."""
         if self.noted is not None:
@@ -99,20 +99,20 @@ class Reader(Struct):
         below = ((name, self.settings[name]) for name in ordered[begin:end] if name not in but)
         return [Input(name, value.value, value.origin) for name, value in below]
 
-    def pinned(self, pin: Pin) -> list[Input]:
+    def take_pinned(self, pin: Pin) -> list[Input]:
         """An input whose value the world supplies: a source's digest, a backend's version."""
-        return self.pins.inputs({str(pin.kind): pin})
+        return self.pins.list_inputs({str(pin.kind): pin})
 
-    def source_pin(self, kind: str) -> Pin | None:
+    def find_source_pin(self, kind: str) -> Pin | None:
         """The pin of ``model.path``, ``dataset.path`` or ``benchmark.path``; None where there is no such path. The
-        record that last knew it stands under the benchmark's name, that of a test's own dataset under the test's."""
-        path = self.text(f"{kind}.path")
-        name = self.text(f"{kind}.name") or self.text("benchmark.name")
+        record that last knew it is under the benchmark's name, that of a test's own dataset under the test's."""
+        path = self.get_text(f"{kind}.path")
+        name = self.get_text(f"{kind}.name") or self.get_text("benchmark.name")
         return make_source_pin(kind, name, path) if path else None
 
-    def version_pin(self) -> Pin:
+    def find_version_pin(self) -> Pin:
         """Versions are pinned per system: a colleague's newer backend says nothing about the lab box."""
-        return Pin(PinKind.VERSION, self.text("engine.backend"), self.text("system.name"))
+        return Pin(PinKind.VERSION, self.get_text("engine.backend"), self.get_text("system.name"))
 
 
 def make_upstream_input(name: str, address: Address, key: str) -> Input:
@@ -122,9 +122,9 @@ def make_upstream_input(name: str, address: Address, key: str) -> Input:
 
 def find_benchmark_code(reader: Reader) -> list[Input]:
     """A built-in benchmark counts by name and revision, a user's own file by its bytes."""
-    pin = reader.source_pin("benchmark")
+    pin = reader.find_source_pin("benchmark")
     if pin:
-        code = reader.pinned(pin)
+        code = reader.take_pinned(pin)
         return [Input("benchmark.code", item.value, item.origin) for item in code]
     found = reader.get("benchmark.code")
     if found is None:
@@ -132,22 +132,22 @@ def find_benchmark_code(reader: Reader) -> list[Input]:
     facts = BENCHMARKS.get(str(found.value))
     if facts is not None and facts.elsewhere:
         # Nothing is known of such code but which benchmark it measures; two of them are never one.
-        return [Input("benchmark.code", f"{found.value} {reader.text('benchmark.name')}", found.origin)]
+        return [Input("benchmark.code", f"{found.value} {reader.get_text('benchmark.name')}", found.origin)]
     return [Input("benchmark.code", f"{found.value} revision {facts.revision if facts else 0}", found.origin)]
 
 
 def collect_source_inputs(reader: Reader, kind: str) -> list[Input]:
     """The digest of the file that ``model.path`` or ``dataset.path`` names; the path itself is not identity."""
     declared = reader.get(f"{kind}.sha256")
-    pin = reader.source_pin(kind)
+    pin = reader.find_source_pin(kind)
     if declared is not None and declared.value:
         return [Input("source", declared.value, declared.origin)]
-    return reader.pinned(pin) if pin else []
+    return reader.take_pinned(pin) if pin else []
 
 
 def collect_backend_inputs(reader: Reader) -> list[Input]:
     """Backend, our revision of it, and its version: the spec's pin, else this machine's, else the last record's."""
-    name = reader.text("engine.backend")
+    name = reader.get_text("engine.backend")
     inputs = reader.take("engine.backend", "engine.precision")
     facts = BACKENDS.get(name)
     if facts is not None and facts.revision != 1:
@@ -155,40 +155,43 @@ def collect_backend_inputs(reader: Reader) -> list[Input]:
     declared = reader.get("engine.version")
     if declared is not None and declared.value:
         return [*inputs, Input("version", declared.value, declared.origin)]
-    return inputs + reader.pinned(reader.version_pin())
+    return inputs + reader.take_pinned(reader.find_version_pin())
 
 
 def collect_dataset_inputs(reader: Reader) -> list[Input]:
-    return find_benchmark_code(reader) + collect_source_inputs(reader, "dataset") + reader.under("dataset.settings")
+    return (
+        find_benchmark_code(reader) + collect_source_inputs(reader, "dataset") + reader.take_below("dataset.settings")
+    )
 
 
 def collect_model_inputs(reader: Reader, dataset: Input | None) -> list[Input]:
     """``dataset`` only where the model is trained or calibrated on it."""
-    own = find_benchmark_code(reader) + collect_source_inputs(reader, "model") + reader.under("model.settings")
+    own = find_benchmark_code(reader) + collect_source_inputs(reader, "model") + reader.take_below("model.settings")
     return own + ([dataset] if dataset else [])
 
 
 def collect_launcher_inputs(reader: Reader) -> list[Input]:
-    """What the system's launcher runs commands in; nothing without one, or where it only says on which machine."""
+    """Collect the environment in which the system's launcher runs commands; nothing without one, or where it only says
+    on which machine."""
     found = reader.get(LAUNCHER)
     words = select_identity(found.value) if found is not None else ()
     return [Input("launcher", words, found.origin)] if found is not None and words else []
 
 
 def _collect_computing_inputs(reader: Reader) -> list[Input]:
-    """What computes, and how: of an engine, and of the runs of a backend that builds none."""
+    """Collect the inputs of computing: of an engine, and of the runs of a backend that builds none."""
     return [*collect_backend_inputs(reader), *reader.take("engine.batch_size")]
 
 
 def collect_engine_inputs(reader: Reader, model: Input) -> list[Input]:
     """An engine belongs to a device model, not to a system: two boxes with the same accelerator share it."""
     device = reader.take("hardware.accelerator", "hardware.cpu")
-    own = [*_collect_computing_inputs(reader), *reader.under("engine.options")]
+    own = [*_collect_computing_inputs(reader), *reader.take_below("engine.options")]
     return [model, *own, *device, *_collect_slice_inputs(reader), *collect_launcher_inputs(reader)]
 
 
 def _collect_slice_inputs(reader: Reader) -> list[Input]:
-    """What an engine is made for where GPUs are cut: the profiles, of however many slices."""
+    """Collect the slices that an engine is made for where GPUs are cut: the profiles, of however many slices."""
     found = reader.get(SLICES)
     if found is None:
         return []
@@ -197,8 +200,8 @@ def _collect_slice_inputs(reader: Reader) -> list[Input]:
 
 
 def _collect_generation_inputs(reader: Reader, mode: str) -> list[Input]:
-    """What the round rules of answers, of a backend that generates them."""
-    facts = BACKENDS.get(reader.text("engine.backend"))
+    """Collect the round's rules for answers, of a backend that generates them."""
+    facts = BACKENDS.get(reader.get_text("engine.backend"))
     if facts is None or not facts.generates:
         return []
     ruled = ((name.split("."), value) for name, value in reader.rules.items() if name.startswith("generation."))
@@ -207,7 +210,7 @@ def _collect_generation_inputs(reader: Reader, mode: str) -> list[Input]:
 
 def _list_unread(reader: Reader) -> frozenset[str]:
     """Settings of ``run`` that are no part of what a run measures."""
-    return _list_unread_of(reader.text("engine.backend"))
+    return _list_unread_of(reader.get_text("engine.backend"))
 
 
 @cache
@@ -218,9 +221,9 @@ def _list_unread_of(backend: str) -> frozenset[str]:
 
 
 def collect_driving_inputs(reader: Reader) -> list[Input]:
-    """How a backend is driven where nothing is measured: of what computes beside a run."""
+    """Collect how a backend is driven where nothing is measured: in the background of a run."""
     return [
-        *reader.under("run", but=_list_unread(reader)),
+        *reader.take_below("run", but=_list_unread(reader)),
         *reader.take("engine.backend", keys.PERFORMANCE_SAMPLE_COUNT),
     ]
 
@@ -229,8 +232,8 @@ def collect_run_inputs(reader: Reader, scenario: str, mode: str, made_from: Inpu
     """``made_from`` is the engine, or the model where the backend builds none."""
     own = []
     if made_from.name != "engine":
-        own = [*_collect_computing_inputs(reader), *reader.under("engine.options")]
-    hardware = reader.under("hardware")
+        own = [*_collect_computing_inputs(reader), *reader.take_below("engine.options")]
+    hardware = reader.take_below("hardware")
     return [
         Input("scenario", scenario),
         Input("mode", mode),
@@ -239,7 +242,7 @@ def collect_run_inputs(reader: Reader, scenario: str, mode: str, made_from: Inpu
         *own,
         *find_benchmark_code(reader),
         *reader.take(*find_declared_format(reader.settings).list_asked(mode, scenario, reader.settings)),
-        *reader.under("run", but=_list_unread(reader)),
+        *reader.take_below("run", but=_list_unread(reader)),
         *_collect_generation_inputs(reader, mode),
         *reader.take("system.name", "rehearsal", STATE_EXPECT, TRIAL),
         *hardware,
@@ -260,16 +263,17 @@ def collect_score_inputs(reader: Reader, run: Input, dataset: Input) -> list[Inp
 
 
 def collect_result_inputs(reader: Reader, upstreams: list[Input]) -> list[Input]:
-    """What is rendered beside the logs: the measurements, the names, the policy that chooses the published run."""
+    """Collect the rendered values apart from the logs: the measurements, the names, the policy that chooses the
+    published run."""
     official = reader.take("benchmark.official", "policy.publish")
-    own = [*reader.under("measurements"), *reader.take("model.retraining", "infer_from")]
-    own += [item for name in DISCLOSING for item in reader.under(name)]
+    own = [*reader.take_below("measurements"), *reader.take("model.retraining", "infer_from")]
+    own += [item for name in DISCLOSING for item in reader.take_below(name)]
     own += reader.take(ACCURACY_FROM, MAXIMUM, "min_concurrency")
-    pin = reader.source_pin("power")
-    power = [Input("power", item.value, item.origin) for item in reader.pinned(pin)] if pin else []
+    pin = reader.find_source_pin("power")
+    power = [Input("power", item.value, item.origin) for item in reader.take_pinned(pin)] if pin else []
     return [*upstreams, *official, *own, *power]
 
 
 def collect_submission_inputs(values: Mapping[str, Value]) -> list[Input]:
-    """What the submission's shared files show: submitter, round, every system's description."""
+    """Collect the values of the submission's shared files: submitter, round, every system's description."""
     return [Input(name, value.value, value.origin or DEFAULT) for name, value in sorted(values.items())]

@@ -1,4 +1,4 @@
-"""What a submission publishes beside its results: the shared files' values, its code, its documents."""
+"""Published files of a submission apart from its results: the shared files' values, its code, its documents."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def collect_submission_settings(declared: Declared) -> SubmissionSettings:
         values=own.values,
         round=str(declared.round.value),
         submitter=str(declared.submitter.value),
-        tree=own.text("tree"),
+        tree=own.get_text("tree"),
         systems=collect_systems(declared),
         code=_collect(declared, "benchmark.source"),
         own_code=_collect(declared, "benchmark.path"),
@@ -63,7 +63,7 @@ def list_published_code(cell: DeclaredCell) -> tuple[str, ...]:
 
 
 def list_published_pins(declared: Declared) -> dict[str, Pin]:
-    """Name of the input → pin, of every file and folder that the tree carries beside the results."""
+    """Name of the input → pin, of every file and folder of the tree that is no result."""
     documents = {name: value for name, value in declared.settings.items() if name.startswith("documents.")}
     found = {name: make_source_pin("document", name, str(value.value)) for name, value in documents.items()}
     for system in declared.systems.values():
@@ -79,4 +79,4 @@ def list_published_pins(declared: Declared) -> dict[str, Pin]:
 
 def collect_published_inputs(declared: Declared, pins: Pins) -> list[Input]:
     """Their digests; where they are is not identity."""
-    return pins.inputs(list_published_pins(declared))
+    return pins.list_inputs(list_published_pins(declared))

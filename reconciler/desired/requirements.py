@@ -1,4 +1,4 @@
-"""What a declared submission lacks: facts that the world must supply, and cells or benchmarks of the round."""
+"""Requirements of a declared submission: facts that the world must supply, and cells or benchmarks of the round."""
 
 from __future__ import annotations
 
@@ -19,21 +19,23 @@ from reconciler.spec.declared import Declared
 
 
 def list_needed_pins(declared: Declared, ruleset: Ruleset) -> tuple[Pin, ...]:
-    """What the world must supply before keys are known: digests of sources without a declared one, versions not
-    pinned by the spec."""
+    """List the facts that the world must supply before keys are known: digests of sources without a declared one,
+    versions not pinned by the spec."""
     needed: set[Pin | None] = set(list_published_pins(declared).values())
     readers = CellReaders(declared, ruleset, Pins())
     for cell in declared.cells:
-        reader = readers.reader(cell)
-        needed.update(reader.source_pin(kind) for kind in ("model", "dataset") if not reader.text(f"{kind}.sha256"))
-        needed.update((reader.source_pin("benchmark"), reader.source_pin("power")))
+        reader = readers.make_reader(cell)
+        needed.update(
+            reader.find_source_pin(kind) for kind in ("model", "dataset") if not reader.get_text(f"{kind}.sha256")
+        )
+        needed.update((reader.find_source_pin("benchmark"), reader.find_source_pin("power")))
         own = [use_own_dataset(reader, test) for test in is_asked_for(cell) if has_own_dataset(reader, test)]
-        needed.update(item.source_pin("dataset") for item in own if not item.text("dataset.sha256"))
+        needed.update(item.find_source_pin("dataset") for item in own if not item.get_text("dataset.sha256"))
         for pins in (list_command_pins(reader), list_part_pins(reader, SERVICE), list_part_pins(reader, BUILD)):
             needed.update(pins.values())
-        facts = BACKENDS.get(reader.text("engine.backend"))
-        if facts is not None and facts.distributions and not reader.text("engine.version"):
-            needed.add(reader.version_pin())
+        facts = BACKENDS.get(reader.get_text("engine.backend"))
+        if facts is not None and facts.distributions and not reader.get_text("engine.version"):
+            needed.add(reader.find_version_pin())
     return tuple(sorted(pin for pin in needed if pin is not None))
 
 
@@ -52,22 +54,22 @@ def find_missing_cells(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
         entered.setdefault((c.division, c.system, first, str(official.value)), set()).add(c.scenario)
     found = []
     for (division, system, benchmark, official_name), scenarios in entered.items():
-        rules = ruleset.benchmark(official_name)
+        rules = ruleset.find_benchmark(official_name)
         category = declared.systems[system].settings.get("system.category")
         if rules is None or category is None:
             continue
-        missing = rules.missing(str(category.value), frozenset(scenarios))
+        missing = rules.list_missing(str(category.value), frozenset(scenarios))
         found += [f"{division}/{system}/{benchmark}/{scenario}" for scenario in missing]
     return tuple(found)
 
 
 def list_notes(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
-    """What nothing follows from here, and people should know."""
-    return (*_tell_unset(declared), *_tell_earlier(declared, ruleset))
+    """List notes for people, without consequences here."""
+    return (*_report_unset(declared), *_report_earlier(declared, ruleset))
 
 
-def _tell_unset(declared: Declared) -> Iterator[str]:
-    """Of each environment variable that locations name and that is not set here."""
+def _report_unset(declared: Declared) -> Iterator[str]:
+    """Report each environment variable that locations name and that is not set here."""
     for name, origin in declared.unset.items():
         yield (
             f"{origin}: the environment variable {name} is not set; what is below it counts as not on this machine "
@@ -75,12 +77,12 @@ def _tell_unset(declared: Declared) -> Iterator[str]:
         )
 
 
-def _tell_earlier(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
-    """Of each entered benchmark that only earlier rounds had: what holds for it, and what becomes of it."""
+def _report_earlier(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
+    """Report each entered benchmark that only earlier rounds had: its rules, and what becomes of it."""
     entered: dict[tuple[str, str], str] = {}
     for cell in declared.cells:
         official = cell.settings.get("benchmark.official")
-        if official is not None and ruleset.benchmark(str(official.value)) is None:
+        if official is not None and ruleset.find_benchmark(str(official.value)) is None:
             entered[cell.cell.division, cell.cell.benchmark] = str(official.value)
     return tuple(
         f"{division}/{benchmark}: round {ruleset.round} has no {name}; it runs with the seeds of the round and with "

@@ -76,7 +76,7 @@ class ResourceBuilder(Struct):
         self.given.append(found)
         return found
 
-    def made_already(self, name: str, address: Address) -> Input:
+    def find_made(self, name: str, address: Address) -> Input:
         """A resource that was put before, as an input of this name."""
         return make_upstream_input(name, address, self.resources[address].key)
 

@@ -1,4 +1,4 @@
-"""What a harness's service is made from, and an engine that its build command makes.
+"""Inputs of a harness's service, and of an engine that its build command makes.
 
 As of a run's command: the words before placeholders are filled in, the code, no run's own path, no secret. What a part
 does not say of itself, it has from the harness.
@@ -11,7 +11,7 @@ from reconciler.resource.inputs import Input, Value
 from reconciler.resource.pins import Pin, make_source_pin
 from reconciler.resource.settings import BUILD, SERVICE
 
-# Placeholders that differ between cells, and the settings that they stand for.
+# Placeholders that differ between cells, and the settings that they mean.
 _SETTINGS = {
     "benchmark": "benchmark.official",
     "system": "system.name",
@@ -22,23 +22,24 @@ _SETTINGS = {
 
 
 def collect_service_inputs(reader: Reader, scenario: str, made_from: Input, dataset: Input) -> list[Input]:
-    """``made_from``: the engine or the model, which a server holds whatever its words say. Of what else may differ
-    between cells only what it is told counts: so a server is shared by the cells that need the same."""
-    told = _told(reader, SERVICE, scenario, dataset)
-    machine = [item for item in (*reader.take("system.name"), *reader.under("hardware")) if item not in told]
-    return [made_from, *told, *_said(reader, SERVICE), *machine, *collect_launcher_inputs(reader)]
+    """``made_from``: the engine or the model, which a server loads whatever its words say. Everything else that may
+    differ between cells counts only where its words use it: so a server is shared by the cells that need the same."""
+    asked = _collect_asked(reader, SERVICE, scenario, dataset)
+    machine = [item for item in (*reader.take("system.name"), *reader.take_below("hardware")) if item not in asked]
+    return [made_from, *asked, *_said(reader, SERVICE), *machine, *collect_launcher_inputs(reader)]
 
 
 def collect_built_inputs(reader: Reader, scenario: str, model: Input, dataset: Input) -> list[Input]:
-    """Of an engine that a command of the user's builds: as of any engine, with what the command is told."""
+    """Collect the inputs of an engine that a user's command builds: as of any engine, with those of the command's
+    words."""
     own = collect_engine_inputs(reader, model)
     known = {item.name for item in own}
-    told = [item for item in _told(reader, BUILD, scenario, dataset) if item.name not in known]
-    return [*own, *told, *_said(reader, BUILD)]
+    asked = [item for item in _collect_asked(reader, BUILD, scenario, dataset) if item.name not in known]
+    return [*own, *asked, *_said(reader, BUILD)]
 
 
-def _told(reader: Reader, part: str, scenario: str, dataset: Input) -> list[Input]:
-    """What its words ask for beyond what it is made from."""
+def _collect_asked(reader: Reader, part: str, scenario: str, dataset: Input) -> list[Input]:
+    """Collect the further inputs that its words use."""
     said = " ".join(_texts(reader, part))
     found = [Input("scenario", scenario)] if "{scenario}" in said else []
     found += [dataset] if "{dataset}" in said else []
@@ -49,9 +50,9 @@ def _told(reader: Reader, part: str, scenario: str, dataset: Input) -> list[Inpu
 
 def list_part_pins(reader: Reader, part: str) -> dict[str, Pin]:
     """Name of the input → pin, of the code and the configuration files of a service or a build command."""
-    if not reader.text(f"{part}.command"):
+    if not reader.get_text(f"{part}.command"):
         return {}
-    cell = reader.text("cell")
+    cell = reader.get_text("cell")
     code, configs = _own(reader, part, "code"), _own(reader, part, "configs")
     paths = {f"{part}.code.sha256": str(code.value)} if code is not None else {}
     for number, path in enumerate(configs.value if configs is not None else ()):
@@ -63,9 +64,9 @@ def _said(reader: Reader, part: str) -> list[Input]:
     image = _own(reader, part, "image")
     return [
         *reader.take(f"{part}.command"),
-        *reader.under(f"{part}.env"),
+        *reader.take_below(f"{part}.env"),
         *([Input(f"{part}.image", image.value, image.origin)] if image is not None else []),
-        *reader.pins.inputs(list_part_pins(reader, part)),
+        *reader.pins.list_inputs(list_part_pins(reader, part)),
     ]
 
 
@@ -74,8 +75,8 @@ def _own(reader: Reader, part: str, name: str) -> Value | None:
 
 
 def _texts(reader: Reader, part: str) -> list[str]:
-    """Wherever placeholders may stand. The folder itself is not identity, so it is not asked of the reader."""
+    """List the texts where placeholders may be. The folder itself is not identity, so it is not asked of the reader."""
     command, settings = reader.get(f"{part}.command"), reader.settings
     cwd = settings.get(f"{part}.cwd") or settings.get("harness.cwd")
     found = [*(command.value if command else ()), cwd.value if cwd else ""]
-    return [str(text) for text in (*found, *(item.value for item in reader.under(f"{part}.env")))]
+    return [str(text) for text in (*found, *(item.value for item in reader.take_below(f"{part}.env")))]

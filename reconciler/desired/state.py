@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class Desired(Struct, frozen=True):
-    """Resources in pipeline order, cell by cell. ``detail`` gives what a resource was made from; the compiled cache
-    reads it only when asked. ``digest`` stands for the whole: two equal digests plan alike. ``submission``: what is
-    declared of the whole. ``shared``: inputs of the submission, but for its results. ``notes``: what a plan says of it
-    though nothing follows from it. ``gaps``: what a submission of it lacks."""
+    """Resources in pipeline order, cell by cell. ``detail`` gives the inputs of a resource; the compiled cache reads it
+    only when asked. ``digest`` identifies the whole: two equal digests plan alike. ``submission``: what is declared of
+    the whole. ``shared``: inputs of the submission, but for its results. ``notes``: shown in a plan though nothing
+    follows from them. ``gaps``: what a submission of it still needs."""
 
     digest: str
     resources: tuple[Resource, ...]
@@ -37,16 +37,16 @@ class Desired(Struct, frozen=True):
 
 
 class Pins(Struct, frozen=True):
-    """What keys need of the world: the SHA-256 of each source, the version of each backend.
+    """Facts of the world that keys need: the SHA-256 of each source, the version of each backend.
 
-    A value comes from the spec, else from this machine when it matches, else from the last record; None where
-    nobody knows.
+    A value comes from the spec, else from this machine when it matches, else from the last record; None where it is
+    unknown.
     """
 
     values: Mapping[Pin, str | None] = field(default_factory=dict)
     origins: Mapping[Pin, str] = field(default_factory=dict)
 
-    def inputs(self, pins: Mapping[str, Pin]) -> list[Input]:
+    def list_inputs(self, pins: Mapping[str, Pin]) -> list[Input]:
         """By the names of inputs, those whose values are known."""
         known = ((name, pin, self.values.get(pin)) for name, pin in pins.items())
         return [

@@ -1,4 +1,4 @@
-"""What a trial makes of a declared submission: each run is made once, and with ``--quick`` it is short."""
+"""Trial of a declared submission: each run is made once, and with ``--quick`` it is short."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _ORIGIN = Origin("--quick")
 
 
 def prepare_trial(declared: Declared, ruleset: Ruleset) -> Declared:
-    """An INVALID run tells what was asked, and is not repeated. A quick one is as short as LoadGen can call it VALID;
-    what the spec makes shorter still stays so."""
+    """An INVALID run has its answer, and is not repeated. A quick one is as short as LoadGen can call it VALID;
+    anything that the spec makes shorter still stays so."""
     return replace(declared, cells=tuple(_prepare(declared, cell, ruleset) for cell in declared.cells))
 
 
@@ -42,7 +42,7 @@ def _lower(settings: dict[str, Value], name: str, most: int) -> None:
 
 
 def _count(cell: DeclaredCell, ruleset: Ruleset) -> int:
-    """Of queries; of samples in Offline, where no percentile is to be proved."""
+    """Count queries; samples in Offline, where no percentile is to be proved."""
     percentile = _percentile(cell.settings, cell, ruleset)
     return compute_least_queries(0 if name_loadgen_scenario(cell.cell.scenario) == "Offline" else _OVER, percentile)
 
@@ -50,5 +50,5 @@ def _count(cell: DeclaredCell, ruleset: Ruleset) -> int:
 def _percentile(settings: Mapping[str, Value], cell: DeclaredCell, ruleset: Ruleset) -> Decimal:
     official = settings.get("benchmark.official")
     rules = ruleset.find_rules(cell.cell.division, str(official.value)) if official else None
-    ruled = rules.value(keys.TARGET_LATENCY_PERCENTILE, cell.cell.scenario) if rules else None
+    ruled = rules.get_value(keys.TARGET_LATENCY_PERCENTILE, cell.cell.scenario) if rules else None
     return Decimal(str(ruled)) if ruled is not None else _COMMON

@@ -41,7 +41,7 @@ class Refused(Struct, frozen=True):
 
 
 class AcceptedComparison(Protocol):
-    """What is read and written of the comparison that goes on. ``accepted``: what counts in the place of a resource."""
+    """State of the comparison, read and written. ``accepted``: what counts in the place of a resource."""
 
     desired: Desired
     recorded: Recorded
@@ -72,11 +72,11 @@ def judge_acceptance(acceptance: Acceptance, desired: Desired, recorded: Recorde
     """Whole or not at all: one further change, and everything it accepted is stale again."""
     if today >= acceptance.until:
         return AcceptanceStatus.EXPIRED
-    held = {item.address: item.key for item in acceptance.accepted}
-    now = {address: desired.by_address[address].key for address in held if address in desired.by_address}
-    if any(now.get(address) not in (key.before, key.after) for address, key in held.items()):
+    in_force = {item.address: item.key for item in acceptance.accepted}
+    now = {address: desired.by_address[address].key for address in in_force if address in desired.by_address}
+    if any(now.get(address) not in (key.before, key.after) for address, key in in_force.items()):
         return AcceptanceStatus.CHANGED
-    measured = {address: key for address, key in held.items() if address.kind not in BUILT}
+    measured = {address: key for address, key in in_force.items() if address.kind not in BUILT}
     if all(recorded.done(now[address]) for address in measured):
         return AcceptanceStatus.MEASURED  # also where the change was taken back
     if not all(recorded.done(key.after) or recorded.done(key.before) for key in measured.values()):
@@ -87,14 +87,14 @@ def judge_acceptance(acceptance: Acceptance, desired: Desired, recorded: Recorde
 def judge_acceptances(
     decisions: Decisions, desired: Desired, recorded: Recorded
 ) -> tuple[tuple[str, Acceptance, AcceptanceStatus], ...]:
-    """(path, acceptance, how it stands) of each, by its path."""
+    """(path, acceptance, its status) of each, by its path."""
     found = sorted(decisions.acceptances.items())
     return tuple((path, item, judge_acceptance(item, desired, recorded, decisions.today)) for path, item in found)
 
 
 def list_accepted_keys(found: Iterable[tuple[str, Acceptance, AcceptanceStatus]]) -> dict[Address, AcceptedKey]:
-    held = sorted((a for _, a, stand in found if stand is AcceptanceStatus.IN_FORCE), key=lambda item: item.made)
-    return {key.address: key for acceptance in held for key in acceptance.accepted}
+    in_force = sorted((a for _, a, status in found if status is AcceptanceStatus.IN_FORCE), key=lambda item: item.made)
+    return {key.address: key for acceptance in in_force for key in acceptance.accepted}
 
 
 def spread(freezes: tuple[Freeze, ...], resources: Iterable[Resource]) -> tuple[Freeze, ...]:
@@ -116,7 +116,7 @@ def propose_acceptance(
     recorded: Recorded,
     explain: Callable[[Change], tuple[InputChange, ...]],
 ) -> tuple[tuple[AcceptedKey, ...], tuple[Refused, ...]]:
-    """What would have to be accepted for the cell to be as declared, and what of it cannot be."""
+    """Propose what would have to be accepted for the cell to be as declared, and list what cannot be."""
     changes = {change.address: change for change in difference.changes if change.how is Work.MAKE}
     keys, refused = [], []
     for resource in lineage:
@@ -143,7 +143,7 @@ _TOGETHER = "the runs of one cell are published together only when engine, code 
 def _key(
     resource: Resource, change: Change, recorded: Recorded, explain: Callable[[Change], tuple[InputChange, ...]]
 ) -> AcceptedKey | None:
-    """None where no earlier record could stand in."""
+    """None where no earlier record could take its place."""
     done = [s for s in recorded.by_address.get(resource.address, ()) if s.id == change.previous]
     if not done or done[-1].key == resource.key or not recorded.done(done[-1].key):
         return None

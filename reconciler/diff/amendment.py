@@ -1,6 +1,6 @@
-"""What of a submitted result differs now, and whether that is a correction. Pure.
+"""Changes of a submitted result, and whether they are a correction. Pure.
 
-The submission rules (fixing objections) let code and what follows from it be corrected once an objection stands; a run
+The submission rules (fixing objections) let code and its consequences be corrected once an objection is accepted; a run
 that is merely made again corrects nothing, and a result may always be withdrawn or moved to the open division.
 """
 
@@ -20,14 +20,14 @@ from reconciler.resource.decisions import AcceptedInput, Amendment
 from reconciler.resource.kinds import Address, Cell, Kind
 
 
-class Standing(Struct, frozen=True):
+class SubmissionState(Struct, frozen=True):
     """A submission as a commit or the work tree has it."""
 
     desired: Desired
     difference: Difference
 
     def find_result(self, cell: Cell) -> str:
-        """What stands for a published result and all it is made from; "" for one that is not published."""
+        """Find the digest of a published result with all it is made from; "" for one that is not published."""
         chosen = self.difference.chosen.get(cell)
         if chosen is None or not is_published(chosen):
             return ""
@@ -70,7 +70,7 @@ def _list_lineage(desired: Desired, cell: Cell) -> Iterator[Address]:
 
 
 def list_repeated(before: Chosen, after: Chosen) -> tuple[str, ...]:
-    """What is published of another record than was submitted."""
+    """List published records that are not the submitted ones."""
     pairs = [(name, getattr(before, name), getattr(after, name)) for name in ("performance", "accuracy", "score")]
     tests = dict(before.tests)
     pairs += [(name, tests.get(name, ""), identity) for name, identity in after.tests]
@@ -78,9 +78,13 @@ def list_repeated(before: Chosen, after: Chosen) -> tuple[str, ...]:
 
 
 def judge_amendment(
-    cell: Cell, before: Standing, after: Standing, inputs: Mapping[str, AcceptedInput], repeated: tuple[str, ...]
+    cell: Cell,
+    before: SubmissionState,
+    after: SubmissionState,
+    inputs: Mapping[str, AcceptedInput],
+    repeated: tuple[str, ...],
 ) -> tuple[Refused, ...]:
-    """What speaks against calling the present result a correction of the submitted one."""
+    """Find what speaks against calling the present result a correction of the submitted one."""
     if not before.find_result(cell):
         return (Refused("it has no result in the commit that was submitted", "name that commit: --since COMMIT"),)
     if not after.find_result(cell):
@@ -99,7 +103,9 @@ def judge_amendment(
     return ()
 
 
-def find_unamended(before: Standing, after: Standing, amendments: Mapping[str, Amendment]) -> dict[Cell, str]:
+def find_unamended(
+    before: SubmissionState, after: SubmissionState, amendments: Mapping[str, Amendment]
+) -> dict[Cell, str]:
     """Cells that differ from what was submitted, and that no amendment of exactly this difference explains, each with
     what is wrong."""
     submitted, now = before.results, after.results

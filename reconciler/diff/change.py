@@ -1,4 +1,4 @@
-"""What a comparison finds. An action is what to do; a reason explains it to people and never steers it."""
+"""Changes that a comparison finds. An action is what to do; a reason explains it to people and never steers it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reconciler.resource.kinds import Address, Cell
 
 
 class Action(StrEnum):
-    """What is to be done. Of what needs nothing there is no change; `why` calls that NoOp."""
+    """Action to take. A resource without need of one has no change; `why` calls that NoOp."""
 
     CREATE = "Create"
     REPLACE = "Replace"
@@ -151,7 +151,7 @@ class Chosen(Struct, frozen=True):
 
 class Difference(Struct, frozen=True):
     """``recorded_as``: address → id of the record that satisfies it. ``unchanged`` counts resources (by key) with
-    nothing to do. ``acceptances``: path, acceptance and how it stands; ``frozen``: the freezes that hold."""
+    nothing to do. ``acceptances``: path, acceptance and its status; ``frozen``: the freezes in force."""
 
     changes: tuple[Change, ...]
     drifts: tuple[Drift, ...] = ()
@@ -166,4 +166,4 @@ class Difference(Struct, frozen=True):
     @property
     def accepted(self) -> dict[Cell, Acceptance]:
         """Cells whose results count although their inputs differ."""
-        return {item.cell: item for _, item, stand in self.acceptances if stand is AcceptanceStatus.IN_FORCE}
+        return {item.cell: item for _, item, status in self.acceptances if status is AcceptanceStatus.IN_FORCE}

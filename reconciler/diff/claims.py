@@ -1,4 +1,4 @@
-"""What an audit says of a commit, as values: each claim with how far it is proven."""
+"""Claims of an audit about a commit, as values: each with how far it is proven."""
 
 from __future__ import annotations
 

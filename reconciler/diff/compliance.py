@@ -1,8 +1,8 @@
 """The compliance tests of a cell: which record of a test counts, whether its verdict still does, and what to repeat.
 
 A test is run again only when its own inputs changed, when its evidence is not that of the published run, or when its
-verdict fails and attempts are left. Where it fails by speed alone, nobody knows which of the two runs is the outlier:
-test and performance run are repeated in turn. A verdict that was made with other runs is made again, from stored logs.
+verdict fails and attempts are left. Where it fails by speed alone, either of the two runs may be the outlier: test and
+performance run are repeated in turn. A verdict that was made with other runs is made again, from stored logs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ AUDIT_FAILS = "AuditFails"  # the kind of a finding
 
 
 class ComparisonState(Protocol):
-    """What is read and written of the comparison that goes on."""
+    """State of the comparison, read and written."""
 
     desired: Desired
     recorded: Recorded
@@ -34,17 +34,19 @@ class ComparisonState(Protocol):
     findings: list[Finding]
     used: dict[Address, Summary]
 
-    def done(self, resource: Resource) -> tuple[Summary, ...]: ...
+    def list_done(self, resource: Resource) -> tuple[Summary, ...]: ...
 
-    def trust(self, summaries: tuple[Summary, ...]) -> tuple[Summary, ...]: ...
+    def select_trusted(self, summaries: tuple[Summary, ...]) -> tuple[Summary, ...]: ...
 
-    def contradict(self, address: Address, summary: Summary | None) -> bool: ...
+    def find_contradictions(self, address: Address, summary: Summary | None) -> bool: ...
 
-    def change(self, resource: Resource, action: Action, reason: Reason, note: str = "", **extra: object) -> None: ...
+    def plan_change(
+        self, resource: Resource, action: Action, reason: Reason, note: str = "", **extra: object
+    ) -> None: ...
 
-    def absent(self, resource: Resource) -> None: ...
+    def plan_creation(self, resource: Resource) -> None: ...
 
-    def run(self, resource: Resource, summary: Summary | None) -> None: ...
+    def compare_run(self, resource: Resource, summary: Summary | None) -> None: ...
 
 
 class CellTest(Struct, frozen=True):
@@ -54,8 +56,9 @@ class CellTest(Struct, frozen=True):
     verdict: Resource
     own_dataset: bool = False
 
-    def allowed(self, allowed: frozenset[str], summaries: Iterable[Summary]) -> frozenset[str]:
-        """What may differ from the performance run: more than ``allowed`` where the test has samples of its own."""
+    def list_allowed_differences(self, allowed: frozenset[str], summaries: Iterable[Summary]) -> frozenset[str]:
+        """List the differences allowed from the performance run: more than ``allowed`` where the test has samples of
+        its own."""
         if not self.own_dataset:
             return allowed
         return allowed | {name for s in summaries for name, _ in s.evidence if name.startswith(_DATASET)}
@@ -74,8 +77,8 @@ def list_cell_tests(desired: Desired, cell: Cell) -> Iterator[CellTest]:
 def compare_cell_tests(
     walk: ComparisonState, audits: Sequence[CellTest], published: Summary | None, allowed: frozenset[str]
 ) -> tuple[tuple[str, str, str], ...]:
-    """What there is to do, noted in ``walk``; gives (name, test's record, verdict's record) of each test, "" where
-    none passes. ``published``: the performance run, None where none is VALID."""
+    """Plan what there is to do, in ``walk``; gives (name, test's record, verdict's record) of each test, "" where none
+    passes. ``published``: the performance run, None where none is VALID."""
     found = []
     for audit in audits:
         good = _compare(walk, audit, published, allowed)
@@ -86,23 +89,23 @@ def compare_cell_tests(
 
 
 def _compare(walk: ComparisonState, audit: CellTest, published: Summary | None, allowed: frozenset[str]) -> bool:
-    """Whether the test stands with a verdict that passes."""
+    """True where the test has a verdict that passes."""
     remade = _made(walk, _performance_of(audit))
     if published is None and not remade:
         return False  # an INVALID run has nothing to prove; its own finding says so
-    done = walk.trust(walk.done(audit.test))
-    allowed = audit.allowed(allowed, (*done, *((published,) if published else ())))
+    done = walk.select_trusted(walk.list_done(audit.test))
+    allowed = audit.list_allowed_differences(allowed, (*done, *((published,) if published else ())))
     alike = [t for t in done if remade or published is None or not find_differing_evidence(published, t, allowed)]
     if audit.test.address not in walk.forced:
         if not done:
-            walk.absent(audit.test)
+            walk.plan_creation(audit.test)
         elif not alike and published is not None:
             _unlike(walk, audit, published, done[-1], allowed)
     if _made(walk, audit.test.address) or not alike:
         _judge_again(walk, audit.verdict)
         return False
     verdict = _judged(walk, audit, alike)
-    if walk.contradict(audit.test.address, walk.used.get(audit.test.address)):
+    if walk.find_contradictions(audit.test.address, walk.used.get(audit.test.address)):
         return False
     if verdict is None or not verdict.problem:
         return verdict is not None
@@ -120,18 +123,18 @@ def _unlike(walk: ComparisonState, audit: CellTest, published: Summary, test: Su
     names = ", ".join(name for name, _, _ in find_differing_evidence(published, test, allowed))
     if test.started < published.started:
         note = f"{names} is not that of the performance run"
-        walk.change(audit.test, Action.REPLACE, Reason.EVIDENCE_DIFFERS, note)
+        walk.plan_change(audit.test, Action.REPLACE, Reason.EVIDENCE_DIFFERS, note)
     else:
         performance = walk.desired.by_address[_performance_of(audit)]
         note = f"{names} is not that of {audit.test.address.label}"
-        walk.change(performance, Action.REPLACE, Reason.EVIDENCE_DIFFERS, note)
+        walk.plan_change(performance, Action.REPLACE, Reason.EVIDENCE_DIFFERS, note)
 
 
 def find_missing_answers(
     desired: Desired, recorded: Recorded, observed: Observed, difference: Difference, at: Address
 ) -> str:
-    """The run whose whole accuracy log a due verdict needs and nobody has here, "" if none. Where an earlier verdict
-    compared the answers of the same runs, that comparison stands."""
+    """Find the run whose whole accuracy log a due verdict needs and is not here, "" if none. Where an earlier verdict
+    compared the answers of the same runs, that comparison counts."""
     from reconciler.loadgen.log_files import ACCURACY_LOG
     from reconciler.rules.compliance.judging import find_test
 
@@ -178,40 +181,40 @@ def _judged(walk: ComparisonState, audit: CellTest, alike: Sequence[Summary]) ->
     pairs = [(test, _verdict_of(walk, audit, test, compared)) for test in alike]
     passing = [pair for pair in pairs if pair[1] is not None and not pair[1].problem]
     test, verdict = (passing if passing and pairs[-1][1] is not None else pairs)[-1]
-    walk.run(audit.test, test)
+    walk.compare_run(audit.test, test)
     if audit.verdict.address in walk.forced:
         return None
     if verdict is None or any(_made(walk, address) for address in runs.values()):
         _judge_again(walk, audit.verdict)
         return None
-    walk.run(audit.verdict, verdict)
+    walk.compare_run(audit.verdict, verdict)
     return verdict
 
 
 def _verdict_of(walk: ComparisonState, audit: CellTest, test: Summary, compared: Mapping[str, str]) -> Summary | None:
     wanted = {(AUDIT, test.id), *compared.items()}
-    found = [v for v in walk.done(audit.verdict) if wanted <= set(v.upstream)]
+    found = [v for v in walk.list_done(audit.verdict) if wanted <= set(v.upstream)]
     return found[-1] if found else None
 
 
 def _judge_again(walk: ComparisonState, verdict: Resource) -> None:
-    if walk.done(verdict):
-        walk.change(verdict, Action.REPLACE, Reason.UPSTREAM_REPLACED)
+    if walk.list_done(verdict):
+        walk.plan_change(verdict, Action.REPLACE, Reason.UPSTREAM_REPLACED)
     else:
-        walk.absent(verdict)
+        walk.plan_creation(verdict)
 
 
 def _failed(walk: ComparisonState, audit: CellTest, tried: int, verdict: Summary) -> None:
     name, most = audit.test.address.label, audit.test.attempts
     performance = walk.desired.by_address[_performance_of(audit)]
-    measured = len(walk.done(performance))
+    measured = len(walk.list_done(performance))
     if verdict.by_speed and measured < performance.attempts and (measured < tried or tried >= most):
         note = f"{name} was not as fast, attempt {measured + 1} of {performance.attempts}"
-        walk.change(performance, Action.REPLACE, Reason.PREVIOUS_ATTEMPT_FAILED, note)
+        walk.plan_change(performance, Action.REPLACE, Reason.PREVIOUS_ATTEMPT_FAILED, note)
         _judge_again(walk, audit.verdict)
     elif tried < most:
         note = f"its verdict was a failure, attempt {tried + 1} of {most}"
-        walk.change(audit.test, Action.REPLACE, Reason.PREVIOUS_ATTEMPT_FAILED, note)
+        walk.plan_change(audit.test, Action.REPLACE, Reason.PREVIOUS_ATTEMPT_FAILED, note)
         _judge_again(walk, audit.verdict)
     else:
         fix = f"correct the system, raise compliance.{name}.attempts, or repeat with --rerun kind={name}"

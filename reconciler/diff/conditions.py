@@ -28,8 +28,8 @@ _WORD = re.compile(r"[A-Za-z0-9]+")
 
 
 class _Facts(Struct, frozen=True):
-    """What is known of one cell: its resources with what they are made from, what to change, what is wrong.
-    ``brought``: the compliance tests that come with imported runs, by name; None for one that did not."""
+    """Facts of one cell: its resources with what they are made from, what to change, what is wrong. ``brought``: the
+    compliance tests that come with imported runs, by name; None for one that did not."""
 
     resources: tuple[Resource, ...]
     changes: Mapping[str, Change]
@@ -68,7 +68,7 @@ def summarise_cells(
     found = []
     accepted = difference.accepted
     for cell, lineage in trace_lineages(desired).items():
-        # What accepted results were made from may be made again for others.
+        # Inputs of accepted results may be made again for others.
         stands_in = not accepted.keys().isdisjoint(_cells(cell, lineage)) if accepted else False
         resources = tuple(r for r in lineage if r.kind not in _MADE) if stands_in else lineage
         facts = _Facts(
@@ -83,7 +83,7 @@ def summarise_cells(
         )
         marks = tuple(_marks(cell, _cells(cell, lineage), difference, inferred=_timed(cell, lineage) != cell))
         notes = tuple(collect_notes(resources, difference, observed)) if observed.judgements else ()
-        found.append(_standing(cell, facts, difference, summaries, marks, notes))
+        found.append(_make_status(cell, facts, difference, summaries, marks, notes))
     return tuple(found)
 
 
@@ -96,7 +96,7 @@ def _find_brought(
 
 
 def collect_notes(resources: Iterable[Resource], difference: Difference, observed: Observed) -> Iterator[str]:
-    """What the kept logs behind these resources leave open, and those that could not be judged here."""
+    """Collect what the kept logs of these resources leave open, and those that could not be judged here."""
     for resource in resources:
         judgement = observed.judgements.get(difference.recorded_as.get(resource.address, ""))
         if judgement is not None:
@@ -106,11 +106,11 @@ def collect_notes(resources: Iterable[Resource], difference: Difference, observe
 
 
 def _marks(cell: Cell, cells: set[Cell], difference: Difference, *, inferred: bool) -> Iterator[str]:
-    """``cells``: the cell, and that from which it is ``inferred``, or whose accuracy stands for it."""
+    """``cells``: the cell, and that from which it is ``inferred``, or whose accuracy it shares."""
     if inferred:
         yield _INFERRED
     yield from (f"{ACCEPTED} until {item.until}" for other, item in difference.accepted.items() if other in cells)
-    ordered = sorted(cells, key=lambda other: (other != cell, other))  # its own freeze is told, where it has one
+    ordered = sorted(cells, key=lambda other: (other != cell, other))  # its own freeze is reported, where it has one
     freezes = [freeze for other in ordered if (freeze := find_freeze(other, difference.frozen))]
     yield from (f"frozen until {f.until}" if f.until else "frozen" for f in freezes[:1])
 
@@ -121,7 +121,7 @@ def _timed(cell: Cell, resources: Iterable[Resource]) -> Cell:
 
 
 def _find_own(cell: Cell, resources: tuple[Resource, ...], findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Of the cell whose accuracy stands for this one, only what is wrong with that."""
+    """Keep only the problems of the cell whose accuracy this one shares."""
     cells, timed = _cells(cell, resources), _timed(cell, resources)
     for finding in findings:
         about = {own for own in cells if is_about(finding.where, own)}
@@ -155,12 +155,12 @@ def _cells(cell: Cell, resources: Iterable[Resource]) -> set[Cell]:
 
 
 def is_about(where: str, cell: Cell) -> bool:
-    """Whether a finding's place is this cell or something of it: "Run:open/box/a/Offline/performance"."""
+    """True where a finding's place is this cell or something of it: "Run:open/box/a/Offline/performance"."""
     text = where.partition(":")[2] if where.partition(":")[0] in tuple(Kind) else where
     return text == str(cell) or text.startswith(f"{cell}/")
 
 
-def _standing(
+def _make_status(
     cell: Cell,
     facts: _Facts,
     difference: Difference,

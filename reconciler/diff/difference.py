@@ -15,9 +15,8 @@ from reconciler.desired.state import Desired
 from reconciler.diff.acceptance import BUILT, drop_unneeded_builds, judge_acceptances, list_accepted_keys, spread
 from reconciler.diff.change import Action, Change, Chosen, Difference, Drift, Finding, Reason, Work
 from reconciler.diff.compliance import compare_cell_tests, list_cell_tests
-from reconciler.diff.fingerprint import compute_fingerprint, compute_submission_fingerprint, same_but_for_code
+from reconciler.diff.fingerprint import compute_fingerprint, compute_submission_fingerprint, differ_only_in_code
 from reconciler.diff.host_drift import find_failed_repeats, find_host_drift
-from reconciler.diff.leaning import list_leaning, repeat_outdated
 from reconciler.diff.run_selection import (
     find_differing_evidence,
     list_contradictions,
@@ -25,10 +24,11 @@ from reconciler.diff.run_selection import (
     select_trusted,
     select_valid,
 )
+from reconciler.diff.shared_accuracy import list_accuracy_dependents, repeat_outdated
 from reconciler.observed.state import ArtifactPresence, Observed
 from reconciler.resource.decisions import NONE, AcceptedKey, Decisions, Freeze, find_freeze
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE, Address, Cell, Kind
-from reconciler.resource.records import CODE_ARCHIVE, IMPORTED, NOT_HANDED_ON, SPARE_LOGS, Ended, Recorded, Summary
+from reconciler.resource.records import CODE_ARCHIVE, IMPORTED, NOT_HANDED_ON, REDUNDANT_LOGS, Ended, Recorded, Summary
 from reconciler.resource.resources import Resource
 
 # Evidence that the rules let differ between a cell's runs (rules.md: LoadGen revisions may mix).
@@ -50,7 +50,7 @@ class Comparison(Struct):
     imported_tests: dict[Cell, list[tuple[Address, tuple[Summary, ...]]]] = field(default_factory=dict)
     accepted: Mapping[Address, AcceptedKey] = field(default_factory=dict)
     frozen: tuple[Freeze, ...] = ()
-    leaning: Mapping[Address, tuple[Resource, ...]] = field(default_factory=dict)
+    accuracy_dependents: Mapping[Address, tuple[Resource, ...]] = field(default_factory=dict)
     contradicted: set[Address] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -58,12 +58,12 @@ class Comparison(Struct):
             if address.kind is Kind.COMPLIANCE_TEST and address.cell is not None and IMPORTED in summaries[-1].marks:
                 self.imported_tests.setdefault(address.cell, []).append((address, summaries))
 
-    def done(self, resource: Resource) -> tuple[Summary, ...]:
-        """What is recorded of it; where nothing is, what somebody accepted in its place."""
+    def list_done(self, resource: Resource) -> tuple[Summary, ...]:
+        """List its records; where there are none, what was accepted in their place."""
         own, instead = self.recorded.done(resource.key), self.accepted.get(resource.address)
         return own if own or instead is None else self.recorded.done(instead.key.before)
 
-    def change(self, resource: Resource, action: Action, reason: Reason, note: str = "", **extra: object) -> None:
+    def plan_change(self, resource: Resource, action: Action, reason: Reason, note: str = "", **extra: object) -> None:
         known = self.recorded.by_address.get(resource.address, ())
         done = [s for s in known if s.ended is Ended.DONE]
         latest = done or list(known)
@@ -82,77 +82,77 @@ class Comparison(Struct):
         if self.forced:  # first of all: what is made of them asks whether they are due
             for resource in self.desired.resources:
                 if resource.address in self.forced:
-                    self.change(resource, Action.REPLACE, Reason.FORCED)
-        self.leaning = list_leaning(self.desired)
-        lean, later = {run.cell for runs in self.leaning.values() for run in runs}, list[Resource]()
+                    self.plan_change(resource, Action.REPLACE, Reason.FORCED)
+        self.accuracy_dependents = list_accuracy_dependents(self.desired)
+        shared, later = {run.cell for runs in self.accuracy_dependents.values() for run in runs}, list[Resource]()
         for resource in self.desired.resources:
             if resource.kind in BUILT:
-                self.built(resource)
+                self.compare_artifact(resource)
             elif resource.kind is Kind.SERVICE:
-                self.service(resource)
+                self.compare_service(resource)
             elif resource.kind is Kind.RUN and resource.address.mode == PERFORMANCE:
-                if resource.cell in lean:
+                if resource.cell in shared:
                     later.append(resource)
                 else:
-                    self.cell(resource)
-            elif resource.kind is Kind.RESULT and not (resource.cell in self.chosen or resource.cell in lean):
-                self.inferred(resource)
-        for resource in later:  # after those whose accuracy runs stand for them
-            self.cell(resource)
+                    self.compare_cell(resource)
+            elif resource.kind is Kind.RESULT and not (resource.cell in self.chosen or resource.cell in shared):
+                self.compare_inferred_result(resource)
+        for resource in later:  # after those whose accuracy runs they share
+            self.compare_cell(resource)
         if self.accepted:
             drop_unneeded_builds(self)
 
     # -- what is built ------------------------------------------------------------------------------------------
 
-    def built(self, resource: Resource) -> None:
+    def compare_artifact(self, resource: Resource) -> None:
         done = self.recorded.done(resource.key)
         if not done:
-            self.absent(resource)
+            self.plan_creation(resource)
             return
-        best = next((s for s in reversed(done) if not self.wrong(s)), done[-1])
+        best = next((s for s in reversed(done) if not self.find_unusable_artifacts(s)), done[-1])
         self.used[resource.address] = best
-        wrong = self.wrong(best)
+        wrong = self.find_unusable_artifacts(best)
         corrupt = [name for name, presence in wrong if presence is ArtifactPresence.CORRUPT]
         if corrupt:
-            self.change(resource, Action.REPLACE, Reason.ARTIFACT_CORRUPT, f"{', '.join(corrupt)} is damaged")
+            self.plan_change(resource, Action.REPLACE, Reason.ARTIFACT_CORRUPT, f"{', '.join(corrupt)} is damaged")
         elif wrong:
             names = ", ".join(name for name, _ in wrong)
             self.drifts.append(Drift(resource.address, names, "missing", "made again when a run needs it"))
 
-    def wrong(self, summary: Summary) -> list[tuple[str, ArtifactPresence]]:
+    def find_unusable_artifacts(self, summary: Summary) -> list[tuple[str, ArtifactPresence]]:
         if not self.observed.artifacts:
             return []
-        needed = (a for a in summary.artifacts if a.name not in SPARE_LOGS)
+        needed = (a for a in summary.artifacts if a.name not in REDUNDANT_LOGS)
         found = ((a.name, self.observed.artifacts.get(("objects", a.sha256))) for a in needed)
         return [(name, presence) for name, presence in found if presence is not None]
 
-    def service(self, resource: Resource) -> None:
+    def compare_service(self, resource: Resource) -> None:
         """A server that never ran with this key. One that did is started again when a run needs it (``needs``)."""
         done = self.recorded.done(resource.key)
         if done:
             self.used[resource.address] = done[-1]
         else:
-            self.absent(resource, Work.START)
+            self.plan_creation(resource, Work.START)
 
-    def absent(self, resource: Resource, how: Work = Work.MAKE) -> None:
+    def plan_creation(self, resource: Resource, how: Work = Work.MAKE) -> None:
         """No record has this key: why, as far as the walk knows; ``explain`` refines InputChanged later."""
         failed = [s for s in self.recorded.by_key.get(resource.key, ()) if s.ended is Ended.FAILED]
         known = self.recorded.by_address.get(resource.address, ())
         action = Action.REPLACE if any(s.ended is Ended.DONE for s in known) else Action.CREATE
         if failed:
-            self.change(resource, action, Reason.PREVIOUS_ATTEMPT_FAILED, failed[-1].problem, how=how)
+            self.plan_change(resource, action, Reason.PREVIOUS_ATTEMPT_FAILED, failed[-1].problem, how=how)
         elif not known:
-            self.change(resource, action, Reason.NOT_RECORDED, how=how)
+            self.plan_change(resource, action, Reason.NOT_RECORDED, how=how)
         elif any(up in self.changes for up in resource.upstream):
-            self.change(resource, action, Reason.UPSTREAM_REPLACED, how=how)
+            self.plan_change(resource, action, Reason.UPSTREAM_REPLACED, how=how)
         else:
-            self.change(resource, action, Reason.INPUT_CHANGED, how=how)
+            self.plan_change(resource, action, Reason.INPUT_CHANGED, how=how)
 
-    def trust(self, summaries: tuple[Summary, ...]) -> tuple[Summary, ...]:
+    def select_trusted(self, summaries: tuple[Summary, ...]) -> tuple[Summary, ...]:
         return select_trusted(summaries, self.observed.judgements)
 
-    def contradict(self, address: Address, summary: Summary | None) -> bool:
-        """Whether the kept logs of a chosen record contradict it, which is a finding then."""
+    def find_contradictions(self, address: Address, summary: Summary | None) -> bool:
+        """Find whether the kept logs of a chosen record contradict it, which is a finding then."""
         found = list_contradictions(address, summary, self.observed.judgements)
         self.findings += found
         if found:
@@ -161,84 +161,88 @@ class Comparison(Struct):
 
     # -- what is measured ---------------------------------------------------------------------------------------
 
-    def cell(self, performance: Resource) -> None:
+    def compare_cell(self, performance: Resource) -> None:
         """A cell's runs, score and result together: they are published together or not at all."""
         cell, at = _cell_of(performance), self.desired.by_address
         result = at[Address(Kind.RESULT, str(cell))]
         accuracy = next(at[up] for up in result.upstream if up.mode == ACCURACY)
         score = next(at[up] for up in result.upstream if up.kind is Kind.SCORE)
         own = accuracy.cell == cell
-        done = self.done(performance)
+        done = self.list_done(performance)
         audits = tuple(list_cell_tests(self.desired, cell))
-        runs = [(audit, self.done(audit.test)) for audit in audits]
-        tests = [(found, audit.allowed(ALLOWED_TO_DIFFER, (*found, *done))) for audit, found in runs]
-        leaning = self.leaning.get(accuracy.address, ()) if own else ()
-        tests += [(select_valid(self.done(run)), ALLOWED_TO_DIFFER) for run in leaning]
+        runs = [(audit, self.list_done(audit.test)) for audit in audits]
+        tests = [(found, audit.list_allowed_differences(ALLOWED_TO_DIFFER, (*found, *done))) for audit, found in runs]
+        dependents = self.accuracy_dependents.get(accuracy.address, ()) if own else ()
+        tests += [(select_valid(self.list_done(run)), ALLOWED_TO_DIFFER) for run in dependents]
         counts = self.used.get(accuracy.address)  # next to a cell that uses it, no other does
-        others = self.trust(self.done(accuracy)) if own else (counts,) if counts else ()
+        others = self.select_trusted(self.list_done(accuracy)) if own else (counts,) if counts else ()
         published, matching = select_published(self, performance, others, ALLOWED_TO_DIFFER, tests)
         if own and accuracy.address not in self.forced:
-            self.run(accuracy, matching)
-            self.contradict(accuracy.address, matching)
+            self.compare_run(accuracy, matching)
+            self.find_contradictions(accuracy.address, matching)
         if performance.address not in self.forced:
-            self.performance(performance, published, done)
+            self.compare_performance_run(performance, published, done)
         if published and matching and not {performance.address, accuracy.address} & set(self.changes):
-            self.together(performance, accuracy, published, matching)
-        if published and matching and leaning:
-            repeat_outdated(self, (accuracy, performance), matching, leaning, ALLOWED_TO_DIFFER)
+            self.repeat_unless_evidence_matches(performance, accuracy, published, matching)
+        if published and matching and dependents:
+            repeat_outdated(self, (accuracy, performance), matching, dependents, ALLOWED_TO_DIFFER)
         if own:
-            self.score(score, accuracy, matching)
+            self.compare_score(score, accuracy, matching)
         judged = compare_cell_tests(self, audits, published, ALLOWED_TO_DIFFER)
-        beside_it = (accuracy.address, *(audit.test.address for audit in audits))
-        self.drifts += find_host_drift(published, (self.used[a] for a in beside_it if a in self.used))
+        others_of_cell = (accuracy.address, *(audit.test.address for audit in audits))
+        self.drifts += find_host_drift(published, (self.used[a] for a in others_of_cell if a in self.used))
         red = performance.address in self.contradicted or (published is None and bool(done))
-        timed = "" if red else self._id(performance.address)
+        timed = "" if red else self.find_published_id(performance.address)
         self.chosen[cell] = Chosen(
-            accuracy=self._id(accuracy.address),
+            accuracy=self.find_published_id(accuracy.address),
             performance=timed,
-            score="" if score.address in self.used and self.used[score.address].problem else self._id(score.address),
-            tests=tuple((name, test) for name, test, _ in judged) or self.tests(cell),
+            score=""
+            if score.address in self.used and self.used[score.address].problem
+            else self.find_published_id(score.address),
+            tests=tuple((name, test) for name, test, _ in judged) or self.list_imported_tests(cell),
             verdicts=tuple((name, verdict) for name, _, verdict in judged),
             code=find_kept_code(self.used[performance.address]) if timed else "",
         )
-        self.result(result, (performance, accuracy, score, *(a.test for a in audits), *(a.verdict for a in audits)))
+        self.compare_result(
+            result, (performance, accuracy, score, *(a.test for a in audits), *(a.verdict for a in audits))
+        )
 
-    def tests(self, cell: Cell) -> tuple[tuple[str, str], ...]:
+    def list_imported_tests(self, cell: Cell) -> tuple[tuple[str, str], ...]:
         """Compliance tests that came with imported runs: nothing here runs or judges them, the tree shows them."""
         found = {}
         for address, summaries in self.imported_tests.get(cell, ()):
             found[address.label] = summaries[-1].id
         return tuple(sorted(found.items()))
 
-    def inferred(self, result: Resource) -> None:
+    def compare_inferred_result(self, result: Resource) -> None:
         """A cell without runs of its own publishes those of the cell that it is inferred from."""
         ups = [self.desired.by_address[address] for address in result.upstream]
         assert result.cell is not None
         self.chosen[result.cell] = next((self.chosen[up.cell] for up in ups if up.cell in self.chosen), Chosen())
-        self.result(result, ups)
+        self.compare_result(result, ups)
 
-    def _id(self, address: Address) -> str:
+    def find_published_id(self, address: Address) -> str:
         """The record to publish; none while the resource is to be made again."""
         due = address in self.changes and self.changes[address].how is Work.MAKE
         if address in self.contradicted:
             return ""
         return self.used[address].id if address in self.used and not due else ""
 
-    def run(self, resource: Resource, summary: Summary | None) -> None:
+    def compare_run(self, resource: Resource, summary: Summary | None) -> None:
         if summary is None:
-            self.absent(resource)
+            self.plan_creation(resource)
             return
         self.used[resource.address] = summary
-        self.logs(resource, summary)
+        self.check_logs(resource, summary)
 
-    def performance(self, resource: Resource, published: Summary | None, done: tuple[Summary, ...]) -> None:
+    def compare_performance_run(self, resource: Resource, published: Summary | None, done: tuple[Summary, ...]) -> None:
         if published is None and done:
             self.used[resource.address] = done[-1]
             tried = len(done)
             lasting = done[-1].lasting
             if tried < resource.attempts and not lasting:
                 note = f"INVALID, attempt {tried + 1} of {resource.attempts}"
-                self.change(resource, Action.REPLACE, Reason.PREVIOUS_ATTEMPT_FAILED, note)
+                self.plan_change(resource, Action.REPLACE, Reason.PREVIOUS_ATTEMPT_FAILED, note)
             else:
                 fix = "change the target as the message says, raise `attempts`, or repeat with --rerun"
                 if lasting:
@@ -246,10 +250,10 @@ class Comparison(Struct):
                 message = done[-1].problem or "LoadGen calls this run INVALID"
                 self.findings.append(Finding("Invalid", str(resource.cell), message, fix))
             return
-        self.run(resource, published)
-        self.contradict(resource.address, published)
+        self.compare_run(resource, published)
+        self.find_contradictions(resource.address, published)
 
-    def logs(self, resource: Resource, summary: Summary) -> None:
+    def check_logs(self, resource: Resource, summary: Summary) -> None:
         """Logs that the tree needs must be readable in git's folder; the other copies are spare ones."""
         if not self.observed.artifacts:
             return
@@ -264,65 +268,67 @@ class Comparison(Struct):
         presence = self.observed.artifacts[wanted[0]]
         names = ", ".join(a.name for a in [*bad, *spoilt])
         reason = Reason.ARTIFACT_CORRUPT if presence is ArtifactPresence.CORRUPT else Reason.ARTIFACT_MISSING
-        self.change(resource, Action.REPLACE, reason, f"{names} is {presence}", how=Work.RESTORE, restore=wanted)
+        self.plan_change(resource, Action.REPLACE, reason, f"{names} is {presence}", how=Work.RESTORE, restore=wanted)
 
-    def together(self, performance: Resource, accuracy: Resource, published: Summary, beside: Summary) -> None:
+    def repeat_unless_evidence_matches(
+        self, performance: Resource, accuracy: Resource, published: Summary, accuracy_run: Summary
+    ) -> None:
         """Runs with unequal evidence are not publishable together: the older one is repeated."""
-        unequal = find_differing_evidence(published, beside, ALLOWED_TO_DIFFER)
+        unequal = find_differing_evidence(published, accuracy_run, ALLOWED_TO_DIFFER)
         if not unequal:
-            if performance.address in accuracy.upstream and beside.started < published.started:
+            if performance.address in accuracy.upstream and accuracy_run.started < published.started:
                 note = "the performance run that it belongs to was repeated"
-                self.change(accuracy, Action.REPLACE, Reason.UPSTREAM_REPLACED, note)
+                self.plan_change(accuracy, Action.REPLACE, Reason.UPSTREAM_REPLACED, note)
             return
-        older = accuracy if beside.started <= published.started else performance
+        older = accuracy if accuracy_run.started <= published.started else performance
         names = ", ".join(name for name, _, _ in unequal)
         other = PERFORMANCE if older is accuracy else ACCURACY
-        self.change(older, Action.REPLACE, Reason.EVIDENCE_DIFFERS, f"{names} is not that of the {other} run")
+        self.plan_change(older, Action.REPLACE, Reason.EVIDENCE_DIFFERS, f"{names} is not that of the {other} run")
 
-    def score(self, resource: Resource, accuracy: Resource, beside: Summary | None) -> None:
+    def compare_score(self, resource: Resource, accuracy: Resource, accuracy_run: Summary | None) -> None:
         """A score belongs to one accuracy run: repeated, that run is scored again, though its key is the same."""
         if resource.address in self.forced:
             return
-        scored = [s for s in self.done(resource) if beside and ("run", beside.id) in s.upstream]
+        scored = [s for s in self.list_done(resource) if accuracy_run and ("run", accuracy_run.id) in s.upstream]
         remade = accuracy.address in self.changes and self.changes[accuracy.address].how is Work.MAKE
         if scored and not remade:
-            self.run(resource, scored[-1])
-            self.contradict(resource.address, scored[-1])
+            self.compare_run(resource, scored[-1])
+            self.find_contradictions(resource.address, scored[-1])
             if scored[-1].problem:
                 fix = "raise the precision, calibrate better, or enter the cell in the open division"
                 self.findings.append(Finding("AccuracyBelow", str(resource.cell), scored[-1].problem, fix))
-        elif remade and self.done(resource):
-            self.change(resource, Action.REPLACE, Reason.UPSTREAM_REPLACED)
+        elif remade and self.list_done(resource):
+            self.plan_change(resource, Action.REPLACE, Reason.UPSTREAM_REPLACED)
         else:
-            self.absent(resource)
+            self.plan_creation(resource)
 
-    def result(self, resource: Resource, upstream: Iterable[Resource]) -> None:
+    def compare_result(self, resource: Resource, upstream: Iterable[Resource]) -> None:
         ups = tuple(upstream)
         if any(up.address in self.changes and self.changes[up.address].how is Work.MAKE for up in ups):
             reason = Reason.UPSTREAM_REPLACED if str(resource.cell) in self.observed.rendered else Reason.NOT_RECORDED
-            self.change(resource, _replace_or_create(reason), reason, how=Work.RENDER)
+            self.plan_change(resource, _replace_or_create(reason), reason, how=Work.RENDER)
             return
         cell = resource.cell
         assert cell is not None
         if not self.observed.tree_present or not is_published(self.chosen[cell]):
             return
         fingerprint = compute_fingerprint(resource, list(self.chosen[cell].all))
-        self.rendered(resource, str(resource.cell), fingerprint)
+        self.compare_rendered_files(resource, str(resource.cell), fingerprint)
 
-    def rendered(self, resource: Resource, name: str, fingerprint: str) -> None:
-        """Of a tree that is here: one that was never rendered is not a difference, being a pure function of what is
-        recorded."""
+    def compare_rendered_files(self, resource: Resource, name: str, fingerprint: str) -> None:
+        """Compare a tree that is here: one that was never rendered is not a difference, being a pure function of what
+        is recorded."""
         before, edited = self.observed.rendered.get(name), self.observed.tree.get(name, ())
         if before != fingerprint:
             reason, note = (Reason.INPUT_CHANGED, "rendered from other inputs") if before else (Reason.NOT_RECORDED, "")
-            self.change(resource, _replace_or_create(reason), reason, note, how=Work.RENDER)
+            self.plan_change(resource, _replace_or_create(reason), reason, note, how=Work.RENDER)
         elif edited:
             worst = Reason.ARTIFACT_CORRUPT if any(w == "edited" for _, w in edited) else Reason.ARTIFACT_MISSING
             note = ", ".join(f"{path} is {what}" for path, what in edited[:3])
             more = f" and {len(edited) - 3} more" if len(edited) > 3 else ""
-            self.change(resource, Action.REPLACE, worst, note + more, how=Work.RENDER)
+            self.plan_change(resource, Action.REPLACE, worst, note + more, how=Work.RENDER)
 
-    def submission(self) -> None:
+    def compare_submission(self) -> None:
         resource = next((r for r in self.desired.resources if r.kind is Kind.SUBMISSION), None)
         if resource is None:
             return
@@ -336,9 +342,9 @@ class Comparison(Struct):
         fingerprint = compute_submission_fingerprint(self.desired, cells, self.chosen)
         before = self.observed.rendered.get("submission", "")
         due = any(change.how is Work.MAKE and str(a.cell) in pending for a, change in self.changes.items())
-        if due and same_but_for_code(before, fingerprint):
+        if due and differ_only_in_code(before, fingerprint):
             fingerprint = before  # which code the tree will show, the runs that are due decide
-        self.rendered(resource, "submission", fingerprint)
+        self.compare_rendered_files(resource, "submission", fingerprint)
 
     def is_frozen(self, cell: str) -> bool:
         return bool(self.frozen) and find_freeze(Cell.parse(cell), self.frozen) is not None
@@ -366,11 +372,11 @@ class Comparison(Struct):
                 summary = self.used.get(up)
                 if (up in self.changes and self.changes[up].how is Work.MAKE) or summary is None:
                     continue
-                # What was imported may stand for something that nobody has here.
+                # An imported record may name something that is not here.
                 absent = IMPORTED in summary.marks and not summary.artifacts
                 artifacts = [a for a in summary.artifacts if a.name not in NOT_HANDED_ON]
-                if absent or any(self._unreadable(a.sha256, a.place) for a in artifacts):
-                    self.change(
+                if absent or any(self.find_unreadable(a.sha256, a.place) for a in artifacts):
+                    self.plan_change(
                         self.desired.by_address[up], Action.REPLACE, Reason.ARTIFACT_MISSING, "needed by a due action"
                     )
                     queue.append(up)
@@ -381,9 +387,9 @@ class Comparison(Struct):
 
     def start(self, resource: Resource) -> None:
         if resource.address not in self.changes:
-            self.change(resource, Action.REPLACE, Reason.ARTIFACT_MISSING, "needed by a due run", how=Work.START)
+            self.plan_change(resource, Action.REPLACE, Reason.ARTIFACT_MISSING, "needed by a due run", how=Work.START)
 
-    def _unreadable(self, sha256: str, place: str) -> bool:
+    def find_unreadable(self, sha256: str, place: str) -> bool:
         places = {"objects", place}
         return all((p, sha256) in self.observed.artifacts for p in places)
 
@@ -430,7 +436,7 @@ def compare(
     for cell in desired.missing_cells:
         fix = "declare it in the spec: the round requires it"
         walk.findings.append(Finding("MissingCell", cell, "a required scenario is not declared", fix))
-    walk.submission()
+    walk.compare_submission()
     declared = {resource.address for resource in desired.resources}
     undeclared = tuple(sorted(a for a in recorded.by_address if a not in declared and a.kind is Kind.RUN))
     keys = {r.key for r in desired.resources}

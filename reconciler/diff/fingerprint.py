@@ -1,4 +1,4 @@
-"""What rendered files are a function of, as one text: of a cell, and of what the whole submission shares."""
+"""Arguments of the rendered files, as one text: of a cell, and of everything that the submission shares."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from reconciler.resource.canonical import digest
 from reconciler.resource.kinds import Cell
 from reconciler.resource.resources import Resource
 
-_CODE = "+"  # in a fingerprint of the submission, before what stands for the code of its runs
+_CODE = "+"  # in a fingerprint of the submission, before the digest of the code of its runs
 RENDERER = 2  # raised when the renderer writes other bytes for the same records
 
 
 def compute_fingerprint(result: Resource, record_ids: list[str]) -> str:
-    """What a cell's files are a function of: the result's key, the published records, the renderer."""
+    """Compute the fingerprint of a cell's files: the result's key, the published records, the renderer."""
     text = " ".join([result.key, *record_ids, str(RENDERER)])  # plain, since a plan takes one for each cell
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def compute_submission_fingerprint(desired: Desired, cells: set[str], chosen: Mapping[Cell, Chosen]) -> str:
-    """What the shared files are a function of: the systems' descriptions, which cells the tree holds, and the code of
+    """Compute the fingerprint of the shared files: the systems' descriptions, which cells the tree has, and the code of
     their runs."""
     shared = [[item.name, item.value] for item in desired.shared]
     own_part = digest({"shared": shared, "cells": sorted(cells), "renderer": RENDERER})
@@ -30,6 +30,6 @@ def compute_submission_fingerprint(desired: Desired, cells: set[str], chosen: Ma
     return f"{own_part}{_CODE}{digest(code)}" if code else own_part
 
 
-def same_but_for_code(one: str, other: str) -> bool:
-    """Of two fingerprints of the submission."""
+def differ_only_in_code(one: str, other: str) -> bool:
+    """True for two fingerprints of the submission that differ only in the code."""
     return one.partition(_CODE)[0] == other.partition(_CODE)[0]

@@ -12,7 +12,7 @@ from reconciler.resource.records import Ended, Recorded, Summary
 
 
 def find_host_drift(published: Summary | None, others: Iterable[Summary]) -> Iterator[Drift]:
-    """What ``others`` were made on, where it is not what the published performance run was made on.
+    """Find hosts of ``others`` other than that of the published performance run.
 
     What must not differ is declared (accelerator, count, power limit) or evidence (driver, code, engine bytes).
     """

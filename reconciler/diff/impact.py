@@ -1,4 +1,4 @@
-"""What merging one commit into another would cause, as values; ``history`` works it out."""
+"""Consequences of merging one commit into another, as values; ``history`` works them out."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from reconciler.resource.kinds import Cell
 
 
 class Effect(StrEnum):
-    """What merging does to a cell. STALE: this change makes it so; WAS_STALE: it is so on both sides; NEVER: it was
-    never recorded on either; ACCEPTED: somebody decides that its results count although inputs differ."""
+    """Effect of merging on a cell. STALE: this change makes it so; WAS_STALE: it is so on both sides; NEVER: it was
+    never recorded on either; ACCEPTED: its results count by a decision although inputs differ."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -68,12 +68,12 @@ class Impact(Struct, frozen=True):
 
     @property
     def work(self) -> bool:
-        """Whether anything must be made; False is a proof, since both desired states were compiled and compared
+        """True where anything must be made; False is a proof, since both desired states were compiled and compared
         whole."""
         due = (Effect.ADDED, Effect.STALE, Effect.WAS_STALE, Effect.NEVER)
         return any(cell.effect in due and cell.due for cell in self.cells)
 
     @property
     def adds_work(self) -> bool:
-        """Whether merging is what makes anything due; what was due before is not this change's doing."""
+        """True where merging makes anything due; anything due before is not this change's doing."""
         return any(cell.effect in (Effect.ADDED, Effect.STALE) and cell.due for cell in self.cells)

@@ -1,4 +1,4 @@
-"""What nobody declares any more, and may go. Pure.
+"""Resources that are no longer declared, and may go. Pure.
 
 Files that were built go first: they can be made again. Records of measurements go only when that is asked for, logs
 never; what anything kept was made from stays with it.
@@ -55,7 +55,7 @@ def list_prunable(
     every = {s.id: s for group in recorded.by_key.values() for s in group}
     resources = [resource for desired in declared for resource in desired.resources]
     keys = {resource.key for resource in resources}
-    keys |= {item.key.before for held in decisions.acceptances.values() for item in held.accepted}
+    keys |= {item.key.before for acceptance in decisions.acceptances.values() for item in acceptance.accepted}
     wanted = {s.id for s in every.values() if s.key in keys or _wanted(s, declared, decisions)}
     used = {a.sha256 for identity in _with_upstream(wanted, every) for a in every[identity].artifacts}
     files = {
@@ -79,7 +79,7 @@ def list_prunable(
 
 
 def _wanted(summary: Summary, declared: Sequence[Desired], decisions: Decisions) -> bool:
-    """Whether a declared resource has its address, or a freeze covers it."""
+    """True where a declared resource has its address, or a freeze covers it."""
     addresses = (summary.address, *summary.shared)
     if any(address in desired.by_address for desired in declared for address in addresses):
         return True

@@ -21,7 +21,7 @@ def select_valid(summaries: Sequence[Summary]) -> tuple[Summary, ...]:
 
 
 def select_trusted(summaries: tuple[Summary, ...], judgements: Mapping[str, Judgement]) -> tuple[Summary, ...]:
-    """Those whose kept logs contradict nothing; all where there is none."""
+    """Select those whose kept logs contradict nothing; all where there is none."""
     good = tuple(s for s in summaries if s.id not in judgements or not judgements[s.id].findings)
     return (good or summaries) if judgements else summaries
 
@@ -78,11 +78,11 @@ def select_runs(
     lower: bool,
     tests: Sequence[tuple[Sequence[Summary], frozenset[str]]] = (),
 ) -> tuple[Summary | None, Summary | None]:
-    """The performance run that the policy publishes, and the newest accuracy run that may stand beside it.
+    """Select the performance run that the policy publishes, and the newest accuracy run that may accompany it.
 
     Runs that have an accuracy run with equal evidence go first; only when none has one does the policy choose among
-    all. ``tests``: the records of each compliance test, and what may differ of them. Where some have been run, but
-    never all of them beside one performance run, the newest one is taken: what is older and unlike it is repeated, so
+    all. ``tests``: the records of each compliance test, and their allowed differences. Where some have been run, but
+    never all of them with one performance run, the newest one is taken: everything older and unlike it is repeated, so
     that an end comes of it.
     """
     run = [item for item in ((accuracy, allowed), *tests) if item[0]]
@@ -93,19 +93,19 @@ def select_runs(
         published = choose_by_policy(together or performance, policy, lower_is_better=lower)
     if published is None:
         return None, accuracy[-1] if accuracy else None
-    beside = [a for a in accuracy if not find_differing_evidence(published, a, allowed)]
-    candidates = beside or accuracy
+    matching = [a for a in accuracy if not find_differing_evidence(published, a, allowed)]
+    candidates = matching or accuracy
     return published, candidates[-1] if candidates else None
 
 
 class RecordedRuns(Protocol):
-    """What is read of the comparison that goes on."""
+    """State of the comparison, read only."""
 
     desired: Desired
 
-    def done(self, resource: Resource) -> tuple[Summary, ...]: ...
+    def list_done(self, resource: Resource) -> tuple[Summary, ...]: ...
 
-    def trust(self, summaries: tuple[Summary, ...]) -> tuple[Summary, ...]: ...
+    def select_trusted(self, summaries: tuple[Summary, ...]) -> tuple[Summary, ...]: ...
 
 
 def select_published(
@@ -116,8 +116,8 @@ def select_published(
     tests: Sequence[tuple[Sequence[Summary], frozenset[str]]] = (),
 ) -> tuple[Summary | None, Summary | None]:
     """``select_runs`` of the valid runs of a cell, by the policy that is declared of it."""
-    done, cell = walk.done(performance), performance.cell
-    valid = walk.trust(select_valid(done))
+    done, cell = walk.list_done(performance), performance.cell
+    valid = walk.select_trusted(select_valid(done))
     assert cell is not None
     inputs = walk.desired.detail(Address(Kind.RESULT, str(cell))).inputs if len(done) > 1 else ()
     policy = next((str(item.value) for item in inputs if item.name == "policy.publish"), "latest")

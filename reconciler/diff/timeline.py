@@ -1,4 +1,4 @@
-"""What was measured of cells over time, and what changed between, as values; ``history`` works them out."""
+"""Measurements of cells over time, and the changes between them, as values; ``history`` works them out."""
 
 from __future__ import annotations
 
@@ -112,10 +112,10 @@ def beats(other: CurvePoint, point: CurvePoint) -> bool:
 
 
 class Side(Struct, frozen=True):
-    """What one side of a comparison has of a cell. ``count``: accelerators of all nodes, 0 when nobody declared them;
-    ``headroom``: per cent below the latency bound, "" where there is none or nobody says. ``entered``: the official
-    benchmark, where that is known to have another name; ``point``: of a curve; ``offline``: the dedicated Offline run
-    of one, its ceiling."""
+    """One side of a comparison, of a cell. ``count``: accelerators of all nodes, 0 when not declared; ``headroom``: per
+    cent below the latency bound, "" where there is none or it is unknown. ``entered``: the official benchmark, where
+    that is known to have another name; ``point``: of a curve; ``offline``: the dedicated Offline run of one, its
+    ceiling."""
 
     cell: Cell
     value: str
@@ -130,7 +130,7 @@ class Side(Struct, frozen=True):
 
     @property
     def task(self) -> tuple[str, str]:
-        """What is measured, whatever the submitter calls it."""
+        """Measured task, whatever the submitter calls it."""
         return self.entered or self.cell.benchmark, self.cell.scenario
 
     @property

@@ -10,9 +10,9 @@ import click
 from reconciler.cli.shared.options import json_option, spec_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
-from reconciler.cli.shared.trial_words import patch_option, read_spec_sources, write_patch
+from reconciler.cli.shared.trial_arguments import patch_option, read_spec_sources, write_patch
 from reconciler.endpoints.views.standing import list_curves
-from reconciler.endpoints.views.text import CurveStanding, render_denser_text
+from reconciler.endpoints.views.text import CurveStatus, render_denser_text
 from reconciler.errors import IN_SYNC, ReconcilerError, SpecError
 from reconciler.reconcile.planning import compute_plan
 from reconciler.render.documents import render_document
@@ -40,8 +40,8 @@ def command(curve: str | None, count: int, output: Path | None, specs: tuple[str
     patch = render_patch(sources, add_points(sources, found.curve, found.denser)) if found.denser else ""
     written = write_patch(patch, output)
     if as_json:
-        told = {"curve": found.curve, "points": found.denser, "seconds": found.seconds, "patch": patch}
-        say_json(render_document("densify", **told))
+        document = {"curve": found.curve, "points": found.denser, "seconds": found.seconds, "patch": patch}
+        say_json(render_document("densify", **document))
         return IN_SYNC
     say(render_denser_text(found, patch))
     if written:
@@ -49,7 +49,7 @@ def command(curve: str | None, count: int, output: Path | None, specs: tuple[str
     return IN_SYNC
 
 
-def _find_curve(curves: tuple[CurveStanding, ...], name: str | None) -> CurveStanding:
+def _find_curve(curves: tuple[CurveStatus, ...], name: str | None) -> CurveStatus:
     if not curves:
         raise ReconcilerError("the spec declares no curve", fix="`reconcile help endpoints` says how one is declared")
     meant = [curve for curve in curves if name in (None, curve.curve)]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from reconciler.diff.timeline import CurvePoint, Side
     from reconciler.endpoints.importing.curve_spec import AdoptedCurves
     from reconciler.endpoints.tree.content import PointFacts
-    from reconciler.endpoints.views.text import CurveStanding
+    from reconciler.endpoints.views.text import CurveStatus
     from reconciler.errors import Problem
     from reconciler.importing.run_reader import CellReader, RunReader
     from reconciler.page.matrix_view import ProgramPage
@@ -144,7 +144,9 @@ class Endpoints:
         from reconciler.endpoints.results.measurements import SEEDS
 
         config = files.config.value
-        return () if config is None else tuple(config.within("settings", "runtime", name) for name in SEEDS.values())
+        return (
+            () if config is None else tuple(config.get_nested("settings", "runtime", name) for name in SEEDS.values())
+        )
 
     def check(self, path: Path) -> TreeReport:
         from reconciler.endpoints.check.engine import check_endpoints
@@ -196,12 +198,12 @@ class Endpoints:
 
         return read_recorded_point(concurrency, figures, rate)
 
-    def list_curves(self, seen: PlanResult) -> tuple[CurveStanding, ...]:
+    def list_curves(self, seen: PlanResult) -> tuple[CurveStatus, ...]:
         from reconciler.endpoints.views.standing import list_curves
 
         return list_curves(seen)
 
-    def render_curves(self, curves: tuple[CurveStanding, ...]) -> str:
+    def render_curves(self, curves: tuple[CurveStatus, ...]) -> str:
         from reconciler.endpoints.views.text import render_curves_text
 
         return render_curves_text(curves)

@@ -36,7 +36,7 @@ class Registration(Struct, frozen=True):
 
 def arrange_runs(files: Iterable[tuple[str, Content]]) -> Iterator[tuple[str, Content]]:
     """The files of a rendered submission as the command line takes them: runs/<system>/<model>/r<N>/ with results where
-    the client leaves them, and the system's power descriptor in each; src/ and docs/ beside."""
+    the client leaves them, and the system's power descriptor in each; and src/ and docs/."""
     below = {name.partition(f"/{PENDING}/")[2]: content for name, content in files}
     powers = {parts[1]: content for name, content in below.items() if (parts := name.split("/"))[2:] == [POWER]}
     for name, content in below.items():

@@ -31,7 +31,7 @@ FORMAT = 2
 
 
 class MachineFacts(Struct, frozen=True):
-    """What was seen of a run's machines before it began. ``nodes``: those that its launcher reached, None without one;
+    """Facts of a run's machines from before it began. ``nodes``: those that its launcher reached, None without one;
     ``drivers``: of their GPUs. ``shared_with``: who else used the machine."""
 
     nodes: tuple[Mapping[str, Any], ...] | None = None
@@ -39,7 +39,7 @@ class MachineFacts(Struct, frozen=True):
     shared_with: str = ""
 
     def facts(self) -> dict[str, RecordedFact]:
-        """As a record tells them: runs of a cell must have had the same drivers."""
+        """Facts as in a record: runs of a cell must have had the same drivers."""
         found: dict[str, RecordedFact] = {}
         if self.nodes is not None:
             found["machine.nodes"] = RecordedFact([dict(node) for node in self.nodes], Role.NOTE)
@@ -51,7 +51,7 @@ class MachineFacts(Struct, frozen=True):
 
 
 class ServerAccess(Struct, frozen=True):
-    """Where the server that a run asks is reached on this machine. ``log``: the folder of what it prints."""
+    """Address on this machine of the server that a run asks. ``log``: the folder of its output."""
 
     port: int
     log: str = ""
@@ -62,9 +62,9 @@ class ServerAccess(Struct, frozen=True):
 
 
 class Intent(Struct, frozen=True):
-    """What an attempt is for, as known before it starts. ``upstream``: input name → record id; ``made_from``:
+    """Purpose of an attempt, known before it starts. ``upstream``: input name → record id; ``made_from``:
     "engine.model.onnx" → sha256 of each upstream file that was really used. ``started``: UTC, after all that is
-    recorded of the cell; ``clock``: what the clock of this machine showed then.
+    recorded of the cell; ``clock``: the time of this machine's clock then.
 
     ``rules``: what the round says of its cell. Of a verdict ``known_answers``: the comparison of answers as an earlier
     one made it, and ``response_dtype``: the type of the answers.
@@ -95,7 +95,7 @@ class Intent(Struct, frozen=True):
 
     @property
     def ruling(self) -> RuleContext:
-        """Of a run, a score or a test: every one belongs to a benchmark of the round."""
+        """Rules of a run, a score or a test: every one belongs to a benchmark of the round."""
         assert self.rules is not None
         return self.rules
 
@@ -139,12 +139,12 @@ class Attempt(Struct, frozen=True):
 
     @property
     def session(self) -> Path:
-        """What the power kit left of a measured run: power/, ranging/, run_1/."""
+        """Session of the power kit of a measured run: power/, ranging/, run_1/."""
         return self.folder / "session"
 
     @property
     def power_check(self) -> Path:
-        """What the power kit's own check says of it."""
+        """Output of the power kit's own check."""
         return self.folder / "check.txt"
 
     @property
@@ -164,7 +164,7 @@ class Attempt(Struct, frozen=True):
 
     @property
     def code(self) -> Path:
-        """What a performance run's code was as it began."""
+        """Code of a performance run as it began."""
         return self.folder / CODE_ARCHIVE
 
     @property
@@ -174,7 +174,7 @@ class Attempt(Struct, frozen=True):
 
     @property
     def requirements(self) -> Path:
-        """What was installed where that code ran, as pip writes it."""
+        """Packages installed where that code ran, as pip writes them."""
         return self.folder / REQUIREMENTS
 
     @property
@@ -187,7 +187,7 @@ class Attempt(Struct, frozen=True):
 
     @property
     def run_dir(self) -> Path:
-        """Where a harness command works; what it leaves there is looked through before it counts."""
+        """Work folder of a harness command; its files are examined before they count."""
         return self.folder / "run"
 
     @property
@@ -201,26 +201,26 @@ class Attempt(Struct, frozen=True):
 
     @property
     def service_log(self) -> Path:
-        """What the server had printed when the command that asked it ended."""
+        """Output of the server up to the end of the command that asked it."""
         return self.folder / SERVICE_LOG
 
     @property
     def server_log(self) -> Path:
-        """Of a service: the folder of what it prints while it goes on, in the parts of ``LOG_PARTS``."""
+        """Folder of a service's output while it goes on, in the parts of ``LOG_PARTS``."""
         return self.folder / "log"
 
     @property
     def telemetry(self) -> Path:
-        """What was read of the machine while the run went on."""
+        """Readings of the machine while the run went on."""
         return self.folder / TELEMETRY
 
     def settle(self) -> None:
-        """Its record is written, though its folder is still in use: nobody shall harvest it."""
+        """Mark its record as written, though its folder is still in use: it must not be harvested."""
         (self.folder / "attempt.json").unlink(missing_ok=True)
 
 
 class Placement(Struct, frozen=True):
-    """Where the job of a queue ran: ``job`` as "slurm 4711", and the names of its nodes. Empty before it began."""
+    """Place of a queue's job: ``job`` as "slurm 4711", and the names of its nodes. Empty before it began."""
 
     job: str = ""
     nodes: tuple[str, ...] = ()

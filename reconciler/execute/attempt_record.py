@@ -33,9 +33,9 @@ from reconciler.resource.settings import BACKGROUND
 from reconciler.rules.results.format import KeptFile, RecordValues, RunFiles, Verdict
 from reconciler.rules.results.table import find_format
 from reconciler.storage.files import hash_file
-from reconciler.storage.foreign import is_hole
+from reconciler.storage.untrusted_files import is_hole
 
-OUTPUTS = "outputs"  # folder of what a harness command left beside its logs
+OUTPUTS = "outputs"  # folder of what a harness command left next to its logs
 
 
 def build_record(attempt: Attempt) -> tuple[Record, tuple[KeptFile, ...]]:
@@ -83,8 +83,8 @@ def describe_artifact(item: KeptFile) -> Artifact:
 
 
 def _made_from(attempt: Attempt) -> dict[str, RecordedFact]:
-    """The bytes that a run really used are evidence: runs of one cell must have used the same engine. What computed
-    beside it is none of the cell."""
+    """The bytes that a run really used are evidence: runs of one cell must have used the same engine. Background loads
+    are none of the cell."""
     return {
         name: RecordedFact(sha256, Role.NOTE if name.startswith(BACKGROUND) else Role.EVIDENCE)
         for name, sha256 in attempt.intent.made_from.items()

@@ -1,4 +1,4 @@
-"""Follows what one attempt submitted: progress from its counter, a watchdog against a run that stands still."""
+"""Follows what one attempt submitted: progress from its counter, a watchdog against a run without progress."""
 
 from __future__ import annotations
 

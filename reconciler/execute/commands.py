@@ -33,7 +33,7 @@ from reconciler.storage.machine_locks import make_machine_lock
 
 
 def has_command(attempt: Attempt) -> bool:
-    """Whether it is a harness command that this attempt starts."""
+    """True where this attempt starts a harness command."""
     named = {
         Kind.ENGINE: BUILD_COMMAND,
         Kind.RUN: COMMAND,
@@ -50,35 +50,35 @@ def make_command_run(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[s
     values = {**collect_placeholder_values(attempt, paths, inputs), "run_dir": str(attempt.run_dir)}
     cwd = Path(find_location(settings, "harness.cwd", values, paths.root) or _folder(settings, paths.root, attempt))
     audit = attempt.audit_settings.exists()
-    placed = settings.text("harness.audit_config") == "placed"
-    written = settings.text("harness.user_conf", "written") == "written"
+    placed = settings.get_text("harness.audit_config") == "placed"
+    written = settings.get_text("harness.user_conf", "written") == "written"
     results = find_format(settings)
     env, secrets = collect_environment(settings, values)
-    if (key := settings.text("endpoint.api_key_env")) and results.TIES_ACCURACY:
+    if (key := settings.get_text("endpoint.api_key_env")) and results.TIES_ACCURACY:
         secrets[key] = key
     if results.TIES_ACCURACY:
         write_client_config(attempt, paths.root, values, results.NAME)
     return CommandRequest(
         purpose="run",
         results=results.NAME,  # type: ignore[arg-type]
-        command=fill_words(settings.words(COMMAND), values),
+        command=fill_words(settings.get_words(COMMAND), values),
         cwd=str(cwd),
         run_dir=str(attempt.run_dir),
         output=str(attempt.output),
         counter=str(attempt.counter),
         env=env,
         secrets=secrets,
-        timeout=settings.seconds("harness.timeout"),
+        timeout=settings.get_seconds("harness.timeout"),
         logs=find_location(settings, "harness.logs", values, cwd) or str(attempt.run_dir),
         since=attempt.intent.clock,
         user_conf=str(attempt.user_conf),
         user_conf_sha256=hash_file(attempt.user_conf) if written and results.READS_CONF else "",
         user_conf_at="" if written else find_location(settings, "harness.user_conf_at", values, cwd),
-        outputs=fill_words(settings.words("harness.outputs"), values),
+        outputs=fill_words(settings.get_words("harness.outputs"), values),
         place_audit=str(attempt.audit_settings) if placed and audit else "",
         lock=str(make_machine_lock(f"folder-{hash_bytes(str(cwd).encode())[:16]}").path) if placed else "",
         code=find_location(settings, "harness.code" if "harness.code" in settings else CLIENT_CODE, values, paths.root),
-        code_location=settings.text("harness.code"),
+        code_location=settings.get_text("harness.code"),
         service_log=attempt.intent.server.log if attempt.intent.server else "",
         slices=select_slices(settings) if attempt.intent.server is None else (),  # the server has them
     )
@@ -110,52 +110,52 @@ def make_command_score(
     shown = attempt.intent.rules.shown if attempt.intent.rules else None
     return CommandRequest(
         purpose="score",
-        command=fill_words(settings.words(SCORE_COMMAND), values),
+        command=fill_words(settings.get_words(SCORE_COMMAND), values),
         cwd=str(cwd),
         run_dir=str(attempt.run_dir),
         output=str(attempt.output),
         counter=str(attempt.counter),
         env=env,
         secrets=secrets,
-        timeout=settings.seconds("harness.timeout"),
+        timeout=settings.get_seconds("harness.timeout"),
         outputs=(shown.folder,) if shown else (),
         code=find_location(settings, "harness.code", values, paths.root),
-        code_location=settings.text("harness.code"),
+        code_location=settings.get_text("harness.code"),
     )
 
 
 def make_command_build(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[str, str]) -> CommandRequest:
     settings = attempt.intent.settings
     attempt.run_dir.mkdir(exist_ok=True)
-    image = settings.part_text(BUILD, "image")
+    image = settings.get_part_text(BUILD, "image")
     values = {**collect_placeholder_values(attempt, paths, inputs), "run_dir": str(attempt.run_dir), "image": image}
     env, secrets = collect_environment(settings, values, BUILD)
     return CommandRequest(
         purpose="build",
-        command=fill_words(settings.words(BUILD_COMMAND), values),
+        command=fill_words(settings.get_words(BUILD_COMMAND), values),
         cwd=find_folder(settings, BUILD, values, paths.root) or str(attempt.run_dir),
         run_dir=str(attempt.run_dir),
         output=str(attempt.output),
         counter=str(attempt.counter),
         env=env,
         secrets=secrets,
-        timeout=settings.seconds(f"{BUILD}.timeout"),
+        timeout=settings.get_seconds(f"{BUILD}.timeout"),
         since=attempt.intent.clock,
-        outputs=fill_words(settings.words(f"{BUILD}.outputs"), values),
+        outputs=fill_words(settings.get_words(f"{BUILD}.outputs"), values),
         code=find_part_location(settings, BUILD, "code", values, paths.root),
-        code_location=settings.text(f"{BUILD}.code") or settings.text("harness.code"),
+        code_location=settings.get_text(f"{BUILD}.code") or settings.get_text("harness.code"),
         slices=select_slices(settings)[-1:],
     )
 
 
 def collect_placeholder_values(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[str, str]) -> dict[str, str]:
-    """What every placeholder stands for, but those of one purpose alone."""
+    """Collect the value of every placeholder, but those of one purpose alone."""
     settings, server = attempt.intent.settings, attempt.intent.server
     asked = {name: value for name, (value, _) in attempt.intent.inputs.items()}
     cell = attempt.intent.address.cell
     scenario, mode = cell.scenario if cell else "", str(asked.get("mode", "accuracy"))
     if not find_format(settings).READS_CONF:
-        asked = {**_standing(attempt), **asked}
+        asked = {**_list_fixed_settings(attempt), **asked}
     texts = select_settings(
         scenario, {n: asked[n] for n in (keys.TARGET_QPS, keys.TARGET_LATENCY) if asked.get(n) is not None}
     )
@@ -174,21 +174,21 @@ def collect_placeholder_values(attempt: Attempt, paths: RepositoryPaths, inputs:
         "model": _made(attempt, paths, inputs, "model"),
         "dataset": _made(attempt, paths, inputs, "dataset"),
         "device": _devices(settings.hardware),
-        "benchmark": settings.text("benchmark.official"),
-        "system": settings.text("system.name"),
-        "image": settings.text("harness.image"),
-        "precision": settings.text("engine.precision"),
-        "batch_size": settings.text("engine.batch_size"),
+        "benchmark": settings.get_text("benchmark.official"),
+        "system": settings.get_text("system.name"),
+        "image": settings.get_text("harness.image"),
+        "precision": settings.get_text("engine.precision"),
+        "batch_size": settings.get_text("engine.batch_size"),
         **_words_of_endpoints(settings, asked, mode, scenario),
         "client_config": str(attempt.user_conf),
-        "client_python": str(paths.root / settings.text("client.python")),  # a link says which environment it is
+        "client_python": str(paths.root / settings.get_text("client.python")),  # a link says which environment it is
         "port": str(server.port) if server else "",
         "service_url": server.url if server else "",
     }
 
 
-def _standing(attempt: Attempt) -> dict[str, Any]:
-    """What the endpoints harness reads of its configuration in an accuracy run too, though nothing hangs on it."""
+def _list_fixed_settings(attempt: Attempt) -> dict[str, Any]:
+    """List the settings that the endpoints harness reads in an accuracy run too, though nothing depends on them."""
     settings, rules = attempt.intent.settings, attempt.intent.rules
     names = (keys.TARGET_QPS, keys.MAX_DURATION, keys.MIN_QUERY_COUNT)
     least = rules.endpoints.min_duration if rules is not None and rules.endpoints is not None else None
@@ -201,12 +201,12 @@ def _standing(attempt: Attempt) -> dict[str, Any]:
 def _words_of_endpoints(
     settings: CellSettings, asked: Mapping[str, object], mode: str, scenario: str
 ) -> dict[str, str]:
-    """What the endpoints harness is told on its command line or in its configuration, in its own units."""
+    """List the settings of the endpoints harness on its command line or in its configuration, in its own units."""
     names = {"sample_index_seed": keys.SAMPLE_INDEX_RNG_SEED, "schedule_seed": keys.SCHEDULE_RNG_SEED}
     names |= {name: name for name in (keys.MIN_DURATION, keys.MAX_DURATION, keys.MIN_QUERY_COUNT)}
     return {
         **{name: _said(asked.get(own)) for name, own in names.items()},
-        "model_name": settings.text("harness.model_name"),
+        "model_name": settings.get_text("harness.model_name"),
         "endpoints_mode": "perf" if mode != ACCURACY else "both" if find_format(settings).TIES_ACCURACY else "acc",
         "endpoints_type": "offline" if scenario == "Offline" else "online",
     }
@@ -217,8 +217,8 @@ def _said(value: Any) -> str:
 
 
 def _made(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[str, str], kind: str) -> str:
-    """What was made here of the model or the dataset; the source itself where a command does that, or where it is used
-    as it is, such as the checkpoint of a language model."""
+    """Find the file of the model or the dataset that was made here; the source itself where a command makes it, or
+    where it is used as it is, such as the checkpoint of a language model."""
     path = attempt.intent.locations.get(f"{kind}.path")
     source = str((paths.root / path).resolve()) if path else ""
     if attempt.intent.locations.get("benchmark.code") == "command":
@@ -236,20 +236,20 @@ def collect_environment(
     settings: CellSettings, values: Mapping[str, str], part: str = HARNESS
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Variables by text, and those whose value only the child reads: name → variable that holds it."""
-    declared = list(settings.part_environment(part))
+    declared = list(settings.list_part_environment(part))
     env = {name: fill_placeholders(text, values) for name, text, is_reference in declared if not is_reference}
     return env, {name: variable for name, variable, is_reference in declared if is_reference}
 
 
 def find_location(settings: CellSettings, name: str, values: Mapping[str, str], base: Path) -> str:
     """ "" where none is declared, or a condition leaves nothing of it."""
-    filled = fill_placeholders(settings.text(name), values)
+    filled = fill_placeholders(settings.get_text(name), values)
     return str((base / filled).resolve()) if filled else ""
 
 
 def _folder(settings: CellSettings, root: Path, attempt: Attempt) -> Path:
-    """Where a command starts that names no folder: beside its code."""
-    code = settings.text("harness.code") or settings.text(CLIENT_CODE)
+    """Choose the folder of a command that names none: that of its code."""
+    code = settings.get_text("harness.code") or settings.get_text(CLIENT_CODE)
     if not code:
         return attempt.run_dir
     path = (root / code).resolve()
@@ -257,14 +257,14 @@ def _folder(settings: CellSettings, root: Path, attempt: Attempt) -> Path:
 
 
 def find_part_location(settings: CellSettings, part: str, name: str, values: Mapping[str, str], root: Path) -> str:
-    """Of a part of the harness, else of the harness."""
+    """Find the location of a part of the harness, else of the harness."""
     return find_location(settings, f"{part}.{name}", values, root) or find_location(
         settings, f"harness.{name}", values, root
     )
 
 
 def find_folder(settings: CellSettings, part: str, values: Mapping[str, str], root: Path) -> str:
-    """Where its command starts: as declared, else beside its code."""
+    """Find where its command starts: as declared, else in the folder of its code."""
     if own := find_part_location(settings, part, "cwd", values, root):
         return own
     code = find_part_location(settings, part, "code", values, root)

@@ -1,4 +1,4 @@
-"""Which steps of a plan may begin, where several machines work at a time. Pure: whoever walks says what has ended."""
+"""Steps of a plan that may begin, where several machines work at a time. Pure: the caller says what has ended."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from msgspec import Struct, field
 from reconciler.plan.plan import Step
 from reconciler.resource.kinds import Address
 
-_UNKNOWN = 60.0  # seconds: of a step that nobody can predict, for the order alone
+_UNKNOWN = 60.0  # seconds: of a step without a prediction, for the order alone
 
 
 class Machine(Struct, frozen=True):
-    """Where a step belongs: ``places`` of its steps may be under way at a time."""
+    """Machine of a step: ``places`` of its steps may be under way at a time."""
 
     name: str
     places: int = 1

@@ -1,4 +1,4 @@
-"""What earlier passes left: a complete attempt becomes its record now; one without a result was lost with its pass."""
+"""Harvest of earlier passes: a complete attempt becomes its record now; one without a result was lost with its pass."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from reconciler.storage.storage_errors import convert_storage_errors, refuse_sto
 
 def find_under_way(folder: Path, executors: Executors) -> dict[str, Attempt]:
     """Key → the attempt of an earlier pass that an executor still runs, or is to."""
-    going = (entry for entry in sorted(folder.glob("*")) if executors.goes_on(read_handle(entry)))
+    going = (entry for entry in sorted(folder.glob("*")) if executors.is_still_running(read_handle(entry)))
     return {attempt.intent.key: attempt for attempt in map(read, going) if attempt is not None}
 
 

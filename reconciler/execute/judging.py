@@ -48,7 +48,7 @@ def judge_attempt(attempt: Attempt, paths: RepositoryPaths, watch: Watch, execut
 
 
 class _ScorerFailedError(Exception):
-    """``result``: that of its child, told as the verdict's own."""
+    """``result``: that of its child, reported as the verdict's own."""
 
     def __init__(self, log: str, child: Result) -> None:
         super().__init__(log)
@@ -84,7 +84,7 @@ def _judge(
         unread = RunLogs(question.audit.detail, question.audit.summary)
         question = structs.replace(question, audit=unread, known_answers=answers)
     elif test.scored:
-        question.audit.entries("audit")  # it must be at hand
+        question.audit.read_entries("audit")  # it must be at hand
         reports = {COMPLIANCE: _scored(attempt, paths, watch, executors, COMPLIANCE, _log(attempt, "audit"))}
     verdict = test.judge(structs.replace(question, reports=reports))
     for name, text in reports.items() if test.compare_answers is not None else ():
@@ -143,7 +143,7 @@ def _both_scored(attempt: Attempt, paths: RepositoryPaths, watch: Watch, executo
 
 
 def _scored(attempt: Attempt, paths: RepositoryPaths, watch: Watch, executors: Executors, name: str, log: Path) -> str:
-    """What the benchmark's scorer says of a log. Raises _ScorerFailedError when it fails."""
+    """Score a log with the benchmark's scorer. Raises _ScorerFailedError when it fails."""
     child = Attempt(attempt.folder / Path(name).stem, attempt.intent)
     child.output.mkdir(parents=True)
     request = make_score_request(child, paths, {"dataset": str(attempt.inputs / "dataset")}, log)

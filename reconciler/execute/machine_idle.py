@@ -1,4 +1,4 @@
-"""Whether anybody else uses the machine while a run is to be timed: this one, or the nodes behind a launcher."""
+"""Other users of the machine while a run is to be timed: of this one, or of the nodes behind a launcher."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ LOOK = 2.0  # seconds for which the processors must be loaded
 
 
 def find_busy(settings: CellSettings, paths: RepositoryPaths, *, look: float = LOOK) -> Busy | None:
-    """What speaks against timing a run with these settings now; None when its machine is quiet.
+    """Find what speaks against timing a run with these settings now; None when its machine is quiet.
 
     ``look``: seconds for which the processors must be loaded; a tenth of a second at least. Raises ReconcilerError when
     the nodes behind a launcher cannot be seen.
     """
     if settings.is_queued:
         return None  # a job of a timed run has its nodes alone
-    # Of GPUs that are cut, those whose slices it takes.
+    # GPUs that are cut: those whose slices it takes.
     slices = select_slices(settings)
     request = ProbeRequest(quiet=look, gpus=len(slices) or list_gpus(settings), slices=slices)
     try:
@@ -34,4 +34,4 @@ def find_busy(settings: CellSettings, paths: RepositoryPaths, *, look: float = L
 
 def list_gpus(settings: CellSettings) -> int:
     """How many GPUs a run takes, from the first on."""
-    return settings.number("run.options.devices") or settings.hardware.count
+    return settings.get_number("run.options.devices") or settings.hardware.count

@@ -57,7 +57,7 @@ class Message(Struct, frozen=True):
     text: str
 
 
-class UnderWay(Struct, frozen=True):
+class QueuedStep(Struct, frozen=True):
     """A step that a queue has. ``state``: "queued" or "running"; ``note``: its job, and what it waits for; ``done`` and
     ``expected``: samples, 0 where they are not known."""
 

@@ -21,7 +21,7 @@ from reconciler.execute.executors.executor import PATIENCE, read_handle
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.judging import judge_attempt
 from reconciler.execute.outcome import Outcome, Status
-from reconciler.execute.prepared import find_prepared, offer_prepared, take_prepared
+from reconciler.execute.prepared_datasets import find_prepared, offer_prepared, take_prepared
 from reconciler.execute.record_clock import RecordClock
 from reconciler.execute.requests import make_request
 from reconciler.execute.run_code import pack_run_code
@@ -53,13 +53,13 @@ def skip_check(_: Step, __: bool) -> None:
 
 
 class AttemptContext(Struct, frozen=True):
-    """What every attempt of a pass shares. ``path`` gives a stored artifact's file, ``load`` a record by its id;
-    ``stall``: seconds without progress after which a run counts as hung. ``nodes``: system → what the record of its
-    runs tells of the nodes behind its launcher; ``shared_with``: who else uses the machine of this run. ``server``: the
-    one that it asks; ``lost``: how the server of a run ended. ``clock``: UTC, of this
-    machine; ``order``: what a record's time must come after. ``under_way``: key → the attempt of an earlier pass that
-    runs still, somewhere. ``installed``: system → the packages where its commands run, and their versions.
-    ``written``: location of a command's code → what commands created there."""
+    """Shared context of every attempt of a pass. ``path`` gives a stored artifact's file, ``load`` a record by its id;
+    ``stall``: seconds without progress after which a run counts as hung. ``nodes``: system → the facts for records of
+    its runs about the nodes behind its launcher; ``shared_with``: who else uses the machine of this run. ``server``:
+    the one that it asks; ``lost``: how the server of a run ended. ``clock``: UTC, of this machine; ``order``: what a
+    record's time must come after. ``under_way``: key → the attempt of an earlier pass that runs still, somewhere.
+    ``installed``: system → the packages where its commands run, and their versions. ``written``: location of a
+    command's code → what commands created there."""
 
     paths: RepositoryPaths
     executors: Executors
@@ -119,7 +119,7 @@ def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], context: 
         address=change.address,
         key=change.key,
         revision=REVISIONS[change.address.kind],
-        started=context.order.started(
+        started=context.order.choose_start(
             (change.address, *step.shared), now, [made.started for made in upstream.values()]
         ),
         clock=now.isoformat(),
@@ -174,7 +174,8 @@ def _keep_requirements(attempt: Attempt, context: AttemptContext) -> None:
 def find_known_answers(
     previous: str, upstream: Mapping[str, Summary], load: Callable[[str], Record]
 ) -> Mapping[str, Any] | None:
-    """How an earlier verdict compared the answers of the very same runs: it stands where their logs are not here."""
+    """Find how an earlier verdict compared the answers of the very same runs: it counts where their logs are not
+    here."""
     if not previous:
         return None
     record = load(previous)
@@ -183,7 +184,7 @@ def find_known_answers(
 
 
 def find_response_type(upstream: Mapping[str, Summary], load: Callable[[str], Record]) -> str:
-    """What the audit run answered with, where its harness said so."""
+    """Find the type of the audit run's answers, where its harness said so."""
     found = load(upstream[AUDIT].id).values.get("response", {}) if AUDIT in upstream else {}
     return str(found.get("dtype", ""))
 
@@ -244,7 +245,7 @@ def _stall(attempt: Attempt, detail: Detail, context: AttemptContext) -> float:
     if has_command(attempt):
         return 0.0  # a command that says nothing may be at work; harness.timeout bounds it
     if attempt.intent.address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
-        return detail.settings.seconds("run.stall_timeout", context.stall)
+        return detail.settings.get_seconds("run.stall_timeout", context.stall)
     return PATIENCE
 
 

@@ -71,36 +71,36 @@ class PlanExecutor(Struct, dict=True):
         """On the machine, for timed runs and servers."""
         return MachineTurns(self.context.check, self.report, patience=self.wait_idle)
 
-    def steps(self, plan: Plan) -> Iterator[Outcome]:
+    def execute_steps(self, plan: Plan) -> Iterator[Outcome]:
         """Every step whose turn it is; what hangs on a failed or blocked one is left for the next look."""
         for step in plan.steps:
             if step.change.how not in (Work.MAKE, Work.START):
                 continue
-            if self.drops(step):
+            if self.is_skipped(step):
                 continue
             if step.change.how is Work.START:
                 self.servers[step.change.key] = step
             else:
-                for outcome in self.served(step):
+                for outcome in self.execute_with_service(step):
                     if outcome.status is not Status.DONE:
                         self.stuck.update((outcome.step.change.address, *outcome.step.shared))
                     yield outcome
 
-    def drops(self, step: Step) -> bool:
-        """Whether it is not tried now; then nothing that hangs on it is."""
+    def is_skipped(self, step: Step) -> bool:
+        """True where it is not tried now; then nothing that depends on it is."""
         resource = self.desired.by_address[step.change.address]
-        waits = self.stuck.intersection(resource.upstream) or self.unproven(step.change.address)
-        dropped = bool(step.blocked or waits or self.given_up(step))
+        waits = self.stuck.intersection(resource.upstream) or self.lacks_valid_run(step.change.address)
+        dropped = bool(step.blocked or waits or self.is_given_up(step))
         if dropped:
             self.stuck.update((step.change.address, *step.shared))
         return dropped
 
-    def unproven(self, address: Address) -> bool:
+    def lacks_valid_run(self, address: Address) -> bool:
         """A compliance test of a run that failed or is INVALID would prove nothing: it comes after a valid one."""
         run = find_proved_run(address)
         return run is not None and (run in self.stuck or (run in self.used and self.used[run].validity == "INVALID"))
 
-    def given_up(self, step: Step) -> bool:
+    def is_given_up(self, step: Step) -> bool:
         """A failure is tried once a pass; a transient one as often as ``attempts`` says. What was made and is due
         again all the same, as a run whose evidence never agrees, is left to people; so is what has another key each
         time, as a command's run that edits the command's code."""
@@ -108,16 +108,16 @@ class PlanExecutor(Struct, dict=True):
         names = _counted(step)
         if interrupted := max(self.interrupted.get(name, 0) for name in names):
             settings = self.desired.detail(step.change.address).settings
-            if interrupted > settings.number(f"{EXECUTOR}.{settings.queue}.retries", RETRIES):
+            if interrupted > settings.get_number(f"{EXECUTOR}.{settings.queue}.retries", RETRIES):
                 return True
         return any(self.failures.get(name, 0) >= attempts or self.made.get(name, 0) > attempts for name in names)
 
-    def served(self, step: Step) -> Iterator[Outcome]:
+    def execute_with_service(self, step: Step) -> Iterator[Outcome]:
         """A step's outcome, after that of starting the server which it asks. A server that it does not ask ends before
         anything is built or timed on its accelerators."""
-        service = self.service_of(step.change.address)
+        service = self.find_service(step.change.address)
         key = self.desired.by_address[service].key if service else ""
-        if step.change.address.kind in _ON_DEVICE and not self.services.runs(key):
+        if step.change.address.kind in _ON_DEVICE and not self.services.find_running(key):
             self.services.stop()
             if service and key in self.servers:
                 started = self.start(self.servers[key])
@@ -127,7 +127,7 @@ class PlanExecutor(Struct, dict=True):
                     return
         yield self.attempt(step)
 
-    def service_of(self, address: Address) -> Address | None:
+    def find_service(self, address: Address) -> Address | None:
         return next((up for up in self.desired.by_address[address].upstream if up.kind is Kind.SERVICE), None)
 
     def start(self, step: Step) -> Outcome:
@@ -145,7 +145,7 @@ class PlanExecutor(Struct, dict=True):
 
         try:
             with convert_storage_errors(self.context.paths.attempts):
-                finished = self.services.start(step, detail, self.upstream(detail), self.context, moved, hold)
+                finished = self.services.start(step, detail, self.collect_upstream(detail), self.context, moved, hold)
         except LockedError as error:
             return Outcome(step, Status.BLOCKED, error.message, error.fix)
         outcome = self.settle(step, finished)
@@ -154,21 +154,21 @@ class PlanExecutor(Struct, dict=True):
         return outcome
 
     def attempt(self, step: Step) -> Outcome:
-        server = self.services.server if self.service_of(step.change.address) else None
-        if lacking := self.lacks(step):
-            return lacking
+        server = self.services.server if self.find_service(step.change.address) else None
+        if absent := self.find_missing_upstream(step):
+            return absent
         context = self.context
         if server is not None:
-            context = replace(context, server=server.access, lost=server.lost)
+            context = replace(context, server=server.access, lost=server.find_exit)
         detail = self.desired.detail(step.change.address)
-        ended = self.carry_out(step, detail, self.upstream(detail), context, self.turns)
+        ended = self.carry_out(step, detail, self.collect_upstream(detail), context, self.turns)
         if isinstance(ended, Outcome):
             self.report(ended)
             return ended
         return self.settle(step, ended)
 
-    def lacks(self, step: Step) -> Outcome | None:
-        """What it is made from and is not there; None where nothing is missing."""
+    def find_missing_upstream(self, step: Step) -> Outcome | None:
+        """Find an input that is not there; None where nothing is missing."""
         resource = self.desired.by_address[step.change.address]
         missing = [str(up) for up in resource.upstream if up not in self.used]
         return Outcome(step, Status.BLOCKED, f"waits for {', '.join(missing)}") if missing else None
@@ -217,7 +217,7 @@ class PlanExecutor(Struct, dict=True):
         self.report(outcome)
         return outcome
 
-    def upstream(self, detail: Detail) -> dict[str, Summary]:
+    def collect_upstream(self, detail: Detail) -> dict[str, Summary]:
         """Input name → the record that an attempt is made from."""
         found = ((item, self.used.get(item.upstream)) for item in detail.inputs if item.upstream is not None)
         return {item.name: made for item, made in found if made is not None and made.key == item.value}
@@ -230,16 +230,16 @@ class PlanExecutor(Struct, dict=True):
         give_up = turns.find_end()
         while True:
             with ExitStack() as taken:
-                ready = self.quiet(step, detail, taken, context, turns, give_up)
-                found = self.shared_with(step.change.address, detail, turns)
+                ready = self.reserve_machine(step, detail, taken, context, turns, give_up)
+                found = self.find_other_user(step.change.address, detail, turns)
                 if not found or self.busy or REHEARSAL in detail.marks:
                     stack.push(taken.pop_all())
                     return replace(ready, shared_with=found) if found else ready
             if not turns.pause(step, found, give_up):
                 raise _NotIdleError(f"the machine is not idle: {found}")
 
-    def shared_with(self, address: Address, detail: Detail, turns: MachineTurns) -> str:
-        """Who else uses the machine of a timed run; "" for nobody. A rehearsal only glances."""
+    def find_other_user(self, address: Address, detail: Detail, turns: MachineTurns) -> str:
+        """Find who else uses the machine of a timed run; "" where it is alone. A rehearsal only glances."""
         if not is_timed(address):
             return ""
         began = time.monotonic()
@@ -256,7 +256,7 @@ class PlanExecutor(Struct, dict=True):
             turns.probed += time.monotonic() - began
         return str(found) if found else ""
 
-    def quiet(
+    def reserve_machine(
         self,
         step: Step,
         detail: Detail,
@@ -265,9 +265,9 @@ class PlanExecutor(Struct, dict=True):
         turns: MachineTurns,
         give_up: float,
     ) -> AttemptContext:
-        """A timed run has the machine to itself: no other pass of any repository here times one meanwhile."""
+        """A timed run has the machine to itself: no other pass of any repository here times one until it ends."""
         alone = is_timed(step.change.address) or _sets_state(step.change.address, detail)
-        name = self.capacity_for(step, detail).lock if alone else ""
+        name = self.find_capacity(step, detail).lock if alone else ""
         if not name:
             return context
         lock = make_machine_lock(name)
@@ -279,8 +279,8 @@ class PlanExecutor(Struct, dict=True):
         put_back_state()
         return replace(context, keep_open=(*context.keep_open, lock.descriptor))
 
-    def capacity_for(self, step: Step, detail: Detail) -> Capacity:
-        """Of the machine that it belongs to."""
+    def find_capacity(self, step: Step, detail: Detail) -> Capacity:
+        """Find the capacity of the machine that it belongs to."""
         executors = self.context.executors
         return executors.choose_for_kind(step.change.address.kind, detail.settings).capacity(detail.settings)
 
@@ -294,7 +294,7 @@ class _NotIdleError(Exception):
 
 
 def describe_turn(step: Step, root: Path) -> str:
-    """What a machine is taken for, for others who wait for it."""
+    """Describe the use of a machine, for others who wait for it."""
     address = step.change.address
     took = f", about {show_duration(step.seconds)}" if step.seconds else ""
     what = f"{address.cell or address.name} {address.label}"
@@ -324,7 +324,7 @@ def is_timed(address: Address) -> bool:
 
 
 def _sets_state(address: Address, detail: Detail) -> bool:
-    """Whether it changes the machine for as long as it runs."""
+    """True where it changes the machine for as long as it runs."""
     return address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST) and STATE_SET in detail.settings
 
 

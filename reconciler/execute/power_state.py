@@ -29,10 +29,10 @@ def hold_state(
     return StateRequest(
         inner_verb=request.verb,
         inner=asdict(request),
-        set_by=settings.words(STATE_SET),
-        restore=settings.words(STATE_RESTORE),
-        read_by=settings.words(STATE_READ),
-        expect=settings.text(STATE_EXPECT),
+        set_by=settings.get_words(STATE_SET),
+        restore=settings.get_words(STATE_RESTORE),
+        read_by=settings.get_words(STATE_READ),
+        expect=settings.get_text(STATE_EXPECT),
         cwd=str(paths.root),
         journal=str(find_journal()),
         counter=str(attempt.counter),
@@ -47,7 +47,7 @@ def find_journal() -> Path:
 
 
 def put_back_state() -> None:
-    """What a killed run left, together with its keeper. Asked for while no other run can be under way."""
+    """Put back the state of a killed run that lost its keeper too. Called while no other run can be under way."""
     journal = find_journal()
     if journal.exists():
         ask([sys.executable, "-P", "-c", _PUT_BACK, json.dumps(str(journal))], _LIMIT)

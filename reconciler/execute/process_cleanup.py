@@ -15,7 +15,7 @@ import psutil
 
 MARK = "RECONCILE_CHILD"  # in the environment of a child and of whatever it starts; another value for each child
 _PR_SET_CHILD_SUBREAPER = 36
-_ROUNDS = 200  # who is killed may have started another meanwhile
+_ROUNDS = 200  # a process that is killed may have started another since
 _LOOK = 0.01
 
 
@@ -75,7 +75,8 @@ def _gone(process: psutil.Process) -> bool:
 
 
 def _reap_orphans() -> None:
-    """Those that had ended already show no mark. What this process starts itself is in its session or leads one."""
+    """Reap processes that had ended already, which show no mark. What this process starts itself is in its session or
+    leads one."""
     for process in psutil.Process().children():
         with contextlib.suppress(psutil.Error, OSError):
             if process.status() == psutil.STATUS_ZOMBIE and os.getsid(process.pid) not in (process.pid, os.getsid(0)):

@@ -25,7 +25,7 @@ class RecordClock(Struct):
         for address, summaries in recorded.by_address.items():
             self._know((address,), max(summary.started for summary in summaries))
 
-    def started(self, addresses: Iterable[Address], now: datetime, after: Iterable[str] = ()) -> str:
+    def choose_start(self, addresses: Iterable[Address], now: datetime, after: Iterable[str] = ()) -> str:
         """The time of an attempt that begins ``now`` (UTC): later than all that is known, and than what it is made from
         (``after``), else that of the clock."""
         addresses = tuple(addresses)

@@ -1,4 +1,4 @@
-"""What an executor must know of a request, whatever it asks for: its secrets, and what it names outside."""
+"""Parts of a request for an executor, whatever it asks for: its secrets, and what it names outside."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def list_secrets(request: FileMessage) -> Mapping[str, str]:
 
 def select_slices(settings: Settings) -> tuple[str, ...]:
     """Profiles of the slices of GPUs that a child takes; none where its backend computes on processors."""
-    facts = BACKENDS.get(settings.text("engine.backend"))
+    facts = BACKENDS.get(settings.get_text("engine.backend"))
     return () if facts is not None and facts.drives == "cpu" else settings.hardware.slices
 
 
 def list_locations(request: FileMessage) -> Iterator[Path]:
-    """What a request names outside the repository."""
+    """List the places that a request names outside the repository."""
     if isinstance(request, BuildRequest | RunRequest) and request.benchmark.path:
         yield Path(request.benchmark.path)
     if isinstance(request, BuildRequest) and request.source:

@@ -64,7 +64,7 @@ def _build(attempt: Attempt, paths: RepositoryPaths) -> BuildRequest:
     kind = intent.address.kind
     name = str(kind).lower()
     source = intent.locations.get(f"{name}.path")
-    backend = intent.settings.text("engine.backend") or None
+    backend = intent.settings.get_text("engine.backend") or None
     settings = select_engine_settings(intent.settings) if kind is Kind.ENGINE else dict(intent.settings.values)
     caches = {"calibration": str(paths.caches / "calibration")} if kind is Kind.MODEL else {}
     if kind is Kind.ENGINE:
@@ -89,14 +89,14 @@ _CHOOSES_BACKEND = ("backend", "version")
 
 def select_engine_settings(settings: CellSettings) -> dict[str, object]:
     """Every field of the spec's ``engine`` but what chose the backend already, and the backend's own options."""
-    named = {n: v for n, v in settings.below("engine.").items() if "." not in n and n not in _CHOOSES_BACKEND}
-    return {**settings.below("engine.options."), **named}
+    named = {n: v for n, v in settings.get_below("engine.").items() if "." not in n and n not in _CHOOSES_BACKEND}
+    return {**settings.get_below("engine.options."), **named}
 
 
 def select_run_settings(settings: CellSettings) -> dict[str, object]:
     """``batch_size`` of a run defaults to the engine's, the devices to those that the system declares; the queue delay
     is in microseconds."""
-    run = settings.below("run.")
+    run = settings.get_below("run.")
     named: dict[str, object] = {name: run[name] for name in ("streams", "threads", "batch_size") if name in run}
     if "batch_size" not in named and "engine.batch_size" in settings:
         named["batch_size"] = settings.get("engine.batch_size")
@@ -104,7 +104,7 @@ def select_run_settings(settings: CellSettings) -> dict[str, object]:
         named["devices"] = settings.hardware.count
     if "queue_delay" in run:
         named["queue_delay_us"] = run["queue_delay"]
-    return {**named, **settings.below("run.options.")}
+    return {**named, **settings.get_below("run.options.")}
 
 
 def write_confs(attempt: Attempt) -> None:
@@ -141,13 +141,13 @@ def _run(attempt: Attempt, paths: RepositoryPaths) -> RunRequest:
     values = {name: value for name, (value, _) in intent.inputs.items()}
     settings, server, path = select_run_settings(intent.settings), intent.server, intent.locations.get("model.path")
     key = settings.get("api_key_env")
-    if not BACKENDS[intent.settings.text("engine.backend")].builds_engine:  # an engine would tell these
-        settings |= intent.settings.below("engine.options.")
+    if not BACKENDS[intent.settings.get_text("engine.backend")].builds_engine:  # an engine would show these
+        settings |= intent.settings.get_below("engine.options.")
     if "engine.precision" in intent.settings:
         settings["precision"] = intent.settings.get("engine.precision")
     return RunRequest(
         benchmark=describe_benchmark(attempt, paths),
-        backend=intent.settings.text("engine.backend"),
+        backend=intent.settings.get_text("engine.backend"),
         scenario=name_loadgen_scenario(str(values["scenario"])),  # type: ignore[arg-type]
         mode=str(values["mode"]),  # type: ignore[arg-type]
         model_key=str(values.get("model_key", "*")),
@@ -173,19 +173,19 @@ def _run(attempt: Attempt, paths: RepositoryPaths) -> RunRequest:
 def _list_background(attempt: Attempt, paths: RepositoryPaths) -> Iterator[BackgroundLoad]:
     """Each computes on a slice of the smallest profile."""
     settings, inputs = attempt.intent.settings, _inputs(attempt)
-    for number in range(len(settings.words(BACKGROUND))):
+    for number in range(len(settings.get_words(BACKGROUND))):
         given = {n.removeprefix(mark): at for n, at in inputs.items() if n.startswith(mark := f"{BACKGROUND}{number}_")}
         if not given:
             return  # it is no timed run
-        own = CellSettings(settings.below(f"{BACKGROUND}.{number}."))
-        path, name = own.text("benchmark.path"), own.text("benchmark.code")
+        own = CellSettings(settings.get_below(f"{BACKGROUND}.{number}."))
+        path, name = own.get_text("benchmark.path"), own.get_text("benchmark.code")
         yield BackgroundLoad(
             benchmark=Benchmark(
                 name=name or Path(path).stem, path=str((paths.root / path).resolve()) if path else None
             ),
-            backend=own.text("engine.backend"),
+            backend=own.get_text("engine.backend"),
             slice=settings.hardware.slices[-1],
-            performance_sample_count=own.number(keys.PERFORMANCE_SAMPLE_COUNT),
+            performance_sample_count=own.get_number(keys.PERFORMANCE_SAMPLE_COUNT),
             settings=select_run_settings(own),
             inputs=given,
         )
@@ -195,9 +195,9 @@ def _measure(attempt: Attempt, paths: RepositoryPaths, run: RunRequest) -> Power
     settings = attempt.intent.settings
     return PowerRequest(
         run=run,
-        kit=str((paths.root / settings.text(KIT)).resolve()),
-        director=settings.text(DIRECTOR),
-        ntp=settings.text(NTP),
+        kit=str((paths.root / settings.get_text(KIT)).resolve()),
+        director=settings.get_text(DIRECTOR),
+        ntp=settings.get_text(NTP),
         session=str(attempt.session),
         counter=str(attempt.counter),
     )

@@ -21,7 +21,7 @@ from reconciler.storage.code_archive import (
     read_left_out,
     unpack_code,
 )
-from reconciler.storage.code_names import list_code_names
+from reconciler.storage.code_files import list_code_names
 from reconciler.storage.files import hash_bytes, hash_file
 from reconciler.storage.files import replace as write
 
@@ -47,7 +47,7 @@ def pack_run_code(
         found |= files
         large |= more
     if COMMAND not in settings:
-        found |= _read_harness(settings.text("engine.backend"), locations.get("benchmark.code", ""), found)
+        found |= _read_harness(settings.get_text("engine.backend"), locations.get("benchmark.code", ""), found)
     if large:
         found[LEFT_OUT] = describe_left_out(large)
     if COMMAND in settings:
@@ -77,15 +77,15 @@ def take_launched_code(code: Path, launched: Path) -> None:
 
 
 def list_declared_code(settings: CellSettings, locations: Mapping[str, str], root: Path) -> Iterator[tuple[str, str]]:
-    """Where each part is put, and its location as declared: the run's own code at the top, the rest in folders of its
-    own."""
-    told: list[Path] = []
+    """List where each part is put, and its location as declared: the run's own code at the top, the rest in folders of
+    its own."""
+    listed: list[Path] = []
 
     def new(written: object) -> bool:
         path = (root / str(written)).resolve()
-        known = any(path == other or other in path.parents for other in told)
+        known = any(path == other or other in path.parents for other in listed)
         if not known and path.exists():
-            told.append(path)
+            listed.append(path)
             return True
         return False
 
@@ -96,7 +96,7 @@ def list_declared_code(settings: CellSettings, locations: Mapping[str, str], roo
             continue
         if COMMAND in settings or SCORE_COMMAND in settings or part != HARNESS:
             prefix = prefix if COMMAND in settings or part != HARNESS else "score/"
-            if (code := settings.part_text(part, "code")) and new(code):
+            if (code := settings.get_part_text(part, "code")) and new(code):
                 yield prefix, code
             configs = settings.get(f"{part}.configs")
             for config in configs if isinstance(configs, list | tuple) else ():
@@ -151,7 +151,8 @@ def digest_own_harness() -> dict[str, str]:
 
 
 def _find_unit(name: str) -> str:
-    """What is taken whole or not at all: "" for the harness's own files, "cuda", "backends/null", "benchmarks/bert"."""
+    """Find the unit that is taken whole or not at all: "" for the harness's own files, "cuda", "backends/null",
+    "benchmarks/bert"."""
     folder, *rest = name.split("/")
     if not rest:
         return ""
@@ -172,10 +173,11 @@ def _list_imported(source: bytes) -> list[str]:
 
 
 def _read_licence() -> bytes:
-    """Of this project: beside the packages in a checkout, else in the metadata of what is installed."""
-    beside = _HARNESS.parent / "LICENSE"
-    if beside.is_file():
-        return beside.read_bytes()
+    """Read the licence of this project: next to the packages in a checkout, else in the metadata of what is
+    installed."""
+    licence = _HARNESS.parent / "LICENSE"
+    if licence.is_file():
+        return licence.read_bytes()
     try:
         return (distribution("mlperf-reconciler").read_text("licenses/LICENSE") or "").encode()
     except PackageNotFoundError:

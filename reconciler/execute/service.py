@@ -1,4 +1,4 @@
-"""A user's server: started once for all runs of a pass that ask it, watched meanwhile, stopped in order.
+"""A user's server: started once for all runs of a pass that ask it, watched until the end, stopped in order.
 
 One at a time: two servers with weights loaded would compete for the accelerators.
 """
@@ -68,7 +68,7 @@ class RunningServer(Struct):
     def ended(self) -> Path:
         return self.attempt.folder / ENDED
 
-    def lost(self) -> Result | None:
+    def find_exit(self) -> Result | None:
         """How it ended, if it did; None while it runs."""
         found = self.executor.poll(self.handle)
         if found.goes_on:
@@ -103,9 +103,11 @@ class Services(Struct):
     lock: Lock | None = None
     seconds: float = 0.0
 
-    def runs(self, key: str) -> RunningServer | None:
+    def find_running(self, key: str) -> RunningServer | None:
         """The server of this key, while it is well."""
-        return self.server if self.server is not None and self.server.key == key and not self.server.lost() else None
+        return (
+            self.server if self.server is not None and self.server.key == key and not self.server.find_exit() else None
+        )
 
     def stop(self) -> None:
         began = time.monotonic()
@@ -156,7 +158,7 @@ class Services(Struct):
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on now."""
+    """Find a port of this machine on which nothing listens now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -166,11 +168,11 @@ def make_service_request(attempt: Attempt, paths: RepositoryPaths) -> ServiceReq
     settings = attempt.intent.settings
     attempt.run_dir.mkdir(exist_ok=True)
     inputs = {folder.name: str(folder) for folder in sorted(attempt.inputs.glob("*")) if folder.is_dir()}
-    image = settings.part_text(SERVICE, "image")
+    image = settings.get_part_text(SERVICE, "image")
     values = {**collect_placeholder_values(attempt, paths, inputs), "run_dir": str(attempt.run_dir), "image": image}
     env, secrets = collect_environment(settings, values, SERVICE)
     return ServiceRequest(
-        command=fill_words(settings.words(SERVICE_COMMAND), values),
+        command=fill_words(settings.get_words(SERVICE_COMMAND), values),
         cwd=find_folder(settings, SERVICE, values, paths.root) or str(attempt.run_dir),
         counter=str(attempt.counter),
         ready=str(attempt.result),
@@ -178,24 +180,26 @@ def make_service_request(attempt: Attempt, paths: RepositoryPaths) -> ServiceReq
         log=str(attempt.server_log),
         env=env,
         secrets=secrets,
-        stop_signal=settings.text(f"{SERVICE}.stop.signal", "SIGTERM"),
-        stop_grace=settings.seconds(f"{SERVICE}.stop.timeout", _STOP),
+        stop_signal=settings.get_text(f"{SERVICE}.stop.signal", "SIGTERM"),
+        stop_grace=settings.get_seconds(f"{SERVICE}.stop.timeout", _STOP),
         code=find_part_location(settings, SERVICE, "code", values, paths.root),
-        hides=(key,) if (key := settings.text("run.options.api_key_env")) else (),
+        hides=(key,) if (key := settings.get_text("run.options.api_key_env")) else (),
         slices=select_slices(settings),
     )
 
 
 def _probe(settings: CellSettings, values: Mapping[str, str]) -> Ready:
-    url, tcp, line = (fill_placeholders(settings.text(f"{SERVICE}.ready.{n}"), values) for n in ("url", "tcp", "log"))
+    url, tcp, line = (
+        fill_placeholders(settings.get_text(f"{SERVICE}.ready.{n}"), values) for n in ("url", "tcp", "log")
+    )
     if not (url or tcp or line):
         tcp = f"127.0.0.1:{values['port']}"
-    patience = settings.seconds(f"{SERVICE}.ready.unanswered", _PATIENCE)
+    patience = settings.get_seconds(f"{SERVICE}.ready.unanswered", _PATIENCE)
     return Ready(
         url=url,
         tcp=tcp,
         line=line,
-        timeout=settings.seconds(f"{SERVICE}.ready.timeout", _READY),
+        timeout=settings.get_seconds(f"{SERVICE}.ready.timeout", _READY),
         patience=0.0 if line else patience,
     )
 
@@ -203,17 +207,17 @@ def _probe(settings: CellSettings, values: Mapping[str, str]) -> Ready:
 def _started(key: str, attempt: Attempt, context: AttemptContext, port: int, lock: Lock | None) -> RunningServer:
     request = make_service_request(attempt, context.paths)
     executor = context.executors.choose(attempt, request)
-    held = (*context.keep_open, *((lock.descriptor,) if lock else ()))
+    open_files = (*context.keep_open, *((lock.descriptor,) if lock else ()))
     # Its keeper sees to what the server started.
-    handle = executor.submit(Submission(attempt, request, attempt.folder / ENDED, held, sweeps=False))
+    handle = executor.submit(Submission(attempt, request, attempt.folder / ENDED, open_files, sweeps=False))
     return RunningServer(key, attempt, request, executor, handle, ServerAccess(port, request.log))
 
 
 def _ready(server: RunningServer, moved: Callable[[Progress], None], check: Callable[[], None]) -> bool:
-    """Whether it came to that; it has ended where it did not."""
+    """Wait for readiness; false where it has ended instead."""
     while not server.attempt.result.exists():
         if not server.executor.poll(server.handle, _LOOK).goes_on:
-            return server.attempt.result.exists() and not server.lost()
+            return server.attempt.result.exists() and not server.find_exit()
         check()
         progress = read_progress(server.attempt.counter)
         if progress is not None:
@@ -227,6 +231,6 @@ def _ready(server: RunningServer, moved: Callable[[Progress], None], check: Call
 def _fail(server: RunningServer) -> None:
     """Leaves a result that says how, and all that it printed."""
     copy_log(Path(server.request.log), server.attempt.service_log)
-    lost = server.lost()
+    lost = server.find_exit()
     assert lost is not None
     lost.write(server.attempt.result)

@@ -72,11 +72,11 @@ class _PatientHandler(urllib.request.AbstractHTTPHandler):
 
 
 class _PatientHttp(_PatientHandler, urllib.request.HTTPHandler):
-    """Of http."""
+    """Reads http."""
 
 
 class _PatientHttps(_PatientHandler, urllib.request.HTTPSHandler):
-    """Of https."""
+    """Reads https."""
 
 
 def make_opener(patience: Patience, *handlers: Any) -> urllib.request.OpenerDirector:

@@ -24,12 +24,12 @@ from reconciler.fetch.scratch import hash_with
 from reconciler.fetch.sources import AddressError, NothingLeftError, Opened, TransientError, open_source
 from reconciler.rules.benchmark_files import GIT, FileDigest
 from reconciler.storage.files import Lock, flush_folder, remove, replace
-from reconciler.storage.foreign import StrangeFileError
 from reconciler.storage.json_files import read_json
 from reconciler.storage.storage_errors import convert_storage_errors
+from reconciler.storage.untrusted_files import SpecialFileError
 
 _READ = 1 << 20
-_START = 512  # bytes that tell a page of the web
+_START = 512  # bytes that show a page of the web
 _LONGEST = 60.0  # seconds between two attempts, where the server does not ask for more
 
 
@@ -51,7 +51,7 @@ class DownloadLimits(Struct, frozen=True):
 
 
 class DownloadProgress(Struct):
-    """Counts the bytes of all downloads of one fetch, and tells each of them when to stop."""
+    """Counts the bytes of all downloads of one fetch, and says to each of them when to stop."""
 
     report: Callable[[int], None] = lambda _: None
     passed: int = 0
@@ -99,7 +99,7 @@ class Downloaded(Struct, frozen=True):
 
 
 class WrongDigestError(AddressError):
-    """What the address gives is another file."""
+    """An address gives another file."""
 
 
 def download(item: Download, limits: DownloadLimits, progress: DownloadProgress) -> Downloaded:
@@ -121,15 +121,15 @@ def hold(path: Path, name: str) -> Iterator[None]:
     """So that two processes never write one part. Raises StoreError naming who else fetches it."""
     lock = Lock(path, purpose=f"fetching {name}", shared_folder=True)
     try:
-        held = lock.acquire()
+        acquired = lock.acquire()
     except LockedError as error:
         raise StoreError(f"{name}: {error.message}", fix=error.fix) from error
-    with held:
+    with acquired:
         yield
 
 
 class _RunningDownload(Struct):
-    """``counted``: bytes of it that were told to the progress, whichever attempt they came with."""
+    """``counted``: bytes of it that were reported to the progress, whichever attempt they came with."""
 
     item: Download
     limits: DownloadLimits
@@ -153,8 +153,10 @@ def _from_any(run: _RunningDownload) -> Downloaded:
         raise StoreError(f"{run.item.target.name} has no address", fix="bring it by hand")
     if len(failures) == 1:
         raise failures[0]
-    told = "; ".join(error.message for error in failures)
-    raise StoreError(f"none of {len(failures)} addresses gives {run.item.target.name}: {told}", fix=failures[-1].fix)
+    messages = "; ".join(error.message for error in failures)
+    raise StoreError(
+        f"none of {len(failures)} addresses gives {run.item.target.name}: {messages}", fix=failures[-1].fix
+    )
 
 
 def _from_one(run: _RunningDownload, address: str) -> Downloaded:
@@ -189,7 +191,7 @@ def _attempt(run: _RunningDownload, address: str) -> Downloaded:
 
 
 class _Whole(Struct):
-    """What was written, hashed on the way."""
+    """Bytes as written, hashed on the way."""
 
     sha256: hashlib._Hash
     asked: hashlib._Hash | None
@@ -235,7 +237,7 @@ def _open_part(path: Path) -> BinaryIO:
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         os.close(descriptor)
-        raise StrangeFileError(path, "it is no file of its own: remove it, and it is fetched from its beginning")
+        raise SpecialFileError(path, "it is no file of its own: remove it, and it is fetched from its beginning")
     return os.fdopen(descriptor, "a+b")
 
 
@@ -307,7 +309,7 @@ def _verify(item: Download, address: str, whole: _Whole) -> Downloaded:
 
 
 def _is_page(path: Path) -> bool:
-    """What servers send in place of a file that they do not give, as if all were well."""
+    """Recognise the page that servers send in place of a file that they do not give, as if all were well."""
     with path.open("rb") as stream:
         return stream.read(_START).lstrip().lower().startswith((b"<!doctype html", b"<html"))
 

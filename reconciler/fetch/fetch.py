@@ -99,7 +99,7 @@ class Due(Struct, frozen=True):
         return self.coming + (self.file.size if self.packed and self.coming else 0)
 
 
-class Fate(StrEnum):
+class FetchStatus(StrEnum):
     FETCHED = "fetched"
     HERE = "here"
     BY_HAND = "by hand"
@@ -108,10 +108,10 @@ class Fate(StrEnum):
 
 
 class FetchResult(Struct, frozen=True):
-    """What became of a file. ``sha256``: "" where it was not read."""
+    """Result of a file. ``sha256``: "" where it was not read."""
 
     due: Due
-    fate: Fate
+    fate: FetchStatus
     sha256: str = ""
     why: str = ""
     fix: str = ""
@@ -176,7 +176,7 @@ def check_room(scratch: Scratch, due: Sequence[Due]) -> None:
 def fetch(
     scratch: Scratch, due: Sequence[Due], limits: DownloadLimits, progress: DownloadProgress, *, parallel: int
 ) -> list[FetchResult]:
-    """In the order of ``due``. What fails is told of each file, and keeps no other from coming."""
+    """Fetch in the order of ``due``. A failure is reported for each file, and keeps no other from coming."""
     sweep_folders((scratch.incoming, scratch.notes))
     ended: dict[str, FetchResult] = {}
     # A list of files comes before the files that it names.
@@ -190,7 +190,7 @@ def fetch(
 
 
 def _group_by_archive(scratch: Scratch, due: Sequence[Due]) -> list[list[Due]]:
-    """Files that come out of one archive stand together, in the place of the first: it comes once for all of them."""
+    """Files that come out of one archive are grouped in the place of the first: it comes once for all of them."""
     groups: dict[Path, list[Due]] = {}
     for item in due:
         comes = item.way is Way.DOWNLOAD and item.packed
@@ -205,22 +205,22 @@ def _fetch_group(
     in any case, as it may be what failed."""
     ended = [_fetch_one(scratch, item, limits, progress) for item in group]
     unproved = group[0].file.digest is None
-    if group[0].packed and (unproved or all(item.fate is Fate.FETCHED for item in ended)):
+    if group[0].packed and (unproved or all(item.fate is FetchStatus.FETCHED for item in ended)):
         remove(_locate_archive(scratch, group[0]))
     return ended
 
 
 def foresee(scratch: Scratch, due: Due) -> FetchResult:
-    """What becomes of a file without a byte of it being fetched."""
+    """Foresee the result of a file without fetching a byte of it."""
     if due.way is Way.NONE:
-        return FetchResult(due, Fate.HERE, due.found.sha256)
+        return FetchResult(due, FetchStatus.HERE, due.found.sha256)
     if due.way is Way.BY_HAND:
-        return FetchResult(due, Fate.BY_HAND, why=due.found.why, fix=show_by_hand(scratch, due))
+        return FetchResult(due, FetchStatus.BY_HAND, why=due.found.why, fix=show_by_hand(scratch, due))
     if due.way is Way.WRONG:
         return FetchResult(
-            due, Fate.FAILED, why=f"{due.found.path}: {due.found.why}", fix="move it away, and fetch again"
+            due, FetchStatus.FAILED, why=f"{due.found.path}: {due.found.why}", fix="move it away, and fetch again"
         )
-    return FetchResult(due, Fate.DUE)
+    return FetchResult(due, FetchStatus.DUE)
 
 
 def _fetch_one(scratch: Scratch, due: Due, limits: DownloadLimits, progress: DownloadProgress) -> FetchResult:
@@ -234,14 +234,16 @@ def _fetch_one(scratch: Scratch, due: Due, limits: DownloadLimits, progress: Dow
     elif due.file.listed_in:
         bring = _bring_listed
     try:
-        came = FetchResult(due, Fate.FETCHED, bring(scratch, due, limits, progress))
+        came = FetchResult(due, FetchStatus.FETCHED, bring(scratch, due, limits, progress))
         return _judge_copies(scratch, came) if due.way is Way.COPY and due.file.is_pattern else came
     except DownloadStoppedError:
         raise
     except ReconcilerError as error:
-        return FetchResult(due, Fate.FAILED, why=error.message, fix=error.fix)
+        return FetchResult(due, FetchStatus.FAILED, why=error.message, fix=error.fix)
     except OSError as error:
-        return FetchResult(due, Fate.FAILED, why=f"{due.file.path}: {error}", fix="look at that place, and fetch again")
+        return FetchResult(
+            due, FetchStatus.FAILED, why=f"{due.file.path}: {error}", fix="look at that place, and fetch again"
+        )
 
 
 def _judge_copies(scratch: Scratch, came: FetchResult) -> FetchResult:
@@ -250,9 +252,9 @@ def _judge_copies(scratch: Scratch, came: FetchResult) -> FetchResult:
     if not found.is_due:
         return came
     if not came.due.file.sources:
-        return FetchResult(came.due, Fate.BY_HAND, why=found.why, fix=show_by_hand(scratch, came.due))
+        return FetchResult(came.due, FetchStatus.BY_HAND, why=found.why, fix=show_by_hand(scratch, came.due))
     fix = "complete the mirror, or fetch without it"
-    return FetchResult(came.due, Fate.FAILED, why=f"{found.path}: {found.why}", fix=fix)
+    return FetchResult(came.due, FetchStatus.FAILED, why=f"{found.path}: {found.why}", fix=fix)
 
 
 def _bring_file(scratch: Scratch, due: Due, limits: DownloadLimits, progress: DownloadProgress) -> str:
@@ -264,7 +266,7 @@ def _bring_file(scratch: Scratch, due: Due, limits: DownloadLimits, progress: Do
 
 
 def _locate_archive(scratch: Scratch, due: Due) -> Path:
-    """Where the archive waits until it is unpacked."""
+    """Find where the archive waits until it is unpacked."""
     proof = due.file.digest.value[:16] if due.file.digest else "unproved"
     return scratch.incoming / f"{proof}-{_name_archive(due.addresses[0])}"
 
@@ -321,9 +323,9 @@ def read_listed(path: Path) -> list[str]:
         names = [str(image["file_name"]) for image in read_json(path, _LARGEST_LIST)["images"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StorageError(f"{path} cannot be read as a list of images: {error}", fix=fix) from error
-    strange = [name for name in names if PurePosixPath(name).name != name or name in (".", "..")]
-    if strange or not names:
-        what = f"names {strange[0]!r}, which is not a file's name" if strange else "names no image"
+    misnamed = [name for name in names if PurePosixPath(name).name != name or name in (".", "..")]
+    if misnamed or not names:
+        what = f"names {misnamed[0]!r}, which is not a file's name" if misnamed else "names no image"
         raise StorageError(f"{path} {what}", fix=fix)
     return names
 

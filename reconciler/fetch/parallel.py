@@ -1,4 +1,4 @@
-"""Several downloads at once, within a bound, that end when they are told to."""
+"""Several downloads at once, within a bound, that end on request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _LAST_BYTES = 5.0  # seconds in which what is under way ends, once it was stoppe
 def fetch_all(
     items: Sequence[_Item], one: Callable[[_Item], _Ended], progress: DownloadProgress, *, parallel: int
 ) -> list[_Ended]:
-    """What ``one`` gives for each item, in their order. Raises the first of its exceptions, once all have ended."""
+    """Run ``one`` for each item, and give the results in their order. Raises the first of its exceptions, once all have
+    ended."""
     futures: list[Future[_Ended]] = [Future() for _ in items]
     waiting = list(zip(items, futures, strict=True))[::-1]
     lock = threading.Lock()
@@ -37,7 +38,7 @@ def fetch_all(
             except BaseException as error:
                 future.set_exception(error)
 
-    # Not a pool: nobody waits for its threads when the process is to end.
+    # Not a pool: the end of the process does not wait for its threads.
     threads = [threading.Thread(target=work, daemon=True) for _ in range(min(parallel, len(items)))]
     for thread in threads:
         thread.start()

@@ -58,7 +58,7 @@ class Scratch(Struct, frozen=True):
 
     @property
     def notes(self) -> Path:
-        """What was fetched, with the digest it had then."""
+        """Notes of fetched files, with their digests then."""
         return self.root / _OWN / "fetched"
 
     def note(self, path: Path) -> Path:
@@ -136,7 +136,7 @@ def _open_digest(algorithm: str, size: int) -> hashlib._Hash:
 
 
 class Noted(Struct, frozen=True):
-    """What a file was when it was last proved. ``address``: where it came from, "" where it was there already."""
+    """Digest of a file when it was last proved. ``address``: where it came from, "" where it was there already."""
 
     size: int
     mtime_ns: int
@@ -145,8 +145,8 @@ class Noted(Struct, frozen=True):
 
 
 def find_expected_digest(file: SourceFile, noted: Noted | None) -> FileDigest | None:
-    """Of the file itself: the published one, else that of its first fetch. An archive's digest is not that of what is
-    in it."""
+    """Find the digest of the file itself: the published one, else that of its first fetch. An archive's digest is not
+    that of its files."""
     published = None if file.is_archive else file.digest
     return published or (FileDigest("sha256", noted.sha256, "the first fetch") if noted else None)
 
@@ -160,7 +160,7 @@ def read_note(scratch: Scratch, path: Path) -> Noted | None:
 
 
 def write_note(scratch: Scratch, path: Path, sha256: str, address: str) -> None:
-    """So that a file whose digest nobody publishes is known again, and a large one is not read twice."""
+    """Write a note by which a file without a published digest is known again, and a large one is not read twice."""
     status = path.stat()
     values = {
         "path": path.relative_to(scratch.root).as_posix(),

@@ -27,7 +27,7 @@ from msgspec import Struct
 from reconciler import __version__
 from reconciler.errors import StoreError
 from reconciler.fetch.connections import Patience, make_opener
-from reconciler.storage.foreign import open_regular
+from reconciler.storage.untrusted_files import open_regular
 
 CHUNK = 1 << 20
 REDIRECTS = 10
@@ -63,7 +63,7 @@ class _Stream(Protocol):
 class Opened(Struct, frozen=True):
     """``start``: of the first byte that follows, 0 where the server gives all of it. ``total``: bytes of the whole
     file, None where that is not said. ``validator``: what must still be true when more of it is asked for, "" for none.
-    ``patience``: with whoever sends it.
+    ``patience``: with the sender.
     """
 
     start: int
@@ -73,7 +73,7 @@ class Opened(Struct, frozen=True):
     patience: Patience
 
     def read(self) -> Iterator[bytes]:
-        """What arrives, as it arrives. Raises TransientError where the connection ends or stalls."""
+        """Read the bytes as they arrive. Raises TransientError where the connection ends or stalls."""
         while True:
             self.patience.begin_step()
             try:
@@ -206,5 +206,5 @@ class Redirects(urllib.request.HTTPRedirectHandler):
         if then not in ("http", "https") or (was == "https" and then == "http"):
             why = f"it leads from {was} to {then}, which is not followed"
             raise urllib.error.HTTPError(req.full_url, code, why, headers, fp)
-        fp.close()  # whatever it says besides would be read to its end
+        fp.close()  # anything more that it says would be read to its end
         return super().redirect_request(req, fp, code, msg, headers, newurl)

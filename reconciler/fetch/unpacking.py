@@ -1,4 +1,4 @@
-"""What an archive of a publisher holds, brought to its places. Whatever else is in it stays there."""
+"""Unpacking of a publisher's archive: its files go to their places. Anything else in it stays there."""
 
 from __future__ import annotations
 

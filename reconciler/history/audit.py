@@ -14,16 +14,16 @@ from reconciler.diff.claims import AuditReport, Claim, Proof
 from reconciler.diff.difference import ALLOWED_TO_DIFFER, list_published_cells
 from reconciler.diff.run_selection import find_differing_evidence
 from reconciler.history.commit_records import RECORDS
-from reconciler.history.copies import find_copies
 from reconciler.history.dates import find_wrong_commits, find_wrong_dates, verify_start
-from reconciler.history.described import verify_described
+from reconciler.history.duplicate_runs import find_copies
 from reconciler.history.logs import FOLDER, Logs, open_logs
-from reconciler.history.missing_runs import find_missing_runs, find_rewritten_records, tell_shallow
+from reconciler.history.missing_runs import find_missing_runs, find_rewritten_records, note_shallow
 from reconciler.history.records import RecordChecks
 from reconciler.history.rendered import verify_tree_files
 from reconciler.history.rewritten_decisions import find_rewritten_decisions
 from reconciler.history.runs import verify_candidates, verify_release, verify_runs
 from reconciler.history.snapshot import Snapshot
+from reconciler.history.system_descriptions import verify_described
 from reconciler.history.verdicts import verify_imported, verify_verdict
 from reconciler.record.decisions import FOLDERS
 from reconciler.resource.inputs import digest_inputs
@@ -64,12 +64,12 @@ def _claims(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
     yield from find_rewritten_decisions(root, at, appeared)
     yield from find_wrong_dates(root, at, appeared)
     yield from find_wrong_commits(root, at.commit, appeared)
-    yield from tell_shallow(root)
+    yield from note_shallow(root)
     yield from verify_tree_files(root, at, logs)
 
 
 def _list_logs(cells: Iterable[Cell], at: Snapshot) -> Iterator[Artifact]:
-    """Those that auditing these cells asks for, of a sensible size together."""
+    """List the logs that auditing these cells needs, of a sensible size together."""
     left, known = _MOST_AHEAD, at.committed.summaries
     for identity in (i for cell in cells for i in at.difference.chosen[cell].all if i in known):
         for artifact in known[identity].artifacts:
@@ -86,7 +86,8 @@ def _marks_of(cell: Cell, at: Snapshot) -> tuple[str, ...]:
 def audit_cell(
     cell: Cell, at: Snapshot, logs: Logs, *, published: bool, checks: RecordChecks | None = None
 ) -> Iterator[Claim]:
-    """What the records of one cell claim. ``published``: its result is in the tree; ``checks``: of other cells, too."""
+    """Audit the claims of the records of one cell. ``published``: its result is in the tree; ``checks``: of other
+    cells, too."""
     checks = checks or RecordChecks(at, logs)
     chosen = at.difference.chosen[cell]
     if not published:
@@ -133,7 +134,7 @@ def _inputs(cell: Cell, name: str, record: Record, at: Snapshot) -> Claim:
     what = f"{name}: inputs"
     if digest_inputs(record.address.kind, inputs) != record.key:
         return Claim(str(cell), what, Proof.CONTRADICTED, "the key is not that of the inputs it lists")
-    wanted = at.declared(record)
+    wanted = at.list_declared(record)
     if wanted is None or record.key != wanted.key:
         if accepted := _accepted(record, at):
             return Claim(str(cell), what, Proof.ACCEPTED, accepted)
@@ -143,7 +144,7 @@ def _inputs(cell: Cell, name: str, record: Record, at: Snapshot) -> Claim:
 
 
 def _accepted(record: Record, at: Snapshot) -> str:
-    """By whom, why and until when the record counts for other inputs; "" when nobody decided so."""
+    """Say by whom, why and until when the record counts for other inputs; "" without a decision."""
     acceptance = at.difference.accepted.get(record.address.cell) if record.address.cell else None
     counts = {(item.address, item.key.before) for item in acceptance.accepted} if acceptance else frozenset()
     if acceptance is None or (record.address, record.key) not in counts:
@@ -164,7 +165,7 @@ def _digests(cell: Cell, name: str, record: Record, logs: Logs) -> Iterator[Clai
 
 
 def _elsewhere(cell: Cell, name: str, record: Record) -> Iterator[Claim]:
-    """What no log of an imported run proves: as a person declared it, or known to nobody."""
+    """List the facts of an imported run that no log proves: as a person declared them, or unknown."""
     if IMPORTED not in record.marks or record.address.kind is Kind.COMPLIANCE_TEST:
         return
     unknown = [mark.removeprefix(UNKNOWN) for mark in record.marks if mark.startswith(UNKNOWN)]
@@ -176,8 +177,8 @@ def _elsewhere(cell: Cell, name: str, record: Record) -> Iterator[Claim]:
 
 
 def _made_from(cell: Cell, name: str, record: Record, at: Snapshot) -> Iterator[Claim]:
-    """Records of an engine, a model, a dataset, or another run that this one was made from: without them nobody can say
-    what it ran. Those that are there may have been made from others in turn."""
+    """Find the records of an engine, a model, a dataset, or another run that this one was made from: without them it is
+    not known what it ran. Those that are there may have been made from others in turn."""
     left, seen = list(record.upstream.items()), set[str]()
     while left:
         role, identity = left.pop(0)
@@ -194,7 +195,7 @@ def _made_from(cell: Cell, name: str, record: Record, at: Snapshot) -> Iterator[
 
 def _marks(cell: Cell, name: str, record: Record, at: Snapshot) -> Iterator[Claim]:
     """A record without a mark that its spec gives it was edited: the pass that makes it knows the spec."""
-    declared = at.declared(record)
+    declared = at.list_declared(record)
     given = at.desired.detail(declared.address).marks if declared and IMPORTED not in record.marks else ()
     if lost := [mark for mark in given if mark not in record.marks]:
         detail = f"the spec makes it {' and '.join(lost)}, and the record does not say so"

@@ -25,8 +25,8 @@ from reconciler.resource.records import Record, Recorded, Summary
 from reconciler.spec.files import compute_blob_id
 from reconciler.storage import git
 from reconciler.storage.files import hash_bytes, read_checked, stamp_sources, write_cache
-from reconciler.storage.foreign import LARGEST_RECORD, read_regular
 from reconciler.storage.git_history import find_tree, name_blobs_at, stream_blobs
+from reconciler.storage.untrusted_files import LARGEST_RECORD, read_regular
 
 RECORDS = "state/records"
 THIN = Decimal(2)  # per cent of headroom below which a margin is called thin
@@ -35,7 +35,7 @@ _FEW = 16  # records that are read one by one, before all that are left are read
 
 
 class KnownRecord(NamedTuple):
-    """What comparing needs of a record. ``thin``: latency bounds that its run met only just, as text."""
+    """Data of a record for comparing. ``thin``: latency bounds that its run met only just, as text."""
 
     path: str
     blob: str
@@ -88,9 +88,9 @@ class Committed(Struct, frozen=True, dict=True):
 
 
 class RecordReader(Struct, dict=True):
-    """``index``: the folder of what other processes know; None to believe nobody. ``keep``: the records themselves,
-    and not only what comparing needs, since most will be asked for. ``checked_out``: a file of the work tree stands for
-    git's blob where it has that name, which takes a quarter of the time; who audits git asks git."""
+    """``index``: the folder of what other processes know; None to believe none. ``keep``: the records themselves, and
+    not only the data for comparing, since most will be asked for. ``checked_out``: a file of the work tree is read for
+    git's blob where it has that name, which takes a quarter of the time; an audit of git asks git."""
 
     index: Path | None = None
     keep: bool = True
@@ -135,19 +135,19 @@ class RecordReader(Struct, dict=True):
         due = [(path, blob) for path, blob in files.items() if (path, blob) not in self._known]
         if self.checked_out:
             due = [at for at in due if not self._learn_file(root, *at, wrong)]
-        lacking = {}
+        unread = {}
         contents = stream_blobs(root, [blob for _, blob in due], LARGEST_RECORD)
         for (path, blob), data in zip(due, contents, strict=True):
             if data is None:
-                lacking[path] = blob
+                unread[path] = blob
             else:
                 self._check(path, blob, data, wrong)
-        if lacking:
-            self._learn_lacking(root, commit, lacking, wrong)
+        if unread:
+            self._learn_missing(root, commit, unread, wrong)
         return {path: wrong[path] for path in files if path in wrong}
 
     def _learn_file(self, root: Path, path: str, blob: str, wrong: dict[str, str]) -> bool:
-        """Whether the work tree has it as the commit does."""
+        """Learn a file; true where the work tree has it as the commit does."""
         try:
             data = read_regular(f"{root}/{path}", LARGEST_RECORD, follow=False)
         except OSError:
@@ -157,12 +157,12 @@ class RecordReader(Struct, dict=True):
             self._check(path, blob, data, wrong)
         return same
 
-    def _learn_lacking(self, root: Path, commit: str, lacking: Mapping[str, str], wrong: dict[str, str]) -> None:
-        """What is too large, or not here. Only for this are sizes asked for, for which git opens every file."""
+    def _learn_missing(self, root: Path, commit: str, unread: Mapping[str, str], wrong: dict[str, str]) -> None:
+        """Learn what is too large, or not here. Only for this are sizes asked for, for which git opens every file."""
         sizes = {path: size for path, (_, size) in git.list_files_at(root, commit, [RECORDS]).items()}
-        large = {path: sizes[path] for path in lacking if sizes.get(path, 0) > LARGEST_RECORD}
+        large = {path: sizes[path] for path in unread if sizes.get(path, 0) > LARGEST_RECORD}
         wrong |= {path: f"it has {size:,} bytes, too many for a record" for path, size in large.items()}
-        due = {path: blob for path, blob in lacking.items() if path not in large}
+        due = {path: blob for path, blob in unread.items() if path not in large}
         late = git.read_blobs(root, due.values())
         for path, blob in due.items():
             self._check(path, blob, late.get(blob), wrong)
@@ -226,7 +226,7 @@ def _check(path: str, data: bytes | None) -> Record:
 
 
 def _list_thin_margins(record: Record) -> Iterator[str]:
-    for margin in record.values.get("margins", ()):  # of the shape that whoever reads a record demands
+    for margin in record.values.get("margins", ()):  # of the shape that readers of a record demand
         room = parse_decimal(margin["headroom"])
         if room is not None and "latency" in margin["name"] and 0 <= room < THIN:
             yield f"{margin['name']} has {room} % of headroom ({margin['measured']} of {margin['limit']})"

@@ -1,4 +1,4 @@
-"""Two commits, or two systems, beside each other: inputs and measured results, cell by cell. Pure."""
+"""Comparison of two commits, or two systems: inputs and measured results, cell by cell. Pure."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def read_sides(at: Snapshot) -> dict[Cell, Side]:
         if record is not None and metric is not None:
             system = systems.get(cell.system, SystemSettings())
             count = system.hardware.count * (system.hardware.nodes or 1)
-            accelerator = system.text("hardware.accelerator")
+            accelerator = system.get_text("hardware.accelerator")
             validity = str(record.values.get("validity", ""))
             side = Side(cell, *metric, validity, count, accelerator, _headroom(record))
             figures = record.values.get("point")
@@ -90,7 +90,7 @@ def _place(side: Side, figures: Mapping[str, object], at: Snapshot, program: Pro
     """On its curve, under the name of the official benchmark."""
     result = Address(Kind.RESULT, str(side.cell))
     settings = at.desired.detail(result).settings if result in at.desired.by_address else CellSettings()
-    offline, entered = DEDICATED_OFFLINE in settings, settings.text("benchmark.official")
+    offline, entered = DEDICATED_OFFLINE in settings, settings.get_text("benchmark.official")
     point = None if offline else program.read_point(read_point(side.cell), figures, side.value)
     return replace(side, entered=entered, point=point, offline=offline)
 
@@ -118,7 +118,7 @@ def compare(names: tuple[str, str], one: Mapping[Cell, Side], other: Mapping[Cel
 
 
 def _compare_curves(pairs: Iterable[Pair], one: Collection[Side], other: Collection[Side]) -> Iterator[CurvePair]:
-    """Of every two curves that have a point in common; all of their points count."""
+    """Compare every two curves that have a point in common; all of their points count."""
     met = dict.fromkeys((pair.one.curve, pair.other.curve) for pair in pairs if pair.one.point and pair.other.point)
     for names in met:
         drawn = [
@@ -135,7 +135,7 @@ def _compare_curves(pairs: Iterable[Pair], one: Collection[Side], other: Collect
 
 
 def _choose_best(points: Sequence[CurvePoint]) -> list[CurvePoint]:
-    """Those that no other of the same curve beats."""
+    """Choose the points that no other of the same curve beats."""
     dominated = find_dominated(points)
     return [point for point in points if point.concurrency not in dominated]
 

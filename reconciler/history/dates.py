@@ -1,4 +1,4 @@
-"""When records and decisions say that they were made, against what else tells the time: their logs, and their commits.
+"""Dates of records and decisions, checked against other clocks: their logs, and their commits.
 
 Clocks of two machines may differ, so that what does not fit is not proven. It is contradicted where the order is known
 from elsewhere, and clocks would have to be apart by more than a time zone.
@@ -31,7 +31,7 @@ _WAITING = ("machine.job", "machine.nodes")  # facts of a run that a queue or a 
 
 def verify_start(cell: Cell, name: str, record: Record, logs: Good) -> Iterator[Claim]:
     """A run begins after the attempt that makes it, and takes no longer: the newest counts, so that an old one may be
-    dated anew. How long it waits in a queue nobody knows."""
+    dated anew. Its wait in a queue is not known."""
     log = read_record_files(record, logs).get(DETAIL, b"") if IMPORTED not in record.marks else b""
     began, ended, started = (
         _read_logged(keys.POWER_BEGIN, log),
@@ -85,7 +85,7 @@ def find_wrong_commits(root: Path, commits: str, appeared: Appearances) -> Itera
 
 
 def find_wrong_dates(root: Path, at: Snapshot, appeared: Appearances) -> Iterator[Claim]:
-    """What was made after the commit that brought it, or decided before the commit that it was decided on."""
+    """Find what was made after the commit that brought it, or decided before the commit that it was decided on."""
     committed: dict[str, datetime] = {}
     for (path, _), commit in appeared.items():
         committed.setdefault(path, commit.committed)

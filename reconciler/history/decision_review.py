@@ -1,4 +1,4 @@
-"""What a pull request does with decisions, and to cells that somebody froze: remarks for its reviewer."""
+"""Changes of a pull request to decisions, and to frozen cells: remarks for its reviewer."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def review_decisions(base: Snapshot, head: Snapshot, cells: Iterable[CellEffect]
 
 
 def _acceptances(base: Snapshot, head: Snapshot) -> Iterator[Remark]:
-    for path, item, stand in head.difference.acceptances:
-        text = f"{item.cell}: accepts {show_acceptance(item, stand)}"
+    for path, item, status in head.difference.acceptances:
+        text = f"{item.cell}: accepts {show_acceptance(item, status)}"
         if path not in base.decisions.acceptances:
             fix = "merge it only if the recorded results may count for these inputs"
             yield Remark("warning", path, 0, text, fix)
-        elif stand in (AcceptanceStatus.EXPIRED, AcceptanceStatus.CHANGED):
+        elif status in (AcceptanceStatus.EXPIRED, AcceptanceStatus.CHANGED):
             yield Remark("notice", path, 0, text, "measure the cell, or accept again")
     for path, item in base.decisions.acceptances.items():
         if path not in head.decisions.acceptances and path not in head.decisions.damaged:

@@ -1,5 +1,5 @@
-"""What a pull request brings that its own logs deny: results under a correct name, and files of a tree that nobody
-renders. Only what it adds or changes is read again; ``audit`` reads all of a commit."""
+"""Additions of a pull request that its own logs deny: results under a correct name, and files of a tree that are not
+rendered. Only its additions and changes are read again; ``audit`` reads all of a commit."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _find_denied(
 ) -> Iterator[Remark]:
     """``new``: records that the pull request brings, whether a cell rests on them or not."""
     from reconciler.history.audit import audit_cell
-    from reconciler.history.copies import find_copies
+    from reconciler.history.duplicate_runs import find_copies
     from reconciler.history.records import RecordChecks
 
     published, checks = list_published_cells(at.difference.chosen), RecordChecks(at, logs)

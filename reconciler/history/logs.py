@@ -21,19 +21,19 @@ Good = Mapping[str, bytes]  # SHA-256 → bytes, of the logs that are in the com
 
 
 class Logs(Struct):
-    """``blobs``: digest → git's blob. ``checked``: what became of each log that was asked for. ``held``: bytes of those
+    """``blobs``: digest → git's blob. ``checked``: what became of each requested log. ``cached``: bytes of those
     that were read lately, the least lately read first: one log is asked for several times."""
 
     blobs: Mapping[str, str]
     reader: git.BlobReader
     checked: dict[str, Proof] = field(default_factory=dict)
-    held: dict[str, bytes] = field(default_factory=dict)
+    cached: dict[str, bytes] = field(default_factory=dict)
     size: int = 0
 
     def read(self, artifacts: Iterable[Artifact]) -> dict[str, bytes]:
         """Contents by digest, of those that are there and are what their name says."""
         digests = {a.sha256 for a in artifacts}
-        good = {sha256: self.held[sha256] for sha256 in digests if sha256 in self.held}
+        good = {sha256: self.cached[sha256] for sha256 in digests if sha256 in self.cached}
         due = [sha256 for sha256 in digests if sha256 not in good and self.checked.get(sha256) in _WORTH_READING]
         if not due:
             return good
@@ -49,10 +49,10 @@ class Logs(Struct):
         return good
 
     def _hold(self, sha256: str, data: bytes) -> None:
-        self.held[sha256] = data
+        self.cached[sha256] = data
         self.size += len(data)
         while self.size > _HELD:
-            self.size -= len(self.held.pop(next(iter(self.held))))
+            self.size -= len(self.cached.pop(next(iter(self.cached))))
 
     def check(self, digests: Iterable[str]) -> None:
         """So that each of them is in ``checked``; a few at a time, since they need not fit into memory."""
@@ -61,7 +61,7 @@ class Logs(Struct):
             self.read(Artifact("", sha256, 0) for sha256 in due[at : at + _AT_ONCE])
 
     def read_proven(self, sha256: str) -> bytes:
-        """Of a log that was found to be what its name says."""
+        """Read a log whose digest is its name."""
         return self.read([Artifact("", sha256, 0)])[sha256]
 
 

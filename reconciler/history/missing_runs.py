@@ -108,7 +108,7 @@ def _list_other_fields(before: Record, now: Record) -> list[str]:
 
 
 def _read_fingerprints(root: Path, record: Record, commit: str) -> frozenset[str]:
-    """Those of its log, where that commit has it."""
+    """Read the fingerprints of its log, where that commit has it."""
     digest = next((a.sha256 for a in record.artifacts if a.name == DETAIL and a.place == "logs"), "")
     files = git.list_files_at(root, commit, [f"{FOLDER}/{digest}"]) if digest else {}
     for data in git.read_blobs(root, [blob for blob, _ in files.values()]).values():
@@ -126,8 +126,8 @@ def _decode(data: bytes | None, path: str) -> Record | None:
         return None
 
 
-def tell_shallow(root: Path) -> Iterator[Claim]:
-    """Whoever cuts the history off also cuts off what was removed from it."""
+def note_shallow(root: Path) -> Iterator[Claim]:
+    """A shallow clone also cuts off what was removed from the history."""
     if git.is_shallow(root):
         detail = (
             "this clone is shallow: runs and decisions that were removed earlier are not seen (git fetch --unshallow)"

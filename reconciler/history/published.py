@@ -1,6 +1,6 @@
-"""What a commit's published files say of each other: the rendered tree, held against the rules for anyone's tree.
+"""Published files of a commit against each other: the rendered tree, checked with the rules for anyone's tree.
 
-A record and its log may be forged so that they fit; a summary, a user.conf or another run's log beside them tells.
+A record and its log may be forged so that they fit; a summary, a user.conf or another run's log shows it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from reconciler.diff.claims import Claim, Proof
 from reconciler.history.logs import Logs
 from reconciler.tree.content import Content, LogRef
 from reconciler.tree.findings import Severity, TreeFinding
-from reconciler.tree.reading.held import hold_tree
+from reconciler.tree.reading.in_memory_tree import use_in_memory_tree
 from reconciler.verify.engine import verify_tree
 
 WHERE = "submission"
@@ -23,7 +23,7 @@ def find_contradictions(
 ) -> Iterator[Claim]:
     """One claim for each contradiction. A log that is not in the commit as recorded is left out: its own claim says
     so. ``cells``: each as its folders are named -> its name."""
-    with hold_tree(dict(_list_held(files, logs))) as root:
+    with use_in_memory_tree(dict(_list_contents(files, logs))) as root:
         report = verify_tree(root, round_name=round_name)
     for finding in report.findings:
         if finding.severity is Severity.ERROR:
@@ -33,11 +33,11 @@ def find_contradictions(
 
 def _text(finding: TreeFinding) -> str:
     complaint = finding.complaint
-    beside = f" ({complaint.other})" if complaint.other else ""
-    return f"{complaint.place}: {complaint.found}; wanted: {complaint.wanted}{beside}"
+    detail = f" ({complaint.other})" if complaint.other else ""
+    return f"{complaint.place}: {complaint.found}; wanted: {complaint.wanted}{detail}"
 
 
-def _list_held(files: Mapping[str, Content], logs: Logs) -> Iterator[tuple[str, Callable[[], bytes]]]:
+def _list_contents(files: Mapping[str, Content], logs: Logs) -> Iterator[tuple[str, Callable[[], bytes]]]:
     logs.check(content.sha256 for content in files.values() if isinstance(content, LogRef))
     for path, content in files.items():
         if not isinstance(content, LogRef):

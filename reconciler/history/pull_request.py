@@ -1,4 +1,4 @@
-"""What merging would cause: two commits of one repository compared, cell by cell. Pure; see ``snapshot`` for the
+"""Consequences of merging: two commits of one repository compared, cell by cell. Pure; see ``snapshot`` for the
 reading."""
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _due(desired: Desired, difference: Difference) -> dict[Cell, list[Change]]:
             if address not in seen:
                 seen.add(address)
                 ahead += desired.by_address[address].upstream
-        # What accepted results were made from may be made again for others.
+        # Inputs of accepted results may be made again for others.
         spared = BUILT if resource.cell in accepted else ()
         due = sorted(seen & order.keys(), key=order.__getitem__)
         found[resource.cell] = [changes[address] for address in due if address.kind not in spared]

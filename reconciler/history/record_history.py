@@ -47,7 +47,7 @@ class RecordHistory(Struct, frozen=True, dict=True):
                     found.setdefault(address.cell, []).append(identity)
         return found
 
-    def measured(self, cell: Cell) -> tuple[MeasuredValue, ...]:
+    def list_measured(self, cell: Cell) -> tuple[MeasuredValue, ...]:
         return tuple(self._measured(identity) for identity in self.cells.get(cell, ()))
 
     def _measured(self, identity: str) -> MeasuredValue:
@@ -62,7 +62,7 @@ class RecordHistory(Struct, frozen=True, dict=True):
         """From each result of a cell to the next of its kind, with what changed between them."""
         last: dict[str, MeasuredValue] = {}
         steps = []
-        for result in self.measured(cell):
+        for result in self.list_measured(cell):
             before = last.get(result.what)
             if before is not None:
                 steps.append(TimelineStep(before, result, self._causes(before.record, result.record, frozenset())))
@@ -88,8 +88,8 @@ class RecordHistory(Struct, frozen=True, dict=True):
         return drop_repeated(found)
 
     def _find_later(self, record: Record, name: str, file: str, line: str) -> tuple[Commit | None, str]:
-        """Of a run whose spec was committed with other lines of it changed: the first commit since that has one line
-        alone which sets the input to the value of the record."""
+        """For a run whose spec was committed with other lines of it changed: find the first commit since that has one
+        line alone which sets the input to the value of the record."""
         leaf = name.rpartition(".")[2]
         value = record.inputs.get(name)
         versions = sorted((c.when, blob, c) for (path, blob), c in self.specs.items() if path == file)
@@ -106,7 +106,7 @@ class RecordHistory(Struct, frozen=True, dict=True):
         return None, line
 
     def _line(self, record: Record, name: str, origin: str) -> Written | None:
-        """Who last changed the line that set an input, as the spec stood then."""
+        """Find who last changed the line that set an input, as the spec was then."""
         file, _, line = origin.rpartition(":")
         commit = self.specs.get((file, record.spec.get(file, "")))
         if commit is None and line.isdigit():

@@ -58,7 +58,7 @@ class RecordChecks(Struct):
         return self.found[identity]
 
     def verify(self, cell: Cell, identities: Iterable[str]) -> Iterator[Claim]:
-        """Of these records, which count for the cell, and of all that they were made from."""
+        """Verify these records, which count for the cell, and all that they were made from."""
         built: dict[str, int] = {}
         wrong = False
         for identity in self._list_lineage(identities):
@@ -78,7 +78,7 @@ class RecordChecks(Struct):
             )
 
     def _ask_times(self, cell: Cell, identity: str, record: Record) -> Iterator[Claim]:
-        """What clocks of two machines, or one that was put right, may explain as well."""
+        """Ask about times that clocks of two machines, or one that was put right, may explain as well."""
         if IMPORTED in record.marks:
             return
         what, began = f"{record.address.label}: started", read_time(record.started)
@@ -97,13 +97,13 @@ class RecordChecks(Struct):
             yield Claim(str(cell), what, Proof.MISSING, f"{detail}: {WHY}")
 
     def _follows_another(self, began: datetime) -> bool:
-        """Whether it was dated just after another record, since the clock was behind that."""
+        """True where it was dated just after another record, since the clock was behind that."""
         if not self.started:
             self.started = frozenset(summary.started for summary in self.at.committed.summaries.values())
         return f"{began - timedelta(microseconds=1):{FORM}}" in self.started
 
     def _list_lineage(self, identities: Iterable[str]) -> list[str]:
-        """Those that are here, in one order."""
+        """List the ancestors that are here, in one order."""
         ahead, found = sorted(identities), dict[str, None]()
         while ahead:
             identity = ahead.pop(0)
@@ -113,7 +113,7 @@ class RecordChecks(Struct):
         return list(found)
 
     def verify_others(self, identities: Iterable[str]) -> Iterator[Claim]:
-        """Of records that no cell of the commit rests on: a later spec may."""
+        """Verify records that no cell of the commit rests on: a later spec may."""
         for identity in sorted(identities):
             if identity not in self.found and identity in self.at.records:
                 for why in self.list_contradictions(identity):
@@ -250,7 +250,7 @@ def _deny_address(record: Record, values: Mapping[str, object]) -> Iterator[str]
 
 
 def _deny_values(record: Record, values: Mapping[str, object]) -> Iterator[str]:
-    """What was built: files that it lists twice, and settings that it repeats."""
+    """Find contradictions in what was built: files that it lists twice, and settings that it repeats."""
     known = {artifact.name: artifact.sha256 for artifact in record.artifacts}
     listed = record.values.get("files")
     for name, digest in sorted(listed.items()) if isinstance(listed, dict) else ():
@@ -328,7 +328,7 @@ def _deny_time(record: Record) -> Iterator[str]:
 
 
 def read_clock(record: Record) -> datetime | None:
-    """What the clock of the machine showed as the attempt began; None for what no pass made."""
+    """Read the time of the machine's clock as the attempt began; None where no pass made it."""
     named = _ATTEMPT.fullmatch(record.attempt)
     try:
         return datetime.strptime(named[1], "%Y%m%dT%H%M%S.%f").replace(tzinfo=UTC) if named else None

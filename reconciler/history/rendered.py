@@ -37,7 +37,7 @@ def verify_tree_files(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
     except (ReconcilerError, KeyError, OSError) as error:
         yield Claim(WHERE, WHAT, Proof.MISSING, f"cannot be rendered from this commit: {error}")
         return
-    if not find_program(submission.round):  # a point's files were held against each other with its record
+    if not find_program(submission.round):  # a point's files were compared with each other by its record
         yield from find_contradictions(files, logs, submission.round, _name_cells(at))
     listed = "".join(f"{path}\0{hash_content(content)}\n" for path, content in sorted(files.items()))
     whole = f"{len(files)} files, together SHA-256 {hash_bytes(listed.encode())[:16]}"
@@ -57,13 +57,14 @@ def _name_cells(at: Snapshot) -> dict[str, str]:
     named = {}
     for cell in at.difference.chosen:
         settings = at.desired.detail(Address(Kind.RESULT, str(cell))).settings
-        official = settings.text("benchmark.official", cell.benchmark)
+        official = settings.get_text("benchmark.official", cell.benchmark)
         named[str(name_folders(cell, official, ruleset))] = str(cell)
     return named
 
 
 def render_commit(root: Path, at: Snapshot, logs: Logs) -> dict[str, Content]:
-    """Every file of the tree by its path. Raises ReconcilerError, KeyError or OSError where the commit lacks some."""
+    """Render every file of the tree by its path. Raises ReconcilerError, KeyError or OSError where the commit has not
+    all of them."""
     names = list_published_cells(at.difference.chosen)
     chosen = {cell: records for cell, records in at.difference.chosen.items() if str(cell) in names}
 

@@ -47,7 +47,7 @@ from reconciler.storage.leftovers import open_temporary
 
 VERSION = 1
 WHAT = "performance: repeated"
-# Facts of a run that a probe can tell before it: what must be alike for a repeat to mean anything.
+# Facts of a run that a probe can find before it: they must be alike for a repeat to mean anything.
 _MACHINE = ("machine.architecture", "machine.cpu", "machine.cores.physical")
 
 
@@ -112,7 +112,7 @@ def _repeat(
 ) -> tuple[Claim, Path | None]:
     identity = at.difference.chosen[cell].performance
     record = at.records[identity]
-    declared = at.declared(record)
+    declared = at.list_declared(record)
     address = declared.address if declared else record.address
     own = address.cell or cell  # another's, where the result is inferred
     choice = (f"cell={own}", "mode=performance")
@@ -142,7 +142,7 @@ def _not_repeated(cell: Cell, why: str) -> Claim:
 
 
 def _unlike(record: Record, machine: Node) -> list[str]:
-    """What is not here as it was where the record was made: the machine, and the code that measures."""
+    """Find differences to the machine, and to the measuring code, of the record."""
     gpus = machine["accelerators"]
     here: dict[str, Any] = {
         **{name: machine["machine"].get(name) for name in _MACHINE},
@@ -185,7 +185,7 @@ def _judged(
         return _not_comparable(cell, f"{join_listing(unequal)} differ"), {}
     if again.validity != "VALID" or not again.metric or not published.metric:
         return Claim(str(cell), WHAT, Proof.CONTRADICTED, f"the repeat is {again.validity}: {again.problem}"), {}
-    declared = at.declared(record)
+    declared = at.list_declared(record)
     lower = at.desired.detail(declared.address if declared else record.address).ruling.metric.lower_is_better
     recorded = [float(s.metric[0]) for s in _alike(at, published) if s.metric]
     try:
@@ -213,10 +213,10 @@ def _judged(
 
 
 def _find_slack(cell: Cell, at: Snapshot) -> Slack:
-    """What the commit's round lets two runs of a system be apart."""
+    """Find how far the commit's round lets two runs of a system be apart."""
     settings = at.desired.detail(_result(cell)).settings
     ruleset = load_ruleset(at.desired.submission.round)
-    rules = ruleset.find_rules(cell.division, settings.text("benchmark.official", cell.benchmark))
+    rules = ruleset.find_rules(cell.division, settings.get_text("benchmark.official", cell.benchmark))
     return find_slack(rules, cell.scenario)
 
 

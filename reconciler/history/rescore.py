@@ -22,7 +22,7 @@ from reconciler.execute.executors.table import Executors
 from reconciler.execute.requests import make_request
 from reconciler.history.snapshot import Snapshot
 from reconciler.loadgen.log_files import ACCURACY_LOG
-from reconciler.reconcile.remote_attempts.carrier import StoreCarrier, list_depots
+from reconciler.reconcile.remote_attempts.sender import StoreTransport, list_depots
 from reconciler.record.store import find_artifact, find_object
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.quantities import join_listing
@@ -67,16 +67,18 @@ def _claim(cell: Cell, at: Snapshot, paths: RepositoryPaths, root: Path, attempt
     if find_format(settings).SCORES_ITSELF or (code is not None and code.elsewhere and SCORE_COMMAND not in settings):
         return None
     inputs = dict(_inputs(record, at))
-    if lacking := _lacking(inputs, paths):
-        return Claim(str(cell), WHAT, Proof.MISSING, f"cannot be scored again: {lacking}")
+    if missing := _find_missing_files(inputs, paths):
+        return Claim(str(cell), WHAT, Proof.MISSING, f"cannot be scored again: {missing}")
     attempt = create(attempts, repeat_intent(str(cell).replace("/", "-"), record, detail))
     for (name, file), artifact in inputs.items():
         path = _readable(paths, artifact)
         if path is not None:
             offer(path, attempt.inputs / name / file)
     clone = RepositoryPaths(root)
-    carrier = StoreCarrier(clone, list_depots(at.desired.submission, datetime.now(UTC).date()))
-    run_child(attempt, make_request(attempt, clone), Watch(lambda _: None, PATIENCE), Executors.of(clone, carrier))
+    carrier = StoreTransport(clone, list_depots(at.desired.submission, datetime.now(UTC).date()))
+    run_child(
+        attempt, make_request(attempt, clone), Watch(lambda _: None, PATIENCE), Executors.for_paths(clone, carrier)
+    )
     again, _ = build_record(attempt)
     return _compared(cell, record, again)
 
@@ -91,13 +93,13 @@ def _inputs(record: Record, at: Snapshot) -> Iterator[tuple[tuple[str, str], Art
 
 
 def _readable(paths: RepositoryPaths, artifact: Artifact) -> Path | None:
-    """Where these very bytes lie."""
+    """Find a file with these very bytes."""
     candidates = (find_artifact(paths, artifact.place, artifact.sha256), find_object(paths, artifact.sha256))
     return next((path for path in candidates if path.is_file() and hash_file(path) == artifact.sha256), None)
 
 
-def _lacking(inputs: Mapping[tuple[str, str], Artifact], paths: RepositoryPaths) -> str:
-    """What a scorer reads and what is not here, or not as it was recorded; "" when all is."""
+def _find_missing_files(inputs: Mapping[tuple[str, str], Artifact], paths: RepositoryPaths) -> str:
+    """Find inputs of a scorer that are not here, or not as recorded; "" when all are."""
     if ("run", ACCURACY_LOG) not in inputs:
         return f"its record names no {ACCURACY_LOG}"
     needed = {at: artifact for at, artifact in inputs.items() if at[0] != "run" or at[1] == ACCURACY_LOG}

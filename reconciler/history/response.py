@@ -88,7 +88,7 @@ def _find_first(root: Path, path: str, blob: str) -> str:
 
 
 def _collect_settings(at: Snapshot, cell: Cell) -> dict[str, tuple[str, str]]:
-    """Of the inputs of the cell's own resources: what each was, and the line that set it."""
+    """Collect the inputs of the cell's own resources: the value of each, and the line that set it."""
     found: dict[str, tuple[str, str]] = {}
     for resource in _list_own(at, cell):
         for item in at.desired.detail(resource).inputs:

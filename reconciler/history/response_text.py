@@ -1,4 +1,4 @@
-"""README.md of a response: what is objected to, and what of the evidence beside it speaks to that."""
+"""README.md of a response: the objection, and the evidence that speaks to it."""
 
 from __future__ import annotations
 

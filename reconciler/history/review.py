@@ -1,5 +1,5 @@
-"""What a reviewer should not have to look for: records edited by hand, rendered files edited, large and
-secret-looking files."""
+"""Checks that spare a reviewer a search: records edited by hand, rendered files edited, large and secret-looking
+files."""
 
 from __future__ import annotations
 

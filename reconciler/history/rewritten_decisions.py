@@ -1,8 +1,8 @@
-"""Decisions that were written anew: nothing signs one, and its name follows from its bytes, so only a commit's history
-tells what was decided first.
+"""Decisions that were written anew: they have no signature, and a name that follows from their bytes, so only a
+commit's history shows what was decided first.
 
-A decision that is made again says when that was. Of one cell and one kind, two that say they were made in the same
-second are one that somebody edited, unless both stand.
+A decision that is made again says when that was. Of one cell and one kind, two with the same second mean that one was
+edited, unless both are in force.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from reconciler.history.snapshot import Snapshot
 from reconciler.record.decisions import is_decision, parse_decisions
 from reconciler.resource.decisions import Acceptance, Amendment, Decisions, Freeze
 from reconciler.storage import git
-from reconciler.storage.foreign import LARGEST_RECORD
 from reconciler.storage.git_history import Appearances
+from reconciler.storage.untrusted_files import LARGEST_RECORD
 
 
 class _Moment(Struct, frozen=True):
-    """What a decision is about, and when it was made; equal for two texts of one decision."""
+    """Subject of a decision, and when it was made; equal for two texts of one decision."""
 
     kind: str
     cell: str
@@ -31,25 +31,25 @@ class _Moment(Struct, frozen=True):
 
 def find_rewritten_decisions(root: Path, at: Snapshot, appeared: Appearances) -> Iterator[Claim]:
     """As far as the history here goes back; a decision that was revoked is none of them."""
-    standing = _list_moments(at.decisions)
-    if not standing:
+    present = _list_moments(at.decisions)
+    if not present:
         return
     decided = {key: commit for key, commit in appeared.items() if is_decision(key[0])}
-    contents = git.read_blobs(root, [blob for (path, blob) in decided if path not in standing])
+    contents = git.read_blobs(root, [blob for (path, blob) in decided if path not in present])
     first: dict[_Moment, tuple[str, str]] = {}
     for (path, blob), commit in decided.items():
         data = contents.get(blob, b"")
-        if path in standing:
-            moments = [standing[path]]
+        if path in present:
+            moments = [present[path]]
         elif len(data) <= LARGEST_RECORD:
             moments = [*_list_moments(parse_decisions({path: data}, at.decisions.today)).values()]
         else:
             moments = []
         for moment in moments:
             first.setdefault(moment, (path, commit.id))
-    for path, moment in sorted(standing.items()):
+    for path, moment in sorted(present.items()):
         was, brought = first.get(moment, (path, ""))
-        if was not in standing:
+        if was not in present:
             detail = f"{path} is dated {moment.made}, as {was} was, which came with {brought[:12]} and reads otherwise"
             yield Claim(moment.cell, f"{moment.kind}: as it was decided", Proof.CONTRADICTED, detail)
 

@@ -1,4 +1,4 @@
-"""What a commit says of its runs and scores, derived again from the files that they left."""
+"""Claims of a commit about its runs and scores, derived again from the files that they left."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from reconciler.rules.results.format import Recheck
 from reconciler.rules.results.table import find_recorded_format
 
 Files = Mapping[str, bytes]
-# What a record may say that follows from its log alone, and so may be there only where it does.
+# Values of a record that follow from its log alone, and so may be there only where it does.
 _DERIVED = frozenset({"validity", "metric", "reasons", "margins", "suggestion", "inferred", "findings"})
 _LONGEST = 120  # characters of a value that is quoted
 _RELEASE = re.compile(rb'^:::MLLOG \{"key": "loadgen_version", "value": "([^"\\]{1,80})"', re.MULTILINE)
@@ -43,8 +43,8 @@ def verify_runs(cell: Cell, name: str, record: Record, at: Snapshot, logs: Good)
 
 
 def verify_candidates(cell: Cell, published: Record, at: Snapshot, logs: Logs) -> Iterator[Claim]:
-    """Of the performance runs that the policy passed over: whether their logs say what their records say. A worse run
-    whose record calls it INVALID would make room for a better one."""
+    """Verify the performance runs that the policy passed over: whether their logs say what their records say. A worse
+    run whose record calls it INVALID would make room for a better one."""
     own = at.difference.chosen[cell].performance
     for summary in at.recorded.done(published.key):
         record = at.records[summary.id]
@@ -73,8 +73,8 @@ def verify_release(cell: Cell, name: str, record: Record, logs: Good) -> Iterato
 
 
 def _detail(record: Record, at: Snapshot) -> Detail:
-    """Of the resource it is chosen for; of an inferred cell's records that is another cell's."""
-    declared = at.declared(record)
+    """Find the detail of the resource it is chosen for; of an inferred cell's records that is another cell's."""
+    declared = at.list_declared(record)
     return at.desired.detail(declared.address) if declared else Detail(())
 
 

@@ -1,5 +1,4 @@
-"""What the signatures beside a commit's records are worth. A commit without any, whose spec asks for none, claims
-nothing."""
+"""Value of the signatures of a commit's records. A commit without any, whose spec asks for none, claims nothing."""
 
 from __future__ import annotations
 
@@ -23,8 +22,8 @@ _PARALLEL = 4
 
 
 def add_signatures(root: Path, at: Snapshot, audited: AuditReport, signers: Path | None) -> AuditReport:
-    """The audit with a claim for each signature that is there, or should be. ``signers``: the file to go by, instead
-    of the one that the commit's spec names, or git is configured with; whoever names one asks for signatures. Raises
+    """The audit with a claim for each signature that is there, or should be. ``signers``: the file to go by, instead of
+    the one that the commit's spec names, or git is configured with; naming one asks for signatures. Raises
     RepositoryError when it is not there."""
     settings = at.desired.submission
     demanded = bool(settings.get("signing.sign")) or signers is not None
@@ -46,7 +45,7 @@ def add_signatures(root: Path, at: Snapshot, audited: AuditReport, signers: Path
 
 
 def _records(chosen: Chosen) -> Iterator[str]:
-    """Every record that a cell stands on and that a person's pass made."""
+    """List every record that a cell rests on and that a person's pass made."""
     ids = (chosen.performance, chosen.accuracy, chosen.score, *(i for _, i in (*chosen.tests, *chosen.verdicts)))
     yield from dict.fromkeys(filter(None, ids))
 
@@ -103,7 +102,10 @@ def _blobs(root: Path, at: Snapshot) -> dict[str, str]:
 def _claim(where: str, record: Record, found: Sequence[Checked], *, known: bool) -> Claim:
     """One bad signature spoils the good ones: somebody put it there."""
     what = f"{record.address.label}: signature"
-    by = {standing: [c for c in found if c.standing is standing] for standing in SignatureStatus}
+    by = {
+        signature_status: [c for c in found if c.signature_status is signature_status]
+        for signature_status in SignatureStatus
+    }
     if by[SignatureStatus.BAD]:
         return Claim(where, what, Proof.CONTRADICTED, f"invalid: {by[SignatureStatus.BAD][0].why}")
     if by[SignatureStatus.GOOD]:
@@ -111,6 +113,6 @@ def _claim(where: str, record: Record, found: Sequence[Checked], *, known: bool)
     if not found:
         return Claim(where, what, Proof.MISSING, "unsigned; `reconcile sign` signs")
     first = by[SignatureStatus.UNKNOWN][0]
-    # Whoever names no signers asked for no names: that the bytes are signed is attested all the same.
+    # Without signers named, no names are asked for: that the bytes are signed is attested all the same.
     proof = Proof.MISSING if known else Proof.ATTESTED
     return Claim(where, what, proof, f"unknown signer {first.who}: {first.why}")

@@ -1,4 +1,4 @@
-"""The submission as it stood at one commit: its spec compiled, its records, and what differs between the two.
+"""The submission at one commit: its spec compiled, its records, and the differences between the two.
 
 Nothing of this machine enters: versions and sources come from the commit's own records, artifacts count as fine. So
 two people who look at one commit see the same, whatever they have installed.
@@ -33,8 +33,8 @@ from reconciler.spec.files import LARGEST_FILE, Source, decode, refuse_link
 from reconciler.storage import git
 from reconciler.storage.collector import pause_collector
 from reconciler.storage.files import hash_bytes, hash_listing
-from reconciler.storage.foreign import LARGEST_RECORD
 from reconciler.storage.git_history import find_day, list_links_at
+from reconciler.storage.untrusted_files import LARGEST_RECORD
 
 if TYPE_CHECKING:
     from reconciler.spec.declared import Declared
@@ -61,9 +61,9 @@ class Snapshot(Struct, frozen=True, dict=True):
         """Path of a record file → what is wrong."""
         return self.committed.damaged
 
-    def declared(self, record: Record) -> Resource | None:
-        """What the spec asks a record for: by its key, under the names it was made for or, where a benchmark has
-        another name since, under any; else by name alone, as for a difference that was accepted."""
+    def list_declared(self, record: Record) -> Resource | None:
+        """List the inputs that the spec asks a record for: by its key, under the names it was made for or, where a
+        benchmark has another name since, under any; else by name alone, as for a difference that was accepted."""
         known = self.desired.by_address
         named = [known[a] for a in (record.address, *record.shared) if a in known]
         asked = next((r for r in named if r.key == record.key), None) or self.by_key.get(record.key)
@@ -76,9 +76,9 @@ class Snapshot(Struct, frozen=True, dict=True):
 
 
 class Shared(Struct, dict=True):
-    """What snapshots of one repository have in common, which the second need not make again: most records, and cells.
-    ``index``: the folder of this machine's caches; None to believe none. ``keep``: whole records, too.
-    ``checked_out``: records may be read where the work tree has them."""
+    """Shared data of snapshots of one repository, which the second need not make again: most records, and cells.
+    ``index``: the folder of this machine's caches; None to believe none. ``keep``: whole records, too. ``checked_out``:
+    records may be read where the work tree has them."""
 
     index: Path | None = None
     keep: bool = True
@@ -179,7 +179,7 @@ def _digest_sources(root: Path, commit: str, needed: Iterable[Pin]) -> dict[str,
     here = {path for path in paths if not path.startswith(("/", ".."))}
     files = git.list_files_at(root, commit, sorted(here)) if here else {}
     if any(size > _LARGEST_SOURCE for _, size in files.values()):
-        return {}  # nobody knows their digest, as on a machine that lacks them
+        return {}  # their digest is unknown, as on a machine without them
     contents = git.read_blobs(root, [blob for blob, _ in files.values()])
     digests = {path: hash_bytes(contents[blob]) for path, (blob, _) in files.items() if blob in contents}
     for folder in here.difference(digests):  # the code of a harness command is a folder

@@ -1,4 +1,4 @@
-"""What a submission tree on disk published, for comparing it with others."""
+"""Published results of a submission tree on disk, for comparing it with others."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _NONE = "N/A"  # accelerator_model_name of a system without one
 
 
 def read_tree_sides(path: Path) -> dict[Cell, Side]:
-    """Of a tree of MLPerf Inference, or of submissions of another program. Raises ReconcilerError when there is
-    none, and where no round here says what its results are."""
+    """Read a tree of MLPerf Inference, or of submissions of another program. Raises ReconcilerError when there is none,
+    and where no round here says what its results are."""
     if (program := find_program_of_tree(path)) is not None:
         return dict(program.read_sides(path))
     found = {}
@@ -24,9 +24,9 @@ def read_tree_sides(path: Path) -> dict[Cell, Side]:
         refuse_unknown_round(tree)
         for submitter in tree.root.submitters:
             files = SubmitterFiles(submitter)
-            for place in submitter.cells():
-                system = files.system(place.cell.system)
-                view = tree.view(submitter, place, system, tree.official(files, place.cell.benchmark))
+            for place in submitter.list_cells():
+                system = files.read_system(place.cell.system)
+                view = tree.make_view(submitter, place, system, tree.find_official_name(files, place.cell.benchmark))
                 value, unit = choose_cell_format(view).read_metric(view)
                 if value is not None:
                     validity = view.performance.log.validity if view.performance else ""
@@ -37,4 +37,4 @@ def read_tree_sides(path: Path) -> dict[Cell, Side]:
 
 
 def _count(system: SystemFile) -> int:
-    return (system.whole("number_of_nodes") or 1) * (system.whole("accelerators_per_node") or 0)
+    return (system.get_count("number_of_nodes") or 1) * (system.get_count("accelerators_per_node") or 0)

@@ -45,8 +45,8 @@ def verify_verdict(cell: Cell, name: str, record: Record, chosen: Chosen, at: Sn
     if strangers := [run for run, own in compared.items() if record.upstream.get(run, own) != own]:
         return claim(Proof.CONTRADICTED, f"it is of another {' and '.join(strangers)} run than is published")
     runs = {run: at.records[i] for run in compared if (i := record.upstream.get(run, "")) in at.records}
-    if lacking := _lacking(record, runs, logs):
-        return claim(Proof.MISSING, f"not in this commit as recorded: {', '.join(lacking)}")
+    if missing := _find_missing_logs(record, runs, logs):
+        return claim(Proof.MISSING, f"not in this commit as recorded: {', '.join(missing)}")
     question = _question(cell, record, runs, at, logs)
     try:
         again = judge(name, question)
@@ -60,14 +60,14 @@ def verify_verdict(cell: Cell, name: str, record: Record, chosen: Chosen, at: Sn
     return claim(Proof.ATTESTED if attested else Proof.PROVEN, f"{_word(record)}, from its logs{attested}")
 
 
-def _lacking(record: Record, runs: Mapping[str, Record], logs: Good) -> list[str]:
+def _find_missing_logs(record: Record, runs: Mapping[str, Record], logs: Good) -> list[str]:
     needed = [(f"the {run} run's ", item.artifacts, (SUMMARY, DETAIL)) for run, item in runs.items()]
     needed.append(("", record.artifacts, (BASELINE, COMPLIANCE)))
     return [f"{of}{a.name}" for of, items, names in needed for a in items if a.name in names and a.sha256 not in logs]
 
 
 def _question(cell: Cell, record: Record, runs: Mapping[str, Record], at: Snapshot, logs: Good) -> VerdictInputs:
-    declared = at.declared(record)
+    declared = at.list_declared(record)
     rules = at.desired.detail(declared.address).rules if declared else None
     question = collect_verdict_inputs(
         {name: item.value for name, item in record.inputs.items()},
@@ -80,7 +80,7 @@ def _question(cell: Cell, record: Record, runs: Mapping[str, Record], at: Snapsh
     texts = _texts(record, logs)
     reports = {name: texts[name] for name in (BASELINE, COMPLIANCE) if name in texts}
     if find_test(record.address.part).scored:
-        reports = {COMPLIANCE: texts.get(VERIFY_ACCURACY, "")}  # the scorer's words stand in there
+        reports = {COMPLIANCE: texts.get(VERIFY_ACCURACY, "")}  # the scorer's words are in there
     return replace(question, reports=reports)
 
 
@@ -89,7 +89,7 @@ def _runs(chosen: Chosen) -> dict[str, str]:
 
 
 def _read_as(record: Record) -> str:
-    """As what the verdict read the answers: which default held then is in no input."""
+    """Read the answers as the verdict read them: the default of that time is in no input."""
     figures = record.values.get("figures", {})
     return str(figures.get("accuracy.compared as", "")).partition(",")[0] or str(figures.get("dtype", ""))
 
@@ -135,7 +135,7 @@ def _other_number(said: str, again: str) -> tuple[str, str] | None:
 
 
 def _attested(name: str, question: VerdictInputs) -> str:
-    """What is not derived from the commit, as the end of a sentence; "" where all is."""
+    """Describe what is not derived from the commit, as the end of a sentence; "" where all is."""
     if find_test(name).scored:
         return "; the accuracy as the scorer wrote it"
     if find_test(name).compare_answers and None in (question.audit.answers, question.accuracy.answers):
@@ -159,8 +159,8 @@ def verify_imported(cell: Cell, name: str, record: Record, chosen: Chosen, at: S
     yield Claim(str(cell), f"{name}: inputs", proof, detail)
     claim = partial(Claim, str(cell), f"{name} verdict")
     files = {a.name: logs[a.sha256] for a in record.artifacts if a.sha256 in logs}
-    if lacking := [a.name for a in record.artifacts if a.name not in files and a.place == "logs"]:
-        yield claim(Proof.MISSING, f"not in this commit as recorded: {', '.join(lacking)}")
+    if missing := [a.name for a in record.artifacts if a.name not in files and a.place == "logs"]:
+        yield claim(Proof.MISSING, f"not in this commit as recorded: {', '.join(missing)}")
         return
     judged = list(judge_files(_published(cell, name, files, chosen, at, logs)))
     for item in judged:
@@ -168,9 +168,9 @@ def verify_imported(cell: Cell, name: str, record: Record, chosen: Chosen, at: S
         if said != found and item.sure:
             yield claim(Proof.CONTRADICTED, f"{item.file} says {said}, its logs {found}: {'; '.join(item.reasons)}")
             return
-    told = [file for file in files if file.startswith("verify_") and file not in {item.file for item in judged}]
-    if told or not judged:
-        detail = f"; {', '.join(told)} as it came" if told else ""
+    other_files = [file for file in files if file.startswith("verify_") and file not in {item.file for item in judged}]
+    if other_files or not judged:
+        detail = f"; {', '.join(other_files)} as it came" if other_files else ""
         yield claim(Proof.ATTESTED, f"{len(judged)} verify files from their logs{detail}")
         return
     yield claim(Proof.PROVEN, f"{', '.join(item.file for item in judged)} from the logs")
@@ -181,9 +181,9 @@ def _published(
 ) -> Published:
     ruleset = load_ruleset(at.desired.submission.round)
     settings = at.desired.detail(Address(Kind.RESULT, str(cell))).settings
-    benchmark = ruleset.find_rules(cell.division, settings.text("benchmark.official", cell.benchmark))
+    benchmark = ruleset.find_rules(cell.division, settings.get_text("benchmark.official", cell.benchmark))
     try:
-        rules = benchmark.test(name, cell.scenario) if benchmark else None
+        rules = benchmark.find_test(name, cell.scenario) if benchmark else None
     except KeyError:
         rules = None
     published = {run: at.records.get(identity) for run, identity in _runs(chosen).items()}
@@ -192,7 +192,7 @@ def _published(
         test=name,
         rules=rules,
         scenario=cell.scenario,
-        metrics=tuple(bar.metric for bar in benchmark.bars(cell.scenario)) if benchmark else (),
+        metrics=tuple(bar.metric for bar in benchmark.list_bars(cell.scenario)) if benchmark else (),
         audit=_run_logs(files, _RUN, "accuracy/"),
         performance=_run_logs(named[PERFORMANCE]),
         accuracy=_run_logs(named[ACCURACY]),

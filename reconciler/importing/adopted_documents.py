@@ -1,5 +1,5 @@
-"""What an adopted tree holds beside its results: the calibration document, the code of each benchmark, power
-measurements, and what the power supplies of its systems can give."""
+"""Documents of an adopted tree that are no results: the calibration document, the code of each benchmark, power
+measurements, and the capacity of the power supplies of its systems."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from reconciler.importing.adopted_spec import name_power_folder
 from reconciler.importing.read_tree import TakenTree
-from reconciler.importing.sent_files import find_publishable, is_readable
+from reconciler.importing.submitted_files import find_publishable, is_readable
 from reconciler.storage.files import copy
 from reconciler.tree.layout import is_portable
 
@@ -29,7 +29,7 @@ class AdoptedDocuments(Struct, frozen=True):
         for path, source in self.files.items():
             copy(source, root / path)
 
-    def folders(self, root: Path) -> tuple[Path, ...]:
+    def list_folders(self, root: Path) -> tuple[Path, ...]:
         return tuple(sorted({(root / path).parent for path in self.files}))
 
 
@@ -37,13 +37,13 @@ def find_documents(tree: TakenTree) -> AdoptedDocuments:
     """Reads nothing but names; ``copy`` brings the files into a repository."""
     files: dict[str, Path] = {}
     sources: dict[str, str] = {}
-    for place in filter(lambda place: is_readable(place.path, tree.strange), tree.places):
+    for place in filter(lambda place: is_readable(place.path, tree.unreadable), tree.places):
         for name in (_DOCUMENT, "calibration.md"):
-            if is_readable(place.path / name, tree.strange) and (place.path / name).is_file():
+            if is_readable(place.path / name, tree.unreadable) and (place.path / name).is_file():
                 files.setdefault(_DOCUMENT, place.path / name)
         for area in ("src", "code"):
             for benchmark in sorted({item.cell.benchmark for item in tree.cells} - sources.keys()):
-                if code := dict(find_publishable(place.path / area / benchmark, f"src/{benchmark}", tree.strange)):
+                if code := dict(find_publishable(place.path / area / benchmark, f"src/{benchmark}", tree.unreadable)):
                     files |= code
                     sources[benchmark] = f"src/{benchmark}"
     originals: dict[str, str] = {}
@@ -51,11 +51,11 @@ def find_documents(tree: TakenTree) -> AdoptedDocuments:
     for place in tree.places:
         for name in sorted(filter(is_portable, tree.systems)):
             described = place.path / "systems" / f"{name}.json"
-            if name not in originals and is_readable(described, tree.strange) and described.is_file():
+            if name not in originals and is_readable(described, tree.unreadable) and described.is_file():
                 originals[name] = f"systems/{name}.json"
                 files[originals[name]] = described
             supplies = place.path / "systems" / f"{name}_power.yaml"
-            if name not in nameplates and is_readable(supplies, tree.strange) and supplies.is_file():
+            if name not in nameplates and is_readable(supplies, tree.unreadable) and supplies.is_file():
                 nameplates[name] = f"systems/{name}_power.yaml"
                 files[nameplates[name]] = supplies
     for item in tree.cells:

@@ -1,4 +1,4 @@
-"""Stores imported runs: their files, the records that name them, and what stands for their upstream."""
+"""Stores imported runs: their files, the records that name them, and placeholders for their upstream."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from reconciler.storage.files import RepositoryPaths, copy
 
 
 class TakenRecord(Struct, frozen=True):
-    """What became of one folder. ``identity`` is the record's id, ``validity`` LoadGen's word on a performance run."""
+    """Result of one folder. ``identity`` is the record's id, ``validity`` LoadGen's word on a performance run."""
 
     address: Address
     identity: str
@@ -114,7 +114,7 @@ class ImportRecorder(Struct):
         return found
 
     def _upstream(self, detail: Detail, found: FoundRun) -> dict[str, str]:
-        """Input name → record id; what nobody has recorded gets a record that stands for it."""
+        """Input name → record id; an unrecorded input gets a placeholder record."""
         ups = [(item.name, item.upstream) for item in detail.inputs if item.upstream is not None]
         runs = [(name, self.desired.by_address[at].key) for name, at in ups if at.kind is Kind.RUN]
         known = {name: self.made[key] for name, key in runs if key in self.made}

@@ -30,8 +30,8 @@ def render_spec(
     published: Mapping[str, Any] | None = None,
 ) -> str:
     """``cells``: those to declare. ``left_out``: cell or file → why it is not. ``published``: {"calibration": path,
-    "source": {benchmark: path}, "original": {system: path}, "nameplate": {system: path}} of what was copied beside the
-    spec."""
+    "source": {benchmark: path}, "original": {system: path}, "nameplate": {system: path}} of what was copied to the
+    folder of the spec."""
     chosen = sorted(cells, key=lambda item: (*_place(item), SCENARIOS.index(item.cell.scenario)))
     return "".join(f"{line}\n" for line in _lines(tree, ruleset, chosen, left_out, published or {}))
 
@@ -153,7 +153,7 @@ def _settings(item: TakenCell, ruleset: Ruleset, shared: Mapping[str, str]) -> s
 
 
 def name_power_folder(cell: Cell) -> str:
-    """Where the repository keeps a cell's power measurement."""
+    """Name the place in the repository of a cell's power measurement."""
     return f"power/{cell}"
 
 

@@ -19,7 +19,7 @@ from reconciler.spec.loading import load_sources
 
 
 class Taken(Protocol):
-    """What was read of a submission: ``TakenTree`` or a ``ProgramTree``."""
+    """A submission that was read: ``TakenTree`` or a ``ProgramTree``."""
 
     @property
     def submitter(self) -> str: ...
@@ -38,18 +38,18 @@ class Taken(Protocol):
 
     @property
     def folders(self) -> Mapping[str, Path]:
-        """Where the submitter's folders are, by where a rendering has them."""
+        """List the submitter's folders by their place in a rendering."""
 
     @property
-    def strange(self) -> Mapping[Path, str]:
-        """What of it is not read, and what that is."""
+    def unreadable(self) -> Mapping[Path, str]:
+        """Unread entries of it, and what they are."""
 
 
 class ProgramTree(Taken, Protocol):
-    """What was read of a submission of another program than MLPerf Inference."""
+    """A submission that was read, of another program than MLPerf Inference."""
 
     def find_files(self) -> dict[str, Path]:
-        """What a repository keeps beside its spec, by where."""
+        """Find the files that a repository keeps with its spec, by their place."""
 
     def refuse_round(self, round_name: str) -> None:
         """ReconcilerError for a version of the rules that the results cannot be declared for; "" is their own."""
@@ -103,7 +103,7 @@ def declare(tree: Taken, ruleset: Ruleset, name: str, root: Path, render: Render
 
 
 def _rehearsed(tree: Taken, cells: list[TakenCell]) -> dict[str, str]:
-    """What calls itself a rehearsal stays one."""
+    """Keep a rehearsal a rehearsal."""
     why = "its tree says that it is a rehearsal, which `--rehearsal` adopts as what it is"
     return {} if tree.rehearsal else {str(item.cell): why for item in cells if item.rehearsal}
 

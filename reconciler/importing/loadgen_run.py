@@ -28,7 +28,7 @@ from reconciler.rules.results.format import KeptFile, ResultFormat
 from reconciler.rules.results.loadgen_logs import find_asked_elsewhere, judge_text, measure_performance, shorten_log
 from reconciler.storage.files import hash_file
 from reconciler.storage.files import replace as write
-from reconciler.storage.foreign import read_regular
+from reconciler.storage.untrusted_files import read_regular
 
 
 class LoadgenRun(Struct, frozen=True):

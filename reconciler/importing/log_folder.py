@@ -18,7 +18,7 @@ from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SU
 from reconciler.loadgen.summary import SummaryLog, parse_summary
 from reconciler.rules.accuracy import is_digest, parse_accuracy
 from reconciler.rules.ruleset import BenchmarkRules
-from reconciler.storage.foreign import strange_entries, walk_files
+from reconciler.storage.untrusted_files import list_special_entries, walk_files
 from reconciler.tree.reading.cell import CellFiles
 
 MODES = {"PerformanceOnly": "performance", "AccuracyOnly": "accuracy"}
@@ -43,7 +43,7 @@ def read_cell(cell: TakenCell, files: CellFiles, rules: BenchmarkRules) -> Taken
     settings: dict[str, Any] = {}
     performance = next((run for run in runs if run.mode == "performance"), None)
     if performance is not None:
-        key = str(rules.value("model_key", cell.cell.scenario) or "*")
+        key = str(rules.get_value("model_key", cell.cell.scenario) or "*")
         settings = read_logged_settings(performance.log, files.user_conf.value, key)
     tests = {name: dict(_files(folder.path)) for name, folder in files.tests.items()}
     power = _power(files.results.path / "performance")
@@ -51,7 +51,8 @@ def read_cell(cell: TakenCell, files: CellFiles, rules: BenchmarkRules) -> Taken
 
 
 def _power(performance: Path) -> dict[str, Path]:
-    """Of a power session: its own folders, and all that LoadGen and it left in the run that was measured."""
+    """Find the files of a power session: its own folders, and all that LoadGen and it left in the run that was
+    measured."""
     if not (performance / "power").is_dir():
         return {}
     return {
@@ -82,10 +83,10 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def find_run(path: Path, user_conf: Path | None = None, *, audit: bool = False, below: bool = True) -> LoadgenRun:
-    """The one run at or below ``path``; without ``below`` the one that stands there. ``audit`` takes the run of a
+    """Find the one run at or below ``path``; without ``below`` the one right there. ``audit`` takes the run of a
     compliance test instead. LogError: none or several, no summary, an audit, a run that did not end, logs that are not
     of one run."""
-    refuse_strange(path)
+    refuse_special(path)
     folder = _folder(path, below=below)
     log = parse_detail((folder / DETAIL).read_bytes(), str(folder / DETAIL))
     if (log.audit is not None) != audit:
@@ -107,9 +108,9 @@ def find_run(path: Path, user_conf: Path | None = None, *, audit: bool = False, 
     return LoadgenRun(folder, log, mode, conf, accuracy_log, found, _original(accuracy_log, found))
 
 
-def refuse_strange(path: Path) -> None:
+def refuse_special(path: Path) -> None:
     """LogError when anything in a folder from elsewhere is more than a file, or leads out of it."""
-    for entry, what in strange_entries(path):
+    for entry, what in list_special_entries(path):
         raise LogError(
             f"{entry} is {what}", fix="provide a folder of regular files: copy it with links followed, `cp -rL`"
         )

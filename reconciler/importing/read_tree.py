@@ -17,7 +17,7 @@ from reconciler.loadgen.settings import list_settings, name_loadgen_scenario
 from reconciler.resource.kinds import Cell
 from reconciler.rules.rounds import load_ruleset
 from reconciler.rules.ruleset import Ruleset
-from reconciler.storage.foreign import strange_entries
+from reconciler.storage.untrusted_files import list_special_entries
 from reconciler.tree.reading.cell import CellFiles
 from reconciler.tree.reading.places import SubmitterPlace
 from reconciler.tree.reading.survey import RecognisedRound, Survey, refuse_unknown_round, survey_tree
@@ -29,7 +29,7 @@ class TakenTree(Struct, frozen=True):
     """``ruleset``: that of the tree's own round; ``recognised``: None where the user chose it.
     ``systems``: {name: its description's values}.
 
-    ``strange``: what of the tree is not read, and what it is."""
+    ``unreadable``: what of the tree is not read, and what it is."""
 
     submitter: str
     ruleset: Ruleset
@@ -38,7 +38,7 @@ class TakenTree(Struct, frozen=True):
     cells: tuple[TakenCell, ...]
     problems: tuple[str, ...] = ()
     rehearsal: bool = False
-    strange: Mapping[Path, str] = field(default_factory=dict)
+    unreadable: Mapping[Path, str] = field(default_factory=dict)
     recognised: RecognisedRound | None = None
 
     @property
@@ -68,28 +68,28 @@ def read_tree(path: Path, submitter: str = "", round_name: str = "") -> TakenTre
     refuse_unknown_round(tree)
     root = tree.root
     inside = path if root.whole else root.path
-    return _take(tree, places, {e: what for place in places for e, what in strange_entries(place.path, inside)})
+    return _take(tree, places, {e: what for place in places for e, what in list_special_entries(place.path, inside)})
 
 
-def _take(tree: Survey, places: tuple[SubmitterPlace, ...], strange: Mapping[Path, str]) -> TakenTree:
+def _take(tree: Survey, places: tuple[SubmitterPlace, ...], unreadable: Mapping[Path, str]) -> TakenTree:
     systems: dict[str, Mapping[str, Any]] = {}
     cells: list[TakenCell] = []
-    problems: list[str] = [f"{path}: {what}, which is not read" for path, what in strange.items()]
+    problems: list[str] = [f"{path}: {what}, which is not read" for path, what in unreadable.items()]
     for place in places:
-        if place.path in strange:
+        if place.path in unreadable:
             continue
         files = SubmitterFiles(place)
-        for name in place.systems():
-            system = files.system(name)
-            if _touched(place.path / "systems", strange):
+        for name in place.list_systems():
+            system = files.read_system(name)
+            if _touched(place.path / "systems", unreadable):
                 continue
             if system.read.value is None or not system.category:
                 why = system.read.problem or ("there is none" if system.read.value is None else "no known system_type")
                 problems.append(f"{system.read.file}: {why}; none of its cells is adopted")
                 continue
             systems[name] = {**systems.get(name, {}), **system.read.value.values}
-            for benchmark in place.benchmarks(name):
-                cells += _cells(tree, files, system, benchmark, strange)
+            for benchmark in place.list_benchmarks(name):
+                cells += _cells(tree, files, system, benchmark, unreadable)
     cells_ = _with_sources(cells)
     return TakenTree(
         places[0].submitter,
@@ -98,22 +98,22 @@ def _take(tree: Survey, places: tuple[SubmitterPlace, ...], strange: Mapping[Pat
         systems,
         cells_,
         tuple(problems),
-        strange=strange,
+        unreadable=unreadable,
         recognised=tree.recognised,
     )
 
 
 def _cells(
-    tree: Survey, files: SubmitterFiles, system: SystemFile, benchmark: str, strange: Mapping[Path, str]
+    tree: Survey, files: SubmitterFiles, system: SystemFile, benchmark: str, unreadable: Mapping[Path, str]
 ) -> Iterator[TakenCell]:
-    official = tree.official(files, benchmark)
-    for place in files.place.scenario_folders(system.name, benchmark):
+    official = tree.find_official_name(files, benchmark)
+    for place in files.place.list_scenario_folders(system.name, benchmark):
         cell = CellFiles(files.place, place)
         read = (cell.results, cell.measurements_folder, cell.compliance_folder)
-        if found := next((entry for folder in read for entry in _touched(folder.path, strange)), None):
-            yield TakenCell(place.cell, official, {}, {}, problems=(f"{found} is {strange[found]}",))
+        if found := next((entry for folder in read for entry in _touched(folder.path, unreadable)), None):
+            yield TakenCell(place.cell, official, {}, {}, problems=(f"{found} is {unreadable[found]}",))
         else:
-            view = tree.view(files.place, place, system, official)
+            view = tree.make_view(files.place, place, system, official)
             taken = _cell(view.files, official, tree.ruleset)
             yield replace(taken, rehearsal=view.rehearsal, failing=_find_failing(view))
 
@@ -128,13 +128,13 @@ def _find_failing(view: CellView) -> dict[str, str]:
     return found
 
 
-def _touched(folder: Path, strange: Mapping[Path, str]) -> list[Path]:
-    """What is strange at, above or below a folder."""
-    return [path for path in strange if path.is_relative_to(folder) or folder.is_relative_to(path)]
+def _touched(folder: Path, unreadable: Mapping[Path, str]) -> list[Path]:
+    """List special entries at, above or below a folder."""
+    return [path for path in unreadable if path.is_relative_to(folder) or folder.is_relative_to(path)]
 
 
 def _cell(files: CellFiles, official: str, ruleset: Ruleset) -> TakenCell:
-    cell, rules = files.place.cell, ruleset.benchmark(official)
+    cell, rules = files.place.cell, ruleset.find_benchmark(official)
     read = files.measurements.value
     measured = {str(name): _text(value) for name, value in read.values.items()} if read else {}
     own = TakenCell(cell, official, {}, measured)
@@ -168,8 +168,8 @@ def _details(item: TakenCell) -> list[bytes]:
 
 def collect_cell_settings(item: TakenCell, ruleset: Ruleset) -> dict[str, Any]:
     """The settings that a spec of this round must state: what the round does not say anyway."""
-    rules = ruleset.benchmark(item.official)
-    ruled = rules.settings(item.cell.scenario) if rules else {}
+    rules = ruleset.find_benchmark(item.official)
+    ruled = rules.list_settings(item.cell.scenario) if rules else {}
     names = list_settings("performance", item.cell.scenario)
     stated = {name: item.settings[name] for name in names if name in item.settings}
     return {n: v for n, v in stated.items() if n not in ruled or str(ruled[n].value) != str(v)}

@@ -28,13 +28,13 @@ from reconciler.resource.records import (
 from reconciler.resource.resources import Resource
 from reconciler.rules.results.format import KeptFile, RecordValues
 
-# What no log of LoadGen can prove of the run it describes.
+# Facts of a run that no log of LoadGen can prove.
 UNKNOWABLE = ("code", "dataset", "engine", "machine")
 _NOTES = ("machine",)  # the others must be equal for a cell's runs
 
 
 class ImportContext(Struct, frozen=True):
-    """What all records of one import share. ``scratch``: an empty folder for files that are derived.
+    """Shared context of all records of one import. ``scratch``: an empty folder for files that are derived.
 
     ``declared``: names of UNKNOWABLE → what the user says of them."""
 
@@ -69,8 +69,8 @@ def check_declared(declared: Mapping[str, str]) -> None:
 
 
 def make_placeholder(resource: Resource, detail: Detail, run: Made, context: ImportContext) -> Import:
-    """Stands for a dataset, model or engine that an imported run was made from: it is not here, and has no files. Where
-    a run is due here, it is made like anything that is missing."""
+    """Make a placeholder for a dataset, model or engine that an imported run was made from: it is not here, and has no
+    files. Where a run is due here, it is made like anything that is missing."""
     values = {"imported": {"made_elsewhere": True}}
     record = make_record(resource, detail, run, {}, replace(context, declared={}), values=values, source=resource.key)
     return Import(replace(record, marks=tuple(m for m in record.marks if not m.startswith(UNKNOWN))))

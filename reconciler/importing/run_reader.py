@@ -34,11 +34,11 @@ class FoundRun(Protocol):
 
     @property
     def has_score(self) -> bool:
-        """Whether its score came with it."""
+        """True where its score came with it."""
 
     @property
     def logged_scenario(self) -> str:
-        """LoadGen's name of the scenario that ran; "" where the files do not tell."""
+        """LoadGen's name of the scenario that ran; "" where the files do not say."""
 
     def make_run(self, resource: Resource, detail: Detail, context: ImportContext) -> Import:
         """The record of the run for the resource that it satisfies. LogError names every setting in which its files
@@ -58,9 +58,9 @@ class TakenCell(Struct, frozen=True):
     """One scenario folder. ``settings``: what its performance log says a spec must ask for.
 
     ``harness``: what a spec must say of what made the runs. ``problems``: what could not be taken of it, and why.
-    ``needed``: it is declared though none of its runs could be taken, since others would not stand without it.
-    ``source``: the cell whose logs these are. ``power``: files of a power measurement by their path below performance/.
-    ``failing``: compliance test → why it is not passed. ``rehearsal``: its tree says that it is one."""
+    ``needed``: it is declared though none of its runs could be taken, since others depend on it. ``source``: the cell
+    whose logs these are. ``power``: files of a power measurement by their path below performance/. ``failing``:
+    compliance test → why it is not passed. ``rehearsal``: its tree says that it is one."""
 
     cell: Cell
     official: str
@@ -78,7 +78,7 @@ class TakenCell(Struct, frozen=True):
 
     @property
     def is_nothing(self) -> bool:
-        """Whether a spec can do without it."""
+        """True where a spec can do without it."""
         return not self.runs and self.source is None and not self.needed
 
 
@@ -86,7 +86,7 @@ class RunReader(Protocol):
     """A module for each format of results."""
 
     def is_reader_of(self, folder: Path) -> bool:
-        """Whether the runs in a folder are of this format."""
+        """True where the runs in a folder are of this format."""
 
     def find_runs(self, folder: Path, user_conf: Path | None) -> tuple[FoundRun, ...]:
         """The runs of one measurement. ``user_conf``: where it is not in the folder. LogError where there is none, or
@@ -97,7 +97,7 @@ class CellReader(RunReader, Protocol):
     """A reader of a format that scenario folders of MLPerf Inference show."""
 
     def is_reader_of_cell(self, files: CellFiles) -> bool:
-        """Whether a scenario folder of a tree shows runs of this format."""
+        """True where a scenario folder of a tree shows runs of this format."""
 
     def read_cell(self, cell: TakenCell, files: CellFiles, rules: BenchmarkRules) -> TakenCell:
         """With the runs, and what a spec must declare for them; with a problem for each that cannot be taken."""

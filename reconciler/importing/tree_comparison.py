@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
-from reconciler.importing.sent_files import is_readable, walk_sent
+from reconciler.importing.submitted_files import is_readable, walk_sent
 from reconciler.storage.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 from reconciler.storage.files import hash_bytes
 from reconciler.tree.content import Content, LogRef, hash_content
@@ -30,13 +30,13 @@ def compare_with(
     rendered: Mapping[str, Content],
     folders: Mapping[str, Path],
     read: Callable[[LogRef], bytes],
-    strange: Collection[Path] = (),
+    unreadable: Collection[Path] = (),
 ) -> Reproduced:
-    """``folders``: division/submitter → where it is on disk. ``strange``: what of it is not read."""
+    """``folders``: division/submitter → where it is on disk. ``unreadable``: what of it is not read."""
     by_name = {path.casefold(): content for path, content in rendered.items()}
     found: dict[str, list[str]] = {"same": [], "equal": [], "differing": [], "missing": []}
     for shown, folder in folders.items():
-        for path in sorted(p for p in walk_sent(folder) if is_readable(p, strange) and p.is_file()):
+        for path in sorted(p for p in walk_sent(folder) if is_readable(p, unreadable) and p.is_file()):
             name = f"{shown}/{path.relative_to(folder).as_posix()}"
             content = by_name.get(name.casefold()) or _renamed(name, rendered)
             found[_verdict(path, content, read)].append(name)
@@ -48,8 +48,10 @@ def _renamed(name: str, rendered: Mapping[str, Content]) -> Content | None:
     path = PurePosixPath(name)
     if path.suffix != ".json" or "/measurements/" not in name:
         return None
-    beside = (p for p in rendered if PurePosixPath(p).parent.as_posix().casefold() == path.parent.as_posix().casefold())
-    return next((rendered[p] for p in beside if p.endswith(".json")), None)
+    siblings = (
+        p for p in rendered if PurePosixPath(p).parent.as_posix().casefold() == path.parent.as_posix().casefold()
+    )
+    return next((rendered[p] for p in siblings if p.endswith(".json")), None)
 
 
 def _verdict(path: Path, content: Content | None, read: Callable[[LogRef], bytes]) -> str:
@@ -69,7 +71,7 @@ def _verdict(path: Path, content: Content | None, read: Callable[[LogRef], bytes
 
 
 def _same(parse: Callable[[bytes], ResultDocument], data: bytes, own: bytes) -> bool:
-    """Whether two documents hold the same values, in whatever order."""
+    """True where two documents hold the same values, in whatever order."""
     try:
         return parse(data).values == parse(own).values
     except (ValueError, RecursionError):

@@ -1,5 +1,5 @@
-"""Launchers: what a system's words before a command (srun, docker, podman, ssh, any other) need beside them, and what
-the nodes say that they reach.
+"""Launchers: what a system's words before a command (srun, docker, podman, ssh, any other) need in addition, and what
+the nodes that they reach report.
 
 Knows processes and the contract with them; must not know specs, records or plans.
 """

@@ -35,7 +35,7 @@ def build_launch(
 
 
 def find_unfit(words: Words) -> Problem | None:
-    """What is wrong with a launcher, and the fix; None when nothing is known to be."""
+    """Find what is wrong with a launcher, and the fix; None when nothing is known to be."""
     launcher = Launcher(tuple(words))
     return find_adapter(launcher).find_unfit(launcher)
 
@@ -52,12 +52,12 @@ def choose_interpreter(launcher: Launcher, usual: str) -> str:
 
 
 def reaches_own_machine(launcher: Launcher) -> bool:
-    """Whether it reaches a machine by its name: two launchers with other words then reach two machines."""
+    """True where it reaches a machine by its name: two launchers with other words then reach two machines."""
     return find_adapter(launcher).reaches_own_machine(launcher)
 
 
 def find_outermost(paths: Sequence[Path]) -> tuple[Path, ...]:
-    """Those that exist, without what is below another."""
+    """Find the existing ones, without those below another."""
     found: list[Path] = []
     for path in sorted({path.resolve() for path in paths if path.exists()}):
         if not any(path.is_relative_to(other) for other in found):

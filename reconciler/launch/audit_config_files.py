@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reconciler.storage.foreign import read_regular
 from reconciler.storage.json_files import read_json
+from reconciler.storage.untrusted_files import read_regular
 
 _LARGEST = 1 << 20  # bytes
 
@@ -28,6 +28,6 @@ def _read_settings(path: Path) -> set[bytes]:
 
 
 def find_placed_below(attempts: Path) -> frozenset[Path]:
-    """What all attempts here placed, by resolved path. It is not part of anybody's code."""
+    """Find the files that all attempts here placed, by resolved path. They are not part of a user's code."""
     found = (find_placed_by(attempt) for attempt in attempts.glob("*"))
     return frozenset(path.resolve() for path in found if path is not None)

@@ -17,7 +17,7 @@ _UNFIT = ("-d", "--detach", "-t", "--tty", "-it", "-ti", "-id", "-di", "--name")
 
 
 def build(launch: Launch) -> Started:
-    """Ours stand first: of two options of one name the later wins, which is the user's."""
+    """Our options come first: of two options of one name the later wins, which is the user's."""
     words, at = launch.launcher.words, _find_verb(launch.launcher)
     if at is None:
         return Started((*words, *launch.command))
@@ -63,5 +63,5 @@ def reaches_own_machine(_launcher: Launcher) -> bool:
 
 
 def _find_verb(launcher: Launcher) -> int | None:
-    """Where run or exec stands: behind global options, and behind ``container``."""
+    """Find the place of run or exec: behind global options, and behind ``container``."""
     return next((at for at, word in enumerate(launcher.words) if at and word in ("run", "exec")), None)

@@ -1,4 +1,4 @@
-"""What a probe says of this machine, or of each node that a launcher reaches."""
+"""Probe of this machine, or of each node that a launcher reaches."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _ended(launcher: Launcher, folder: Path, answers: Path, seen: Sequence[Path]
         command, ending = started.command, started.ending
         environment = build_launcher_environment()
     try:
-        # A launcher may be named relative to where the user stands.
+        # A launcher may be named relative to the user's folder.
         at = Path.cwd() if launcher.words else folder
         with Child(command, folder=at, log=folder / "log", environment=environment) as process:
             if launcher.words:
@@ -130,7 +130,7 @@ def _end(command: Sequence[str], folder: Path) -> None:
 
 
 def find_differences(nodes: Sequence[Node], named: Callable[[Node], Mapping[str, str]]) -> list[str]:
-    """Where a node is not like the first, one line each. ``named``: a node → what must be alike."""
+    """Find differences of a node to the first, one line each. ``named``: a node → what must be alike."""
     lines = []
     first = named(nodes[0])
     for number, node in enumerate(nodes[1:], start=2):

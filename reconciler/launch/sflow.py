@@ -16,7 +16,7 @@ _PLACE = (
     *("--include-nodes", "--exclude-nodes", "--tui-refresh"),
 )
 _FLAGS = ("--verbose", "-v", "--offload-task-logs", "--no-offload-task-logs", "--wait-for-gpus")
-# What starts nothing, needs a terminal, leaves before the end, or begins with another workflow's remains.
+# Options that start nothing, need a terminal, leave before the end, or begin with another workflow's remains.
 _UNFIT = ("--dry-run", "--tui", "--task", "-t", "--resume", "--kube-handoff")
 
 
@@ -41,7 +41,7 @@ def select_identity(launcher: Launcher) -> tuple[str, ...]:
 
 
 def enters_container(_launcher: Launcher) -> bool:
-    """Its files would tell: the system's `python` says what there is."""
+    """Its files would show it: the system's `python` says what there is."""
     return False
 
 

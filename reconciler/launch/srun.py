@@ -16,7 +16,7 @@ _FILES = (".sqsh", ".squashfs")  # pyxis takes a registry's image, or a file tha
 
 
 def build(launch: Launch) -> Started:
-    """Every task starts, so that every node is held; those beside the first end at once, and the first may then take as
+    """Every task starts, so that every node is reserved; all but the first end at once, and the first may then take as
     long as it likes."""
     program, *words = launch.launcher.words
     if not enters_container(launch.launcher):

@@ -8,7 +8,7 @@ from reconciler.resource.launcher import Launch, Launcher, Problem, Started
 
 
 def build(launch: Launch) -> Started:
-    """ssh joins words by spaces, and a shell there takes them apart again. Nobody is there to type a password."""
+    """ssh joins words by spaces, and a shell there takes them apart again. A password cannot be typed."""
     program, *words = launch.launcher.words
     return Started((program, "-T", "-o", "BatchMode=yes", *words, shlex.join(launch.command)))
 

@@ -1,5 +1,5 @@
-"""Whether an accuracy log answers what its run asked: each sample of the dataset once, and no other; and each as the
-one sample of a query that LoadGen issued."""
+"""Completeness of an accuracy log: each sample of the dataset once, and no other; and each as the one sample of a query
+that LoadGen issued."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def count_answered(lines: Iterable[bytes]) -> int:
 
 
 def find_wrong_answers(parts: Iterable[bytes], log: DetailLog, *, whole: bool = True) -> Iterator[str]:
-    """What is wrong with the log of answers, of which ``parts`` are lines, one or many each; only their numbers are
-    read, and whether the data of short ones are bytes.
+    """Find what is wrong with the log of answers, of which ``parts`` are lines, one or many each; only their numbers
+    are read, and whether the data of short ones are bytes.
 
     An accuracy run answers every sample once, but that MultiStream repeats a few. A test's run logs some of its
     answers; they are of samples that the library has. ``whole``: these are all answers; of a truncated log only what is
@@ -71,15 +71,15 @@ def find_wrong_answers(parts: Iterable[bytes], log: DetailLog, *, whole: bool = 
 
 def _gather(parts: Iterable[bytes]) -> Iterator[bytes]:
     """Short lines as one part, whose ends no answer crosses: each part takes as long as thousands of its bytes."""
-    held, size = list[bytes](), 0
+    pending, size = list[bytes](), 0
     for part in parts:
-        if held and size + len(part) > _LARGEST_READ:
-            yield b"\n".join(held)
-            held, size = [], 0
-        held.append(part)
+        if pending and size + len(part) > _LARGEST_READ:
+            yield b"\n".join(pending)
+            pending, size = [], 0
+        pending.append(part)
         size += len(part) + 1
-    if held:
-        yield b"\n".join(held)
+    if pending:
+        yield b"\n".join(pending)
 
 
 class _Seen:

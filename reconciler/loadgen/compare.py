@@ -32,7 +32,7 @@ from reconciler.resource.canonical import show_decimal
 
 
 class Asked(Struct, frozen=True):
-    """What a run was started with. ``scenario`` may be Interactive; ``mode`` is "performance" or "accuracy".
+    """Settings that a run was started with. ``scenario`` may be Interactive; ``mode`` is "performance" or "accuracy".
 
     ``settings`` under the names of specs, as given to ``user_conf.select_settings`` (audit overrides already applied);
     ``seeds`` under LoadGen's names, empty when they do not matter; ``audit``: an audit.config was given on purpose.
@@ -62,7 +62,7 @@ class Contradiction(Struct, frozen=True):
         return f"{self.field}: expected {self.asked}, LoadGen logged {self.logged}{where}"
 
 
-# What no spec sets and only a compliance test may: which samples are issued, and which answers are logged in a
+# Settings that no spec has and only a compliance test may: which samples are issued, and which answers are logged in a
 # performance run. Not here: accuracy_log_rng_seed (it says nothing where no answer is sampled), print_timestamps,
 # coalesce_queries and max_async_queries (how queries are handed over), and what LoadGen derives of other settings.
 _UNASKED: Mapping[str, int] = {
@@ -107,27 +107,28 @@ def _contradictions(log: DetailLog, asked: Asked) -> Iterator[Contradiction]:
 
 
 def find_unasked(log: DetailLog, asked: Asked) -> Iterator[Contradiction]:
-    """Settings that nobody asked for and that change what a run proves."""
+    """Find settings that were not asked for and that change what a run proves."""
     performance = asked.mode == PERFORMANCE
     if performance:  # an accuracy run issues every sample and logs every answer, whatever these or a bound say
         yield from find_unasked_issue(log, asked.audited)
     bounded = asked.audited.get(keys.ISSUE_UNIQUE)  # LoadGen then ends after one pass
     for name in (keys.MAX_DURATION, keys.MAX_QUERY_COUNT) if performance else ():
         setting = find_setting(name, asked.scenario)
-        logged = log.line(setting.key) if setting is not None else None
+        logged = log.find_line(setting.key) if setting is not None else None
         if logged is not None and logged.value != 0 and asked.settings.get(name) is None and not bounded:
             yield Contradiction(name, "no bound", str(logged.value), logged.line)
-    used, total = log.line(keys.EFFECTIVE_ACCURACY_SAMPLE_COUNT), log.get(keys.QSL_REPORTED_TOTAL_COUNT)
+    used, total = log.find_line(keys.EFFECTIVE_ACCURACY_SAMPLE_COUNT), log.get(keys.QSL_REPORTED_TOTAL_COUNT)
     whole = asked.mode == ACCURACY and asked.settings.get(keys.ACCURACY_SAMPLE_COUNT) is None
     if whole and used is not None and total is not None and used.value != total:
         yield Contradiction(keys.ACCURACY_SAMPLE_COUNT, f"all {total} samples", str(used.value), used.line)
 
 
 def find_unasked_issue(log: DetailLog, audited: Mapping[str, Any]) -> Iterator[Contradiction]:
-    """Where LoadGen issued other samples, or logged more answers, than it does by itself or an audit.config says."""
+    """Find where LoadGen issued other samples, or logged more answers, than it does by itself or an audit.config
+    says."""
     for name, usual in _UNASKED.items():
         value = audited.get(name, usual)
-        logged = log.line(f"effective_{name}")
+        logged = log.find_line(f"effective_{name}")
         if logged is not None and not _is_same(Unit.RATE, int(value), logged.value):
             yield Contradiction(name, show_decimal(Decimal(int(value))), str(logged.value), logged.line)
 
@@ -135,24 +136,24 @@ def find_unasked_issue(log: DetailLog, audited: Mapping[str, Any]) -> Iterator[C
 def _unequal(log: DetailLog, name: str, key: str, asked: str) -> Iterator[Contradiction]:
     logged = log.get(key, _NOTHING)
     if str(logged) != asked:
-        yield Contradiction(name, asked, str(logged), log.number(key))
+        yield Contradiction(name, asked, str(logged), log.find_line_number(key))
 
 
 def _compare(log: DetailLog, setting: Setting, value: Any) -> Iterator[Contradiction]:
     if setting.unit is Unit.OVERRIDE and value == 0:
         return
-    key = setting.key if log.number(setting.key) else _SUBSTITUTE.get(setting.key, setting.key)
+    key = setting.key if log.find_line_number(setting.key) else _SUBSTITUTE.get(setting.key, setting.key)
     logged = log.get(key)
     if logged is None:
         if not (key in _ABSENT_MEANS_OFF and not value) and not is_unlogged(log, key):
             yield Contradiction(setting.name, str(value), _NOTHING, 0)
         return
     if not _is_same(setting.unit, value, logged):
-        yield Contradiction(setting.name, str(value), _shown(setting.unit, logged), log.number(key))
+        yield Contradiction(setting.name, str(value), _shown(setting.unit, logged), log.find_line_number(key))
 
 
 def is_unlogged(log: DetailLog, key: str) -> bool:
-    """Whether the LoadGen of a log did not print a setting at all, so that its absence says nothing."""
+    """True where the LoadGen of a log did not print a setting at all, so that its absence says nothing."""
     release = re.match(r"(\d{1,3})\.", log.version)
     return key not in log.index and release is not None and int(release[1]) < _LOGGED_SINCE.get(key, 0)
 
@@ -185,7 +186,7 @@ def round_to_six_digits(number: Decimal) -> str:
 def find_conf_contradictions(
     data: bytes, log: DetailLog, model_key: str, scenario: str, overridden: Collection[str] = ()
 ) -> list[str]:
-    """Where a user.conf and the log next to it differ; empty when the log may be of a run with this conf.
+    """Find differences between a user.conf and its log; empty when the log may be of a run with this conf.
     ``overridden``: settings of the run's audit.config, which LoadGen reads after it."""
     conf = parse_user_conf(data)
     if conf.rejected:
@@ -196,7 +197,7 @@ def find_conf_contradictions(
 
 
 def read_logged_settings(log: DetailLog, conf: UserConf | None = None, model_key: str = "*") -> dict[str, Any]:
-    """What a spec must say so that a run with this log is the one it asks for: times in ms, latencies in ns, rates as
+    """Read the settings with which a spec asks for the very run of this log: times in ms, latencies in ns, rates as
     decimal text. LoadGen logs rates with six digits: ``conf`` supplies the others where it agrees."""
     scenario = log.scenario
     found: dict[str, Any] = {}

@@ -35,15 +35,15 @@ from reconciler.loadgen.inconsistency import (
     read_number,
     show_value,
 )
-from reconciler.loadgen.lacking import find_lacking_keys
 from reconciler.loadgen.log import DetailLog
-from reconciler.loadgen.notation import find_wrong_notation
 from reconciler.loadgen.origin import find_foreign_lines
 from reconciler.loadgen.ranks import find_wrong_ranks
 from reconciler.loadgen.rates import find_wrong_rates
+from reconciler.loadgen.required_keys import find_missing_keys
 from reconciler.loadgen.samples import LOADED, count_padding, summarize_loaded
 from reconciler.loadgen.settings import ACCURACY, LOADGEN_MODE, PERFORMANCE
 from reconciler.loadgen.token_latencies import find_wrong_tokens
+from reconciler.loadgen.value_formats import find_wrong_notation
 from reconciler.resource.quantities import show_count
 
 _ZONES = 26 * 3600  # seconds by which local times may differ from UTC, and days from each other
@@ -74,7 +74,7 @@ _DERIVED = frozenset(
 def find_inconsistencies(log: DetailLog, *, judge_library: bool = True) -> tuple[Inconsistency, ...]:
     """Every way in which a log of a run that ended contradicts itself, in a fixed order. ``judge_library``: a
     count of samples beyond the library is one of them; not where that is judged apart, or allowed."""
-    found = log.once(_find_inconsistencies)
+    found = log.compute_once(_find_inconsistencies)
     return (*found, *find_small_library(log)) if judge_library else found
 
 
@@ -90,7 +90,7 @@ def _repeated_keys(log: DetailLog) -> Iterator[Inconsistency]:
     ``LogLoadgenVersion`` (version.cc), ``StartTest`` and ``IssueQueries`` (loadgen.cc), and by
     ``PerformanceSummary::LogDetail`` (results.cc). Readers take the first line, and LoadGen wrote the second."""
     once = _ONCE + (_ONCE_TIMED if log.mode == LOADGEN_MODE[PERFORMANCE] else ())
-    for entry in log.index.repeated(once):
+    for entry in log.index.list_repeated(once):
         first = log.index[entry.key]
         yield Inconsistency(
             entry.key, show_value(first), f"a second line says {show_value(entry)}", first.line, entry.line
@@ -114,12 +114,14 @@ def _dates(log: DetailLog) -> Iterator[Inconsistency]:
     dated = _parse_date(str(log.get(keys.TEST_DATETIME)).rstrip("Z"))
     if dated is None and keys.TEST_DATETIME in log.index and log.release >= keys.FIRST_KNOWN_RELEASE:
         stated = str(log.get(keys.TEST_DATETIME))
-        yield Inconsistency(keys.TEST_DATETIME, stated, "LoadGen writes a date", log.number(keys.TEST_DATETIME))
+        yield Inconsistency(
+            keys.TEST_DATETIME, stated, "LoadGen writes a date", log.find_line_number(keys.TEST_DATETIME)
+        )
     try:
         began, ended = log.started, log.ended
     except LogError:
         return
-    begin, end = log.number(keys.POWER_BEGIN), log.number(keys.POWER_END)
+    begin, end = log.find_line_number(keys.POWER_BEGIN), log.find_line_number(keys.POWER_END)
     if began is not None and ended is not None and began > ended:
         yield _doubt(
             keys.POWER_BEGIN, str(log.get(keys.POWER_BEGIN)), f"power_end is {log.get('power_end')}", begin, end
@@ -127,7 +129,7 @@ def _dates(log: DetailLog) -> Iterator[Inconsistency]:
     built = _parse_date(log.get(keys.LOADGEN_BUILD_DATE_UTC))
     if built is not None and began is not None and (built - began.replace(tzinfo=None)).days >= 1:
         derived = f"LoadGen was built on {built:%Y-%m-%d}"
-        other = log.number(keys.LOADGEN_BUILD_DATE_UTC)
+        other = log.find_line_number(keys.LOADGEN_BUILD_DATE_UTC)
         yield _doubt(keys.POWER_BEGIN, str(log.get(keys.POWER_BEGIN)), derived, begin, other)
     counted, stated = log.index.ended_at, str(log.get(keys.POWER_END))
     if counted is None or began is None or ended is None:
@@ -140,7 +142,7 @@ def _dates(log: DetailLog) -> Iterator[Inconsistency]:
         apart = Decimal(str((ended.replace(tzinfo=None) - dated).total_seconds())) - seconds
         if abs(apart) > _ZONES:
             derived = f"test_datetime is {log.get('test_datetime')}, and LoadGen's logger had run for {seconds:.6g} s"
-            yield _doubt(keys.POWER_END, stated, derived, end, log.number(keys.TEST_DATETIME))
+            yield _doubt(keys.POWER_END, stated, derived, end, log.find_line_number(keys.TEST_DATETIME))
 
 
 def _doubt(key: str, stated: str, derived: str, line: int, other: int) -> Inconsistency:
@@ -148,9 +150,9 @@ def _doubt(key: str, stated: str, derived: str, line: int, other: int) -> Incons
 
 
 def _samples(log: DetailLog) -> Iterator[Inconsistency]:
-    """What was loaded is of the library, and as many samples as LoadGen says that it uses (``GenerateLoadableSets`` and
+    """Loaded samples are of the library, and as many as LoadGen says that it uses (``GenerateLoadableSets`` and
     ``LoadSamplesToRam``, loadgen.cc:604)."""
-    line = log.number(LOADED)
+    line = log.find_line_number(LOADED)
     total, mode = read_integer(log, keys.QSL_REPORTED_TOTAL_COUNT), _MODES[log.mode]
     key = f"effective_{mode}_sample_count"
     used = read_integer(log, key)
@@ -162,7 +164,7 @@ def _samples(log: DetailLog) -> Iterator[Inconsistency]:
         yield Inconsistency(LOADED, f"sample {wrong}", f"the library has {show_count(total, 'sample')}", line)
     if not min(used, total) <= loaded.different <= min(used, total) + count_padding(log):
         derived = f"{loaded.different} different samples were loaded"
-        yield Inconsistency(key, str(used), derived, log.number(key), line)
+        yield Inconsistency(key, str(used), derived, log.find_line_number(key), line)
 
 
 def _sample_counts(log: DetailLog) -> Iterator[Inconsistency]:
@@ -177,7 +179,9 @@ def _sample_counts(log: DetailLog) -> Iterator[Inconsistency]:
         source = override if asked else reported
         wanted = read_integer(log, source)
         if None not in (used, asked, wanted) and used != wanted:
-            yield Inconsistency(key, str(used), f"{source} is {wanted}", log.number(key), log.number(source))
+            yield Inconsistency(
+                key, str(used), f"{source} is {wanted}", log.find_line_number(key), log.find_line_number(source)
+            )
 
 
 def find_small_library(log: DetailLog) -> Iterator[Inconsistency]:
@@ -188,13 +192,15 @@ def find_small_library(log: DetailLog) -> Iterator[Inconsistency]:
     total, key = read_integer(log, keys.QSL_REPORTED_TOTAL_COUNT), f"effective_{_MODES[log.mode]}_sample_count"
     used = read_integer(log, key)
     if total is not None and used is not None and used > total:
-        line = log.number(keys.QSL_REPORTED_TOTAL_COUNT)
-        yield Inconsistency(key, str(used), f"the library has {show_count(total, 'sample')}", log.number(key), line)
+        line = log.find_line_number(keys.QSL_REPORTED_TOTAL_COUNT)
+        yield Inconsistency(
+            key, str(used), f"the library has {show_count(total, 'sample')}", log.find_line_number(key), line
+        )
 
 
 def _errors(log: DetailLog) -> Iterator[Inconsistency]:
     """``PerformanceSummary::LogDetail`` (results.cc:852) logs how many errors there were; others may come behind it."""
-    stated, line = read_integer(log, keys.NUM_ERRORS), log.number(keys.NUM_ERRORS)
+    stated, line = read_integer(log, keys.NUM_ERRORS), log.find_line_number(keys.NUM_ERRORS)
     counted = sum(1 for entry in log.errors if entry.line < line)
     if stated is not None and not counted <= stated <= len(log.errors):
         yield Inconsistency(keys.NUM_ERRORS, str(stated), f"the log has {show_count(counted, 'ERROR line')}", line)
@@ -202,11 +208,11 @@ def _errors(log: DetailLog) -> Iterator[Inconsistency]:
 
 def _verdict(log: DetailLog) -> Iterator[Inconsistency]:
     """VALID is all of the conditions, and no reason why not (``PerformanceSummary::LogDetail``, results.cc:671)."""
-    line = log.number(keys.RESULT_VALIDITY)
+    line = log.find_line_number(keys.RESULT_VALIDITY)
     failed = next((key for key in _FLAGS if log.get(key) is False), "")
     if log.validity == "VALID" and failed:
-        yield Inconsistency(keys.RESULT_VALIDITY, "VALID", f"{failed} is false", line, log.number(failed))
-    if log.validity == "VALID" and (reason := log.line(keys.RESULT_INVALID_REASON)) is not None:
+        yield Inconsistency(keys.RESULT_VALIDITY, "VALID", f"{failed} is false", line, log.find_line_number(failed))
+    if log.validity == "VALID" and (reason := log.find_line(keys.RESULT_INVALID_REASON)) is not None:
         yield Inconsistency(
             keys.RESULT_VALIDITY, "VALID", f"result_invalid_reason is {show_value(reason)}", line, reason.line
         )
@@ -215,15 +221,17 @@ def _verdict(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 def _conditions(log: DetailLog) -> Iterator[Inconsistency]:
-    """The flags, from the numbers that they stand for (``MinDurationMet``, ``MinQueriesMet`` and ``MinSamplesMet``,
-    results.cc; ``GenerateQueries``, loadgen.cc)."""
+    """The flags follow from their numbers (``MinDurationMet``, ``MinQueriesMet`` and ``MinSamplesMet``, results.cc;
+    ``GenerateQueries``, loadgen.cc)."""
     queries, least = read_integer(log, keys.RESULT_QUERY_COUNT), read_integer(log, keys.EFFECTIVE_MIN_QUERY_COUNT)
     if queries is not None and least is not None and log.get(keys.RESULT_MIN_QUERIES_MET) is True and queries < least:
         yield _condition(log, keys.RESULT_MIN_QUERIES_MET, f"{queries} of {least} queries were issued")
     generated = read_integer(log, keys.GENERATED_QUERY_COUNT)
     if queries is not None and generated is not None and queries > generated:
         derived = f"{generated} queries were generated"
-        yield Inconsistency(keys.RESULT_QUERY_COUNT, str(queries), derived, log.number(keys.RESULT_QUERY_COUNT))
+        yield Inconsistency(
+            keys.RESULT_QUERY_COUNT, str(queries), derived, log.find_line_number(keys.RESULT_QUERY_COUNT)
+        )
     if log.scenario == "Offline":
         issued, wanted = (
             read_integer(log, keys.GENERATED_SAMPLES_PER_QUERY),
@@ -245,7 +253,7 @@ def _conditions(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 def _condition(log: DetailLog, key: str, derived: str) -> Inconsistency:
-    return Inconsistency(key, "true", derived, log.number(key))
+    return Inconsistency(key, "true", derived, log.find_line_number(key))
 
 
 def _find_last_issue(log: DetailLog) -> Decimal | None:
@@ -260,9 +268,9 @@ def _find_last_issue(log: DetailLog) -> Decimal | None:
 def _early_stopping(log: DetailLog) -> Iterator[Inconsistency]:
     """The flag, from LoadGen's own words and from the counts (``PerformanceSummary::EarlyStopping``, results.cc;
     ``MinPassingQueriesFinder``, early_stopping.cc)."""
-    entry = log.line(keys.EARLY_STOPPING_RESULT)
+    entry = log.find_line(keys.EARLY_STOPPING_RESULT)
     text = str(entry.value) if entry is not None else ""
-    met = log.line(keys.EARLY_STOPPING_MET)
+    met = log.find_line(keys.EARLY_STOPPING_MET)
     if entry is not None and met is not None and met.value is True and "unsuccessful" in text.lower():
         yield Inconsistency(
             keys.EARLY_STOPPING_MET, "true", f"early_stopping_result is {show_value(entry)}", met.line, entry.line
@@ -277,14 +285,18 @@ def _early_stopping(log: DetailLog) -> Iterator[Inconsistency]:
             allowed = compute_allowed_over(queries, wanted)
             derived = f"{over} of {queries} queries were over the latency, and {max(allowed, 0)} are allowed"
             yield Inconsistency(
-                keys.EARLY_STOPPING_MET, "true", derived, met.line, log.number(keys.RESULT_OVERLATENCY_QUERY_COUNT)
+                keys.EARLY_STOPPING_MET,
+                "true",
+                derived,
+                met.line,
+                log.find_line_number(keys.RESULT_OVERLATENCY_QUERY_COUNT),
             )
 
 
 def _estimates(log: DetailLog) -> Iterator[Inconsistency]:
     """The streams' metric is an estimate that the text of early stopping states as well
     (``PerformanceSummary::EarlyStopping``, results.cc)."""
-    entry = log.line(keys.EARLY_STOPPING_RESULT)
+    entry = log.find_line(keys.EARLY_STOPPING_RESULT)
     if (
         entry is None
         or log.scenario not in ("SingleStream", "MultiStream")
@@ -296,7 +308,7 @@ def _estimates(log: DetailLog) -> Iterator[Inconsistency]:
         found = read_number(log, key)
         if found is not None and rank in stated and Decimal(stated[rank]) != found:
             derived = f"early stopping estimates {stated[rank]}"
-            yield Inconsistency(key, f"{found:f}", derived, log.number(key), entry.line)
+            yield Inconsistency(key, f"{found:f}", derived, log.find_line_number(key), entry.line)
 
 
 def _latencies(log: DetailLog) -> Iterator[Inconsistency]:
@@ -310,7 +322,9 @@ def _latencies(log: DetailLog) -> Iterator[Inconsistency]:
         known = [(key, found) for key in sorted_keys if (found := read_number(log, key)) is not None]
         for (before, less), (key, found) in pairwise(known):
             if found < less:
-                yield Inconsistency(key, f"{found:f}", f"{before} is {less:f}", log.number(key), log.number(before))
+                yield Inconsistency(
+                    key, f"{found:f}", f"{before} is {less:f}", log.find_line_number(key), log.find_line_number(before)
+                )
         mean = read_number(log, f"result_mean_{part}")
         # Releases before 5 lose the carry of Offline's sum.
         if (
@@ -320,7 +334,7 @@ def _latencies(log: DetailLog) -> Iterator[Inconsistency]:
             and not known[0][1] <= mean <= known[-1][1]
         ):
             derived = f"latencies are from {known[0][1]:f} to {known[-1][1]:f}"
-            line, premise = log.number(f"result_mean_{part}"), CLOCK_KEPT if is_wrapped(log, mean) else ""
+            line, premise = log.find_line_number(f"result_mean_{part}"), CLOCK_KEPT if is_wrapped(log, mean) else ""
             yield Inconsistency(f"result_mean_{part}", f"{mean:f}", derived, line, premise=premise)
     for key, rank, kind in _RANKED.get(log.scenario, ()):
         estimate, seen = read_number(log, key), read_number(log, f"result_{rank}_percentile_{kind}")
@@ -328,9 +342,9 @@ def _latencies(log: DetailLog) -> Iterator[Inconsistency]:
         if not estimate or log.get(keys.REQUESTED_USE_TOKEN_LATENCIES):
             continue
         if seen is not None and estimate < seen:
-            yield Inconsistency(key, f"{estimate:f}", f"the {rank} percentile is {seen:f}", log.number(key))
+            yield Inconsistency(key, f"{estimate:f}", f"the {rank} percentile is {seen:f}", log.find_line_number(key))
         if slowest is not None and estimate > slowest:
-            yield Inconsistency(key, f"{estimate:f}", f"the slowest took {slowest:f}", log.number(key))
+            yield Inconsistency(key, f"{estimate:f}", f"the slowest took {slowest:f}", log.find_line_number(key))
 
 
 _RANKED = {
@@ -348,7 +362,7 @@ def _parse_date(value: Any) -> datetime | None:
 
 _ANY = (
     LogRule("log.repeated-keys", _repeated_keys),
-    LogRule("log.missing-keys", find_lacking_keys),
+    LogRule("log.missing-keys", find_missing_keys),
     LogRule("log.notation", find_wrong_notation),
     LogRule("log.requested-settings", _requested_settings),
     LogRule("log.dates", _dates),

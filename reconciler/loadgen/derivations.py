@@ -42,15 +42,18 @@ _SOURCES, _NUMBERED, _LINE_ENDS = keys.LOADGEN_FILE_SHA1, "/VERSION.txt", (b"\n"
 
 
 def find_wrong_derivations(log: DetailLog) -> Iterator[Inconsistency]:
-    """Of a performance run (``TestSettingsInternal``, test_settings_internal.cc; ``GenerateQueries``, loadgen.cc)."""
+    """Find wrong derivations of a performance run (``TestSettingsInternal``, test_settings_internal.cc;
+    ``GenerateQueries``, loadgen.cc)."""
     for key, source in _TAKEN.get(log.scenario, ()):
         taken, asked = read_number(log, key), read_number(log, source)
         if taken is not None and asked is not None and taken != asked:
-            yield Inconsistency(key, f"{taken:f}", f"{source} is {asked:f}", log.number(key), log.number(source))
+            yield Inconsistency(
+                key, f"{taken:f}", f"{source} is {asked:f}", log.find_line_number(key), log.find_line_number(source)
+            )
     single = _SINGLE.get(log.scenario, "")
     count = read_number(log, single)
     if count is not None and count != 1:
-        yield Inconsistency(single, f"{count:f}", f"it is 1 in {log.scenario}", log.number(single))
+        yield Inconsistency(single, f"{count:f}", f"it is 1 in {log.scenario}", log.find_line_number(single))
     if log.scenario == "SingleStream":
         yield from _find_wrong_rate(log)
 
@@ -69,20 +72,20 @@ def _find_wrong_rate(log: DetailLog) -> Iterator[Inconsistency]:
     most = (count - 1) * SECOND / (count * average - slowest)
     if rate > most * _OVERHEAD:
         why = f"{count:f} queries of {average:f} ns are {most:.6g} at most"
-        yield Inconsistency(gross, f"{rate:f}", why, log.number(gross), log.number(mean))
+        yield Inconsistency(gross, f"{rate:f}", why, log.find_line_number(gross), log.find_line_number(mean))
 
 
 def find_wrong_release(log: DetailLog) -> Iterator[Inconsistency]:
     """LoadGen is built from the commit that it names twice: both are of one git in one run of its build
     (``generate_loadgen_version_definitions_git``, version_generator.py). When its commit was made and when it was
     built, two machines say: a doubt."""
-    version, message = log.line(keys.LOADGEN_VERSION), log.line(keys.LOADGEN_GIT_LOG_MESSAGE)
+    version, message = log.find_line(keys.LOADGEN_VERSION), log.find_line(keys.LOADGEN_GIT_LOG_MESSAGE)
     if version is not None and message is not None:
         commit, head = str(version.value).partition("@")[2].strip(), str(message.value).strip()[:40]
         if len(commit) >= _HASH and _is_hash(commit) and _is_hash(head) and not head.startswith(commit):
             derived = f"its sources were at {head[:12]}"
             yield Inconsistency(keys.LOADGEN_VERSION, show_value(version), derived, version.line, message.line)
-    made, built = log.line(keys.LOADGEN_GIT_COMMIT_DATE), log.line(keys.LOADGEN_BUILD_DATE_UTC)
+    made, built = log.find_line(keys.LOADGEN_GIT_COMMIT_DATE), log.find_line(keys.LOADGEN_BUILD_DATE_UTC)
     if made is None or built is None:
         return
     try:
@@ -97,7 +100,7 @@ def find_wrong_release(log: DetailLog) -> Iterator[Inconsistency]:
 def find_wrong_version(log: DetailLog) -> Iterator[Inconsistency]:
     """LoadGen's number is that of its VERSION.txt, whose SHA-1 is logged with those of the other sources
     (``generate_loadgen_version_definitions_sha1``, version_generator.py): that of the number and one line end."""
-    version, sources = log.line(keys.LOADGEN_VERSION), log.line(_SOURCES)
+    version, sources = log.find_line(keys.LOADGEN_VERSION), log.find_line(_SOURCES)
     digest = sources.value.get(_NUMBERED) if sources is not None and isinstance(sources.value, dict) else None
     if version is None or sources is None or not isinstance(digest, str) or not isinstance(version.value, str):
         return

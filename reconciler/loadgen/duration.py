@@ -32,7 +32,7 @@ class Prediction(Struct, frozen=True):
 
 
 def predict_run_seconds(inputs: Mapping[str, object]) -> float | None:
-    """Of a run or a compliance test by its identity inputs; None for an accuracy run."""
+    """Predict a run or a compliance test by its identity inputs; None for an accuracy run."""
     values = {**audit_settings(inputs), **inputs}
     if values.get("mode") != PERFORMANCE:
         return None
@@ -47,11 +47,11 @@ def predict(scenario: str, mode: str, settings: Settings, dataset_size: int = 0)
     counts as 1 query/s and a missing latency as LoadGen's default, as LoadGen itself would take them.
     """
     name = name_loadgen_scenario(scenario)
-    size = (settings.number(keys.SAMPLES_PER_QUERY) or 8) if name == "MultiStream" else 1
+    size = (settings.get_number(keys.SAMPLES_PER_QUERY) or 8) if name == "MultiStream" else 1
     if mode == ACCURACY:
-        return _accuracy(name, settings, settings.number(keys.ACCURACY_SAMPLE_COUNT) or dataset_size, size)
-    seconds = Decimal(settings.number(keys.MIN_DURATION, 10_000)) / 1000
-    least = settings.number(keys.MIN_QUERY_COUNT, 100)
+        return _accuracy(name, settings, settings.get_number(keys.ACCURACY_SAMPLE_COUNT) or dataset_size, size)
+    seconds = Decimal(settings.get_number(keys.MIN_DURATION, 10_000)) / 1000
+    least = settings.get_number(keys.MIN_QUERY_COUNT, 100)
     if name == "Offline":
         return _offline(settings, seconds, least)
     if name == "Server":
@@ -80,14 +80,14 @@ def _accuracy(name: str, settings: Settings, count: int, size: int) -> Predictio
 
 def _padded(count: int, settings: Settings) -> int:
     """Equal issue (sample_concatenate_permutation) pads to whole permutations of the performance set."""
-    loaded = settings.number(keys.PERFORMANCE_SAMPLE_COUNT)
+    loaded = settings.get_number(keys.PERFORMANCE_SAMPLE_COUNT)
     if not settings.get("sample_concatenate_permutation") or not loaded:
         return count
     return -(-count // loaded) * loaded
 
 
 def _rate(settings: Settings) -> Decimal:
-    rate = Decimal(settings.text(keys.TARGET_QPS) or 1)
+    rate = Decimal(settings.get_text(keys.TARGET_QPS) or 1)
     if rate <= 0:
         raise ValueError(f"no rate: {rate}")
     return rate
@@ -95,5 +95,5 @@ def _rate(settings: Settings) -> Decimal:
 
 def _latency(name: str, settings: Settings) -> Decimal:
     """Seconds per query."""
-    nanoseconds = settings.number(keys.TARGET_LATENCY) or (1_000_000 if name == "SingleStream" else 8_000_000)
+    nanoseconds = settings.get_number(keys.TARGET_LATENCY) or (1_000_000 if name == "SingleStream" else 8_000_000)
     return Decimal(nanoseconds) / 1_000_000_000

@@ -49,7 +49,7 @@ def compute_queries_at_rate(late: Fraction, percentile: Decimal, most: int) -> i
 
 
 def is_allowed_over(over: int, queries: int, percentile: Decimal) -> bool:
-    """Whether n(``over``) <= ``queries``."""
+    """True where n(``over``) <= ``queries``."""
     return over < 0 or _at_most(over, queries, _rate(percentile)) <= _DOUBT
 
 

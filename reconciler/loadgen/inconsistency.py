@@ -1,4 +1,4 @@
-"""What a check of a detail log yields, and how checks read values: numbers that are none count as absent."""
+"""Result of a check of a detail log, and how checks read values: numbers that are none count as absent."""
 
 from __future__ import annotations
 
@@ -75,8 +75,9 @@ def read_longest_seconds(log: DetailLog) -> Decimal | None:
 
 
 def is_wrapped(log: DetailLog, mean: Decimal) -> bool:
-    """Whether a mean is that of a sum below 0, which a clock that was set back makes: LoadGen divides it by an unsigned
-    count (``ProcessLatencies``, results.cc:32 at v5.1.1), so that all latencies together seem to be of centuries."""
+    """True where a mean is that of a sum below 0, which a clock that was set back makes: LoadGen divides it by an
+    unsigned count (``ProcessLatencies``, results.cc:32 at v5.1.1), so that all latencies together seem to be of
+    centuries."""
     return mean * (read_number(log, keys.RESULT_QUERY_COUNT) or 0) > _CENTURY
 
 

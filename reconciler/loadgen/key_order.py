@@ -51,7 +51,7 @@ class KeyOrder(Struct, frozen=True):
 
 
 def order_keys(keys: tuple[str | None, ...]) -> KeyOrder:
-    """Of the key of each row, None for a row without one."""
+    """Order the key of each row, None for a row without one."""
     return _order_lately(keys) if len(keys) <= _LONGEST else _order(keys)
 
 

@@ -17,7 +17,7 @@ PERCENTILES = {"50.00": 0.5, "90.00": 0.9, "95.00": 0.95, "97.00": 0.97, "99.00"
 # The first release whose lines were compared with its sources; of earlier ones less is judged.
 FIRST_KNOWN_RELEASE = 4
 
-# What a spec calls the settings of a run; ``reconciler.loadgen.settings`` has their table.
+# Names of a run's settings in a spec; ``reconciler.loadgen.settings`` has their table.
 TARGET_QPS, TARGET_LATENCY = "target_qps", "target_latency"
 TARGET_LATENCY_PERCENTILE, SAMPLES_PER_QUERY = "target_latency_percentile", "samples_per_query"
 MIN_DURATION, MAX_DURATION = "min_duration", "max_duration"

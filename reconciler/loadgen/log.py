@@ -21,7 +21,7 @@ from reconciler.loadgen.log_batches import SampleBatches, list_batch_lines, matc
 from reconciler.loadgen.log_files import DETAIL
 from reconciler.loadgen.log_index import LogIndex, Row
 from reconciler.loadgen.log_line import MARKER, WRITER, ListLine, LogLine, find_list, match_lines, parse_line
-from reconciler.resource.kept_property import kept_property
+from reconciler.resource.lazy_property import lazy_property
 
 _HIDDEN = b"\r" + MARKER
 TEXT_MARKER = b'"pid": '  # how a log of before v1.0 begins
@@ -42,7 +42,7 @@ class DetailLog(Struct, frozen=True, dict=True):
     index: LogIndex
     length: int
 
-    def line(self, key: str) -> LogLine | None:
+    def find_line(self, key: str) -> LogLine | None:
         """The first line of a key."""
         return self.index.first[key]
 
@@ -52,38 +52,38 @@ class DetailLog(Struct, frozen=True, dict=True):
             return default
         return found.read() if found.raw else found.value
 
-    def number(self, key: str) -> int:
+    def find_line_number(self, key: str) -> int:
         """The 1-based line of a key, 0 when it is absent."""
-        return self.index.number(key)
+        return self.index.find_line_number(key)
 
-    def effective(self, name: str, default: Any = None) -> Any:
+    def get_effective(self, name: str, default: Any = None) -> Any:
         """A setting that LoadGen used, after its own adjustments."""
         return self.get(f"effective_{name}", default)
 
-    def requested(self, name: str, default: Any = None) -> Any:
+    def get_requested(self, name: str, default: Any = None) -> Any:
         """A setting as given to LoadGen, audit overrides included."""
         return self.get(f"requested_{name}", default)
 
-    def once(self, make: Callable[[DetailLog], T]) -> T:
-        """What a function makes of this log, made once for all files that have the same one: its name is not in it."""
+    def compute_once(self, make: Callable[[DetailLog], T]) -> T:
+        """Compute a function of this log once for all files that have the same one: its name is not in it."""
         made = self.index.made
         if make not in made:
             made[make] = make(self)
         found: T = made[make]
         return found
 
-    @kept_property
+    @lazy_property
     def lines(self) -> tuple[LogLine, ...]:
         """Every entry, in the order of the log."""
-        return tuple(self.index.lines())
+        return tuple(self.index.list_lines())
 
-    def all_of(self, key: str) -> tuple[LogLine, ...]:
+    def list_entries(self, key: str) -> tuple[LogLine, ...]:
         """Every line of a key."""
-        return tuple(self.index.all_of(key))
+        return tuple(self.index.list_entries(key))
 
-    @kept_property
+    @lazy_property
     def _flagged(self) -> tuple[LogLine, ...]:
-        return tuple(self.index.flagged())
+        return tuple(self.index.list_flagged())
 
     @property
     def errors(self) -> tuple[LogLine, ...]:
@@ -93,30 +93,30 @@ class DetailLog(Struct, frozen=True, dict=True):
     def warnings(self) -> tuple[LogLine, ...]:
         return tuple(entry for entry in self._flagged if entry.warning)
 
-    @kept_property
+    @lazy_property
     def version(self) -> str:
         """LoadGen's release and revision, as in "6.0.17 @ d6147c7eb7"; empty when not logged."""
         return str(self.get(keys.LOADGEN_VERSION, ""))
 
-    @kept_property
+    @lazy_property
     def release(self) -> int:
         """The first number of LoadGen's release; 0 for those before 2, which call themselves ".5a1"."""
         first = self.version.partition(".")[0]
         return int(first[:_DIGITS]) if first.isdecimal() and first.isascii() else 0
 
-    @kept_property
+    @lazy_property
     def scenario(self) -> str:
         """LoadGen's scenario: Server for Interactive."""
         return str(self.get(keys.EFFECTIVE_SCENARIO, ""))
 
-    @kept_property
+    @lazy_property
     def mode(self) -> str:
         """PerformanceOnly, AccuracyOnly, SubmissionRun or FindPeakPerformance."""
         return str(self.get(keys.EFFECTIVE_TEST_MODE, ""))
 
     @property
     def serves_both(self) -> bool:
-        """Whether one run measured and answered, as was done with releases before 4: its log is published twice."""
+        """True where one run measured and answered, as was done with releases before 4: its log is published twice."""
         return self.mode == "SubmissionRun" and self.release < _FIRST_APART
 
     @property
@@ -127,26 +127,26 @@ class DetailLog(Struct, frozen=True, dict=True):
     @property
     def seeds(self) -> dict[str, int]:
         names = (keys.QSL_RNG_SEED, keys.SAMPLE_INDEX_RNG_SEED, keys.SCHEDULE_RNG_SEED)
-        return {name: value for name in names if (value := self.effective(name)) is not None}
+        return {name: value for name in names if (value := self.get_effective(name)) is not None}
 
     @property
     def audit(self) -> LogLine | None:
         """The warning that LoadGen took settings from an audit.config: a compliance run, or a file left behind."""
         return next((e for e in self.warnings if isinstance(e.value, str) and e.value.startswith(AUDIT_TEXT)), None)
 
-    @kept_property
+    @lazy_property
     def complete(self) -> bool:
-        """Whether the run came to its end: LoadGen logs power_end last, and results after it in performance runs."""
+        """True where the run came to its end: LoadGen logs power_end last, and results after it in performance runs."""
         if self.mode == "AccuracyOnly":
             return keys.POWER_END in self.index
         return keys.RESULT_VALIDITY in self.index
 
-    @kept_property
+    @lazy_property
     def started(self) -> datetime | None:
         """power_begin, which is UTC (test_datetime is local time with a misleading Z)."""
         return self._time(keys.POWER_BEGIN)
 
-    @kept_property
+    @lazy_property
     def ended(self) -> datetime | None:
         return self._time(keys.POWER_END)
 
@@ -234,7 +234,7 @@ class _Reader(Struct):
         self.rows += plain
 
     def _take_batches(self, at: int) -> int:
-        """Where they end; 0 where none begin, as they do once at most."""
+        """Take the batches; gives where they end; 0 where none begin, as they do once at most."""
         if self.looked or not self.listed or not (lines := list_batch_lines(self.data, at, self.rows)):
             return 0
         self.looked, self.batches = True, match_batches(self.data, at, len(self.rows), lines)
@@ -244,7 +244,7 @@ class _Reader(Struct):
         return self.batches.places[-1]
 
     def _take_other(self, at: int) -> int:
-        """Where the next line begins."""
+        """Take another line; gives where the next line begins."""
         if at >= len(self.data):
             return at
         found = self.data.find(b"\n", at)

@@ -1,6 +1,6 @@
 """Batches of samples in a detail log: an accuracy run loads its library part by part, and LoadGen logs the same lines
-of each part, behind its list of samples. They are most lines of the logs of a round, of which nobody asks for but the
-lists: a batch is matched as a whole, and a line of it is made when it is asked for."""
+of each part, behind its list of samples. They are most lines of the logs of a round, and only the lists are ever asked
+for: a batch is matched as a whole, and a line of it is made when it is asked for."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LIST = MARKER + b' {"key": "%b", "value": ['
 
 
 class SampleBatches(Struct, frozen=True):
-    """Those that follow each other. ``above``: how many lines of the log are before them. ``keys``: of the lines of
+    """Batches that follow each other. ``above``: how many lines of the log are before them. ``keys``: of the lines of
     each, that of its list first. ``places``: where each begins in ``data``, and where the last one ends. ``lists``:
     where their lists are. ``writers``: the processes that wrote them."""
 
@@ -60,8 +60,8 @@ class SampleBatches(Struct, frozen=True):
 
 
 def list_batch_lines(data: bytes, begin: int, rows: Sequence[object]) -> tuple[BatchLine, ...]:
-    """Those of the batch that ends the rows of a log, where another one may begin at ``begin``; () where none does. A
-    row is a line, or what matched it."""
+    """List the lines of the batch that ends the rows of a log, where another one may begin at ``begin``; () where none
+    does. A row is a line, or what matched it."""
     lines: list[BatchLine] = []
     for row in reversed(rows[-_MOST_LINES:]):
         if isinstance(row, re.Match):
@@ -79,15 +79,15 @@ def _find_source(data: bytes, begin: int, end: int) -> bytes:
 
 
 def match_batches(data: bytes, begin: int, above: int, lines: tuple[BatchLine, ...]) -> SampleBatches | None:
-    """Those from ``begin`` on whose lines are these, as LoadGen writes them. None where they are few, so that they must
-    be read line by line."""
+    """Match the batches from ``begin`` on whose lines are these, as LoadGen writes them. None where they are few, so
+    that they must be read line by line."""
     head = _LIST % lines[0][0]
     if not _has_several(data, head, begin):
         return None
     rest = _shape_rest(lines)
     places, lists, writers, at = [begin], [], set[bytes](), begin
     while data.startswith(head, at):
-        # What is in a list is looked at by whoever asks for it.
+        # Lists are parsed when they are asked for.
         behind = data.find(b"]", at) + 1
         found = rest.match(data, behind) if behind else None
         if found is None or data.find(b"\n", at, behind) >= 0 or data.find(b"\\", at, behind) >= 0:
@@ -109,7 +109,7 @@ def _has_several(data: bytes, head: bytes, begin: int) -> bool:
 
 @functools.lru_cache(maxsize=16)
 def _shape_rest(lines: tuple[BatchLine, ...]) -> re.Pattern[bytes]:
-    """What follows a list of samples, with these lines: those of one source name the same."""
+    """Shape of the rest behind a list of samples, with these lines: those of one source name the same."""
     groups, parts = {lines[0][1]: FILE_OF_BATCH}, [BEHIND_LIST]
     for key, source in lines[1:]:
         known = groups.get(source)

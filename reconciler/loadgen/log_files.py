@@ -1,5 +1,5 @@
-"""Names of files: LoadGen's logs and the endpoints harness's results, what stands beside them, and the texts of
-compliance tests. A run's folder, the artifacts of a record and the submission tree use the same ones.
+"""Names of files: LoadGen's logs and the endpoints harness's results, their companions, and the texts of compliance
+tests. A run's folder, the artifacts of a record and the submission tree use the same ones.
 
 An accuracy log is submitted truncated, with its hash (submission rules: truncation and hash).
 """
@@ -20,14 +20,14 @@ VERIFY_ACCURACY, VERIFY_PERFORMANCE = "verify_accuracy.txt", "verify_performance
 # Reports of the benchmark's scorer: over the accuracy run's answers to the samples that a test logged, and over the
 # test's own answers.
 BASELINE, COMPLIANCE = "baseline_accuracy.txt", "compliance_accuracy.txt"
-# Of the endpoints harness; its own folder has the latter two below performance/ and accuracy/.
+# The endpoints harness's files; its own folder has the latter two below performance/ and accuracy/.
 CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS = "config.yaml", "result_summary.json", "accuracy_results.json"
 SEPARATOR = b"\n\n...\n\n"  # between the two ends of a truncated log
 # The script writes it in text mode: on Windows each line of it ends in CRLF.
 _SEPARATOR, _BEFORE = re.compile(rb"\r?\n\r?\n\.\.\.\r?\n\r?\n"), 3  # bytes of it before the last line end and its dots
 # LoadGen writes a comma before each entry but the first, and none behind the last: who cut a log by hand left it there.
 _CUT, _END = re.compile(rb",\s*+\]\s*+\Z"), 16  # bytes
-_TOLD = 64  # bytes that tell one place of a log from others
+_TOLD = 64  # bytes that distinguish one place of a log from others
 
 
 def log_hash(log: bytes) -> str:
@@ -51,7 +51,7 @@ def _find_separator(log: bytes) -> re.Match[bytes] | None:
 
 def split_answers(log: bytes) -> tuple[list[bytes], bool]:
     """The lines of an accuracy log, and whether they are all of it. Of a truncated one those of both ends, without the
-    entry that the cut goes through. The ends of a short log overlap: what stands in both is one."""
+    entry that the cut goes through. The ends of a short log overlap: an entry in both is one."""
     found = _find_separator(log)
     if found is None:
         return log.splitlines(), not _is_cut_by_hand(log)

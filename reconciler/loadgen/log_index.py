@@ -22,7 +22,7 @@ _CLOCK = re.compile(rb', "time_ms": (\d{1,15}\.\d{1,9})')
 
 
 class _Rows(Struct):
-    """The lines of a log, made when they are asked for; but ``skipped`` ones that stand behind the first ``above``."""
+    """The lines of a log, made when they are asked for; but ``skipped`` ones behind the first ``above``."""
 
     rows: list[Row]
     above: int
@@ -44,7 +44,8 @@ class _Rows(Struct):
 
 
 class _FirstLines(dict[str, LogLine | None]):
-    """Of each key that is asked for; None for one that no line has. A rule asks for most keys, and many rules do."""
+    """First line of each key that is asked for; None for one that no line has. A rule asks for most keys, and many
+    rules do."""
 
     def __init__(self, first: Mapping[str, int], rows: _Rows) -> None:
         super().__init__()
@@ -94,7 +95,7 @@ class LogIndex(Mapping[str, LogLine]):
     def __getitem__(self, key: str) -> LogLine:
         return self._rows.read(self._first[key])
 
-    def number(self, key: str) -> int:
+    def find_line_number(self, key: str) -> int:
         """The 1-based line of a key, 0 when it is absent."""
         at = self._first.get(key)
         return 0 if at is None else self._rows.number(at)
@@ -131,18 +132,19 @@ class LogIndex(Mapping[str, LogLine]):
         texts = self._texts
         return [key for key, at, groups in self._order.group(find_groups) if not _is_like(texts[at], groups)]
 
-    def repeated(self, beginnings: tuple[str, ...]) -> Iterator[LogLine]:
+    def list_repeated(self, beginnings: tuple[str, ...]) -> Iterator[LogLine]:
         """Lines with a key that begins so and that another line before them has."""
         return self._with_batches([at for key, at in self._order.others if key.startswith(beginnings)], beginnings)
 
-    def all_of(self, key: str) -> Iterator[LogLine]:
+    def list_entries(self, key: str) -> Iterator[LogLine]:
         return (line for line in self._with_batches(self._list_rows(key), (key,)) if line.key == key)
 
     def _list_rows(self, key: str) -> list[int]:
         return [self._first[key], *(at for name, at in self._order.others if name == key)] if key in self._first else []
 
     def find_lists(self, key: str) -> list[tuple[bytes, int, int]]:
-        """Of every line of a key a text, and where in it the list of the line is; none where one is not just a list."""
+        """Find a text of every line of a key, and where in it the list of the line is; none where one is not just a
+        list."""
         rows, batches = self._list_rows(key), self._batches
         own = [self._texts[at] for at in rows]
         lists = [(row.data, *row.place) for row in own if isinstance(row, ListLine)]
@@ -153,7 +155,7 @@ class LogIndex(Mapping[str, LogLine]):
             lists[above:above] = [(batches.data, begin, end) for begin, end in batches.lists]
         return lists
 
-    def lines(self) -> Iterator[LogLine]:
+    def list_lines(self) -> Iterator[LogLine]:
         return self._with_batches([at for at, row in enumerate(self._texts) if row is not None], ("",))
 
     def _with_batches(self, rows: list[int], beginnings: tuple[str, ...]) -> Iterator[LogLine]:
@@ -177,7 +179,7 @@ class LogIndex(Mapping[str, LogLine]):
             if isinstance(row := self._texts[at], re.Match)
         ]
 
-    def flagged(self) -> Iterator[LogLine]:
+    def list_flagged(self) -> Iterator[LogLine]:
         """Lines that LoadGen calls an error or a warning."""
         return map(self._rows.read, self._flagged)
 

@@ -1,6 +1,6 @@
 """One line of ``mlperf_log_detail.txt``: a JSON object behind ``:::MLLOG``. Nearly all have a plain value and are
-matched as they stand; the others are read as JSON, lists of samples (megabytes for some benchmarks) only when they are
-asked for."""
+matched as text; the others are read as JSON, lists of samples (megabytes for some benchmarks) only when they are asked
+for."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ _LINE = (
     + rb"\}\}[^\S\n]*+(?:\n|\Z)"
 )
 _PLAIN = re.compile(_LINE)
-# The same but that keys, and texts which nobody reads, may hold a backslash or a line end, which is looked for
+# The same but that keys, and texts which are never read, may have a backslash or a line end, which is looked for
 # afterwards: matched in two thirds of the time.
 _NEARLY = re.compile(_LINE.replace(_TEXT, b'"[^"]*+"').replace(_KEY, b'"([^"]++)"'))
 VALUES = FLAG, INTEGER, DECIMAL, TEXT = 2, 3, 4, 5  # the groups of a value
 WRITER = 6  # and of the process; those behind match in an error or a warning
-# What a list of loaded samples looks like: there is one for each set, each of many kilobytes.
+# Shape of a list of loaded samples: there is one for each set, each of many kilobytes.
 _LIST = re.compile(rb'\s*+(\{"key": "([^"\\]++)", "value": \[)')
 _ANY, _BEFORE_STAMP = re.compile(rb'\{"key": "([^"\\]++)", "value": '), b', "time_ms": '
 _LIST_END = re.compile(
@@ -141,7 +141,7 @@ class ListLine(msgspec.Struct, frozen=True):
 
 
 def find_list(data: bytes, begin: int, end: int) -> ListLine | None:
-    """Where that is all between ``begin`` and ``end``, but for blanks."""
+    """Find a list that is all between ``begin`` and ``end``, but for blanks."""
     found = _LIST.match(data, begin, end)
     if found is None:
         return None
@@ -193,7 +193,7 @@ def _match_each(shape: re.Pattern[bytes], data: bytes, begin: int) -> list[re.Ma
 
 
 def parse_line(raw: bytes, file: str, number: int) -> LogLine:
-    """Of what stands behind the marker, and is no list as LoadGen writes it."""
+    """Parse the rest of a line behind the marker, other than a list as LoadGen writes it."""
     raw = raw.strip()
     try:
         if (known := _read_recent(raw)) is not None:
@@ -215,7 +215,7 @@ def parse_line(raw: bytes, file: str, number: int) -> LogLine:
 
 
 def read_line(text: bytes, number: int) -> LogLine:
-    """Of a whole line that is known to be LoadGen's: a plain one, or of a list."""
+    """Read a whole line that is known to be LoadGen's: a plain one, or of a list."""
     listed = find_list(text, len(MARKER), len(text))
     if listed is not None:
         return listed.make_line(number)
@@ -249,7 +249,7 @@ def _read_recent(raw: bytes) -> tuple[str, Any] | None:
 
 @functools.lru_cache(maxsize=32)
 def _decode_recent(text: bytes) -> Any:
-    """What LoadGen says of its own sources has kilobytes, and is the same in all logs of a release."""
+    """LoadGen's line of its own sources has kilobytes, and is the same in all logs of a release."""
     return _decode(text)
 
 

@@ -1,5 +1,5 @@
-"""Whether the lines of a log come from one run: one process writes all of it, and LoadGen's logger takes the time of
-its results once, after the run. So a line of another log, or one that was made up, shows even where its value fits.
+"""Origin of a log's lines in one run: one process writes all of it, and LoadGen's logger takes the time of its results
+once, after the run. So a line of another log, or one that was made up, shows even where its value fits.
 """
 
 from __future__ import annotations

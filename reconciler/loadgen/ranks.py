@@ -20,7 +20,7 @@ from reconciler.loadgen.log_line import LogLine
 _PROCESSED = re.compile(r"(?:processed |queries \()(?P<count>\d{1,12})\b", re.ASCII | re.IGNORECASE)
 _DISCARDED = re.compile(r"discard (?P<count>\d{1,12})\b", re.ASCII)
 _MOST = 10**10  # queries, far above any run's: more would take long to judge
-# Of streams, and of Server.
+# For streams, and for Server.
 _FORMS = (re.compile(r" \* (?:Only processed \d|Processed at least \d)"), re.compile(r" \* Run (?:un)?successful\."))
 _UNMET = "only processed"
 _STREAMS = {"SingleStream": keys.RESULT_PERCENTILES, "MultiStream": keys.RESULT_QUERY_PERCENTILES}
@@ -32,7 +32,7 @@ def find_wrong_ranks(log: DetailLog) -> Iterator[Inconsistency]:
     if not queries or not 0 < queries <= _MOST:
         return
     yield from _over_latency(log, queries)
-    entry = log.line(keys.EARLY_STOPPING_RESULT)
+    entry = log.find_line(keys.EARLY_STOPPING_RESULT)
     if entry is not None and log.scenario != "Offline" and log.release >= keys.FIRST_KNOWN_RELEASE:
         yield from _stated_counts(log, entry, queries)
     if log.scenario in _STREAMS and not log.get(keys.REQUESTED_USE_TOKEN_LATENCIES):  # else they are of tokens
@@ -54,14 +54,14 @@ def _over_latency(log: DetailLog, queries: int) -> Iterator[Inconsistency]:
         if not least <= over <= most:
             allowed = f"at least {least}" if over < least else f"at most {most}"
             derived = f"{source} is {latency:f}: {allowed} of {queries} queries took more than {limit:f} ns"
-            yield Inconsistency(key, str(over), derived, log.number(key), log.number(source))
+            yield Inconsistency(key, str(over), derived, log.find_line_number(key), log.find_line_number(source))
             return
 
 
 def _stated_counts(log: DetailLog, entry: LogLine, queries: int) -> Iterator[Inconsistency]:
     """The text of early stopping says how many queries there were, and how many of them it leaves out."""
     key, text = keys.EARLY_STOPPING_RESULT, str(entry.value)
-    met = log.line(keys.EARLY_STOPPING_MET)
+    met = log.find_line(keys.EARLY_STOPPING_MET)
     if not _FORMS[log.scenario == "Server"].match(text):
         yield Inconsistency(key, show_value(entry), f"LoadGen words it otherwise in {log.scenario}", entry.line)
     unmet = _UNMET in text.lower()
@@ -72,14 +72,16 @@ def _stated_counts(log: DetailLog, entry: LogLine, queries: int) -> Iterator[Inc
     stated = _PROCESSED.search(text)
     if stated is not None and int(stated["count"]) != queries:
         derived = f"{queries} queries were issued"
-        yield Inconsistency(key, stated["count"], derived, entry.line, log.number(keys.RESULT_QUERY_COUNT))
+        yield Inconsistency(key, stated["count"], derived, entry.line, log.find_line_number(keys.RESULT_QUERY_COUNT))
     left, percentile = _DISCARDED.search(text), _read_percentile(log)
     if left is None or percentile is None:
         return
     over = int(left["count"]) + 1
     if not is_allowed_over(over, queries, percentile) or is_allowed_over(over + 1, queries, percentile):
         derived = f"{queries} queries do not let LoadGen discard just so many"
-        yield Inconsistency(key, f"discards {left['count']}", derived, entry.line, log.number(keys.RESULT_QUERY_COUNT))
+        yield Inconsistency(
+            key, f"discards {left['count']}", derived, entry.line, log.find_line_number(keys.RESULT_QUERY_COUNT)
+        )
 
 
 def _estimates(log: DetailLog, queries: int) -> Iterator[Inconsistency]:
@@ -95,12 +97,12 @@ def _estimates(log: DetailLog, queries: int) -> Iterator[Inconsistency]:
             if latency is None or estimate is None or estimate == latency:
                 continue
             below = estimate < latency
-            # Below it: more may be over the estimate than stand at that place and behind it. Above: fewer.
+            # Below it: more may be over the estimate than lie at that place and behind it. Above: fewer.
             if is_allowed_over(behind + below, queries, percentile) is below:
                 continue
             side = "below" if below else "above"
             why = f"{source} is {latency:f}, and the estimate from {queries} queries is not {side} it"
-            yield Inconsistency(key, f"{estimate:f}", why, log.number(key), log.number(source))
+            yield Inconsistency(key, f"{estimate:f}", why, log.find_line_number(key), log.find_line_number(source))
             break
 
 

@@ -30,7 +30,7 @@ _SLACK = Decimal("1.1")  # LoadGen's, of the samples that Offline needs
 
 
 def _rounding(log: DetailLog) -> Decimal:
-    """What is off besides, where the rates are those of a summary: it has two decimals."""
+    """Find the further rounding where the rates are those of a summary: it has two decimals."""
     return _CENT if log.release < _FIRST_LOGGED else Decimal(0)
 
 
@@ -60,7 +60,7 @@ def _offline_rate(log: DetailLog) -> Iterator[Inconsistency]:
     if not derived * (1 - _DIGITS) - edge <= stated <= most + edge:
         why = f"{each * queries:f} samples in {slowest / SECOND:.6g} s are {derived:.6g}"
         yield Inconsistency(
-            keys.RESULT_SAMPLES_PER_SECOND, f"{stated:f}", why, log.number(keys.RESULT_SAMPLES_PER_SECOND)
+            keys.RESULT_SAMPLES_PER_SECOND, f"{stated:f}", why, log.find_line_number(keys.RESULT_SAMPLES_PER_SECOND)
         )
     yield from _within_clock(log, keys.RESULT_MAX_LATENCY_NS, slowest / SECOND)
     yield from _fills_clock(log, keys.RESULT_MAX_LATENCY_NS, slowest / SECOND)
@@ -92,7 +92,9 @@ def _offline_size(log: DetailLog) -> Iterator[Inconsistency]:
     if issued > most:
         key = keys.GENERATED_SAMPLES_PER_QUERY
         derived = f"{rate:.6g} samples/s for {duration / 1000:.6g} s need no more than {most:.6g}"
-        yield Inconsistency(key, f"{issued:f}", derived, log.number(key), log.number(keys.EFFECTIVE_TARGET_QPS))
+        yield Inconsistency(
+            key, f"{issued:f}", derived, log.find_line_number(key), log.find_line_number(keys.EFFECTIVE_TARGET_QPS)
+        )
 
 
 def _issues_few(log: DetailLog) -> bool:
@@ -113,19 +115,27 @@ def _server_rates(log: DetailLog) -> Iterator[Inconsistency]:
         if not derived * (1 - DRIFT) <= scheduled <= most * (1 + DRIFT):
             why = f"{count:f} queries in {planned / SECOND:.6g} s are {derived:.6g}"
             key = keys.RESULT_SCHEDULED_SAMPLES_PER_SEC
-            yield Inconsistency(key, f"{scheduled:f}", why, log.number(key), log.number(keys.GENERATED_QUERY_DURATION))
-        # Nobody waits for the gap behind the last query: it is issued when as many gaps are over as the rate is of.
+            yield Inconsistency(
+                key,
+                f"{scheduled:f}",
+                why,
+                log.find_line_number(key),
+                log.find_line_number(keys.GENERATED_QUERY_DURATION),
+            )
+        # The gap behind the last query is not awaited: it is issued when as many gaps are over as the rate is of.
         yield from _within_clock(log, keys.GENERATED_QUERY_DURATION, min(planned / SECOND, (count - 1) / scheduled))
         slowest = read_number(log, keys.RESULT_MAX_LATENCY_NS)
         if slowest is not None:
             yield from _fills_clock(log, keys.GENERATED_QUERY_DURATION, (planned + slowest) / SECOND)
     asked = read_number(log, keys.EFFECTIVE_TARGET_QPS)
     if scheduled and asked and abs(scheduled / asked - 1) > DRIFT + _CHANCE / count.sqrt():
-        key, line = keys.RESULT_SCHEDULED_SAMPLES_PER_SEC, log.number(keys.EFFECTIVE_TARGET_QPS)
-        yield Inconsistency(key, f"{scheduled:f}", f"the target of the schedule is {asked:f}", log.number(key), line)
+        key, line = keys.RESULT_SCHEDULED_SAMPLES_PER_SEC, log.find_line_number(keys.EFFECTIVE_TARGET_QPS)
+        yield Inconsistency(
+            key, f"{scheduled:f}", f"the target of the schedule is {asked:f}", log.find_line_number(key), line
+        )
     if scheduled and completed and completed > scheduled * (1 + DRIFT):
-        key, line = keys.RESULT_COMPLETED_SAMPLES_PER_SEC, log.number(keys.RESULT_SCHEDULED_SAMPLES_PER_SEC)
-        yield Inconsistency(key, f"{completed:f}", f"{scheduled:f} were scheduled", log.number(key), line)
+        key, line = keys.RESULT_COMPLETED_SAMPLES_PER_SEC, log.find_line_number(keys.RESULT_SCHEDULED_SAMPLES_PER_SEC)
+        yield Inconsistency(key, f"{completed:f}", f"{scheduled:f} were scheduled", log.find_line_number(key), line)
 
 
 def _stream_rates(log: DetailLog) -> Iterator[Inconsistency]:
@@ -147,8 +157,10 @@ def _stream_rates(log: DetailLog) -> Iterator[Inconsistency]:
         edge = _rounding(log)
         if not low * (1 - _DIGITS) - edge <= stated <= high * (1 + _DIGITS) + edge:
             why = f"a mean latency of {mean:f} ns is {high:.6g}"
-            line = log.number(keys.RESULT_QPS_WITHOUT_LOADGEN_OVERHEAD)
-            yield Inconsistency(keys.RESULT_QPS_WITHOUT_LOADGEN_OVERHEAD, f"{stated:f}", why, line, log.number(key))
+            line = log.find_line_number(keys.RESULT_QPS_WITHOUT_LOADGEN_OVERHEAD)
+            yield Inconsistency(
+                keys.RESULT_QPS_WITHOUT_LOADGEN_OVERHEAD, f"{stated:f}", why, line, log.find_line_number(key)
+            )
 
 
 def _within_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Inconsistency]:
@@ -157,7 +169,9 @@ def _within_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Incons
     elapsed = read_longest_seconds(log)
     if elapsed is not None and seconds > elapsed + CLOCK + elapsed * DRIFT:
         why = f"that is {seconds:.6g} s of queries, and the run lasted {elapsed:.6g} s"
-        yield Inconsistency(key, show_value(log.index[key]), why, log.number(key), log.number(keys.POWER_END))
+        yield Inconsistency(
+            key, show_value(log.index[key]), why, log.find_line_number(key), log.find_line_number(keys.POWER_END)
+        )
 
 
 def _fills_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Inconsistency]:
@@ -165,4 +179,6 @@ def _fills_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Inconsi
     elapsed = read_run_seconds(log)
     if elapsed is not None and elapsed > seconds + ENDING + elapsed * DRIFT:
         why = f"the last answer came after {seconds:.6g} s at most, and the run lasted {elapsed:.6g} s"
-        yield Inconsistency(key, show_value(log.index[key]), why, log.number(key), log.number(keys.POWER_END))
+        yield Inconsistency(
+            key, show_value(log.index[key]), why, log.find_line_number(key), log.find_line_number(keys.POWER_END)
+        )

@@ -17,7 +17,7 @@ from reconciler.loadgen.log_line import LogLine
 LOADED = keys.LOADED_QSL_SET
 _GROUP = 8  # samples of one query of MultiStream where the log states no number, as since release 2
 _SHORT = 1 << 16  # bytes of a list that is read; a longer one is counted without
-_BEGINNING = 64  # bytes of a list that tell it from most others
+_BEGINNING = 64  # bytes of a list that distinguish it from most others
 _HELD = 8 << 20  # bytes of lists whose summaries are kept: those of a round
 
 
@@ -31,13 +31,14 @@ class LoadedSamples(Struct, frozen=True):
 
 
 def summarize_loaded(log: DetailLog) -> LoadedSamples:
-    """Of all lines of ``LOADED``."""
+    """Summarise all lines of ``LOADED``."""
     lists = log.index.find_lists(LOADED)
     if not lists:
-        return _summarize(log.all_of(LOADED))
+        return _summarize(log.list_entries(LOADED))
     if (known := _KNOWN.find(lists)) is None:
         texts = tuple([raw[begin:end] for raw, begin, end in lists])
-        # Of the texts alone, whatever else stands in the lines: another log with the same ones gets the same answer.
+        # Answers depend on the texts alone, not on the rest of the lines: another log with the same ones gets the same
+        # answer.
         known = _summarize([LogLine("", None, 0, raw=b'{"value": %b}' % text) for text in texts])
         _KNOWN.keep(texts, known)
     return known
@@ -53,7 +54,7 @@ def count_padding(log: DetailLog) -> int:
         return 0
     stated = (read_integer(log, f"{prefix}_samples_per_query") for prefix in ("generated", "effective"))
     group = next((number for number in stated if number is not None and number > 0), _GROUP)
-    sets = max(len(log.all_of(LOADED)), len(log.all_of(keys.GENERATED_QUERY_COUNT)), 1)
+    sets = max(len(log.list_entries(LOADED)), len(log.list_entries(keys.GENERATED_QUERY_COUNT)), 1)
     return sets * (group - 1)
 
 
@@ -70,10 +71,10 @@ _Kind = tuple[tuple[int, bytes], ...]
 
 
 class _Known(Struct):
-    """Summaries by the texts of the lists, the least lately made first. Lists are compared where they stand in their
-    lines: to copy and hash them takes several times as long. ``alike``: those of the same lengths and beginnings."""
+    """Summaries by the texts of the lists, the least lately made first. Lists are compared in their lines: to copy and
+    hash them takes several times as long. ``alike``: those of the same lengths and beginnings."""
 
-    held: int = 0
+    cached_bytes: int = 0
     found: dict[_Texts, LoadedSamples] = field(default_factory=dict)
     alike: dict[_Kind, list[_Texts]] = field(default_factory=dict)
 
@@ -87,10 +88,10 @@ class _Known(Struct):
     def keep(self, texts: _Texts, loaded: LoadedSamples) -> None:
         self.found[texts] = loaded
         self.alike.setdefault(_find_kind(texts), []).append(texts)
-        self.held += _count_bytes(texts)
-        while self.held > _HELD:
+        self.cached_bytes += _count_bytes(texts)
+        while self.cached_bytes > _HELD:
             oldest = next(iter(self.found))
-            self.held -= _count_bytes(oldest)
+            self.cached_bytes -= _count_bytes(oldest)
             del self.found[oldest]
             alike = self.alike[kind := _find_kind(oldest)]
             alike.remove(oldest)

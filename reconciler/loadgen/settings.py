@@ -24,19 +24,19 @@ _ALL = (*_STREAMS, "Server", "Offline")
 
 
 class Unit(StrEnum):
-    """How a value stands in a spec, in a user.conf and in the log."""
+    """Notation of a value in a spec, in a user.conf and in the log."""
 
     RATE = "rate"  # decimal text; logged as a double, with six significant digits
     PERCENT = "percent"  # decimal text; logged as a fraction
     MS = "ms"  # integer nanoseconds; a user.conf has milliseconds with a fraction
     WHOLE_MS = "whole ms"  # the same, but LoadGen cuts a fraction off
     COUNT = "count"  # an integer: queries, or milliseconds of a duration
-    OVERRIDE = "override"  # a count, where 0 stands for what the sample library reports
+    OVERRIDE = "override"  # a count, where 0 means the number that the sample library reports
     FLAG = "flag"
 
     @property
     def integer(self) -> bool:
-        """Whether LoadGen reads it with strtoull, so that anything but digits is cut off."""
+        """True where LoadGen reads it with strtoull, so that anything but digits is cut off."""
         return self not in (Unit.RATE, Unit.PERCENT, Unit.MS)
 
 
@@ -127,7 +127,8 @@ SETTINGS = (
 # The first release that reads an audit.config as one; up to 5.0.5 it is taken for a second user.conf, which is an ERROR
 # in the log and lets no answers be sampled.
 AUDIT_SINCE = "5.0.6"
-# What a round fixes that no user.conf says: the model's name in LoadGen's built-in configuration, and the seeds there.
+# Values that a round fixes and no user.conf says: the model's name in LoadGen's built-in configuration, and the seeds
+# there.
 _BUILT_IN = ("model_key", *keys.SEEDS)
 
 
@@ -138,7 +139,7 @@ def name_loadgen_scenario(scenario: str) -> str:
 
 @functools.cache
 def find_settings(scenario: str) -> tuple[Setting, ...]:
-    """Those that mean anything in a scenario; Interactive has those of Server."""
+    """Find the settings that mean anything in a scenario; Interactive has those of Server."""
     name = name_loadgen_scenario(scenario)
     return tuple(setting for setting in SETTINGS if name in setting.scenarios)
 
@@ -160,7 +161,7 @@ def list_ruled(scenario: str) -> tuple[str, ...]:
 
 
 def select_conf_settings(settings: Mapping[str, Any], mode: str, scenario: str) -> dict[str, Any]:
-    """The settings that a run's user.conf states; the round's own stand in LoadGen's built-in configuration."""
+    """Select the settings that a run's user.conf states; the round's own are in LoadGen's built-in configuration."""
     return {name: settings[name] for name in list_settings(mode, scenario) if settings.get(name) is not None}
 
 

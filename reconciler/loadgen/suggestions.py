@@ -43,7 +43,7 @@ def suggest(log: DetailLog, found: Sequence[Margin], *, valid: bool) -> Suggesti
     if not valid:
         for key, name in ((keys.MAX_QUERY_COUNT, keys.MAX_QUERY_COUNT), ("max_duration_ms", keys.MAX_DURATION)):
             # LoadGen ends such a run early with an ERROR line.
-            if log.effective(key) and any("Max" in str(entry.value) for entry in log.errors):
+            if log.get_effective(key) and any("Max" in str(entry.value) for entry in log.errors):
                 return Suggestion(name, "", "", f"{name} ended the run early")
     if log.scenario == "Server":
         return _server(log, found, valid)

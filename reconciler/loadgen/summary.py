@@ -79,7 +79,7 @@ _PER_QUERY = {
 }
 _NUMBERS_OF_QUERIES = _NUMBERS | _PER_QUERY
 _STREAMS = ("SingleStream", "MultiStream")
-# What early stopping found, by the release; of runs that measure tokens a summary has more than one of a name.
+# Results of early stopping, by the release; of runs that measure tokens a summary has more than one of a name.
 _ESTIMATES = {
     f"* Early stopping {rank} percentile estimate": key
     for ranks, key in (
@@ -90,7 +90,7 @@ _ESTIMATES = {
 }
 
 
-# What rounds before v1.0 called scenarios and modes, in both logs.
+# Names of scenarios and modes before v1.0, in both logs.
 OLD_WORDS = {
     "Single Stream": "SingleStream",
     "Multi Stream": "MultiStream",
@@ -225,7 +225,7 @@ def find_differing(summary: SummaryLog, log: DetailLog) -> Iterator[tuple[str, s
 
 
 def _value(log: DetailLog, key: str) -> Any:
-    entry = log.line(key)
+    entry = log.find_line(key)
     return None if entry is None or entry.raw else entry.value
 
 

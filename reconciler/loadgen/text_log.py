@@ -22,7 +22,7 @@ _LINE = re.compile(r'"pid": \d+, "tid": \d+, "ts": \d+ns : (?P<text>.*)')
 _LONGEST = 4096  # characters of a line that is read; a longer one is a list of samples
 _DIGITS = 40  # of a whole number
 _SECTIONS = {"Effective Settings:": "effective_", "Requested Settings:": "requested_"}
-# Of the lines outside both sections; colons stand with and without a blank.
+# Keys of the lines outside both sections; colons come with and without a blank.
 _NAMES = {
     "version": keys.LOADGEN_VERSION,
     "build_date_utc": keys.LOADGEN_BUILD_DATE_UTC,
@@ -46,7 +46,7 @@ def is_text_log(data: bytes) -> bool:
 
 
 class _TextIndex(LogIndex):
-    """``length``: lines of the detail log. What stands behind them came from the summary, and has no line there."""
+    """``length``: lines of the detail log. Any more came from the summary, and have no line there."""
 
     structured = False
 
@@ -55,13 +55,13 @@ class _TextIndex(LogIndex):
         super().__init__(rows, flagged=flagged)
         self._length = length
 
-    def number(self, key: str) -> int:
-        line = super().number(key)
+    def find_line_number(self, key: str) -> int:
+        line = super().find_line_number(key)
         return line if line <= self._length else 0
 
 
 def parse_text_log(data: bytes, summary: SummaryLog | None, file: str = DETAIL) -> DetailLog:
-    """``summary``: of the same run, None where it cannot be read; that of an accuracy run tells nothing."""
+    """``summary``: of the same run, None where it cannot be read; that of an accuracy run has no values."""
     section = ""
     rows: list[LogLine | None] = []
     more: list[LogLine] = []

@@ -1,5 +1,4 @@
-"""First tokens and times of tokens against the latencies of whole answers, which a log of a language model has beside
-each other.
+"""First tokens and times of tokens against the latencies of whole answers, which a log of a language model has as well.
 
 An answer's first token comes before its end, so that the sorted latencies of first tokens are nowhere above those of
 answers. What is logged as token throughput divides by the sum of all latencies, and the rate of completed tokens by the
@@ -33,7 +32,8 @@ _EACH = (
 
 
 def find_wrong_tokens(log: DetailLog) -> Iterator[Inconsistency]:
-    """Of a run that measures them (``ProcessTokenLatencies`` and ``PerformanceSummary::LogDetail``, results.cc)."""
+    """Find wrong tokens of a run that measures them (``ProcessTokenLatencies`` and ``PerformanceSummary::LogDetail``,
+    results.cc)."""
     if log.get(keys.REQUESTED_USE_TOKEN_LATENCIES) is not True:
         return
     yield from _token_order(log, _FIRST, keys.FIRST_TOKEN_PERCENTILES)
@@ -50,11 +50,13 @@ def _token_order(log: DetailLog, ends: tuple[str, str, str], ranked: Mapping[str
     known = [(key, found) for key in rising if (found := read_number(log, key)) is not None]
     for (before, less), (key, found) in pairwise(known):
         if found < less:
-            yield Inconsistency(key, f"{found:f}", f"{before} is {less:f}", log.number(key), log.number(before))
+            yield Inconsistency(
+                key, f"{found:f}", f"{before} is {less:f}", log.find_line_number(key), log.find_line_number(before)
+            )
     middle = read_number(log, mean)
     if middle is not None and len(known) > 1 and not known[0][1] <= middle <= known[-1][1]:
         derived = f"they are from {known[0][1]:f} to {known[-1][1]:f}"
-        yield Inconsistency(mean, f"{middle:f}", derived, log.number(mean))
+        yield Inconsistency(mean, f"{middle:f}", derived, log.find_line_number(mean))
 
 
 def _first_before_last(log: DetailLog) -> Iterator[Inconsistency]:
@@ -64,7 +66,9 @@ def _first_before_last(log: DetailLog) -> Iterator[Inconsistency]:
     for key, whole in pairs:
         first, last = read_number(log, key), read_number(log, whole)
         if first is not None and last is not None and first > last:
-            yield Inconsistency(key, f"{first:f}", f"{whole} is {last:f}", log.number(key), log.number(whole))
+            yield Inconsistency(
+                key, f"{first:f}", f"{whole} is {last:f}", log.find_line_number(key), log.find_line_number(whole)
+            )
 
 
 def _token_count(log: DetailLog) -> Iterator[Inconsistency]:
@@ -76,7 +80,9 @@ def _token_count(log: DetailLog) -> Iterator[Inconsistency]:
         samples = read_number(log, keys.RESULT_SAMPLES_PER_SECOND)
         if samples is not None and rate < samples * (1 - _DIGITS):
             why = f"{samples:f} answers a second have a token each, at least"
-            yield Inconsistency(key, f"{rate:f}", why, log.number(key), log.number(keys.RESULT_SAMPLES_PER_SECOND))
+            yield Inconsistency(
+                key, f"{rate:f}", why, log.find_line_number(key), log.find_line_number(keys.RESULT_SAMPLES_PER_SECOND)
+            )
         return
     count, completed = (
         read_number(log, keys.RESULT_QUERY_COUNT),
@@ -88,7 +94,9 @@ def _token_count(log: DetailLog) -> Iterator[Inconsistency]:
     tokens, wanted = rate * (count - 1) / completed, other * count * mean
     if abs(tokens - wanted) > wanted * _DIGITS + 1:
         why = f"that is {tokens:.6g} tokens, and result_token_throughput is of {wanted:.6g}"
-        yield Inconsistency(key, f"{rate:f}", why, log.number(key), log.number(keys.RESULT_TOKEN_THROUGHPUT))
+        yield Inconsistency(
+            key, f"{rate:f}", why, log.find_line_number(key), log.find_line_number(keys.RESULT_TOKEN_THROUGHPUT)
+        )
     yield from _token_bounds(log, key, rate, tokens / count)
 
 
@@ -104,14 +112,14 @@ def _token_bounds(log: DetailLog, key: str, rate: Decimal, each: Decimal) -> Ite
     low, high = 1 + (last - first - 1) / (longest + 1), 1 + (last - first + 1) / max(shortest - 1, Decimal(1))
     if not low * (1 - _DIGITS) <= each <= high * (1 + _DIGITS):
         why = f"answers have {each:.6g} tokens then, and their latencies leave room for {low:.6g} to {high:.6g}"
-        yield Inconsistency(key, f"{rate:f}", why, log.number(key), log.number(_EACH[0]))
+        yield Inconsistency(key, f"{rate:f}", why, log.find_line_number(key), log.find_line_number(_EACH[0]))
 
 
 def _token_conditions(log: DetailLog) -> Iterator[Inconsistency]:
-    """What LoadGen calls met, with its own text and its own percentiles against it."""
-    met = log.line(keys.EARLY_STOPPING_MET)
+    """Compare conditions that LoadGen calls met with its own text and its own percentiles."""
+    met = log.find_line(keys.EARLY_STOPPING_MET)
     for key in _STOPPED:
-        entry = log.line(key)
+        entry = log.find_line(key)
         if entry is None or met is None or met.value is not True:
             continue  # where the one is not met, LoadGen may leave the other's empty
         if log.scenario == "Server" and not str(entry.value).startswith(_RUN):
@@ -119,7 +127,7 @@ def _token_conditions(log: DetailLog) -> Iterator[Inconsistency]:
         if "unsuccessful" in str(entry.value).lower():
             yield Inconsistency(keys.EARLY_STOPPING_MET, "true", f"{key} is {show_value(entry)}", met.line, entry.line)
     percentile = read_number(log, keys.EFFECTIVE_TARGET_LATENCY_PERCENTILE)
-    kept = log.line(keys.RESULT_PERF_CONSTRAINTS_MET)
+    kept = log.find_line(keys.RESULT_PERF_CONSTRAINTS_MET)
     if log.scenario != "Server" or kept is None or kept.value is not True or percentile is None:
         return
     rank = format(percentile * 100, ".2f")
@@ -130,4 +138,4 @@ def _token_conditions(log: DetailLog) -> Iterator[Inconsistency]:
         most, found = read_number(log, limit), read_number(log, key)
         if most is not None and found is not None and found > most:
             derived = f"{key} is {found / SECOND * 1000:.6g} ms of {most / SECOND * 1000:.6g}"
-            yield Inconsistency(keys.RESULT_PERF_CONSTRAINTS_MET, "true", derived, kept.line, log.number(key))
+            yield Inconsistency(keys.RESULT_PERF_CONSTRAINTS_MET, "true", derived, kept.line, log.find_line_number(key))

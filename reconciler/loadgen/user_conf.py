@@ -3,9 +3,9 @@ any user.conf the way LoadGen does (``TestSettings::FromConfig``), to say which 
 
 One line gives ``key = value``. LoadGen looks a key up as model.scenario.key, *.scenario.key, model.*.key, *.*.key; the
 same name again replaces the earlier line. Names are case-sensitive, unknown ones ignored. Its reader has traps that the
-text written here avoids: tokens are separated by blanks (``key=value`` is silently ignored), comments stand on their
-own lines and begin with "# " (an inline comment rejects the file), integer keys get plain decimal integers ("1e3" would
-be read as 1).
+text written here avoids: tokens are separated by blanks (``key=value`` is silently ignored), comments are on their own
+lines and begin with "# " (an inline comment rejects the file), integer keys get plain decimal integers ("1e3" would be
+read as 1).
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ def _positive(setting: Setting, number: Decimal) -> str:
 
 
 class ConfValue(Struct, frozen=True):
-    """What LoadGen takes for a key: the text, the 1-based line it stands on, and the name that matched. ``before``:
-    what it would take without that line."""
+    """A value as LoadGen takes it for a key: the text, its 1-based line, and the name that matched. ``before``: what it
+    would take without that line."""
 
     text: str
     line: int
@@ -140,10 +140,10 @@ class UserConf(Struct, frozen=True):
 
     @property
     def rejected(self) -> bool:
-        """Whether LoadGen refuses the file: FromConfig returns -22, and no setting of it applies."""
+        """True where LoadGen refuses the file: FromConfig returns -22, and no setting of it applies."""
         return any(problem.fatal for problem in self.problems)
 
-    def effective(self, model: str, scenario: str, key: str) -> ConfValue | None:
+    def get_effective(self, model: str, scenario: str, key: str) -> ConfValue | None:
         """The value that decides a key, None when the file does not set it. Interactive is looked up as Server."""
         name = name_loadgen_scenario(scenario)
         for candidate in (f"{model}.{name}.{key}", f"*.{name}.{key}", f"{model}.*.{key}", f"*.*.{key}"):
@@ -151,7 +151,7 @@ class UserConf(Struct, frozen=True):
                 return self.values[candidate]
         return None
 
-    def keys(self) -> frozenset[str]:
+    def list_keys(self) -> frozenset[str]:
         """Every key that some line sets, without model and scenario."""
         return frozenset(name.rpartition(".")[2] for name in self.values)
 
@@ -228,7 +228,7 @@ def read_conf_settings(conf: UserConf, model_key: str, scenario: str) -> dict[st
     """The settings that a user.conf gives a run, under the names and units of a spec."""
     found = {}
     for setting in find_settings(scenario):
-        line = conf.effective(model_key, scenario, setting.conf_key)
+        line = conf.get_effective(model_key, scenario, setting.conf_key)
         if line is not None:
             found[setting.name] = read_conf_value(setting, line)
     return found

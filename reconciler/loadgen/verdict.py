@@ -1,4 +1,4 @@
-"""What a finished run proves: VALID or INVALID with reasons, the metric, the margin to each constraint, a next target.
+"""Verdict of a finished run: VALID or INVALID with reasons, the metric, the margin to each constraint, a next target.
 
 VALID is LoadGen's own word: duration, query count, performance constraint and early stopping all met. An ERROR line
 does not change LoadGen's word, but no submission may contain one, so that it makes a run invalid here.

@@ -14,8 +14,8 @@ from harness.contract import ProbeRequest
 from reconciler.errors import ReconcilerError
 from reconciler.launch.nodes import probe_nodes
 from reconciler.mig.journal import (
+    CreatedSlice,
     GpuHere,
-    MadeSlice,
     SliceJournal,
     describe_gpus,
     read_slice_journal,
@@ -35,14 +35,14 @@ _COMPARE = (
 _MOST_QUOTED = 300  # characters of what the tool says
 
 
-class Cutter(Struct):
+class SliceCutter(Struct):
     """``look`` asks the driver; ``run`` carries out a command of NVIDIA's tool, and raises ReconcilerError with what it
     said. ``tell``: of each command before it is carried out."""
 
     journal: Path
     look: Callable[[], tuple[GpuHere, ...]]
     run: Callable[[Sequence[str]], None]
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
 
     def create(self, hardware: Hardware) -> int:
         """How many slices were made: what is missing of those that are declared."""
@@ -79,7 +79,7 @@ class Cutter(Struct):
 
     def _cut(self, cut: Cut) -> None:
         gpu = _find(self.look(), cut.gpu.uuid) or cut.gpu
-        intent = MadeSlice(gpu.uuid, cut.profile, tuple(part.uuid for part in gpu.slices))
+        intent = CreatedSlice(gpu.uuid, cut.profile, tuple(part.uuid for part in gpu.slices))
         self._write(self._read().put(intent))
         made = False
         try:
@@ -90,8 +90,8 @@ class Cutter(Struct):
             problem = f"`{shlex.join(write_cut(cut))}` ended well, but GPU {gpu.index} has no new {cut.profile}"
             raise ReconcilerError(problem, fix=_COMPARE)
 
-    def _settle(self, intent: MadeSlice) -> bool:
-        """What became of an intent; one that came to nothing is dropped. Gives whether it was made."""
+    def _settle(self, intent: CreatedSlice) -> bool:
+        """Settle an intent; one that came to nothing is dropped. Gives whether it was made."""
         found = self._read()
         gpu = _find(self.look(), intent.gpu)
         others = [each.uuid for each in found.made if each != intent]
@@ -103,7 +103,7 @@ class Cutter(Struct):
             self._write(found.put(settled, instead=intent))
         return made is not None
 
-    def _join(self, entry: MadeSlice) -> int:
+    def _join(self, entry: CreatedSlice) -> int:
         """1 where it was still there."""
         found = self._read()
         gpu = _find(self.look(), entry.gpu)
@@ -127,14 +127,14 @@ class Cutter(Struct):
         return 1
 
     def _do(self, command: Sequence[str]) -> None:
-        self.tell(shlex.join(command))
+        self.report(shlex.join(command))
         self.run(command)
 
     def _try(self, command: Sequence[str]) -> None:
         try:
             self._do(command)
         except ReconcilerError as error:
-            self.tell(f"  {error.message}")
+            self.report(f"  {error.message}")
 
     def _read(self) -> SliceJournal:
         return read_slice_journal(self.journal)
@@ -148,7 +148,7 @@ def _find(gpus: Sequence[GpuHere], uuid: str) -> GpuHere | None:
 
 
 def look_here() -> tuple[GpuHere, ...]:
-    """The GPUs of this machine, as NVML tells of them."""
+    """Look at the GPUs of this machine, through NVML."""
     with open_temporary("probe") as shared:
         (node,) = probe_nodes(ProbeRequest(), Launcher(), shared)
     return describe_gpus(node["accelerators"])

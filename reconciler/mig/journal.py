@@ -1,4 +1,4 @@
-"""What was made of slices on this machine, by whichever repository: a file that a killed command leaves whole.
+"""Journal of the slices made on this machine, by whichever repository: a file that a killed command leaves whole.
 
 An entry is written before the slice is made, with those that are there already, and again once it is. So what a killed
 command made is found: the one slice of that profile on that GPU which was not there before.
@@ -16,13 +16,13 @@ from msgspec.structs import replace
 from reconciler.errors import ReconcilerError
 from reconciler.resource.codec import CodecError, decode_json, encode_json
 from reconciler.storage.files import replace as replace_file
-from reconciler.storage.leftovers import sweep_beside
+from reconciler.storage.leftovers import sweep_siblings
 from reconciler.storage.machine_locks import lock_folder
 
 _FILE = "mig.json"
 
 
-class MadeSlice(Struct, frozen=True):
+class CreatedSlice(Struct, frozen=True):
     """``gpu``: UUID of its GPU; ``before``: the slices that were there; ``uuid``: "" until it is known to be made;
     ``instance``: NVIDIA's number of it on its GPU, -1 until then. ``ending``: it is being taken away."""
 
@@ -37,19 +37,19 @@ class MadeSlice(Struct, frozen=True):
 class SliceJournal(Struct, frozen=True):
     """``enabled``: UUIDs of the GPUs whose MIG mode was switched on."""
 
-    made: tuple[MadeSlice, ...] = ()
+    made: tuple[CreatedSlice, ...] = ()
     enabled: tuple[str, ...] = ()
 
-    def put(self, entry: MadeSlice, instead: MadeSlice | None = None) -> SliceJournal:
+    def put(self, entry: CreatedSlice, instead: CreatedSlice | None = None) -> SliceJournal:
         kept = tuple(each for each in self.made if each != instead)
         return replace(self, made=(*kept, entry))
 
-    def drop(self, entry: MadeSlice) -> SliceJournal:
+    def drop(self, entry: CreatedSlice) -> SliceJournal:
         return replace(self, made=tuple(each for each in self.made if each != entry))
 
 
 class SliceHere(Struct, frozen=True):
-    """A slice as the driver tells of it."""
+    """A slice as the driver reports it."""
 
     uuid: str
     profile: str
@@ -69,7 +69,7 @@ class GpuHere(Struct, frozen=True):
 
 
 def describe_gpus(accelerators: Sequence[Mapping[str, object]]) -> tuple[GpuHere, ...]:
-    """What a probe says of the GPUs."""
+    """Describe the GPUs for a probe."""
     return tuple(_describe(index, gpu) for index, gpu in enumerate(accelerators))
 
 
@@ -92,7 +92,7 @@ def find_slice_journal() -> Path:
 
 
 def read_slice_journal(path: Path) -> SliceJournal:
-    """Raises ReconcilerError for one that cannot be read: what it held would never be taken away."""
+    """Raises ReconcilerError for one that cannot be read: its slices would never be taken away."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -106,7 +106,7 @@ def read_slice_journal(path: Path) -> SliceJournal:
 
 
 def write_slice_journal(path: Path, journal: SliceJournal) -> None:
-    """What a killed command left of an earlier one goes."""
+    """Remains of an earlier one, from a killed command, are removed."""
     with contextlib.suppress(OSError):  # of another user, say
-        sweep_beside(path)
+        sweep_siblings(path)
     replace_file(path, encode_json(journal))

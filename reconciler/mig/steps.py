@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from harness.catalog import write_slices
 from reconciler.errors import ReconcilerError
-from reconciler.mig.journal import GpuHere, MadeSlice, SliceHere, SliceJournal
+from reconciler.mig.journal import CreatedSlice, GpuHere, SliceHere, SliceJournal
 from reconciler.resource.quantities import join_counted
 from reconciler.resource.settings import Hardware
 
@@ -26,7 +26,7 @@ class Cut(Struct, frozen=True):
 
 
 def list_cuts(hardware: Hardware, gpus: Sequence[GpuHere]) -> tuple[Cut, ...]:
-    """What is missing of the declared slices, the largest first, each on the first GPU with room for it. Raises
+    """List the missing ones of the declared slices, the largest first, each on the first GPU with room for it. Raises
     ReconcilerError where there is none, or where the GPUs are others than those that are declared."""
     named = [gpu for gpu in gpus if hardware.accelerator.lower() in gpu.name.lower()][: hardware.count or 1]
     if len(named) < (hardware.count or 1):
@@ -96,7 +96,7 @@ def write_joins(gpu: GpuHere, instance: int) -> list[list[str]]:
     return [[*of, "-dci"], [*of, "-dgi"]]
 
 
-def find_made(entry: MadeSlice, gpu: GpuHere, others: Collection[str]) -> SliceHere | None:
+def find_made(entry: CreatedSlice, gpu: GpuHere, others: Collection[str]) -> SliceHere | None:
     """The slice of an entry, if it is there. ``others``: UUIDs of other entries. Raises ReconcilerError where several
     could be it: somebody else made slices while a command was killed."""
     if entry.uuid:

@@ -39,7 +39,7 @@ def observe_artifacts(
 ) -> dict[tuple[str, str], ArtifactPresence]:
     """(place, sha256) → what is wrong; what is fine is left out. A log in git is looked for in both of its places.
 
-    ``of`` stands for the whole of ``artifacts``, which are not asked for when all is as it was when all was well.
+    ``of`` identifies the whole of ``artifacts``, which are not asked for when all is as it was when all was well.
     """
     stated = {
         "logs": list_artifacts(str(paths.logs), nested=False),
@@ -47,11 +47,11 @@ def observe_artifacts(
     }
     disk = seal("", itertools.chain(*stated.values()))
     sealed = hash_bytes(f"{of} {disk}".encode())
-    if stamps.well("artifacts", sealed):
+    if stamps.was_intact("artifacts", sealed):
         return {}
     folders = {place: {file[0].rpartition("/")[2]: file for file in files} for place, files in stated.items()}
     found: dict[tuple[str, str], ArtifactPresence] = {}
-    sound = stamps.sound(disk)
+    sound = stamps.load_intact(disk)
     for artifact in artifacts:
         for place in _PLACES[artifact.place]:
             if (place, artifact.sha256) in sound or (place, artifact.sha256) in found:
@@ -61,7 +61,7 @@ def observe_artifacts(
                 sound.add((place, artifact.sha256))
             else:
                 found[place, artifact.sha256] = presence
-    stamps.looked("artifacts", sealed, well=not found)
+    stamps.note_check("artifacts", sealed, well=not found)
     return found
 
 
@@ -69,6 +69,6 @@ def _presence(artifact: Artifact, entry: Stated | None, stamps: DigestCache) -> 
     if entry is None:
         return ArtifactPresence.MISSING
     path, size, mtime_ns = entry
-    if size != artifact.size or stamps.digest(path, size, mtime_ns) != artifact.sha256:
+    if size != artifact.size or stamps.get_digest(path, size, mtime_ns) != artifact.sha256:
         return ArtifactPresence.CORRUPT
     return None

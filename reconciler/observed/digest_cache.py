@@ -23,9 +23,9 @@ from reconciler.storage.files import (
     read_version,
     write_cache,
 )
-from reconciler.storage.foreign import walk_files
 from reconciler.storage.json_files import parse_json
 from reconciler.storage.storage_errors import refuse_storage_error
+from reconciler.storage.untrusted_files import walk_files
 
 _LARGE, _AT_ONCE = 64 << 20, 4  # bytes of a file in a folder that is remembered by itself; files hashed at a time
 _KERNEL = ("/proc/", "/sys/")  # files of no size, without end, or as large as all memory
@@ -53,13 +53,13 @@ class DigestCache:
         for table in (self._files, self._sources, self._seals):
             table.refresh()
 
-    def sound(self, disk: str) -> set[tuple[str, str]]:
-        """What this process found well on a disk that was as it is now (by its seal); more is added by who finds it."""
+    def load_intact(self, disk: str) -> set[tuple[str, str]]:
+        """Load what this process found intact on a disk that was as it is now (by its seal); callers add to it."""
         if self._sound[0] != disk:
             self._sound = (disk, set())
         return self._sound[1]
 
-    def digest(self, path: str, size: int, mtime_ns: int) -> str:
+    def get_digest(self, path: str, size: int, mtime_ns: int) -> str:
         """The file's SHA-256; from memory when its size and time are known ones and this is not a deep look."""
         return self._digest(self._files, path, size, mtime_ns)
 
@@ -75,10 +75,10 @@ class DigestCache:
         table.put(path, [size, mtime_ns, found])
         return found
 
-    def source(self, path: Path) -> str | None:
+    def hash_source(self, path: Path) -> str | None:
         """Digest of a source: a file, or a folder as a whole, such as a checkpoint in shards; None when it cannot be
-        read, and for a folder that holds the repository itself, such as "/": whoever wrote that wants it searched for
-        hours. Hidden folders below it do not count: what git or a download keeps there differs from clone to clone."""
+        read, and for a folder with the repository itself in it, such as "/": that would be searched for hours. Hidden
+        folders below it do not count: what git or a download keeps there differs from clone to clone."""
         if is_of_system(path) or _holds(path, self._root):
             return None
         try:
@@ -94,7 +94,7 @@ class DigestCache:
         files = [item for item in sorted(walk_files(path)) if item.is_file() and not _is_in_hidden(item, path)]
         stated = [(item, s.st_size, s.st_mtime_ns) for item in files for s in (item.stat(),)]
         now = seal("folder", ((item.relative_to(path).as_posix(), size, time) for item, size, time in stated))
-        return self.remembered(f"{path}/ (files)", now, lambda: self._hash_folder(path, stated))
+        return self.get_remembered(f"{path}/ (files)", now, lambda: self._hash_folder(path, stated))
 
     def _hash_folder(self, folder: Path, files: Sequence[tuple[Path, int, int]]) -> str:
         """Several large files at once, each remembered by itself: one new shard does not mean reading them all."""
@@ -108,8 +108,8 @@ class DigestCache:
     def _digest_source(self, stated: Stated) -> str:
         return self._digest(self._sources, *stated)
 
-    def remembered(self, name: str, now: str, take: Callable[[], str]) -> str:
-        """A digest that stands as long as the seal of its files does."""
+    def get_remembered(self, name: str, now: str, take: Callable[[], str]) -> str:
+        """A digest that is valid as long as the seal of its files is."""
         known = self._sources.rows.get(name)
         if known is not None and not self._deep and known[0] == now:
             return str(known[1])
@@ -117,12 +117,12 @@ class DigestCache:
         self._sources.put(name, [now, found])
         return found
 
-    def well(self, what: str, seal: str) -> bool:
-        """Whether nothing was wrong when everything was as it is now: the stat tier, for many files at once."""
+    def was_intact(self, what: str, seal: str) -> bool:
+        """True where nothing was wrong when everything was as it is now: the stat tier, for many files at once."""
         return not self._deep and self._seals.rows.get(what) == seal
 
-    def looked(self, what: str, seal: str, *, well: bool) -> None:
-        """What a deep look found wrong stays wrong for the next one, though no time changed."""
+    def note_check(self, what: str, seal: str, *, well: bool) -> None:
+        """Note the result of a deep look: wrong stays wrong for the next one, though no time changed."""
         self._seals.put(what, seal if well else "")
 
     def save(self) -> None:
@@ -131,7 +131,7 @@ class DigestCache:
 
 
 def is_of_system(path: Path) -> bool:
-    """Whether a path of a spec leads to the kernel's own files, or to all files that there are."""
+    """True where a path of a spec leads to the kernel's own files, or to all files that there are."""
     real = os.path.realpath(path)
     return real == "/" or f"{real}/".startswith(_KERNEL)
 
@@ -146,8 +146,8 @@ def _is_in_hidden(item: Path, top: Path) -> bool:
 
 
 def seal(of: str, files: Iterable[Stated]) -> str:
-    """Stands for sizes and times of files, and for what they were compared with. In the order in which the folders
-    list them: another order only costs a closer look."""
+    """Seal sizes and times of files, and what they were compared with. In the order in which the folders list them:
+    another order only costs a closer look."""
     stated = [of, *files]
     try:
         return hash_bytes(encode_packed(stated))

@@ -23,10 +23,10 @@ from reconciler.loadgen.settings import (
 from reconciler.loadgen.user_conf import UserConf, audit_settings, parse_user_conf, read_conf_settings
 
 # Round → a release of mlcommons-loadgen whose built-in mlperf.conf has the round's seeds and all that the round takes
-# from it: before 6.0.10, v6.0's lacks wan-2.2-t2v-a14b, and equal issue for gpt-oss-120b-interactive. Up to 5.0.5 an
-# audit.config is read as if it were a second user.conf, which logs an ERROR and samples no answers.
+# from it: before 6.0.10, v6.0's has no wan-2.2-t2v-a14b, and no equal issue for gpt-oss-120b-interactive. Up to 5.0.5
+# an audit.config is read as if it were a second user.conf, which logs an ERROR and samples no answers.
 RELEASES: Mapping[str, str] = {"v4.1": "5.0.7", "v5.0": "5.0.18", "v5.1": "5.1.2", "v6.0": "6.0.10", "v6.1": "6.0.17"}
-# Rounds whose seeds were in a file, mlperf.conf, beside LoadGen: no release has them.
+# Rounds whose seeds were in a file, mlperf.conf, apart from LoadGen: no release has them.
 UNAVAILABLE = frozenset({"v0.7", "v1.0", "v1.1", "v2.0", "v2.1", "v3.0", "v3.1", "v4.0"})
 
 IMPORT_ONLY = (
@@ -72,8 +72,8 @@ def read_conf_here() -> UserConf | None:
 
 
 def find_other_seeds(asked: Mapping[str, object], conf: UserConf) -> bool:
-    """Whether a run would be made with other seeds than it is asked for, which refuses it once it has ended."""
-    carried = {name: conf.effective("*", "*", name) for name in keys.SEEDS}
+    """Find other seeds than a run is asked for, which would refuse it once it has ended."""
+    carried = {name: conf.get_effective("*", "*", name) for name in keys.SEEDS}
     return any(n in asked and (line is None or str(asked[n]) != str(line.integer)) for n, line in carried.items())
 
 
@@ -93,7 +93,7 @@ def find_other_settings(asked: Mapping[str, object], left: Mapping[str, object],
 
 
 def explain_missing_settings(asked: Mapping[str, object], mode: str, release: str) -> str:
-    """What a release cannot do of a run or a test; "" where it can do everything."""
+    """Explain which parts of a run or a test a release cannot do; "" where it can do everything."""
     known = _parse_release(release)
     if known is None:
         return ""

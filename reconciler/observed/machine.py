@@ -1,5 +1,4 @@
-"""What this machine is, as far as a declared system must match it; read from the kernel's files, so it costs
-nothing."""
+"""Facts of this machine for matching a declared system; read from the kernel's files, so they cost nothing."""
 
 from __future__ import annotations
 

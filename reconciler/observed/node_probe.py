@@ -1,4 +1,4 @@
-"""Looks at the machines that only a probe can tell of, and keeps what it saw for every look after that."""
+"""Probes machines that this process cannot see for itself, and keeps the result for later looks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from reconciler.storage.files import RepositoryPaths
 def probe_machines(
     paths: RepositoryPaths, systems: Mapping[str, SystemSettings], due: Collection[str], report: Callable[[str], None]
 ) -> bool:
-    """Whether any machine of these systems was looked at. What cannot be reached is kept as such, and blocks."""
+    """Probe; true where any machine of these systems was reached. One that cannot be is kept as such, and blocks."""
     reached = dict(read_probed_nodes(paths))
     found: dict[str, NodeFacts] = {}
     for system in sorted(due):

@@ -13,7 +13,7 @@ from reconciler.loadgen.settings import RESULTS
 from reconciler.loadgen.user_conf import UserConf
 from reconciler.observed.artifacts import observe_artifacts
 from reconciler.observed.digest_cache import DigestCache
-from reconciler.observed.installed import find_backend_version, find_missing_libraries
+from reconciler.observed.installed_backends import find_backend_version, find_missing_libraries
 from reconciler.observed.loadgen_library import (
     IMPORT_ONLY,
     explain_install,
@@ -77,7 +77,7 @@ def find_unlike_systems(systems: Mapping[str, SystemSettings], reached: ProbedNo
 
 
 def _unlike(settings: SystemSettings, reached: ProbedNodes) -> Obstacle | None:
-    """Nodes that nobody has looked at yet are believed: the first pass with something to do there looks."""
+    """Nodes that were never probed are believed: the first pass with something to do there looks."""
     if settings.is_queued:
         return find_missing_queue(QUEUES[settings.queue])
     here = find_unlike(settings.hardware) if settings.runs_here else None
@@ -102,7 +102,7 @@ def list_installed_for(
 
 
 def can_build_anywhere(address: Address, locations: Mapping[str, str]) -> bool:
-    """Whether an engine is made for whatever device the system has: its library needs none, and there is none here
+    """True where an engine is made for whatever device the system has: its library needs none, and there is none here
     that it would make it for instead."""
     facts = BACKENDS.get(locations.get("backend", ""))
     ours = address.kind is Kind.ENGINE and BUILD_COMMAND not in locations
@@ -124,7 +124,7 @@ def find_obstacle(
     distributions: Mapping[str, str] | None,
     round_name: str = "",
 ) -> Obstacle | None:
-    """What keeps one action from being done here: its backend is not installed, its source is not on this disk.
+    """Find what keeps one action from being done here: its backend is not installed, its source is not on this disk.
 
     ``distributions``: of the machine that does it; None where they are not known. ``round_name``: the spec's; of some
     rounds there is no LoadGen any more.
@@ -163,11 +163,11 @@ def find_obstacle(
                 return _explain_scratch(address, kind, places, locations)
             return Obstacle(f"{path} is not on this machine", "copy the file here, or correct the path in the spec")
     loads = address.kind in _LOADS_BENCHMARK and (ours or not runs) and "benchmark.path" not in locations
-    lacking = find_missing_libraries(code, distributions) if loads and code and distributions is not None else []
-    if code is not None and lacking:
+    absent = find_missing_libraries(code, distributions) if loads and code and distributions is not None else []
+    if code is not None and absent:
         name = locations["benchmark.code"]
         return Obstacle(
-            f"{', '.join(lacking)} of benchmark {name} {'is' if len(lacking) == 1 else 'are'} not installed here",
+            f"{', '.join(absent)} of benchmark {name} {'is' if len(absent) == 1 else 'are'} not installed here",
             installing(code.extra or code.module),
         )
     return None
@@ -202,7 +202,7 @@ def find_wrong_loadgen(
 
 def _drives_loadgen(address: Address, detail: Detail) -> bool:
     runs = address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST)
-    return runs and detail.settings.text(RESULTS, "loadgen") == "loadgen"
+    return runs and detail.settings.get_text(RESULTS, "loadgen") == "loadgen"
 
 
 def find_wrong_source(
@@ -220,7 +220,7 @@ def find_wrong_source(
 
 
 def _explain_scratch(address: Address, kind: str, places: str, locations: Mapping[str, str]) -> Obstacle:
-    """Nobody wrote a path, and the scratch space has none of those that the guides know."""
+    """Explain that no path was written, and that the scratch space has none of those that the guides know."""
     from reconciler.rules.benchmark_files import find_benchmark_files
 
     files = find_benchmark_files(locations.get("benchmark.code", address.name))

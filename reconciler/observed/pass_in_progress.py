@@ -7,8 +7,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from reconciler.storage.files import RepositoryPaths, find_lock_owner
-from reconciler.storage.foreign import open_regular
 from reconciler.storage.json_files import parse_json_lines
+from reconciler.storage.untrusted_files import open_regular
 
 _PASSES = "[0-9]*.jsonl"  # other commands' logs begin with their names
 _LARGEST = 16 << 20
@@ -25,14 +25,14 @@ class PassInProgress(Struct, frozen=True):
     under_way: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        told = f"A pass is under way ({self.owner}{f', since {self.began[11:19]} UTC' if self.began else ''})"
+        sentence = f"A pass is under way ({self.owner}{f', since {self.began[11:19]} UTC' if self.began else ''})"
         far = f": {self.ended} of {self.planned} steps ended" if self.planned else ""
         now = f"; now {', '.join(self.under_way)}" if self.under_way else ""
-        return f"{told}{far}{now}."
+        return f"{sentence}{far}{now}."
 
 
 def find_pass_in_progress(paths: RepositoryPaths) -> PassInProgress | None:
-    """None when nobody holds the lock of passes, or holds it for something else."""
+    """None when the lock of passes is free, or taken for something else."""
     owner, _, purpose = find_lock_owner(paths.pass_lock).partition(", ")
     if not purpose.startswith("pass"):
         return None

@@ -12,14 +12,14 @@ from reconciler.desired.state import Pins
 from reconciler.launch.audit_config_files import find_placed_below
 from reconciler.observed.code import hash_code
 from reconciler.observed.digest_cache import DigestCache
-from reconciler.observed.installed import find_backend_version
+from reconciler.observed.installed_backends import find_backend_version
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE, Address, Cell, Kind, RunAddress
 from reconciler.resource.pins import MADE_OF_SOURCES, Pin, PinKind
 from reconciler.resource.records import Ended, Recorded, Summary
 from reconciler.resource.settings import ACCURACY_DATASET, BUILD, HARNESS, SERVICE
 from reconciler.storage.files import RepositoryPaths
 
-# Where the last record of a source stands, and under which name: a benchmark's file is part of its dataset.
+# Kinds of record that have a source last, and under which name: a benchmark's file is part of its dataset.
 _KIND = {**MADE_OF_SOURCES, "benchmark": Kind.DATASET}
 _HARNESS = f"{HARNESS}."  # a command's code and configurations, part of its runs
 _CLIENT = "client."  # what the official Endpoints client is made of, and reads
@@ -47,7 +47,7 @@ def observe_pins(
     for pin in needed:
         if pin.kind is PinKind.SOURCE:
             own = pin.name.startswith(_HARNESS)
-            digest = functools.partial(code, location=pin.location) if own else stamps.source
+            digest = functools.partial(code, location=pin.location) if own else stamps.hash_source
             values[pin], origins[pin] = _source(pin, recorded, paths.root, digest)
         else:
             there = None if pin.owner in elsewhere else distributions.get(pin.owner)
@@ -92,7 +92,7 @@ def _user_of(pin: Pin) -> Address:
 def _source(pin: Pin, recorded: Recorded, root: Path, digest: Callable[[Path], str | None]) -> tuple[str | None, str]:
     path = root / pin.location
     found = digest(path) if path.exists() else None
-    # What only the tree shows is in no record.
+    # Files that only the tree shows are in no record.
     return (found, pin.location) if found is not None else (_recorded_source(pin, recorded), "record")
 
 

@@ -1,4 +1,4 @@
-"""What was last seen of machines that only a probe can tell of: the nodes behind a launcher, power limits.
+"""Last probes of machines: the nodes behind a launcher, power limits.
 
 A look costs a place in a queue, perhaps, so a plan does without: it takes what the last pass with something to do
 there saw. Disposable.
@@ -38,8 +38,8 @@ ProbedNodes = Mapping[str, NodeFacts]
 
 
 def needs_probe(settings: Settings) -> bool:
-    """Whether a probe can tell what this process cannot see for itself: that a system is what is declared. No probe
-    reaches a machine that only a queue gives out."""
+    """True where only a probe can show that a system is what is declared. No probe reaches a machine that only a queue
+    gives out."""
     if settings.is_queued:
         return False
     hardware = settings.hardware
@@ -66,12 +66,12 @@ def write_probed_nodes(paths: RepositoryPaths, reached: ProbedNodes) -> None:
 
 
 def note_facts(node: Mapping[str, Any]) -> dict[str, Any]:
-    """What a record keeps of a node beside those facts of the first that each run has anyway."""
+    """Note the facts that a record keeps of a node in addition to those of the first that each run has anyway."""
     return {name: value for name, value in node.items() if name not in ("backends", "loadgen")}
 
 
 def summarise_node(node: Mapping[str, Any]) -> dict[str, Any]:
-    """What counts of a node's facts."""
+    """Select the facts of a node that count."""
     machine = node.get("machine", {})
     kept = ("name", "driver", "power_limit_watts", "memory_bytes")
     gpus = [{name: gpu[name] for name in kept if name in gpu} | _summarise_slices(gpu) for gpu in _list_gpus(node)]
@@ -93,13 +93,13 @@ def _list_gpus(node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def _summarise_slices(gpu: Mapping[str, Any]) -> dict[str, Any]:
-    """Whether it may be cut, and the profiles of its slices."""
+    """Summarise whether it may be cut, and the profiles of its slices."""
     found = {"mig": gpu["mig"]} if "mig" in gpu else {}
     return {**found, "slices": [part["profile"] for part in gpu["slices"]]} if gpu.get("slices") else found
 
 
 def list_distributions_there(seen: NodeFacts) -> dict[str, str]:
-    """What is installed in the interpreter there, as far as backends and LoadGen go, as packages of the usual name."""
+    """List the packages in the interpreter there, as far as backends and LoadGen go, by their usual names."""
     node = seen.nodes[0] if seen.nodes else {}
     backends: Mapping[str, str] = node.get("backends", {})
     found = {name: version for b, version in backends.items() if version for name in BACKENDS[b].distributions[:1]}

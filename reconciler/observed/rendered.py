@@ -17,9 +17,9 @@ SHARED = "submission"  # in place of a cell: what all of them share
 
 
 class Rendered(Struct, frozen=True):
-    """``tree`` as ``spelled``. ``cells``: cell (or "submission") → fingerprint of what it was rendered from.
-    ``files``: cell → {path: sha256}. ``digest`` stands for all of it. While a tree is written, only the cells that stay
-    as they are have a fingerprint."""
+    """``tree`` as ``spelled``. ``cells``: cell (or "submission") → fingerprint of what it was rendered from. ``files``:
+    cell → {path: sha256}. ``digest`` identifies all of it. While a tree is written, only the cells that stay as they
+    are have a fingerprint."""
 
     tree: str = ""
     cells: Mapping[str, str] = field(default_factory=dict)
@@ -31,8 +31,8 @@ class Rendered(Struct, frozen=True):
         return bool(self.tree) and SHARED not in self.cells
 
     def is_of(self, paths: RepositoryPaths, tree: Path) -> bool:
-        """Whether this tells of ``tree``. Earlier notes name a tree in the repository by where it lay then, so that
-        one which ends in the same path below the repository still counts after the repository moved."""
+        """True where this is about ``tree``. Earlier notes name a tree in the repository by its place then, so that one
+        which ends in the same path below the repository still counts after the repository moved."""
         here = spell_entry(paths, tree)
         if self.tree == here or not self.tree.startswith("/") or here.startswith("/"):
             return self.tree == here
@@ -79,13 +79,13 @@ def _walk(folder: str, found: list[Stated]) -> None:
 
 
 def observe_tree(tree: Path, rendered: Rendered, stamps: DigestCache) -> dict[str, tuple[tuple[str, str], ...]]:
-    """cell → (path, "missing" | "edited") pairs; under "" the files that nobody rendered."""
+    """cell → (path, "missing" | "edited") pairs; under "" the files that were not rendered."""
     if not tree.is_dir():
         return {}
     stated: list[Stated] = []
     _walk(str(tree), stated)
     sealed = seal(rendered.digest, stated)
-    if stamps.well("tree", sealed):
+    if stamps.was_intact("tree", sealed):
         return {}
     present = {file[0].removeprefix(f"{tree}/"): file for file in stated}
     found: dict[str, list[tuple[str, str]]] = {}
@@ -96,10 +96,10 @@ def observe_tree(tree: Path, rendered: Rendered, stamps: DigestCache) -> dict[st
             entry = present.get(path)
             if entry is None:
                 found.setdefault(cell, []).append((path, "missing"))
-            elif stamps.digest(*entry) != sha256:
+            elif stamps.get_digest(*entry) != sha256:
                 found.setdefault(cell, []).append((path, "edited"))
     unknown = sorted(set(present) - known)
     if unknown:
         found[""] = [(path, "unknown") for path in unknown]
-    stamps.looked("tree", sealed, well=not found)
+    stamps.note_check("tree", sealed, well=not found)
     return {cell: tuple(items) for cell, items in found.items()}

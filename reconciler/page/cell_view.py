@@ -79,7 +79,7 @@ def _setting(name: str, value: Document) -> Document:
 
 
 def _why(why: Document) -> Document:
-    """What is to be made again first, then what was compared and found equal."""
+    """List the resources to be made again first, then what was compared and found equal."""
     due = [resource for resource in why["resources"] if resource["action"] != "NoOp" or resource["blocked"]]
     return {
         "in_sync": why["in_sync"],

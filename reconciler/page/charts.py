@@ -1,4 +1,4 @@
-"""What a cell's plots show, as numbers: drawn by ``plots``, and shown as a table beneath. Pure."""
+"""Plots of a cell as numbers: drawn by ``plots``, and shown as a table beneath. Pure."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Curve(Struct, frozen=True):
 
 
 class Chart(Struct, frozen=True):
-    """``name`` is that of its file. ``ticks``: what stands at 0, 1, 2 … of an axis that has no numbers. ``summary``: a
-    sentence that says what the plot shows."""
+    """``name`` is that of its file. ``ticks``: labels at 0, 1, 2 … of an axis that has no numbers. ``summary``: a
+    sentence about the plot."""
 
     name: str
     title: str
@@ -54,7 +54,8 @@ class Chart(Struct, frozen=True):
 
 
 def draw_charts(document: Document) -> tuple[Chart, ...]:
-    """Those for which the document of a cell has numbers: runs, latency, throughput, power, clocks and so on."""
+    """Draw the charts for which the document of a cell has numbers: runs, latency, throughput, power, clocks and so
+    on."""
     performance = document["performance"] or {}
     series = performance.get("series") or []
     found = [
@@ -88,7 +89,7 @@ def _chart_runs(document: Document) -> Iterator[Chart]:
 
 
 def _chart_efficiency(document: Document) -> Iterator[Chart]:
-    """Of the runs whose power was measured."""
+    """Chart the runs whose power was measured."""
     runs = [run for run in document["runs"] if run["efficiency"] and _is_number(run["efficiency"]["value"])]
     if not runs:
         return
@@ -155,7 +156,7 @@ def _number(run: Document) -> float | None:
 
 
 def describe_spread(runs: Sequence[Document]) -> str:
-    """Of the valid performance runs with the inputs of today: that they differ is noise."""
+    """Describe the spread of the valid performance runs with the inputs of today: their difference is noise."""
     same = [
         run for run in runs if run["performance"] and run["same"] and run["metric"] and run["validity"] != "INVALID"
     ]

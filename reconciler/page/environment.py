@@ -1,4 +1,4 @@
-"""Templates and styles of all HTML that this program writes: the page, and reports that stand by themselves."""
+"""Templates and styles of all HTML that this program writes: the page, and standalone reports."""
 
 from __future__ import annotations
 

@@ -37,10 +37,10 @@ class Exported(Struct, frozen=True):
 
 
 def export_site(
-    site: Site, folder: Path, *, base: str = "", compared: tuple[str, str] | None = None, told: Callable[[str], None]
+    site: Site, folder: Path, *, base: str = "", compared: tuple[str, str] | None = None, on_cell: Callable[[str], None]
 ) -> Exported:
     """Over an earlier export; never into a folder that holds anything else. ``base``: also what merging HEAD into it
-    would do; ``told`` each cell."""
+    would do; ``on_cell`` each cell."""
     _require_ours(folder)
     sweep(folder)
     cells = [entry["cell"] for entry in site.source.read_matrix()["cells"]]
@@ -50,7 +50,7 @@ def export_site(
         written += 1
     undrawn = ""
     for cell in cells:
-        told(cell)
+        on_cell(cell)
         name = name_cell_file(cell)
         replace(folder / name, site.show_cell(cell, _links(name)).encode(), durable=False)
         written += 1

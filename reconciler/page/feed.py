@@ -1,4 +1,4 @@
-"""What changes while people watch: read once for all viewers, only while there are any, and sent to each of them."""
+"""Changes while people watch: read once for all viewers, only while there are any, and sent to each of them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Callable
 from msgspec import Struct, field
 
 _AGAIN = 2000  # milliseconds after which a browser that lost the stream asks again
-_QUIET = 15.0  # seconds after which a line says that the stream still stands
+_QUIET = 15.0  # seconds after which a line says that the stream is still alive
 
 
 class LiveFeed(Struct, dict=True):
-    """``read`` gives what is shown now, and how many seconds it may stand; it is called in a thread."""
+    """``read`` gives the current view, and for how many seconds it is valid; it is called in a thread."""
 
     read: Callable[[], tuple[str, float]]
     viewers: int = 0

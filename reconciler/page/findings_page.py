@@ -1,4 +1,4 @@
-"""The findings about a tree as one HTML page that stands by itself: plots, a table per submitter, no script."""
+"""The findings about a tree as one standalone HTML page: plots, a table per submitter, no script."""
 
 from __future__ import annotations
 

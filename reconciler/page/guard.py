@@ -2,7 +2,7 @@
 
 Only GET and HEAD. On the loopback interface only under a name of it, so that no other site's name leads here; elsewhere
 only with the token, which a cookie keeps. Never for another site. A browser loads nothing but what this server gives,
-and runs no script that stands in a page.
+and runs no script in a page.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class RequestGuard(Struct, frozen=True):
         given = next((value for name, value in query if name == "token"), None)
         if given is not None and self._is_token(given):
             rest = urlencode([(name, value) for name, value in query if name != "token"])
-            # The address without the token, relative: nobody sends the browser elsewhere.
+            # The address without the token, relative: the browser is never sent elsewhere.
             last = scope["path"].rpartition("/")[2]
             where = f"./{quote(last)}" + (f"?{rest}" if rest else "")
             cookie = f"{COOKIE}={self.token}; Path=/; HttpOnly; SameSite=Strict"

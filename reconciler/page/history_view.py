@@ -1,4 +1,4 @@
-"""A result over commits with what changed between them, and two sides beside each other."""
+"""A result over commits with its changes between them, and a comparison of two sides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a view is: an address of the server, or a file of an export. Always relative to the view that links to it."""
+"""Addresses of views: of the server, or files of an export. Always relative to the view that links to it."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _FACETS = ("division", "system", "benchmark", "scenario")
 
 
 class ProgramPage(Protocol):
-    """What another program than MLPerf Inference shows of its curves. ``document``: of the matrix."""
+    """Curves of another program than MLPerf Inference for the page. ``document``: of the matrix."""
 
     CHARTS: tuple[str, ...]
 

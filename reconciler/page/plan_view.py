@@ -1,4 +1,4 @@
-"""What a pass would do, and what merging one commit into another would cause."""
+"""Preview of a pass, and of merging one commit into another."""
 
 from __future__ import annotations
 

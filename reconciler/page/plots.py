@@ -1,6 +1,6 @@
 """Charts as pictures, drawn by matplotlib, which comes with the extra `page`. The same numbers give the same bytes.
 
-Colours are those of Okabe and Ito, which the colour-blind can tell, and every curve differs in its shape, too.
+Colours are those of Okabe and Ito, which the colour-blind can distinguish, and every curve differs in its shape, too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _COLOUR = re.compile(rb"(?<=: )#[0-9a-f]{6}\b")  # of a style
 
 
 def draw_plot(chart: Chart, *, theme: str = "light", form: str = "svg", title: str = "") -> bytes:
-    """``title``: above the plot, in a file that stands by itself. Raises ReconcilerError without matplotlib."""
+    """``title``: above the plot, in a standalone file. Raises ReconcilerError without matplotlib."""
     try:
         import matplotlib
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -65,7 +65,7 @@ def _list_colours(theme: str) -> tuple[str, ...]:
 
 
 def _turns(chart: Chart) -> bool:
-    """Long words below the axis stand at an angle."""
+    """Long words below the axis are turned."""
     return max(map(len, chart.ticks), default=0) > 8
 
 
@@ -86,7 +86,7 @@ def _draw(axes: Any, curve: Curve, number: int, palette: tuple[str, ...]) -> Non
 
 
 def _label(axes: Any, chart: Chart, ink: str, grid: str, title: str) -> None:
-    """No text is taken for a formula, whoever wrote it."""
+    """Escape a label: no text is taken for a formula."""
     axes.set_xlabel(escape_line(chart.across), color=ink, parse_math=False)
     axes.set_ylabel(escape_line(chart.up), color=ink, parse_math=False)
     if title:

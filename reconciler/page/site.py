@@ -31,10 +31,10 @@ class PageSource(Protocol):
 
     @property
     def name(self) -> str:
-        """Of the repository's folder."""
+        """Name of the repository's folder."""
 
     def is_timed(self) -> bool:
-        """Whether a run is being timed, so that what takes long must wait."""
+        """True while a run is being timed, so that slow work must wait."""
 
     def read_matrix(self) -> Document:
         """`status`: submission, round, in_sync, cells, findings, and when it was looked at."""
@@ -94,7 +94,7 @@ class Site(Struct, dict=True):
         return environment
 
     def render(self, template: str, links: Links, at: str, **variables: Any) -> str:
-        """``at``: the view of VIEWS that is shown as chosen. What nobody would see is written out."""
+        """``at``: the view of VIEWS that is shown as chosen. Invisible content is written out."""
         return self._render(self._environment.get_template(template), links, at, **variables)
 
     def _render(self, template: Template, links: Links, at: str, **variables: Any) -> str:
@@ -130,7 +130,7 @@ class Site(Struct, dict=True):
         return self.render("live.html", links, "live", title="Live", **arrange_live(self.source.read_live()))
 
     def read_live_part(self) -> tuple[str, float]:
-        """What a viewer of the live view sees now, and for how many seconds it may stand."""
+        """Read the current live view, and for how many seconds it is valid."""
         document = self.source.read_live()
         pause = _POLL_TIMED if document["timed"] else _POLL if document["running"] else _POLL_IDLE
         return self.render("live_part.html", Links(), "live", **arrange_live(document)), pause

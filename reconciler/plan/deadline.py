@@ -1,4 +1,4 @@
-"""What of a plan is done by a deadline: which results fit the time left on each machine, and what to drop first. Pure.
+"""Plan up to a deadline: which results fit the time left on each machine, and what to drop first. Pure.
 
 A machine times one run after the other, so its results queue for it. Those that take least come first, which completes
 the most; what does not fit any more is best dropped longest first. In the closed division a benchmark counts only with

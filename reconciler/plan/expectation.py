@@ -1,8 +1,8 @@
 """How long a step takes: as it took before, else by the formulas of what its run's harness does, else as what is like
 it took. Pure.
 
-A formula rests on a rate or latency that the spec declares. One that nobody wrote is the round's, the same for every
-machine, and may be hundreds of times off: then only the minimum duration tells anything.
+A formula rests on a rate or latency that the spec declares. A default is the round's, the same for every machine, and
+may be hundreds of times off: then only the minimum duration says anything.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 
 Formula = Callable[[Settings, Mapping[str, object]], float | None]
 START = 2.0  # seconds until the child of a run has loaded what it needs, as short runs show
-_LONG = 60.0  # seconds: of a run this long, a changed target tells more than an earlier run
-_PACED = "Server"  # LoadGen asks at its rate, whoever wrote it
+_LONG = 60.0  # seconds: of a run this long, a changed target says more than an earlier run
+_PACED = "Server"  # LoadGen asks at its rate, whatever set it
 _TARGETS = (keys.TARGET_QPS, keys.TARGET_LATENCY)
 _RUNS = (Kind.RUN, Kind.COMPLIANCE_TEST)
-# What takes about as long in another scenario of the same benchmark on the same system: with accuracy runs.
+# Scenarios of the same benchmark on the same system that take about as long: with accuracy runs.
 _ALIKE = (Kind.ENGINE, Kind.SCORE)
 _Likeness = tuple[str, str, str]
 
 
 class Expectation:
-    """``formula``: seconds of a run by its settings and identity inputs, None where only an earlier one can tell."""
+    """``formula``: seconds of a run by its settings and identity inputs, None where only an earlier one gives them."""
 
     def __init__(self, desired: Desired, recorded: Recorded, formula: Formula) -> None:
         self._desired, self._recorded, self._formula = desired, recorded, formula
 
     def predict(self, address: Address) -> tuple[float | None, str]:
-        """Seconds, and by what: "history", "formula" or "alike"; (None, "") where nothing can tell."""
-        known = [s for s in self._recorded.by_address.get(address, ()) if _tells(s)]
+        """Seconds, and by what: "history", "formula" or "alike"; (None, "") without a basis."""
+        known = [s for s in self._recorded.by_address.get(address, ()) if _holds(s)]
         key = self._desired.by_address[address].key
         if same := [summary for summary in known if summary.key == key]:
             return same[-1].seconds, "history"
@@ -58,13 +58,13 @@ class Expectation:
         """Asked of the first step that has no other prediction: it goes through all records."""
         found: dict[_Likeness, float] = {}
         for address, summaries in self._recorded.by_address.items():
-            if _has_alike(address) and (last := next((s for s in reversed(summaries) if _tells(s)), None)):
+            if _has_alike(address) and (last := next((s for s in reversed(summaries) if _holds(s)), None)):
                 found[_describe(address)] = last.seconds
         return found
 
 
 def predict_first(detail: Detail, formula: Formula) -> float | None:
-    """Of a run that was never made."""
+    """Predict a run that was never made."""
     from reconciler.loadgen.settings import name_loadgen_scenario
 
     values = detail.values()
@@ -75,7 +75,7 @@ def predict_first(detail: Detail, formula: Formula) -> float | None:
     return seconds + START if seconds is not None and seconds < _LONG else seconds
 
 
-def _tells(summary: Summary) -> bool:
+def _holds(summary: Summary) -> bool:
     return summary.ended is Ended.DONE and summary.seconds > 0
 
 

@@ -25,8 +25,8 @@ class Step(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """Bound to what it was made from: the desired digest and the digest of the set of records. ``excluded``: steps
-    that selectors left out. ``acceptances``: path, acceptance, how it stands; ``frozen``: the freezes that hold."""
+    """Bound to what it was made from: the desired digest and the digest of the set of records. ``excluded``: steps that
+    selectors left out. ``acceptances``: path, acceptance, its status; ``frozen``: the freezes in force."""
 
     name: str
     desired: str
@@ -41,7 +41,7 @@ class Plan(Struct, frozen=True):
     frozen: tuple[Freeze, ...] = ()
 
     def withholds(self, step: Step) -> bool:
-        """Whether people want all that this step is for left alone."""
+        """True where people want all that this step is for left alone."""
         return all(find_freeze(address.cell, self.frozen) for address in (step.change.address, *step.shared))
 
     @property

@@ -13,12 +13,12 @@ from reconciler.resource.codec import make_document, read_document
 from reconciler.resource.decisions import FORMAT
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import find_upstream
-from reconciler.storage.foreign import LARGEST
 from reconciler.storage.json_files import read_json
 from reconciler.storage.leftovers import write_output
+from reconciler.storage.untrusted_files import LARGEST
 
 VERSION = 2
-# Told as lists, in the order of their fields.
+# Encoded as lists, in the order of their fields.
 _ROWS: dict[str, type[Drift | Finding]] = {"drifts": Drift, "findings": Finding}
 
 
@@ -39,7 +39,7 @@ def encode_plan(plan: Plan) -> dict[str, Any]:
 
 
 def _shape_step(step: dict[str, Any]) -> dict[str, Any]:
-    """A step and its change as one object. What an input is made from is told by its origins."""
+    """A step and its change as one object. The origins of an input say what it is made from."""
     change, explained = step.pop("change"), step.pop("explained")
     for item in explained:
         del item["upstream"]

@@ -30,7 +30,7 @@ class Selector(Struct, frozen=True):
     def matches(self, address: Address) -> bool:
         return all(any(_matches(address, field, glob) for glob in globs) for field, globs in self.terms)
 
-    def of_cells(self) -> Selector:
+    def drop_resource_terms(self) -> Selector:
         """Without the terms that choose among the resources of a cell."""
         return Selector(tuple(term for term in self.terms if term[0] not in _OF_RESOURCES))
 
@@ -40,16 +40,16 @@ class Selector(Struct, frozen=True):
 
 
 class Selection(Struct, frozen=True):
-    """What any of several selectors matches; without one, nothing."""
+    """Matches of any of several selectors; without one, nothing."""
 
     selectors: tuple[Selector, ...] = ()
 
     def matches(self, address: Address) -> bool:
         return any(selector.matches(address) for selector in self.selectors)
 
-    def of_cells(self) -> Selection:
+    def drop_resource_terms(self) -> Selection:
         """The selectors that choose whole cells."""
-        return Selection(tuple(found for found in self.selectors if found.of_cells() == found))
+        return Selection(tuple(found for found in self.selectors if found.drop_resource_terms() == found))
 
 
 def parse_repeated(options: Sequence[str]) -> Selection:
@@ -84,8 +84,8 @@ def join_parts(text: str) -> str:
 
 
 def _matches(address: Address, field: str, glob: str) -> bool:
-    """What belongs to a whole benchmark matches by its benchmark and by kind, and any cell-wide term it has no
-    value for."""
+    """A resource of a whole benchmark matches by its benchmark and by kind, and any cell-wide term it has no value
+    for."""
     cell = address.cell
     if field == "kind":
         return fnmatchcase(str(address.kind).lower(), glob) or fnmatchcase(address.label.lower(), glob)

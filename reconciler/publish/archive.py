@@ -99,7 +99,7 @@ def _add_folders(tar: tarfile.TarFile, name: str, done: set[str]) -> None:
 
 
 def _add_file(tar: tarfile.TarFile, name: str, content: Content, stored: Callable[[LogRef], Path]) -> dict[str, Any]:
-    """What is stored is read once more, so that the manifest names what is really in the archive."""
+    """Stored bytes are read once more, so that the manifest names what is really in the archive."""
     data = stored(content).read_bytes() if isinstance(content, LogRef) else content
     tar.addfile(_member(name, size=len(data)), io.BytesIO(data))
     return {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}

@@ -1,4 +1,5 @@
-"""What speaks against packing: each reason with its cell and what to do about it. Pure: values in, refusals out."""
+"""Preconditions of packing: each reason against it with its cell and what to do about it. Pure: values in, refusals
+out."""
 
 from __future__ import annotations
 
@@ -44,19 +45,19 @@ class Refusal(Struct, frozen=True, order=True):
 def find_refused_cells(standings: Iterable[CellStatus], findings: Iterable[Finding]) -> list[Refusal]:
     """Cells that are not ready, or carry a mark that no submission may."""
     found = []
-    for standing in standings:
-        cell = str(standing.cell)
-        found += [Refusal(cell, *_MARKS[mark]) for mark in standing.marks if mark in _MARKS]
-        unknown = [mark.removeprefix(UNKNOWN) for mark in standing.marks if mark.startswith(UNKNOWN)]
-        if unknown and _INFERRED not in standing.marks:  # its source is refused for it
+    for status in standings:
+        cell = str(status.cell)
+        found += [Refusal(cell, *_MARKS[mark]) for mark in status.marks if mark in _MARKS]
+        unknown = [mark.removeprefix(UNKNOWN) for mark in status.marks if mark.startswith(UNKNOWN)]
+        if unknown and _INFERRED not in status.marks:  # its source is refused for it
             wanted = " ".join(f"--declare {name}=…" for name in unknown)
             reason = f"not declared for its imported runs: {', '.join(unknown)}"
             found.append(Refusal(cell, reason, f"reconcile import --cell {cell} {wanted}"))
-        if standing.ready is not ConditionStatus.TRUE:
-            last = standing.conditions[-1]
+        if status.ready is not ConditionStatus.TRUE:
+            last = status.conditions[-1]
             reason = f"it is not ready: {last.reason}{f' ({last.message})' if last.message else ''}"
             found.append(Refusal(cell, reason, f"reconcile, then see: reconcile why {cell}"))
-    cells = {str(standing.cell) for standing in standings}
+    cells = {str(status.cell) for status in standings}
     for finding in findings:
         if finding.where not in cells and finding.kind == "MissingCell":
             found.append(Refusal(finding.where, finding.message, finding.fix))
@@ -68,8 +69,8 @@ def find_refused_records(
     committed: Callable[[str], bool],
     known_spec: Callable[[str, str], bool],
 ) -> list[Refusal]:
-    """Records from a spec that nobody can look up, or that are not committed. ``committed``: whether a path's bytes are
-    those in HEAD; ``known_spec``: whether git has a commit in which a spec file had these bytes (path, blob)."""
+    """Find records from an unknown spec, or that are not committed. ``committed``: whether a path's bytes are those in
+    HEAD; ``known_spec``: whether git has a commit in which a spec file had these bytes (path, blob)."""
     found = set()
     for cell, items in records.items():
         for identity, record in items:
@@ -100,8 +101,8 @@ def find_refused_acceptances(
     """Results that count although their inputs differ: packed only when that is asked for, and never by a decision that
     is in no commit."""
     found = []
-    for path, item, stand in acceptances:
-        if stand is not AcceptanceStatus.IN_FORCE:
+    for path, item, status in acceptances:
+        if status is not AcceptanceStatus.IN_FORCE:
             continue
         if not committed(path):
             found.append(Refusal(str(item.cell), f"{path} accepts its results, and is not committed", "commit it"))
@@ -134,7 +135,7 @@ def find_refused_inferences(
         if source is None or source.scenario == item.cell.scenario:
             continue
         category = categories[item.cell.division, item.cell.system]
-        rule = ruleset.inference(item.cell.scenario, source.scenario, category)
+        rule = ruleset.find_inference(item.cell.scenario, source.scenario, category)
         if rule is not None and not log_of(item.cell).get(rule.key):
             least = f": it takes {rule.least_queries} queries" if rule.least_queries else ""
             fix = f"raise min_query_count of {source}, or give {item.cell} runs of its own"
@@ -147,7 +148,7 @@ def find_refused_remotes(
 ) -> list[Refusal]:
     """Remotes at public hosts while an embargo holds; one without ``until`` never ends."""
     embargo = make_embargo(submission)
-    if embargo is None or not embargo.holds(today):
+    if embargo is None or not embargo.is_in_force(today):
         return []
     until = f"until {embargo.until}" if embargo.until else "by embargo"
     found = []
@@ -161,7 +162,7 @@ def find_refused_remotes(
 
 
 def _host(url: str) -> str:
-    """Of https://host/path, ssh://user@host:port/path and user@host:path; "" for a path on disk."""
+    """Find the host in https://host/path, ssh://user@host:port/path and user@host:path; "" for a path on disk."""
     rest = url.partition("://")[2] or (url if "@" in url.partition(":")[0] else "")
     host = rest.partition("/")[0].rpartition("@")[2].partition(":")[0].lower()
     return next((known for known in PUBLIC_HOSTS if host == known or host.endswith(f".{known}")), host)

@@ -39,8 +39,7 @@ def assemble_content(
     stored: Callable[[LogRef], Path],
     kept: Collection[Cell] = (),
 ) -> tuple[SubmissionContent, Ruleset]:
-    """What the tree of everything publishable is rendered from, and its round. The files of ``kept`` cells are not part
-    of it."""
+    """Assemble the tree of everything publishable, and its round. The files of ``kept`` cells are not part of it."""
     ruleset = load_ruleset(desired.submission.round)
     chosen = {cell: records for cell, records in is_publishable(difference).items() if cell not in kept}
     shared = {
@@ -77,7 +76,7 @@ def publish(
     chosen = {cell: records for cell, records in is_publishable(difference).items() if cell not in kept}
     names = set(map(str, kept))
     if any(Address(Kind.RESULT, name) not in desired.by_address for name in names):
-        names.add(SHARED)  # what a frozen cell shares is kept, too, when no spec tells any more what that is
+        names.add(SHARED)  # shared files of a frozen cell are kept, too, when no spec says any more which they are
     known = [path for name, files in before.files.items() if name not in names for path in files]
     rendered = tuple(render(content, ruleset))
     _note_begin(paths, spell_entry(paths, tree), before, kept, [path for path, _ in rendered])

@@ -17,10 +17,10 @@ from reconciler.publish.archive import parse_digests
 from reconciler.resource.kinds import DIVISIONS
 from reconciler.storage.archive_members import NO_ARCHIVE, BoundedMember, read_members
 from reconciler.storage.files import hash_file
-from reconciler.storage.foreign import StrangeFileError, is_hole, open_regular
 from reconciler.storage.json_files import parse_json
 from reconciler.storage.leftovers import make_folder
 from reconciler.storage.storage_errors import convert_storage_errors
+from reconciler.storage.untrusted_files import SpecialFileError, is_hole, open_regular
 from reconciler.tree.layout import is_portable
 
 _MOST = 1_000_000  # files, and
@@ -44,7 +44,7 @@ def require_file(archive: Path) -> None:
     try:
         with open_regular(archive) as stream:
             status = os.fstat(stream.fileno())
-    except StrangeFileError as error:
+    except SpecialFileError as error:
         raise ReconcilerError(f"{archive} is no archive: {error.strerror}", fix="name the archive") from error
     if is_hole(status):
         problem = f"{archive} is no archive: of {status.st_size:,} bytes it holds {status.st_blocks * 512:,}"
@@ -70,16 +70,16 @@ def unpack(archive: Path, folder: Path, manifest: bytes | None) -> Unpacked:
 
 
 def verify_digests(path: Path) -> tuple[str, ...]:
-    """Compares a file with the .sha256 and .sha1 beside it. ReconcilerError when neither is there, or one differs."""
+    """Compares a file with its .sha256 and .sha1. ReconcilerError when neither is there, or one differs."""
     own, checked = parse_digests(path), []
     for name, digest in own.items():
-        beside = path.with_name(f"{path.name}.{name}")
-        if not beside.is_file():
+        digest_file = path.with_name(f"{path.name}.{name}")
+        if not digest_file.is_file():
             continue
-        stated = beside.read_text(errors="replace").split()
+        stated = digest_file.read_text(errors="replace").split()
         if not stated or stated[0].lower() != digest:
             raise ReconcilerError(
-                f"{path.name} is not the file of {beside.name}: its {name} is {digest}", fix="fetch both again"
+                f"{path.name} is not the file of {digest_file.name}: its {name} is {digest}", fix="fetch both again"
             )
         checked.append(f"{name} {digest}")
     if not checked:

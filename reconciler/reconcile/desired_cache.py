@@ -17,10 +17,10 @@ from msgspec import Struct, field
 
 from reconciler import __version__
 from reconciler.desired.cache_file import Compiled, digest_variables, read, write
-from reconciler.desired.reuse import Reuse
+from reconciler.desired.cell_cache import CellCache
 from reconciler.desired.state import Desired, Pins
 from reconciler.observed.digest_cache import DigestCache
-from reconciler.observed.installed import list_installed
+from reconciler.observed.installed_backends import list_installed
 from reconciler.observed.observe import find_unlike_systems, list_installed_for
 from reconciler.observed.pins import observe_pins
 from reconciler.observed.probed_nodes import read_probed_nodes
@@ -30,7 +30,7 @@ from reconciler.resource.programs import PROGRAMS
 from reconciler.resource.records import Recorded
 from reconciler.resource.settings import SystemSettings, Trial
 from reconciler.storage.files import RepositoryPaths, hash_bytes
-from reconciler.storage.foreign import read_regular, walk_files
+from reconciler.storage.untrusted_files import read_regular, walk_files
 
 if TYPE_CHECKING:
     from reconciler.rules.ruleset import Ruleset
@@ -49,10 +49,10 @@ _SOURCES = (
 
 
 class DesiredCache(Struct):
-    """What a process keeps from one compilation to the next. ``unsaved``: the file that ``last`` belongs into."""
+    """State of a process from one compilation to the next. ``unsaved``: the file that ``last`` belongs into."""
 
     last: Compiled | None = None
-    reuse: Reuse = field(default_factory=Reuse)
+    reuse: CellCache = field(default_factory=CellCache)
     unsaved: Path | None = None
 
     def save(self) -> None:
@@ -87,7 +87,8 @@ def _files(paths: Iterable[Path]) -> list[Path]:
 
 
 def _fingerprint(paths: RepositoryPaths, spec_paths: Sequence[Path]) -> str:
-    """Of everything but the environment and the pins: spec bytes and names, and the code that compiles them."""
+    """Compute the fingerprint of everything but the environment and the pins: spec bytes and names, and the code that
+    compiles them."""
     specs = []
     for path in _files(spec_paths):
         try:
@@ -99,7 +100,7 @@ def _fingerprint(paths: RepositoryPaths, spec_paths: Sequence[Path]) -> str:
 
 @functools.cache
 def _stamp_code() -> list[list[object]]:
-    """Once in a process, which goes on with the code that it has loaded, whatever is installed meanwhile."""
+    """Once in a process, which goes on with the code that it has loaded, whatever is installed later."""
     code: list[list[object]] = []
     for source in _SOURCES:
         path = _PACKAGE / source
@@ -151,14 +152,14 @@ def observe_pins_here(
     recorded: Recorded,
     stamps: DigestCache,
 ) -> Pins:
-    """What the machines of these systems, this disk and the records say of the pins."""
+    """Observe the pins on the machines of these systems, on this disk and in the records."""
     reached = read_probed_nodes(paths)
     there = list_installed_for(systems, reached, list_installed())
     return observe_pins(needed, recorded, paths, stamps, there, find_unlike_systems(systems, reached))
 
 
 def _is_same_world(known: Compiled) -> bool:
-    """Whether variables are set as they were, and what was looked for is where it was."""
+    """True where variables are set as they were, and the found files are where they were."""
     if known.variables != digest_variables(known.variables):
         return False
     return all(os.path.exists(path) == there for path, there in known.looked.items())  # noqa: PTH110
@@ -170,7 +171,7 @@ def _cold(
     fingerprint: str,
     recorded: Recorded,
     stamps: DigestCache,
-    reuse: Reuse,
+    reuse: CellCache,
     trial: Trial | None,
 ) -> Compiled:
     """From the files themselves: YAML, pydantic and rounds are loaded only here."""
@@ -235,7 +236,7 @@ def compile_sources(
     """The desired state of specs that are not on disk yet. Raises SpecError."""
     from reconciler.spec.loading import read_texts
 
-    return _compile(paths, read_texts(sources, paths.root, os.environ), "", recorded, stamps, Reuse())
+    return _compile(paths, read_texts(sources, paths.root, os.environ), "", recorded, stamps, CellCache())
 
 
 def _compile(
@@ -244,7 +245,7 @@ def _compile(
     fingerprint: str,
     recorded: Recorded,
     stamps: DigestCache,
-    reuse: Reuse,
+    reuse: CellCache,
 ) -> Compiled:
     from reconciler.desired.checks import check_reading
     from reconciler.desired.published import collect_systems
@@ -266,7 +267,7 @@ def _compile(
 
 
 def _derive(
-    declared: Declared, ruleset: Ruleset, observe: Callable[[Iterable[Pin]], Pins], reuse: Reuse
+    declared: Declared, ruleset: Ruleset, observe: Callable[[Iterable[Pin]], Pins], reuse: CellCache
 ) -> tuple[Desired, Pins]:
     from reconciler.desired.compile import compile_desired
     from reconciler.desired.requirements import list_needed_pins

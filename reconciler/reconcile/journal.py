@@ -1,4 +1,4 @@
-"""What a pass tells: its events to whoever asked for it, and each as a line of the pass's own log."""
+"""Journal of a pass: its events to the caller, and each as a line of the pass's own log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pass decides on: looks at the world, each with the plan that follows from it."""
+"""Planning of a pass: looks at the world, each with the plan that follows from it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class Planner(Struct):
         return self._compute(replace(self.options, deep=False, rerun=()))
 
     def look_at_machines(self, result: PlanResult) -> PlanResult:
-        """After a look at the machines where something is to be done, if only a probe can tell what they are."""
+        """Look again after a probe of the machines where something is to be done, if only that can show what they
+        are."""
         due = {cell.system for s in result.plan.steps if s.change.how is Work.MAKE and (cell := s.change.address.cell)}
         began = time.monotonic()
         systems = result.desired.submission.systems
@@ -43,5 +44,5 @@ class Planner(Struct):
 
     def _compute(self, options: Options) -> PlanResult:
         result = compute_plan(self.paths, options, self.memory)
-        self.memory.save()  # a pass may last for days, and others plan meanwhile
+        self.memory.save()  # a pass may last for days, and other plans are made during it
         return result

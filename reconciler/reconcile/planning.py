@@ -21,7 +21,7 @@ from reconciler.diff.difference import compare
 from reconciler.diff.explain import list_input_changes
 from reconciler.errors import ReconcilerError, RecordError, StorageError
 from reconciler.observed.digest_cache import DigestCache
-from reconciler.observed.installed import list_installed
+from reconciler.observed.installed_backends import list_installed
 from reconciler.observed.loadgen_library import read_conf_here
 from reconciler.observed.observe import (
     can_build_anywhere,
@@ -33,8 +33,8 @@ from reconciler.observed.observe import (
 )
 from reconciler.observed.probed_nodes import read_probed_nodes
 from reconciler.observed.state import Observed
+from reconciler.plan.builder import PlanContext, Policy, make_plan
 from reconciler.plan.expectation import Expectation
-from reconciler.plan.make import PlanContext, Policy, make_plan
 from reconciler.plan.plan import Plan
 from reconciler.plan.select import parse, parse_repeated
 from reconciler.reconcile.desired_cache import DesiredCache, load_desired
@@ -58,8 +58,8 @@ _MADE = (Kind.DATASET, Kind.MODEL, Kind.ENGINE, Kind.RUN, Kind.SCORE, Kind.COMPL
 
 
 class Options(Struct, frozen=True):
-    """What a pass or a look is about. ``specs`` empty: ``specs/``. ``only``: kinds; ``rerun``: selectors of what to
-    make again anyway, runs unless a kind is named.
+    """Subject of a pass or a look. ``specs`` empty: ``specs/``. ``only``: kinds; ``rerun``: selectors of what to make
+    again anyway, runs unless a kind is named.
 
     ``deep`` hashes every artifact and opens every record; ``busy`` times runs although others use the machine;
     ``wait``: seconds to wait for another pass to end; ``wait_idle``: for others to leave the machine to a timed run.
@@ -87,7 +87,7 @@ class Options(Struct, frozen=True):
 
 
 def choose_quick(paths: RepositoryPaths, options: Options) -> tuple[TrialPaths, Options]:
-    """Where a pass with short runs looks and records, and its options: no tree, no compliance test."""
+    """Choose where a pass with short runs looks and records, and its options: no tree, no compliance test."""
     only = options.only or (str(Kind.RUN), str(Kind.SCORE))
     return TrialPaths(paths.root, paths.apart), replace(options, only=only, sign=False, trial=Trial(quick=True))
 
@@ -112,8 +112,8 @@ class PlanResult(Struct, frozen=True):
 
 
 class PlanCache(Struct):
-    """What a process that looks again and again keeps from one look to the next, so that a look costs what changed.
-    Each part is believed only while what it was made from is as it was: a look starts from the world all the same."""
+    """State of a process that looks again and again, so that a look costs only the changes. Each part is believed only
+    while what it was made from is as it was: a look starts from the world all the same."""
 
     paths: RepositoryPaths
     stamps: DigestCache
@@ -124,7 +124,7 @@ class PlanCache(Struct):
     def of(cls, paths: RepositoryPaths) -> PlanCache:
         return cls(paths, DigestCache(paths))
 
-    def desired(self, options: Options) -> Desired:
+    def load_desired(self, options: Options) -> Desired:
         """The desired state alone. Raises SpecError."""
         self.stamps.refresh()
         recorded = load(self.paths, index=self.index).recorded
@@ -135,7 +135,7 @@ class PlanCache(Struct):
         return self.compilations.unsaved is not None
 
     def save(self) -> None:
-        """Write what may be written later than the plan is told: caches, for other processes."""
+        """Write what may be written after the plan is shown: caches, for other processes."""
         self.compilations.save()
 
 
@@ -159,7 +159,9 @@ def _look(paths: RepositoryPaths, options: Options, memory: PlanCache) -> PlanRe
     state = load_desired(paths, options.specs, loaded.recorded, stamps, memory.compilations, options.trial)
     tree = find_tree(paths, state.desired)
     decisions = read(paths, datetime.now(UTC).date())
-    accepted = frozenset(item.key.before for held in decisions.acceptances.values() for item in held.accepted)
+    accepted = frozenset(
+        item.key.before for acceptance in decisions.acceptances.values() for item in acceptance.accepted
+    )
     observed = observe(state.desired, loaded.recorded, paths, tree, stamps, accepted)
     observed = replace(observed, judgements=_judge(paths, state.desired, loaded.recorded, accepted))
     forced = _forced(state.desired, options)
@@ -167,7 +169,7 @@ def _look(paths: RepositoryPaths, options: Options, memory: PlanCache) -> PlanRe
     difference = _with_damaged(difference, loaded.damaged)
     # A decision changes plans as a record does.
     known = replace(loaded.recorded, digest=" ".join(filter(None, [loaded.recorded.digest, decisions.digest])))
-    plan = make_plan_of(paths, options, state.desired, known, observed, difference, stamps.source)
+    plan = make_plan_of(paths, options, state.desired, known, observed, difference, stamps.hash_source)
     stamps.save()
     sources = tuple(dict.fromkeys(pin.location for pin in state.pins.values if pin.kind is PinKind.SOURCE))
     return PlanResult(
@@ -189,7 +191,7 @@ def _look(paths: RepositoryPaths, options: Options, memory: PlanCache) -> PlanRe
 def _judge(
     paths: RepositoryPaths, desired: Desired, recorded: Recorded, also: frozenset[str]
 ) -> Mapping[str, Judgement]:
-    """Of every record that a desired resource could use, or that has one of the keys ``also``."""
+    """Judge every record that a desired resource could use, or that has one of the keys ``also``."""
     keys = {resource.key: resource.address for resource in desired.resources}
     keys |= {key: recorded.by_key[key][0].address for key in also if key in recorded.by_key}
     of = hash_bytes(" ".join([desired.digest, recorded.digest, *sorted(also)]).encode())
@@ -283,7 +285,7 @@ def make_plan_of(
 
     def explain(change: Change) -> tuple[InputChange, ...]:
         found = explain_change(paths, desired, change)
-        at = desired.detail(change.address).settings.text("harness.code") if found else ""
+        at = desired.detail(change.address).settings.get_text("harness.code") if found else ""
         return tuple(
             replace(item, files=name_files(change.address.cell, at, item.before))
             if item.name == CODE and isinstance(item.before, str) and at
@@ -341,7 +343,7 @@ def make_expectation(desired: Desired, recorded: Recorded) -> Expectation:
 
 
 def _predict_run(settings: Settings, inputs: Mapping[str, object]) -> float | None:
-    """By what the run's harness does; None where only an earlier run can tell."""
+    """Predict by what the run's harness does; None where only an earlier run gives it."""
     from reconciler.rules.results import durations
 
     return durations.predict_seconds(settings, inputs)

@@ -1,4 +1,4 @@
-"""What a pass leaves: records with what they name, their signatures, what git takes of them; and what is mended."""
+"""Records of a pass: stored with what they name, signed and committed; damaged ones are repaired."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Recorder(Struct):
     not_committed: RepositoryError | None = None
 
     def require_git(self) -> None:
-        """What is to be committed at the end needs a repository: better known before hours of runs than after."""
+        """Committing at the end needs a repository: better known before hours of runs than after."""
         from reconciler.storage import git
 
         if git.find_root(self.paths.root) is None:
@@ -40,7 +40,7 @@ class Recorder(Struct):
             )
 
     def end_killed_commits(self) -> None:
-        """What one left in .git, where that is a folder here: only then is git loaded."""
+        """End the remains of killed commits in .git, where that is a folder here: only then is git loaded."""
         if any((self.paths.root / ".git").glob("reconcile-commit-*")):
             from reconciler.storage.git_index import end_killed_commits
 
@@ -95,13 +95,13 @@ class Recorder(Struct):
         from reconciler.storage import git
 
         paths = [str(p.relative_to(self.paths.root)) for p in (self.paths.records, self.paths.logs) if p.exists()]
-        # Those of earlier passes that nobody committed are in the commit, too.
+        # Uncommitted records of earlier passes are in the commit, too.
         done = sum(1 for outcome in outcomes if outcome.record is not None)
         new = git.count_new_files(self.paths.root, [path for path in paths if path.endswith("records")])
         message = f"Record {show_count(max(done, new), 'outcome')}"
         try:
             identity = git.commit(self.paths.root, paths, message)
         except RepositoryError as error:
-            self.not_committed = error  # told after what the pass did, which is recorded all the same
+            self.not_committed = error  # reported after the pass's work, which is recorded all the same
             return ""
         return identity

@@ -19,7 +19,7 @@ from reconciler.reconcile.journal import Journal, open_journal
 from reconciler.reconcile.planner import Planner
 from reconciler.reconcile.planning import Options, PlanCache, PlanResult
 from reconciler.reconcile.recorder import Recorder
-from reconciler.reconcile.remote_attempts.carrier import StoreCarrier
+from reconciler.reconcile.remote_attempts.sender import StoreTransport
 from reconciler.reconcile.worker import Worker
 from reconciler.storage.files import Lock, RepositoryPaths, ignore_work
 from reconciler.storage.leftovers import sweep, sweep_repository
@@ -72,13 +72,13 @@ def run_pass(
     ):
         planner = Planner(paths, options, memory or PlanCache.of(paths), journal.report)
         recorder = Recorder(paths, journal.report)
-        held = (lock.descriptor,)
-        worker = Worker(paths, options, journal.report, check, held, recorder, StoreCarrier(paths))
+        open_files = (lock.descriptor,)
+        worker = Worker(paths, options, journal.report, check, open_files, recorder, StoreTransport(paths))
         return Pass(paths, options, planner, worker, recorder, journal).run(saved)
 
 
 class Pass(Struct):
-    """One pass: ``planner`` decides, ``worker`` does, ``recorder`` keeps, ``journal`` tells."""
+    """One pass: ``planner`` decides, ``worker`` does, ``recorder`` keeps, ``journal`` reports."""
 
     paths: RepositoryPaths
     options: Options

@@ -1,4 +1,4 @@
-"""What a pass does: it takes over what earlier passes left, restores, builds, runs and renders."""
+"""Work of a pass: it takes over what earlier passes left, restores, builds, runs and renders."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from reconciler.execute.child import Detached
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.harvest import find_under_way, harvest
 from reconciler.execute.outcome import Event, Message, Outcome, Status
+from reconciler.execute.parallel_executor import ParallelExecutor, spreads
 from reconciler.execute.perform import AttemptContext, Check
 from reconciler.execute.plan_executor import PlanExecutor
 from reconciler.execute.record_clock import RecordClock
 from reconciler.execute.service import Services
-from reconciler.execute.side_by_side import SideBySide, spreads
-from reconciler.observed.installed import list_installed
+from reconciler.observed.installed_backends import list_installed
 from reconciler.observed.observe import list_installed_for
 from reconciler.observed.probed_nodes import ProbedNodes, name_nodes, note_facts, read_probed_nodes
 from reconciler.observed.rendered import read_rendered
@@ -32,7 +32,7 @@ from reconciler.plan.plan import Plan, Step
 from reconciler.reconcile.planning import Options, PlanResult
 from reconciler.reconcile.recorder import Recorder
 from reconciler.reconcile.refused_runs import take_up_refused
-from reconciler.reconcile.remote_attempts.carrier import StoreCarrier, list_depots
+from reconciler.reconcile.remote_attempts.sender import StoreTransport, list_depots
 from reconciler.record.index import load_record
 from reconciler.record.repair import repair_artifact
 from reconciler.record.store import find_readable
@@ -45,9 +45,9 @@ TOOL = f"mlperf-reconciler {__version__}"
 
 
 class Tries(Struct):
-    """Of one pass. ``failures`` and ``made``: key → failed and successful attempts, ``interrupted``: those that a queue
-    ended; ``lost``: addresses whose logs are gone; ``child_seconds`` that child processes took, ``waited`` that it
-    waited for others, ``probed`` that it looked at machines; ``patience``: how long it still would."""
+    """Tries of one pass. ``failures`` and ``made``: key → failed and successful attempts, ``interrupted``: those that a
+    queue ended; ``lost``: addresses whose logs are gone; ``child_seconds`` that child processes took, ``waited`` that
+    it waited for others, ``probed`` that it looked at machines; ``patience``: how long it still would."""
 
     outcomes: list[Outcome] = field(default_factory=list)
     failures: dict[str, int] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Worker(Struct, dict=True):
     check: Check
     keep_open: tuple[int, ...]
     recorder: Recorder
-    carrier: StoreCarrier
+    carrier: StoreTransport
     tries: Tries = field(default_factory=Tries)
     under_way: dict[str, Attempt] = field(default_factory=dict)
     left: bool = False
@@ -82,7 +82,7 @@ class Worker(Struct, dict=True):
 
     @cached_property
     def executors(self) -> Executors:
-        return Executors.of(self.paths, self.carrier)
+        return Executors.for_paths(self.paths, self.carrier)
 
     def harvest(self) -> int:
         taken = 0
@@ -103,12 +103,12 @@ class Worker(Struct, dict=True):
         return taken
 
     def list_left(self) -> list[Attempt]:
-        """What goes on in a queue without this pass."""
+        """List what goes on in a queue without this pass."""
         going = find_under_way(self.paths.attempts, self.executors) if self.left or self.under_way else {}
         return list(going.values())
 
     def end_unasked(self, result: PlanResult) -> None:
-        """What an earlier pass started, and that still runs, for what no spec asks for any more."""
+        """End what an earlier pass started, and that still runs, for what no spec asks for any more."""
         asked = {step.change.key for step in result.plan.steps}
         for key in self.under_way.keys() - asked:
             attempt = self.under_way.pop(key)
@@ -116,7 +116,7 @@ class Worker(Struct, dict=True):
             remove(attempt.folder)
 
     def execute(self, result: PlanResult, saved: Plan | None) -> bool:
-        """Whether anything was done, so that another look is worth it."""
+        """Execute a plan; true where anything was done, so that another look is worth it."""
         plan = result.plan
         if saved is not None:
             keys = {step.change.key for step in saved.steps}
@@ -131,7 +131,7 @@ class Worker(Struct, dict=True):
         side_by_side = self._side_by_side(executor) if spreads(executor, plan) else None
         began = time.monotonic()
         try:
-            for outcome in (side_by_side or executor).steps(plan):
+            for outcome in (side_by_side or executor).execute_steps(plan):
                 self.tries.outcomes.append(outcome)
                 self.tries.child_seconds += outcome.seconds if side_by_side is None else 0.0
                 did |= outcome.record is not None
@@ -144,9 +144,9 @@ class Worker(Struct, dict=True):
         self.tries.patience = min(executor.turns.patience, executor.wait_idle)
         return did
 
-    def _side_by_side(self, executor: PlanExecutor) -> SideBySide:
+    def _side_by_side(self, executor: PlanExecutor) -> ParallelExecutor:
         options = self.options
-        return SideBySide(executor, options.jobs, options.detach, options.detach or options.attach)
+        return ParallelExecutor(executor, options.jobs, options.detach, options.detach or options.attach)
 
     def make_executor(self, result: PlanResult) -> PlanExecutor:
         from reconciler.storage import git
@@ -222,13 +222,13 @@ class Worker(Struct, dict=True):
 
         if self.options.only and not due:
             return None
-        if not due and (result.observed.tree_present or not is_publishable(self.without_lost(result.difference))):
+        if not due and (result.observed.tree_present or not is_publishable(self.drop_lost(result.difference))):
             return None
         written = publish(
             self.paths,
             result.tree,
             result.desired,
-            self.without_lost(result.difference),
+            self.drop_lost(result.difference),
             lambda identity: load_record(self.paths, identity),
             lambda ref: find_readable(self.paths, Artifact("", ref.sha256, ref.size, "logs")),
         )
@@ -237,7 +237,7 @@ class Worker(Struct, dict=True):
                 self.tries.outcomes.append(Outcome(step, Status.DONE, "rendered"))
         return len(written)
 
-    def without_lost(self, difference: Difference) -> Difference:
+    def drop_lost(self, difference: Difference) -> Difference:
         """A cell whose logs are gone cannot be rendered."""
         lost = {address.cell for address in self.tries.lost}
         kept = {cell: records for cell, records in difference.chosen.items() if cell not in lost}
@@ -246,10 +246,10 @@ class Worker(Struct, dict=True):
 
 def collect_node_facts(systems: Mapping[str, SystemSettings], reached: ProbedNodes) -> dict[str, MachineFacts]:
     """System → what the record of its runs says of the nodes that its launcher reached."""
-    told = {}
+    facts_of_machines = {}
     for name, system in systems.items():
         found = reached.get(name_nodes(system)) if not (system.runs_here or system.is_queued) else None
         if found is not None:
             drivers = {str(gpu["driver"]) for node in found.nodes for gpu in node["gpus"] if "driver" in gpu}
-            told[name] = MachineFacts(tuple(map(note_facts, found.nodes)), tuple(sorted(drivers)))
-    return told
+            facts_of_machines[name] = MachineFacts(tuple(map(note_facts, found.nodes)), tuple(sorted(drivers)))
+    return facts_of_machines

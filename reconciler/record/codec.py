@@ -17,11 +17,11 @@ from typing import Any, get_type_hints
 import msgspec
 
 from reconciler.errors import RecordError
-from reconciler.record.plausible import check_plausible
+from reconciler.record.outcome_checks import check_plausible
 from reconciler.resource.codec import encode_canonical, make_versioned, read_document
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address
-from reconciler.resource.records import FORMAT, SPARE_LOGS, Ended, Record, Summary, find_written
+from reconciler.resource.records import FORMAT, REDUNDANT_LOGS, Ended, Record, Summary, find_written
 from reconciler.resource.settings import CLIENT_SOURCES
 from reconciler.storage.files import hash_bytes
 from reconciler.storage.json_files import parse_json
@@ -35,7 +35,8 @@ _take_all = attrgetter(*_NAMES)
 
 @cache
 def _make_plain_decoder() -> msgspec.json.Decoder[Any]:
-    """Of the fields of a record, with addresses as their texts. One that may be left out makes no plain record."""
+    """Make a decoder of the fields of a record, with addresses as their texts. An optional field makes no plain
+    record."""
     types = {**get_type_hints(Record), "address": str, "shared": tuple[str, ...]}
     plain = msgspec.defstruct(
         "Plain", [("format", int), *((name, types[name]) for name in _NAMES)], forbid_unknown_fields=True
@@ -125,7 +126,7 @@ def _check_artifacts(record: Record) -> None:
             raise ValueError(f"artifact {name!r} has no digest, place and size")
         if not _is_below(name):
             raise ValueError(f"artifact {name!r} is not a name below a folder")
-        if name not in SPARE_LOGS:
+        if name not in REDUNDANT_LOGS:
             names.append(name)
     if len(set(names)) != len(names) and record.ended is Ended.DONE:
         raise ValueError("two artifacts have one name")

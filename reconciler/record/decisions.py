@@ -16,9 +16,9 @@ from msgspec import structs
 from reconciler.resource.codec import make_versioned, read_document
 from reconciler.resource.decisions import FORMAT, Acceptance, Amendment, Decisions, Freeze
 from reconciler.storage.files import RepositoryPaths, hash_bytes, replace
-from reconciler.storage.foreign import LARGEST_RECORD, read_regular
 from reconciler.storage.json_files import parse_json
 from reconciler.storage.storage_errors import refuse_storage_error
+from reconciler.storage.untrusted_files import LARGEST_RECORD, read_regular
 
 ACCEPTED, FROZEN, AMENDED = "state/accepted", "state/frozen", "state/amended"
 FOLDERS = (ACCEPTED, FROZEN, AMENDED)
@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 
 
 def read(paths: RepositoryPaths, today: date) -> Decisions:
-    """Of the work tree. ``today``: a day in UTC."""
+    """Read the decisions of the work tree. ``today``: a day in UTC."""
     files: dict[str, bytes] = {}
     unread: dict[str, str] = {}
     for path in _files(paths.root):

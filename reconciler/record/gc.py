@@ -15,9 +15,9 @@ from reconciler.record.codec import decode
 from reconciler.resource.kinds import Kind
 from reconciler.resource.records import Record
 from reconciler.storage.files import RepositoryPaths, remove
-from reconciler.storage.foreign import LARGEST_RECORD, read_regular
 from reconciler.storage.json_files import parse_json
 from reconciler.storage.trial_paths import TrialPaths
+from reconciler.storage.untrusted_files import LARGEST_RECORD, read_regular
 
 
 class GcReport(Struct, frozen=True):

@@ -18,13 +18,13 @@ from reconciler.resource.codec import CodecError, decode_packed, encode_packed
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import IMPORTED, TRIAL, UNKNOWN, Record, Recorded, Summary
 from reconciler.storage.files import RepositoryPaths, hash_bytes, read_checked, read_version, stamp_sources, write_cache
-from reconciler.storage.foreign import LARGEST_RECORD, read_regular
 from reconciler.storage.storage_errors import refuse_storage_error
 from reconciler.storage.trial_paths import TrialPaths
+from reconciler.storage.untrusted_files import LARGEST_RECORD, read_regular
 
 Stamp = tuple[int, int]
 _PACKAGE = Path(__file__).parents[1]
-# What makes a summary of a record, and says how it is written: an edit of it counts like a new version.
+# Code that makes a summary of a record, and how it is written: an edit of it counts like a new version.
 _WRITERS = ("resource/codec.py", "record/codec.py", "record/index.py", "resource/kinds.py", "resource/records.py")
 SUMMARY_SOURCES = tuple(_PACKAGE / name for name in _WRITERS)
 
@@ -121,7 +121,7 @@ def load(paths: RepositoryPaths, *, deep: bool = False, index: Index | None = No
     return Loaded(index.recorded, tuple(damaged))
 
 
-def _undoubled(summaries: list[Summary]) -> list[Summary]:
+def _drop_duplicates(summaries: list[Summary]) -> list[Summary]:
     """Without what a later import of the same logs says better: the one with the fewest unknown inputs counts."""
     best: dict[object, tuple[int, str]] = {}
     for s in summaries:
@@ -139,7 +139,7 @@ def group_records(summaries: Iterable[Summary], *, trials: bool = False) -> Reco
     by_key: dict[str, list[Summary]] = {}
     by_address: dict[Address, list[Summary]] = {}
     ordered = sorted(summaries, key=lambda s: (s.started, s.id))
-    for summary in _undoubled(ordered):
+    for summary in _drop_duplicates(ordered):
         by_key.setdefault(summary.key, []).append(summary)
         for address in (summary.address, *summary.shared):
             by_address.setdefault(address, []).append(summary)

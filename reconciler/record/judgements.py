@@ -138,13 +138,14 @@ def _sort(items: Iterable[LogFinding]) -> Judgement:
 
 
 def _list_artifacts(paths: RepositoryPaths, record: Record) -> Iterable[Artifact]:
-    """Of a score that of its accuracy run, too, which says how many samples there were."""
+    """List the artifacts of a score and of its accuracy run, which says how many samples there were."""
     run = record.upstream.get("run") if record.address.kind is Kind.SCORE else None
     of_run = [item for item in load_record(paths, run).artifacts if item.name == DETAIL] if run else []
     return (*of_run, *record.artifacts)
 
 
 def _find_files(paths: RepositoryPaths, artifacts: Iterable[Artifact], names: tuple[str, ...]) -> dict[str, Path]:
-    """Those that are here, byte by byte as recorded: an edited log would be judged in the name of the other."""
+    """Find the files that are here, byte by byte as recorded: an edited log would be judged in the name of the
+    other."""
     wanted = [(i, find_readable(paths, i)) for i in artifacts if any(fnmatchcase(i.name, name) for name in names)]
     return {item.name: path for item, path in wanted if path.is_file() and hash_file(path) == item.sha256}

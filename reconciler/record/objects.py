@@ -1,4 +1,4 @@
-"""What a push or pull is about, and what became of it, as values."""
+"""Subject and result of a push or pull, as values."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from reconciler.resource.kinds import Address
 
 
 class TransferStatus(StrEnum):
-    """What became of one object. ABSENT: the side that should give it does not have it. WRONG: that side has other
-    bytes under its name; they were not taken."""
+    """Status of one object. ABSENT: the side that should give it does not have it. WRONG: that side has other bytes
+    under its name; they were not taken."""
 
     MOVED = "moved"
     PRESENT = "present"

@@ -1,8 +1,8 @@
 """An object store elsewhere, reached through fsspec; the only module that imports it, and only when a store is opened.
 
-Objects lie at ``<url>/<first two digits>/<sha256>``, as in ``.reconcile/objects``; notes, which may change, under names
-of their own beside them. Either is there whole or not at all: it is written under another name first, except where a
-store shows nothing before the last byte (s3, gs, …).
+Objects are at ``<url>/<first two digits>/<sha256>``, as in ``.reconcile/objects``; notes, which may change, under names
+of their own in the same place. Either is there whole or not at all: it is written under another name first, except
+where a store shows nothing before the last byte (s3, gs, …).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _NOT_THERE = (404, 410)
 
 
 class TransferStoppedError(Exception):
-    """Raised by who is told of bytes, to stop a transfer."""
+    """Raised by a callback that counts bytes, to stop a transfer."""
 
 
 class Remote(Struct, frozen=True):
@@ -66,33 +66,33 @@ class Remote(Struct, frozen=True):
     def path(self, sha256: str) -> str:
         return f"{self.root}/{sha256[:2]}/{sha256}"
 
-    def listing(self) -> dict[str, int]:
+    def list_files(self) -> dict[str, int]:
         """File name → bytes of all that is there, files under another name included. Raises StoreError; of a web
         server, whose pages may lead to ever more of them, and to which nothing is pushed."""
         if self.protocol in _HTTP:
             raise _store_error(self.url, NotImplementedError())
-        with self._told():
+        with self._translate_errors():
             try:
                 found = self.system.find(self.root, detail=True)
             except FileNotFoundError:
                 return {}
         return {path.rpartition("/")[2]: int(item.get("size") or 0) for path, item in found.items()}
 
-    def size(self, sha256: str) -> int | None:
+    def get_size(self, sha256: str) -> int | None:
         """Bytes of an object; None when it is not there, -1 when the store does not say."""
-        with contextlib.suppress(FileNotFoundError), self._told(passing=(FileNotFoundError,)):
+        with contextlib.suppress(FileNotFoundError), self._translate_errors(passing=(FileNotFoundError,)):
             found = self.system.info(self.path(sha256)).get("size")
             return -1 if found is None else int(found)
         return None
 
     def put(self, source: Path, sha256: str, moved: Callable[[int], None]) -> None:
-        """Write an object. ``moved`` is told of bytes as they go, and may raise to stop it."""
+        """Write an object. ``moved`` is called with the bytes as they go, and may raise to stop it."""
         path = self.path(sha256)
-        with self._told():
+        with self._translate_errors():
             if self.protocol in _WHOLE:
                 from fsspec.callbacks import Callback
 
-                self.system.put_file(str(source), path, callback=_told_of_bytes(Callback, moved))
+                self.system.put_file(str(source), path, callback=_counted_bytes(Callback, moved))
             else:
                 self._put_aside(source, path, moved)
 
@@ -123,7 +123,7 @@ class Remote(Struct, frozen=True):
     def write_note(self, name: str, data: bytes) -> None:
         """Write or replace a small file; ``name``: below the store, with slashes."""
         path = f"{self.root}/{name}"
-        with self._told():
+        with self._translate_errors():
             if self.protocol in _WHOLE:
                 self.system.pipe_file(path, data)
                 return
@@ -132,20 +132,20 @@ class Remote(Struct, frozen=True):
 
     def read_note(self, name: str) -> bytes | None:
         """None where there is none."""
-        with contextlib.suppress(FileNotFoundError), self._told(passing=(FileNotFoundError,)):
+        with contextlib.suppress(FileNotFoundError), self._translate_errors(passing=(FileNotFoundError,)):
             return bytes(self.system.cat_file(f"{self.root}/{name}"))
         return None
 
     def remove_notes(self, folder: str, *names: str) -> None:
-        """Those that are not there are fine."""
+        """Notes that are not there are fine."""
         for name in names:
-            with contextlib.suppress(FileNotFoundError), self._told(passing=(FileNotFoundError,)):
+            with contextlib.suppress(FileNotFoundError), self._translate_errors(passing=(FileNotFoundError,)):
                 self.system.rm_file(f"{self.root}/{folder}/{name}")
 
     def read(self, sha256: str, start: int = 0) -> Iterator[bytes]:
         """An object's bytes from ``start`` on. FileNotFoundError: it is not there. ValueError: this store cannot begin
         in the middle. Raises StoreError for everything else."""
-        with self._told(passing=(FileNotFoundError, ValueError) if start else (FileNotFoundError,)):
+        with self._translate_errors(passing=(FileNotFoundError, ValueError) if start else (FileNotFoundError,)):
             # Some HTTP servers know no ranges: from the beginning, one request streams it all.
             block = 0 if self.protocol in _HTTP and not start else _BLOCK
             with self.system.open(self.path(sha256), "rb", block_size=block) as stream:
@@ -155,9 +155,9 @@ class Remote(Struct, frozen=True):
                     yield chunk
 
     @contextlib.contextmanager
-    def _told(self, passing: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-        """What a file system's library raises is of its own kind, and rarely says what to do: a StoreError does. Of
-        what may be ``passing``, a FileNotFoundError says that the store answers, and has no such object."""
+    def _translate_errors(self, passing: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+        """Errors of a file system's library are of its own kind, and rarely say what to do: a StoreError does. Of the
+        ``passing`` ones, a FileNotFoundError says that the store answers, and has no such object."""
         try:
             yield
         except (ReconcilerError, TransferStoppedError):
@@ -168,7 +168,7 @@ class Remote(Struct, frozen=True):
             raise _store_error(self.url, error) from error
 
     def _is_absence(self, error: FileNotFoundError) -> bool:
-        """Whether the store answers, and has no such object."""
+        """True where the store answers, and has no such object."""
         if self.protocol in _LOCAL:
             return Path(self.root).is_dir()  # else it is not mounted, or nothing was ever pushed
         cause = error.__cause__
@@ -180,12 +180,12 @@ class Remote(Struct, frozen=True):
         return known or getattr(cause, "status", 0) in _NOT_THERE
 
 
-def _told_of_bytes(base: type, moved: Callable[[int], None]) -> Any:
-    class Told(base):  # type: ignore[misc]
+def _counted_bytes(base: type, moved: Callable[[int], None]) -> Any:
+    class CountingCallback(base):  # type: ignore[misc]
         def relative_update(self, inc: int = 1) -> None:
             moved(inc)
 
-    return Told()
+    return CountingCallback()
 
 
 def _store_error(url: str, error: Exception) -> StoreError:
@@ -193,7 +193,7 @@ def _store_error(url: str, error: Exception) -> StoreError:
     if isinstance(error, FileNotFoundError) and isinstance(cause, Exception) and not hasattr(cause, "response"):
         error = cause
     said = f"{type(error).__name__}: {error}".replace("\n", " ")[:300]
-    if isinstance(error, PermissionError) or getattr(error, "status", 0) in (401, 403) or _speaks_of_refusal(said):
+    if isinstance(error, PermissionError) or getattr(error, "status", 0) in (401, 403) or _is_refusal(said):
         fix = "check this machine's credentials for it (such as AWS_PROFILE, or options: {key: {from_env: NAME}})"
         return StoreError(f"{url} refuses: {said}", fix=fix)
     if isinstance(error, OSError) and error.errno in _NO_ROOM:
@@ -211,7 +211,7 @@ def _store_error(url: str, error: Exception) -> StoreError:
     return StoreError(f"{url} does not answer: {said}", fix=fix)
 
 
-def _speaks_of_refusal(said: str) -> bool:
+def _is_refusal(said: str) -> bool:
     return any(word in said.lower().replace("'", "") for word in _REFUSED)
 
 

@@ -13,7 +13,7 @@ Copies = Callable[[str], Iterable[Path]]
 
 
 def repair_record(paths: RepositoryPaths, path: str, head_file: HeadFile) -> str:
-    """What was done about a damaged record file (``path`` relative to the repository), in words."""
+    """Repair a damaged record file (``path`` relative to the repository), and say what was done, in words."""
     committed = head_file(path)
     full = paths.root / path
     digest = full.stem.rpartition("-")[2]
@@ -26,7 +26,7 @@ def repair_record(paths: RepositoryPaths, path: str, head_file: HeadFile) -> str
 
 
 def repair_artifact(paths: RepositoryPaths, place: str, sha256: str, head_file: HeadFile, copies: Copies) -> bool:
-    """Whether a log or object is good again, or may be forgotten. A log that is in no copy is lost: False.
+    """True where a log or object is good again, or may be forgotten. A log that is in no copy is lost: False.
 
     ``copies`` gives further files that should have these bytes: the rendered tree's.
     """

@@ -1,6 +1,6 @@
 """Signatures of records by the user's own key, made and checked by the programs that git is configured with.
 
-A signature is a file beside its record, ``<record>.<digest>.sig``, over the record's bytes: two people who sign one
+A signature is a file next to its record, ``<record>.<digest>.sig``, over the record's bytes: two people who sign one
 record write two files, so that branches merge without conflict. An SSH signature names a namespace of its own, and so
 never passes for that of a commit.
 """
@@ -34,7 +34,8 @@ _HEAD = {b"-----BEGIN SSH SIGNATURE-----": _SSH, b"-----BEGIN PGP SIGNATURE-----
 
 
 class Signer(Struct, frozen=True):
-    """What git is configured to sign with: ``kind`` ssh or openpgp, the program, and the key as git names it."""
+    """Signing program that git is configured with: ``kind`` ssh or openpgp, the program, and the key as git names
+    it."""
 
     kind: str
     program: str
@@ -102,8 +103,8 @@ def read_allowed_signers(root: Path) -> Path | None:
 
 
 def read_revoked_keys(root: Path) -> Path | None:
-    """The file of revoked keys that git itself is configured with. Raises RepositoryError when it is not there: nobody
-    could say that a key still counts."""
+    """The file of revoked keys that git itself is configured with. Raises RepositoryError when it is not there:
+    otherwise a revoked key would count."""
     named = _config(root, "gpg.ssh.revocationFile")
     found = (root / Path(named).expanduser()) if named else None
     if found is not None and not found.is_file():
@@ -118,7 +119,7 @@ def list_signature_paths(paths: RepositoryPaths, identity: str) -> list[Path]:
 
 
 def sign_record(paths: RepositoryPaths, identity: str, signer: Signer) -> Path:
-    """Raises RepositoryError, and RecordError for a record that is not what its name says: nobody signs that."""
+    """Raises RepositoryError, and RecordError for a record that is not what its name says: that must not be signed."""
     path = record_path(paths, identity)
     data = path.read_bytes()
     if hash_bytes(data)[:20] != identity.rpartition("-")[2]:
@@ -130,7 +131,7 @@ def sign_record(paths: RepositoryPaths, identity: str, signer: Signer) -> Path:
 
 
 class SignatureStatus(StrEnum):
-    """What a signature is worth. UNKNOWN: it fits the bytes, but nobody here says whose key it is."""
+    """Validity of a signature. UNKNOWN: it fits the bytes, but it is not known here whose key it is."""
 
     GOOD = "good"
     UNKNOWN = "unknown"
@@ -140,7 +141,7 @@ class SignatureStatus(StrEnum):
 class Checked(Struct, frozen=True):
     """``who``: the signer as the allowed signers, or the keyring, call them; the key where they do not."""
 
-    standing: SignatureStatus
+    signature_status: SignatureStatus
     who: str = ""
     why: str = ""
 
@@ -189,7 +190,7 @@ def _local(when: str) -> str:
 
 
 def _check_pgp(data: bytes, signature: Path) -> Checked:
-    # A signature may name the server that has its key: nobody is asked.
+    # A signature may name the server that has its key: it is not asked.
     words = ["gpg", "--batch", "--no-auto-key-retrieve", "--status-fd", "1", "--verify", str(signature), "-"]
     checked = describe_end(words, data, _LIMIT)
     if checked.status == _NO_PROGRAM:

@@ -63,7 +63,7 @@ def restore(paths: RepositoryPaths, place: str, sha256: str) -> bool:
 
 
 def discard(paths: RepositoryPaths, place: str, sha256: str) -> None:
-    """Move a damaged file out of the way: kept for a look, believed by nobody."""
+    """Move a damaged file out of the way: kept for a look, never believed."""
     path = find_artifact(paths, place, sha256)
     if path.exists():
         quarantine(paths, path, f"{place}-{sha256}")
@@ -78,6 +78,6 @@ def quarantine(paths: RepositoryPaths, path: Path, name: str) -> Path:
 
 
 def find_readable(paths: RepositoryPaths, artifact: Artifact) -> Path:
-    """Where an artifact's bytes lie: a log has two places."""
+    """Find an artifact's bytes: a log has two places."""
     first = find_artifact(paths, artifact.place, artifact.sha256)
     return first if first.exists() else find_artifact(paths, "objects", artifact.sha256)

@@ -1,4 +1,4 @@
-"""What passes between the object store here and one elsewhere: only what is missing, each object checked by its digest.
+"""Transfers between the object store here and one elsewhere: only what is missing, each object checked by its digest.
 
 An object lands under its name only when its bytes are what the name says; a part of one waits in ``incoming`` for the
 rest. So a transfer that ends anywhere goes on there.
@@ -56,12 +56,12 @@ class Transfer(Struct):
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def moved(self, count: int) -> None:
-        self.beat(count)
+        self.note_bytes(count)
         with self.lock:
             self.passed += count
             self.report(self.passed)
 
-    def beat(self, count: int) -> None:
+    def note_bytes(self, count: int) -> None:
         """Bytes came from the store, whatever they are for."""
         if self.stopped.is_set():
             raise TransferStoppedError
@@ -92,7 +92,7 @@ def list_push_due(
     transfer: Transfer, items: Iterable[ObjectRef], *, deep: bool = False, parallel: int = 1
 ) -> tuple[list[ObjectRef], list[TransferResult], dict[str, int]]:
     """(to be pushed, what need not or cannot be, everything there by file name). ``deep`` reads back what is there."""
-    (there,) = _all(transfer, [transfer.remote], Remote.listing, parallel)
+    (there,) = _all(transfer, [transfer.remote], Remote.list_files, parallel)
     items = tuple(items)
     alike = {item.sha256 for item in items if there.get(item.sha256) == item.size}
     if deep:
@@ -120,7 +120,7 @@ def _read_back(transfer: Transfer, sha256: str) -> str:
     total = hashlib.sha256()
     with suppress(FileNotFoundError):
         for chunk in transfer.remote.read(sha256):
-            transfer.beat(len(chunk))
+            transfer.note_bytes(len(chunk))
             total.update(chunk)
     return sha256 if total.hexdigest() == sha256 else ""
 
@@ -175,10 +175,10 @@ def pull(transfer: Transfer, due: list[ObjectRef], *, parallel: int) -> list[Tra
 
 
 def foresee_transfer(transfer: Transfer, due: list[ObjectRef], *, parallel: int) -> list[TransferResult]:
-    """What a pull would find there, without reading an object."""
+    """Foresee what a pull would find there, without reading an object."""
 
     def one(item: ObjectRef) -> TransferResult:
-        size = transfer.remote.size(item.sha256)
+        size = transfer.remote.get_size(item.sha256)
         if size is None:
             return TransferResult(item, TransferStatus.ABSENT, NOT_PUSHED)
         if size not in (item.size, -1):
@@ -233,7 +233,7 @@ def _fetch(transfer: Transfer, item: ObjectRef, part: Path) -> tuple[int, str]:
 
 
 def _rest(remote: Remote, item: ObjectRef, have: int) -> Iterator[bytes] | None:
-    """What follows the bytes that are here; None when the object is to be read from its beginning."""
+    """Find the bytes that follow those here; None when the object is to be read from its beginning."""
     if have == item.size:
         return iter(())
     if not 0 < have < item.size:
@@ -256,8 +256,8 @@ def _forget_parts(folder: Path) -> None:
 
 
 def _all(transfer: Transfer, items: Iterable[_Item], one: Callable[[_Item], _Ended], parallel: int) -> list[_Ended]:
-    """The first failure of the store ends all of them; what is under way stops at its next bytes. A store that gives no
-    bytes any more ends them too: nobody waits for the threads, which end with the process."""
+    """The first failure of the store ends all of them; transfers under way stop at their next bytes. A store that gives
+    no bytes any more ends them too: their threads are not awaited, and end with the process."""
     waiting = deque((item, Future[_Ended]()) for item in items)
     futures = [future for _, future in waiting]
 

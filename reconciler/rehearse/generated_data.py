@@ -24,7 +24,7 @@ Moved = Callable[[str, Progress], None]
 
 
 class Generated(Struct, frozen=True, kw_only=True):
-    """Where one benchmark's data and model are, relative to the rehearsal's folder; ``made``: by this call."""
+    """Folders of one benchmark's data and model, relative to the rehearsal's folder; ``made``: by this call."""
 
     code: str
     data: str

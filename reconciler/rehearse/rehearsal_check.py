@@ -1,4 +1,5 @@
-"""What the check of a rehearsal's tree must find, because a rehearsal is short, and what it must not."""
+"""Findings in the check of a rehearsal's tree: those that must be there, because a rehearsal is short, and those that
+must not."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ _FRAMEWORKS = {
     "vllm": "vLLM",
     "openai": "a server that speaks OpenAI's protocol",
 }
-_ATTEMPTS = 6  # of runs and tests, in turn: a machine that rehearses does other things meanwhile
+_ATTEMPTS = 6  # of runs and tests, in turn: a machine that rehearses does other things at the same time
 
 
 class Rehearsed(Struct, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ class Rehearsed(Struct, frozen=True, kw_only=True):
 
     @property
     def official(self) -> str:
-        return self.facts.official(self.name)
+        return self.facts.find_official_name(self.name)
 
     @property
     def entry(self) -> str:
@@ -87,20 +87,20 @@ def choose_round(benchmarks: Sequence[Rehearsed]) -> str:
 
 
 def has_earlier(round_name: str, benchmarks: Sequence[Rehearsed]) -> bool:
-    """Whether the round has one of them no more."""
+    """True where the round has one of them no more."""
     ruleset = load_ruleset(round_name)
-    return any(ruleset.benchmark(item.official) is None for item in benchmarks)
+    return any(ruleset.find_benchmark(item.official) is None for item in benchmarks)
 
 
 def choose_division(ruleset: Ruleset, item: Rehearsed, asked: str) -> str:
     """The division that was asked for, or open where the round has no such benchmark, or another by its name, or a
     compliance test that generated answers cannot pass."""
-    closed = ruleset.benchmark(item.official) and not item.facts.until and not item.rehearsal.tests
+    closed = ruleset.find_benchmark(item.official) and not item.facts.until and not item.rehearsal.tests
     return asked if closed else OPEN
 
 
 def list_scenarios(ruleset: Ruleset, official: str, category: str = CATEGORY) -> tuple[str, ...]:
-    """Those in which a round lets a system of the category, or of any, enter the benchmark."""
+    """List the scenarios in which a round lets a system of the category, or of any, enter the benchmark."""
     rules = ruleset.find_rules(OPEN, official)
     if rules is None:
         return ()

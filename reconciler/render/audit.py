@@ -21,7 +21,7 @@ _TONES = {
 
 
 def render_text(audit: AuditReport, *, paint: Paint = show_plain, everything: bool = False) -> str:
-    """What is not proven first and whole; what is, counted by cell, or listed when ``everything`` is asked for."""
+    """Unproven claims first and whole; proven ones counted by cell, or listed when ``everything`` is asked for."""
     lines = [f"audit of {audit.commit[:12]}: {show_count(audit.records, 'record')}, {show_count(audit.logs, 'log')}"]
     cells: dict[str, list[Claim]] = {}
     for claim in audit.claims:

@@ -7,11 +7,11 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from reconciler.errors import ReconcilerError
-from reconciler.storage.foreign import LARGEST
 from reconciler.storage.json_files import read_json
+from reconciler.storage.untrusted_files import LARGEST
 from reconciler.tree.findings import TreeFinding, TreeReport
 
-# What makes it the same finding in another report: not its line, which moves.
+# Fields that make it the same finding in another report: not its line, which moves.
 _FIELDS = ("rule", "submitter", "cell", "file", "found", "wanted")
 Known = frozenset[tuple[str, ...]]
 

@@ -15,7 +15,7 @@ from reconciler.rules.benchmark_facts import BenchmarkFacts, SourceFacts
 from reconciler.rules.benchmark_files import SourceFile
 
 Rounds = Mapping[str, Mapping[str, Sequence[str]]]
-_PLAIN = re.compile(r"[A-Za-z/.-][\w/.-]*")  # a word that YAML reads as it stands
+_PLAIN = re.compile(r"[A-Za-z/.-][\w/.-]*")  # a word that YAML reads as is
 _DEVICES = {"cpu": "processors", "nvidia": "NVIDIA GPUs"}
 
 
@@ -42,7 +42,7 @@ def render_benchmark_list(
 
 
 def _show_support(facts: BenchmarkFacts) -> str:
-    """Whether it can be rehearsed, what scores it, and how it runs."""
+    """Show whether it can be rehearsed, what scores it, and how it runs."""
     scorer = "scored by the official script" if facts.support.script else "scored here"
     if facts.support.runs:
         return f"works in rehearsal, {scorer}" if facts.rehearsal else f"runs, {scorer}"
@@ -111,8 +111,8 @@ def render_benchmark_page(
 
 
 def _show_backends(facts: BenchmarkFacts) -> str:
-    told = [f"{facts.backends[kind]} on {name}" for kind, name in _DEVICES.items() if kind in facts.backends]
-    return f"{', '.join(told)}; else as the spec says"
+    supported = [f"{facts.backends[kind]} on {name}" for kind, name in _DEVICES.items() if kind in facts.backends]
+    return f"{', '.join(supported)}; else as the spec says"
 
 
 def _render_support(facts: BenchmarkFacts, paint: Paint) -> list[str]:

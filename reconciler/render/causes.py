@@ -18,7 +18,7 @@ _MADE = {Action.CREATE: "created", Action.REPLACE: "replaced"}
 
 
 def label(address: Address) -> str:
-    """What stands in the second column: "Engine", "Run accuracy", "Run perf", "TEST01"."""
+    """Label of the second column: "Engine", "Run accuracy", "Run perf", "TEST01"."""
     return _LABELS.get(address.label, address.label)
 
 
@@ -79,7 +79,8 @@ def describe_origin(step: Step) -> Origin | None:
 
 
 def _shown_changes(step: Step) -> tuple[InputChange, ...]:
-    """Changed inputs that tell the cause: the key of something in this very plan says less than "engine replaced"."""
+    """Select the changed inputs that show the cause: the key of something in this very plan says less than "engine
+    replaced"."""
     if step.change.reason not in (Reason.INPUT_CHANGED, Reason.UPSTREAM_REPLACED, Reason.NOT_RECORDED):
         return ()
     return tuple(change for change in step.explained if change.upstream not in step.because)

@@ -53,7 +53,7 @@ class Showing(Struct, frozen=True):
 
 
 def render_code_text(cell: Cell, parts: Sequence[ShownCode], paint: Paint = show_plain) -> str:
-    """What is left out by folder, for a build leaves many files."""
+    """Left-out files by folder, for a build leaves many files."""
     lines = [paint(str(cell).replace("/", " / "), Tone.HEADING)]
     lines += [] if parts else ["  no command: the harness of this project runs it"]
     for part in parts:

@@ -9,7 +9,7 @@ from reconciler.storage.escaping import seal_style
 
 
 class Tone(Enum):
-    """What a piece of text means, not how it looks."""
+    """Meaning of a piece of text, not its look."""
 
     HEADING = "heading"
     GOOD = "good"

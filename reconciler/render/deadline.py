@@ -1,4 +1,4 @@
-"""What a deadline leaves of a plan, machine by machine."""
+"""Plan up to a deadline, machine by machine."""
 
 from __future__ import annotations
 

@@ -55,18 +55,18 @@ def render_cells_part(standings: Sequence[CellStatus], plan: Plan | None = None)
             steps[address.cell] = steps.get(address.cell, 0) + 1
     return [
         {
-            "cell": str(standing.cell),
-            "ready": standing.ready.value,
-            "steps": steps.get(standing.cell, 0),
-            "metric": render_measured(standing.metric),
-            "accuracy": render_measured(standing.accuracy),
-            "efficiency": render_measured(standing.efficiency),
-            "validity": standing.validity or None,
-            "marks": list(standing.marks),
-            "notes": list(standing.notes),
-            "conditions": convert_plain_value(standing.conditions),
+            "cell": str(status.cell),
+            "ready": status.ready.value,
+            "steps": steps.get(status.cell, 0),
+            "metric": render_measured(status.metric),
+            "accuracy": render_measured(status.accuracy),
+            "efficiency": render_measured(status.efficiency),
+            "validity": status.validity or None,
+            "marks": list(status.marks),
+            "notes": list(status.notes),
+            "conditions": convert_plain_value(status.conditions),
         }
-        for standing in standings
+        for status in standings
     ]
 
 

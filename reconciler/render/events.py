@@ -1,4 +1,4 @@
-"""What a pass did, and what it is doing, as JSON documents. A plan, which did nothing, loads none of this."""
+"""Events and progress of a pass, as JSON documents. A plan, which did nothing, loads none of this."""
 
 from __future__ import annotations
 

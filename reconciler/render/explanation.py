@@ -76,8 +76,8 @@ def collect_origins(explanation: Explanation) -> tuple[Origin, ...]:
 
 def render_explanation_text(explanation: Explanation, commits: Mapping[Origin, str], paint: Paint = show_plain) -> str:
     lines = [paint(str(explanation.cell).replace("/", " / "), Tone.HEADING)]
-    for path, item, stand in explanation.acceptances:
-        lines += [f"{paint('accepted', Tone.DOUBT)} {show_acceptance(item, stand)}", f"    {path}"]
+    for path, item, status in explanation.acceptances:
+        lines += [f"{paint('accepted', Tone.DOUBT)} {show_acceptance(item, status)}", f"    {path}"]
         lines += [f"    {show_accepted_input(*changed)}  {changed[-1].origin}" for changed in item.inputs]
     lines += map(str, explanation.moved_sources)
     lines += [f"{paint('note', Tone.DOUBT)} {note}" for note in explanation.notes]
@@ -152,8 +152,8 @@ def render_explanation_part(explanation: Explanation, commits: Mapping[Origin, s
         "causes": [str(part.resource.address) for part in find_first_causes(explanation)],
         "findings": convert_plain_value(explanation.findings),
         "acceptances": [
-            {"file": path, "stands": str(stand), **make_versioned(FORMAT, item)}
-            for path, item, stand in explanation.acceptances
+            {"file": path, "stands": str(status), **make_versioned(FORMAT, item)}
+            for path, item, status in explanation.acceptances
         ],
         "moved_sources": convert_plain_value(explanation.moved_sources),
         "notes": list(explanation.notes),

@@ -8,14 +8,19 @@ from typing import Any
 
 from msgspec import Struct
 
-from reconciler.fetch.fetch import Fate, FetchResult
+from reconciler.fetch.fetch import FetchResult, FetchStatus
 from reconciler.fetch.scratch import Scratch
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.documents import render_document
 from reconciler.render.explanation import render_table
 from reconciler.resource.quantities import show_count, show_size
 
-_TONES = {Fate.HERE: Tone.GOOD, Fate.FETCHED: Tone.GOOD, Fate.DUE: Tone.DOUBT, Fate.BY_HAND: Tone.DOUBT}
+_TONES = {
+    FetchStatus.HERE: Tone.GOOD,
+    FetchStatus.FETCHED: Tone.GOOD,
+    FetchStatus.DUE: Tone.DOUBT,
+    FetchStatus.BY_HAND: Tone.DOUBT,
+}
 
 
 class FetchReport(Struct, frozen=True):
@@ -33,12 +38,12 @@ def render_fetch_text(report: FetchReport, paint: Paint = show_plain) -> str:
         [("benchmark", "file", "size", "", "licence"), *(_row(item) for item in report.ended)], indent=0
     )
     lines = [paint(head, Tone.HEADING), *rows]
-    for fate, title in ((Fate.BY_HAND, "to be brought by hand"), (Fate.FAILED, "failed")):
+    for fate, title in ((FetchStatus.BY_HAND, "to be brought by hand"), (FetchStatus.FAILED, "failed")):
         chosen = [item for item in report.ended if item.fate is fate]
         lines += ["", paint(title, Tone.HEADING)] if chosen else []
         for item in chosen:
             digest = item.due.file.digest
-            proof = f" ({digest.algorithm} {digest.value})" if digest and fate is Fate.BY_HAND else ""
+            proof = f" ({digest.algorithm} {digest.value})" if digest and fate is FetchStatus.BY_HAND else ""
             why = f": {item.why}" if item.why else ""
             lines += [f"  {item.due.file.path}{proof}{why}", f"    fix: {item.fix}"]
     return "\n".join([*lines, "", _summarise(report)])
@@ -50,15 +55,15 @@ def _row(item: FetchResult) -> tuple[str, ...]:
 
 
 def _say(item: FetchResult) -> str:
-    if item.fate is Fate.HERE and not item.sha256 and not item.due.file.is_pattern:
+    if item.fate is FetchStatus.HERE and not item.sha256 and not item.due.file.is_pattern:
         return "here, unproved"
     return str(item.fate)
 
 
 def _summarise(report: FetchReport) -> str:
     counts = Counter(item.fate for item in report.ended)
-    parts = [f"{show_count(counts[fate], 'file')} {fate}" for fate in Fate if counts[fate]]
-    needed = sum(item.due.needed for item in report.ended if item.fate is Fate.DUE)
+    parts = [f"{show_count(counts[fate], 'file')} {fate}" for fate in FetchStatus if counts[fate]]
+    needed = sum(item.due.needed for item in report.ended if item.fate is FetchStatus.DUE)
     where = f"{report.scratch.root} ({report.scratch.origin})"
     room = f" About {show_size(needed)} are needed there; {show_size(report.free)} are free." if report.dry_run else ""
     return f"{where}: {', '.join(parts)}.{room}"
@@ -66,13 +71,13 @@ def _summarise(report: FetchReport) -> str:
 
 def render_fetch_document(report: FetchReport) -> dict[str, Any]:
     counts = Counter(item.fate for item in report.ended)
-    due = [item for item in report.ended if item.fate is Fate.DUE]
+    due = [item for item in report.ended if item.fate is FetchStatus.DUE]
     return render_document(
         "fetch",
         scratch=report.scratch.root,
         origin=report.scratch.origin,
         dry_run=report.dry_run,
-        counts={str(fate): counts[fate] for fate in Fate},
+        counts={str(fate): counts[fate] for fate in FetchStatus},
         bytes_to_come=sum(item.due.coming for item in due),
         bytes_needed=sum(item.due.needed for item in due),
         bytes_free=report.free,

@@ -1,4 +1,4 @@
-"""Causes before lines: what most likely happened, whose cells share it, and what nobody could compare."""
+"""Causes before lines: what most likely happened, whose cells share it, and what could not be compared."""
 
 from __future__ import annotations
 

@@ -47,7 +47,8 @@ def _cell(value: object) -> object:
 
 def render_objections(report: TreeReport, by: str = "") -> Mapping[str, str]:
     """{file name: Markdown} with a section per cause of errors and warnings, for submitters that have any. ``by``: who
-    objects, which is tagged as the submission rules ask (filing objections); nobody objects to their own results."""
+    objects, which is tagged as the submission rules ask (filing objections); submitters do not object to their own
+    results."""
     groups: dict[str, list[CauseGroup]] = {}
     for group in group_by_cause(report.findings, report.facts):
         if group.severity is not Severity.NOTE and group.submitter and group.submitter != by:

@@ -54,7 +54,7 @@ class Lines:
 
 
 class Failures(Lines):
-    """Of a quiet pass: only the steps that failed or could not be made."""
+    """Failures of a quiet pass: only the steps that failed or could not be made."""
 
     def report(self, event: Event) -> None:
         if isinstance(event, Outcome) and event.status in (Status.FAILED, Status.BLOCKED):

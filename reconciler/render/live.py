@@ -1,4 +1,4 @@
-"""The events of a pass on a terminal: finished steps scroll by, those under way stand below with a bar."""
+"""The events of a pass on a terminal: finished steps scroll by, those under way stay below with a bar."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Live:
             BarColumn(bar),
             TextColumn("{task.fields[now]}", markup=False),
         )
-        self._beside = bar + 2  # and a blank on both sides
+        self._is_side_by_side = bar + 2  # and a blank on both sides
         self._bars = Bars(*columns, console=console, transient=True, refresh_per_second=8)
         self._tasks: dict[Address, TaskID] = {}
 
@@ -72,7 +72,7 @@ class Live:
 
     @property
     def _room(self) -> int:
-        return self._bars.console.width - self._beside
+        return self._bars.console.width - self._is_side_by_side
 
     def _drop(self, address: Address) -> None:
         task = self._tasks.pop(address, None)

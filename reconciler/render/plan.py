@@ -122,7 +122,7 @@ def _fold_groups(plan: Plan, limit: int | None) -> list[_Group]:
 
 
 def _describe(step: Step, actions: Mapping[Address, Action]) -> tuple[object, ...]:
-    """What is shown of a step, but for who changed its line."""
+    """Describe a step, but for who changed its line."""
     word, cause = choose_action_word(step), describe_cause(step, actions)
     shared = describe_sharing(step)
     return label(step.change.address), word, cause, shared, describe_origin(step), step.blocked, step.fix
@@ -137,7 +137,7 @@ class _Obstacle(NamedTuple):
 
 
 def _fold_obstacles(plan: Plan) -> dict[str, _Obstacle]:
-    """What more than a few steps are blocked on, by its words."""
+    """Fold obstacles that block more than a few steps, by their words."""
     fixes = {step.blocked: step.fix for step in reversed(plan.steps) if step.blocked}
     counts = Counter(_find_cause(step) for step in plan.steps if step.blocked)
     many = [(cause, count) for cause, count in counts.items() if count > _FEW]
@@ -146,7 +146,7 @@ def _fold_obstacles(plan: Plan) -> dict[str, _Obstacle]:
 
 
 def _find_cause(step: Step) -> str:
-    """Of a step that waits for another one, what that is blocked on."""
+    """Find the cause of a step that waits for a blocked one."""
     cause = step.blocked
     while waiting := _WAITING.fullmatch(cause):
         cause = waiting[1]

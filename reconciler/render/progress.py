@@ -85,8 +85,8 @@ def _show_left(seconds: float | None) -> str:
 
 
 def fit_progress(name: str, moved: StepProgress, width: int) -> tuple[str, str]:
-    """What is made and how far it is, on one line of ``width`` together. The name keeps its end, which tells runs
-    of one cell apart."""
+    """Name and progress of a step, on one line of ``width`` together. The name keeps its end, which distinguishes runs
+    of one cell."""
     now = render_progress_text(moved, width - min(len(name), _LEAST_NAME))
     return fit_name(name, width - len(now)), now
 
@@ -111,8 +111,8 @@ def render_outcome_text(outcome: Outcome, paint: Paint = show_plain) -> str:
         return " ".join([head, *took]) + (f", {outcome.message}" if outcome.message else "")
     lines = [f"{head}: {outcome.message}"]
     lines += [f"      fix: {outcome.fix}"] if outcome.fix else []
-    told = (outcome.message, f"fix: {outcome.fix}")
-    log = "\n".join(line for line in outcome.log.splitlines() if line.strip() not in told)
+    shown = (outcome.message, f"fix: {outcome.fix}")
+    log = "\n".join(line for line in outcome.log.splitlines() if line.strip() not in shown)
     lines += [f"      log: {log}"] if log else []
     return "\n".join(lines)
 

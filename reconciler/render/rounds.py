@@ -80,7 +80,7 @@ def _cut(text: str) -> str:
 def render_benchmark_rows(rules: BenchmarkRules) -> dict[str, dict[str, RuledValue]]:
     """Every value that holds: "" for all scenarios, then what each scenario that may be entered has of its own."""
     entered = {s: None for found in rules.tables.values() for s in (*found.required, *found.optional)}
-    rows = {"": _of(rules, "", rules.names())}
+    rows = {"": _of(rules, "", rules.list_names())}
     for scenario in rules.levels:
         if scenario in entered:
             special, _, common, _ = rules.levels[scenario]
@@ -92,7 +92,7 @@ def _of(rules: BenchmarkRules, scenario: str, names: tuple[str, ...]) -> dict[st
     """The tests last, without those that the benchmark does not need."""
     shown = (n for n in names if not n.startswith("tests.") or n.split(".")[1] in rules.compliance_tests)
     ordered = sorted(shown, key=lambda name: name.split(".")[:2] if name.startswith("tests.") else [])
-    return {name: found for name in ordered if (found := rules.ruled(name, scenario)) is not None}
+    return {name: found for name in ordered if (found := rules.find_ruled_value(name, scenario)) is not None}
 
 
 def render_benchmark_text(rules: BenchmarkRules, paint: Paint = show_plain) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from reconciler.execute.outcome import UnderWay
+from reconciler.execute.outcome import QueuedStep
 from reconciler.render.causes import label
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.plan import LIMIT
@@ -34,11 +34,11 @@ def render_status_text(standings: Sequence[CellStatus], *, limit: int | None = L
     metric_width = max(len("result"), *map(len, results))
     columns = [name for name in CONDITIONS if any(c.type == name and c.reason != NOT_REQUIRED for c in _all(shown))]
     lines = ["  ".join([f"{'cell':<{width}}", *columns, f"{'result':>{metric_width}}"])]
-    for standing, result in zip(shown, results, strict=True):
-        marks = [_mark(condition, paint) for condition in standing.conditions if condition.type in columns]
-        power = [render_metric_text(standing.efficiency)] if standing.efficiency else []
-        extra = ", ".join([*power, *([standing.validity] if standing.validity == "INVALID" else []), *standing.marks])
-        row = [f"{standing.cell!s:<{width}}", *marks, f"{result:>{metric_width}}"]
+    for item, result in zip(shown, results, strict=True):
+        marks = [_mark(condition, paint) for condition in item.conditions if condition.type in columns]
+        power = [render_metric_text(item.efficiency)] if item.efficiency else []
+        extra = ", ".join([*power, *([item.validity] if item.validity == "INVALID" else []), *item.marks])
+        row = [f"{item.cell!s:<{width}}", *marks, f"{result:>{metric_width}}"]
         lines.append(("  ".join(row) + (f"  {paint(extra, Tone.FAINT)}" if extra else "")).rstrip())
     if len(shown) < len(standings):
         lines.append(f"… and {show_count(len(standings) - len(shown), 'more cell')}; --all shows them")
@@ -47,7 +47,7 @@ def render_status_text(standings: Sequence[CellStatus], *, limit: int | None = L
     return "\n".join(lines)
 
 
-def render_under_way_text(steps: Sequence[UnderWay]) -> str:
+def render_under_way_text(steps: Sequence[QueuedStep]) -> str:
     """ "  open/box/resnet/Offline  Run perf: running, 1,200 of 5,000, job 4711 on n3"."""
     lines = []
     for step in steps:
@@ -57,7 +57,7 @@ def render_under_way_text(steps: Sequence[UnderWay]) -> str:
 
 
 def _all(standings: Sequence[CellStatus]) -> Iterator[Condition]:
-    return (condition for standing in standings for condition in standing.conditions)
+    return (condition for item in standings for condition in item.conditions)
 
 
 def render_metric_text(metric: tuple[str, str] | None) -> str:
@@ -78,14 +78,12 @@ def _mark(condition: Condition, paint: Paint) -> str:
 
 def _reasons(standings: Sequence[CellStatus]) -> list[str]:
     lines = []
-    for standing in standings:
+    for item in standings:
         # In pipeline order, so that the first is the cause of the rest.
-        wrong = [c for c in standing.conditions[:-1] if c.status is not ConditionStatus.TRUE]
+        wrong = [c for c in item.conditions[:-1] if c.status is not ConditionStatus.TRUE]
         first = next((c for c in wrong if c.reason != "UpstreamReplaced"), wrong[0] if wrong else None)
         if first is not None:
-            lines.append(
-                f"  {standing.cell}: {first.type}: {first.reason}{': ' if first.message else ''}{first.message}"
-            )
+            lines.append(f"  {item.cell}: {first.type}: {first.reason}{': ' if first.message else ''}{first.message}")
     return lines
 
 

@@ -126,7 +126,7 @@ def draw_histogram(values: Sequence[float], title: str, edges: Sequence[float], 
 
 
 def _svg(title: str, height: int, body: Sequence[str], width: int = WIDTH, of_file: str = "") -> str:
-    """``of_file``: what a file needs that stands alone; a page has a style sheet instead."""
+    """``of_file``: additions for a standalone file; a page has a style sheet instead."""
     head = f'<svg{of_file} viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">'
     return f"{head}<title>{escape_html(title)}</title>{''.join(body)}</svg>"
 

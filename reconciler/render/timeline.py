@@ -23,7 +23,7 @@ _HEIGHT, _MOST = 8, 60  # lines of a plot, and points in it
 
 
 def collect_points(results: Iterable[MeasuredValue]) -> list[Point]:
-    """Of performance runs."""
+    """Collect the points of performance runs."""
     found = []
     for item in results:
         if item.what == "Run performance" and item.number is not None:
@@ -74,7 +74,7 @@ def _by(written: Written) -> str:
 
 
 def _show_change(cause: ChangeCause) -> str:
-    """Of two lists of words, such as commands, only those that one of them has."""
+    """Show the change of two lists of words, such as commands: only those that one of them has."""
     before, after = cause.before, cause.after
     if isinstance(before, (list, tuple)) and isinstance(after, (list, tuple)):
         gone, new = [word for word in before if word not in after], [word for word in after if word not in before]
@@ -156,7 +156,7 @@ def _side(side: Side) -> str:
 
 
 def _point(side: Side) -> str:
-    """What else a point of a curve shows."""
+    """Show the other values of a point of a curve."""
     if side.point is None:
         return ""
     ttft = side.point.ttft_p90_ms

@@ -23,7 +23,7 @@ class TransferReport(Struct, frozen=True):
 
 
 def render_text(report: TransferReport) -> str:
-    """What is wrong first and each by name; then the counts."""
+    """Problems first and each by name; then the counts."""
     lines = []
     for item in report.ended:
         if item.fate in (TransferStatus.ABSENT, TransferStatus.WRONG):

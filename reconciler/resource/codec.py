@@ -1,9 +1,9 @@
 """Structs as JSON and back: the one codec of everything that is stored.
 
-A stored thing is a frozen struct, and its fields are its format: whoever adds a field with a default changes
-neither reader nor writer, and names it in the class's ``LEFT_OUT``. There are two forms. What people read and git keeps
-(records, attempts, decisions) spells an address as its text; what only this program reads again (caches) is written and
-read by msgspec alone.
+A stored thing is a frozen struct, and its fields are its format: a new field with a default changes neither reader nor
+writer, and is named in the class's ``LEFT_OUT``. There are two forms. Records, attempts and decisions, which people
+read and git keeps, spell an address as its text; caches, which only this program reads again, are written and read by
+msgspec alone.
 """
 
 from __future__ import annotations
@@ -42,9 +42,11 @@ def make_document(value: Any) -> Any:
     if isinstance(value, _TEXTS):
         return str(value)
     if isinstance(value, Struct):
-        held = {name: getattr(value, name) for name in value.__struct_fields__}
+        values = {name: getattr(value, name) for name in value.__struct_fields__}
         later = _find_later_defaults(type(value))
-        return {name: make_document(inner) for name, inner in held.items() if name not in later or inner != later[name]}
+        return {
+            name: make_document(inner) for name, inner in values.items() if name not in later or inner != later[name]
+        }
     if isinstance(value, Mapping):
         return {name: make_document(item) for name, item in value.items()}
     if isinstance(value, (tuple, list)):
@@ -107,7 +109,7 @@ def _field_types(of: Hashable) -> Mapping[str, Any]:
 
 @cache
 def _find_address_fields(of: Hashable) -> tuple[str, ...]:
-    return tuple(name for name, held in _field_types(of).items() if _holds_addresses(held))
+    return tuple(name for name, values in _field_types(of).items() if _holds_addresses(values))
 
 
 @cache

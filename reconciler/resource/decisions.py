@@ -1,4 +1,4 @@
-"""What people have decided about cells: results that count although inputs differ, and cells that are left alone.
+"""Decisions of people about cells: results that count although inputs differ, and cells that are left alone.
 
 Each decision is one file in git that never changes, says who, when and why, and is read like a record: the fields of
 these classes, in their order, are its format. One that comes later gets a default and ``LEFT_OUT`` (``records.py``), so
@@ -86,8 +86,8 @@ class Freeze(Struct, frozen=True):
 
 class Amendment(Struct, frozen=True):
     """A result that was corrected after it was submitted. ``objection``: where it was filed, or its text; ``commit``:
-    the one that was submitted. ``result``: what stands for the result then and as corrected; ``repeated``: the runs,
-    scores and tests that were made again; ``metric``: then and now, as text, "" where there is none. ``inputs``: by the
+    the one that was submitted. ``result``: digests of the result then and as corrected; ``repeated``: the runs, scores
+    and tests that were made again; ``metric``: then and now, as text, "" where there is none. ``inputs``: by the
     resource and name."""
 
     cell: Cell
@@ -103,7 +103,7 @@ class Amendment(Struct, frozen=True):
 
 
 class AcceptanceStatus(StrEnum):
-    """How an acceptance stands today. CHANGED: other inputs are asked for than those that were accepted, or its records
+    """Status of an acceptance today. CHANGED: other inputs are asked for than those that were accepted, or its records
     are gone. MEASURED: the inputs were measured since."""
 
     IN_FORCE = "in force"
@@ -123,15 +123,15 @@ class Decisions(Struct, frozen=True):
 
     @property
     def frozen(self) -> tuple[Freeze, ...]:
-        """Those that hold today."""
+        """Freezes in force today."""
         return tuple(f for f in self.freezes.values() if f.until is None or self.today < f.until)
 
     @property
     def digest(self) -> str:
-        """Of what can change a plan; "" where nobody decided anything."""
-        held = [p for p, a in self.acceptances.items() if self.today < a.until]
-        held += [p for p, f in self.freezes.items() if f in self.frozen]
-        return digest(sorted(held)) if held else ""
+        """Digest of the decisions that can change a plan; "" without any."""
+        active = [p for p, a in self.acceptances.items() if self.today < a.until]
+        active += [p for p, f in self.freezes.items() if f in self.frozen]
+        return digest(sorted(active)) if active else ""
 
 
 NONE = Decisions({}, {}, {}, date.min)

@@ -1,4 +1,4 @@
-"""What may leave this machine before the results are public: one answer for every exit. Pure; denied by default.
+"""Embargo on results before they are public: one answer for every exit. Pure; denied by default.
 
 An exit has an address: where git pushes to, the URL of an object store, the page of a pull request, ``exec:COMMAND``
 for a hook. Files on this machine are no exit.
@@ -25,7 +25,7 @@ class Embargo(Struct, frozen=True):
     until: date | None
     allow: tuple[str, ...] = ()
 
-    def holds(self, today: date) -> bool:
+    def is_in_force(self, today: date) -> bool:
         return self.until is None or today < self.until
 
     def allows(self, address: str) -> bool:
@@ -43,7 +43,7 @@ class Embargo(Struct, frozen=True):
 
 def make_embargo(settings: Settings) -> Embargo | None:
     """``settings``: the submission's. None where the spec declares no embargo."""
-    until, allow = settings.text("embargo.until"), settings.words("embargo.allow")
+    until, allow = settings.get_text("embargo.until"), settings.get_words("embargo.allow")
     if not until and not allow:
         return None
     return Embargo(date.fromisoformat(until) if until else None, allow)
@@ -59,7 +59,7 @@ def explain_refusal(embargo: Embargo | None, address: str, today: date) -> str:
         settings = desired.detail(submission.address).settings
         why = refusal(embargo_of(settings), "s3://acme-private/objects", datetime.now(UTC).date())
     """
-    if embargo is None or not embargo.holds(today) or embargo.allows(address):
+    if embargo is None or not embargo.is_in_force(today) or embargo.allows(address):
         return ""
     return f"{embargo}: {show_embargo(address) or 'an unknown place'} is not among embargo.allow"
 

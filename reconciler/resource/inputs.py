@@ -22,8 +22,8 @@ class Role(StrEnum):
 
 
 class Origin(Struct, frozen=True, order=True):
-    """Where a value comes from. ``file`` with 1-based line and column for a spec; otherwise ``file`` names the source:
-    "round v6.1", "default", "record", "this machine", "Engine:…" (an upstream key). Line 0 means no line."""
+    """Origin of a value. ``file`` with 1-based line and column for a spec; otherwise ``file`` names the source: "round
+    v6.1", "default", "record", "this machine", "Engine:…" (an upstream key). Line 0 means no line."""
 
     file: str
     line: int = 0

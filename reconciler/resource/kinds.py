@@ -39,7 +39,7 @@ class Cell(Struct, frozen=True, order=True):
 
 
 def name_point(concurrency: int) -> str:
-    """What stands for the scenario in the cell of a curve's point."""
+    """Name a point in the place of the scenario in the cell of a curve's point."""
     return f"c{concurrency}"
 
 
@@ -54,7 +54,7 @@ def place_cell(cell: Cell) -> tuple[str, str, str, int, str]:
 
 
 class Address(NamedTuple):
-    """Where a resource stands in the desired state: ``Engine:open/box/digits/Offline``, ``Dataset:digits``.
+    """Place of a resource in the desired state: ``Engine:open/box/digits/Offline``, ``Dataset:digits``.
 
     ``name`` is a benchmark, a cell, or a cell with a run's mode or a test's name behind it. Two addresses may share
     one key: then they share one record and one artifact. Tens of thousands are made and looked up in one look: a named
@@ -80,7 +80,7 @@ class Address(NamedTuple):
 
     @property
     def part(self) -> str:
-        """What stands behind the cell: a run's mode or a test's name; "" where nothing does."""
+        """Part behind the cell: a run's mode or a test's name; "" without one."""
         parts = self.name.split("/")
         return parts[4] if len(parts) == 5 else ""
 
@@ -91,7 +91,7 @@ class Address(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What people read: "Engine", "Run accuracy", "TEST01", "TEST01 verdict", "TEST07 dataset"."""
+        """Label for people: "Engine", "Run accuracy", "TEST01", "TEST01 verdict", "TEST07 dataset"."""
         pattern = _LABELS.get(self.kind) if self.part else None
         return pattern.format(self.part) if pattern else str(self.kind)
 
@@ -116,7 +116,7 @@ class RunAddress(NamedTuple):
 
 
 def find_upstream(origin: str) -> Address | None:
-    """What an input was made from, as the text of its origin in a record or a saved plan says; None where the origin is
+    """Find what an input was made from, by the text of its origin in a record or a saved plan; None where the origin is
     a line, a round or a machine."""
     kind, _, name = origin.partition(":")
     return Address(_BY_NAME[kind], name) if kind in _BY_NAME else None

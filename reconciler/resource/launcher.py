@@ -26,7 +26,7 @@ class Launcher(Struct, frozen=True):
 
 
 class Launch(Struct, frozen=True):
-    """What is to be started behind a launcher. ``name``: of this start alone. ``seen``: folders that it needs, under
+    """Command to be started behind a launcher. ``name``: of this start alone. ``seen``: folders that it needs, under
     the paths that they have here."""
 
     launcher: Launcher
@@ -43,26 +43,26 @@ class Started(Struct, frozen=True):
 
 
 class Adapter(Protocol):
-    """What a known launcher needs beside the user's words, as its manual says. A module per launcher implements it."""
+    """Additions of a known launcher to the user's words, as its manual says. A module per launcher implements it."""
 
     def build(self, launch: Launch) -> Started:
         """The whole command line."""
 
     def find_unfit(self, launcher: Launcher) -> Problem | None:
-        """What is wrong with the user's words; None when nothing is known to be."""
+        """Find what is wrong with the user's words; None when nothing is known to be."""
 
     def select_identity(self, launcher: Launcher) -> tuple[str, ...]:
         """The words that decide what runs: without where, for whom and from which path it is started."""
 
     def enters_container(self, launcher: Launcher) -> bool:
-        """Whether its commands see another system of files than it does."""
+        """True where its commands see another system of files than it does."""
 
     def reaches_own_machine(self, launcher: Launcher) -> bool:
-        """Whether it reaches a machine by its name: two launchers with other words then reach two machines."""
+        """True where it reaches a machine by its name: two launchers with other words then reach two machines."""
 
 
 def is_pinned(word: str) -> bool:
-    """Whether an image is named by its digest."""
+    """True where an image is named by its digest."""
     return "sha256:" in word and len(word.rpartition("sha256:")[2]) == 64
 
 

@@ -1,4 +1,4 @@
-"""What keys need of the world beyond the spec: digests of sources, versions of backends."""
+"""Facts of the world that keys need beyond the spec: digests of sources, versions of backends."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def _fill(parts: Iterable[Part], values: Mapping[str, str]) -> str:
 
 
 def fill_words(texts: Iterable[str], values: Mapping[str, str]) -> tuple[str, ...]:
-    """Of a command: a word of which a condition leaves nothing is not handed over."""
+    """Fill the words of a command: a word of which a condition leaves nothing is not handed over."""
     filled = ((text, fill_placeholders(text, values)) for text in texts)
     return tuple([word for text, word in filled if word or not _is_conditional(text)])
 

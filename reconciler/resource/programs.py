@@ -1,4 +1,4 @@
-"""The programs beside MLPerf Inference: optional parts, each a package with one entry in ``PROGRAMS``.
+"""Programs other than MLPerf Inference: optional parts, each a package with one entry in ``PROGRAMS``.
 
 An entry has the names by which a spec, a record or a tree is known to belong to the program; its package is loaded only
 where one does (``reconciler.rules.programs``). To remove a program, delete its package and its entry.

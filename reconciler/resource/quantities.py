@@ -99,8 +99,8 @@ def read_count(found: object, usual: int) -> int:
 
 
 def parse_decimal(found: object) -> Decimal | None:
-    """A finite number, exactly as it is written; None for anything else, and for what is so large or so small that
-    nobody could compute with it, or show it."""
+    """A finite number, exactly as it is written; None for anything else, and for numbers too large or too small to
+    compute with or to show."""
     try:
         exact = None if isinstance(found, bool) else found if isinstance(found, Decimal) else Decimal(str(found))
     except (InvalidOperation, ValueError):  # the second of an integer with thousands of digits

@@ -1,4 +1,4 @@
-"""What is recorded of an attempt: the full record, and the summary that comparing needs."""
+"""Record of an attempt: the full record, and the summary that comparing needs."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from reconciler.resource.kinds import Address
 FORMAT = 1
 REHEARSAL = "rehearsal"  # mark of what the spec calls one, for ever
 TRIAL = "trial"  # mark of a run that was made to learn something, and never becomes a result
-QUICK = "quick"  # beside it: the run was shorter than its round asks
+QUICK = "quick"  # in addition to it: the run was shorter than its round asks
 IMPORTED = "imported"  # mark of what was made elsewhere
-UNKNOWN = "unknown "  # begins a mark that names an input which nobody has declared: "unknown code"
+UNKNOWN = "unknown "  # begins a mark that names an undeclared input: "unknown code"
 LOG_LIMIT = 1 << 20  # bytes of one log in git
 SESSION = "session/"  # before the names of what the power kit left of a measured run
 POWER_CHECK = "power-check.txt"  # what the kit's own check says of that
 CHILD_LOG, SERVICE_LOG = "child.log", "service.log"  # what a child prints, and the server that its run asked
 TELEMETRY_LOG = "telemetry.jsonl"  # what was read of the machine during a run, once a second
-SPARE_LOGS = frozenset({CHILD_LOG, SERVICE_LOG, TELEMETRY_LOG})  # kept when they can be, missed by nobody
+REDUNDANT_LOGS = frozenset({CHILD_LOG, SERVICE_LOG, TELEMETRY_LOG})  # kept when they can be, dispensable otherwise
 CODE_ARCHIVE = "code.tar.gz"  # the code of a performance run, which the tree publishes
 REQUIREMENTS = "requirements.txt"  # what was installed where a performance run's code ran
-NOT_HANDED_ON = SPARE_LOGS | {CODE_ARCHIVE, REQUIREMENTS}  # of a run to what is made from it
+NOT_HANDED_ON = REDUNDANT_LOGS | {CODE_ARCHIVE, REQUIREMENTS}  # of a run to what is made from it
 
 
 class Ended(StrEnum):
@@ -113,7 +113,7 @@ class LogFinding(Struct, frozen=True, array_like=True):
 
 
 class Judgement(Struct, frozen=True, array_like=True):
-    """What the rules of today say of a record's kept files: ``findings`` keep its cell from being ready, ``notes``
+    """Judgement of a record's kept files by the rules of today: ``findings`` keep its cell from being ready, ``notes``
     change nothing. ``unknown``: why they could not be read, and so were not judged; ``missing``: the name of the file
     that is not here as recorded."""
 
@@ -124,21 +124,21 @@ class Judgement(Struct, frozen=True, array_like=True):
 
 
 def find_written(record: Record) -> tuple[str, tuple[str, ...]] | None:
-    """What the command of a record created in the folder of its code: the folder's location, and names."""
+    """Find the files that the command of a record created in the folder of its code: the folder's location, and
+    names."""
     fact = record.facts.get("code.written")
     return (str(fact.value["location"]), tuple(map(str, fact.value["names"]))) if fact is not None else None
 
 
 class Summary(Struct, frozen=True, array_like=True):
-    """What comparing, choosing and summing up need of a record, so that a warm pass opens no record file.
+    """Summary of a record for comparing, choosing and summing up, so that a warm pass opens no record file.
 
-    ``validity`` is "VALID", "INVALID" or "" (no performance run). ``evidence``: sorted (name, canonical text)
-    pairs. ``noted``: likewise of what may differ and is told (host, kernel). ``metric``: (value, unit) of a run or
-    score. ``pins``: what the record knew of sources and versions,
-    by the names of its inputs. ``by_speed``: a verdict that fails only because two runs were not equally fast.
-    ``inferred``: (scenario, value, unit) of what follows from a run for other scenarios. ``efficiency``: (value, unit)
-    of a run whose power was measured. ``written``: (location, names) of what a command created in the folder of its
-    code. ``lasting``: an INVALID run that a repeat would not make VALID.
+    ``validity`` is "VALID", "INVALID" or "" (no performance run). ``evidence``: sorted (name, canonical text) pairs.
+    ``noted``: likewise of what may differ and is reported (host, kernel). ``metric``: (value, unit) of a run or score.
+    ``pins``: what the record knew of sources and versions, by the names of its inputs. ``by_speed``: a verdict that
+    fails only because two runs were not equally fast. ``inferred``: (scenario, value, unit) of what follows from a run
+    for other scenarios. ``efficiency``: (value, unit) of a run whose power was measured. ``written``: (location, names)
+    of what a command created in the folder of its code. ``lasting``: an INVALID run that a repeat would not make VALID.
 
     ``array_like``: an index that is read in every pass repeats no names.
     """
@@ -167,7 +167,7 @@ class Summary(Struct, frozen=True, array_like=True):
     lasting: bool = False
 
     def find_metric(self, scenario: str) -> tuple[str, str] | None:
-        """What a run shows of a cell of this scenario, which may be inferred from the run's own."""
+        """Find the metric of a run for a cell of this scenario, which may be inferred from the run's own."""
         own = self.address.cell
         if own is None or own.scenario == scenario:
             return self.metric

@@ -8,8 +8,8 @@ from reconciler.resource.kinds import Address, Cell, Kind
 
 
 class Resource(Struct, frozen=True):
-    """What the spec asks for, in the few values that comparing needs; everything else is in its
-    ``Detail`` (see ``desired.state``).
+    """A resource that the spec asks for, in the few values that comparing needs; everything else is in its ``Detail``
+    (see ``desired.state``).
 
     ``upstream`` are the addresses it is made from. ``attempts`` bounds how often an INVALID or transient outcome is
     tried again. ``brought``: of a result, the compliance tests that the round requires and that come with runs made

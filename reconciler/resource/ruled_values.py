@@ -24,7 +24,7 @@ class Bar(Struct, frozen=True):
 
 
 class LatencyLimits(Struct, frozen=True):
-    """Of a scenario: the greatest 99th percentiles, in ns; None where the round rules none."""
+    """Latency limits of a scenario: the greatest 99th percentiles, in ns; None where the round rules none."""
 
     ttft: Decimal | None = None
     tpot: Decimal | None = None
@@ -32,7 +32,7 @@ class LatencyLimits(Struct, frozen=True):
 
 
 class Metric(Struct, frozen=True):
-    """What is published: the value of ``key`` in the detail log, divided by ``divisor``, in ``unit``."""
+    """Published metric: the value of ``key`` in the detail log, divided by ``divisor``, in ``unit``."""
 
     key: str
     unit: str
@@ -58,7 +58,7 @@ class AccuracyLogRule(Struct, frozen=True):
 
 
 class Presence(StrEnum):
-    """Whether a benchmark's scenario may or must be entered for a system of some category."""
+    """Presence of a benchmark's scenario that is allowed or required for a system of some category."""
 
     REQUIRED = "required"
     OPTIONAL = "optional"
@@ -74,7 +74,7 @@ class ScenarioTable(Struct, frozen=True):
 
 
 class Inference(Struct, frozen=True):
-    """A result of ``scenario`` that stands on the logs of a run of ``measured``, on systems of ``category``.
+    """A result of ``scenario`` by the logs of a run of ``measured``, on systems of ``category``.
 
     Its metric is ``multiplier`` times the value of ``key``, divided by ``divisor``; with ``inverse``: ``multiplier``
     divided by the value (``divisor`` is 1 then).
@@ -96,14 +96,15 @@ class Inference(Struct, frozen=True):
 
 
 class ExtraFiles(Struct, frozen=True):
-    """Files that must be in a folder beside the accuracy log, by their names without extension."""
+    """Files that must be in a folder with the accuracy log, by their names without extension."""
 
     folder: str
     stems: tuple[str, ...]
 
 
 class NetworkRules(Struct, frozen=True):
-    """Of the network division: the further fields of the system description, and what the SUT's name must contain."""
+    """Rules of the network division: the further fields of the system description, and what the SUT's name must
+    contain."""
 
     fields: tuple[str, ...] = ()
     sut_name: str = ""
@@ -124,7 +125,7 @@ class EndpointsRules(Struct, frozen=True):
     single: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
 
-    def metric(self, benchmark: str, scenario: str, own: Metric) -> Metric:
+    def make_metric(self, benchmark: str, scenario: str, own: Metric) -> Metric:
         """``own``: the benchmark's metric by LoadGen, whose unit and divisor hold where nothing else is said."""
         table, special = self.metrics.get(scenario, {}), self.benchmark_metrics.get(benchmark, {}).get(scenario)
         key = special or table.get("key") or own.key

@@ -1,5 +1,5 @@
-"""What a spec declares, resolved: of a cell, of a system, of the submission as a whole. Values are canonical, under the
-flat names that records and the reference have ("engine.batch_size"); who reads one says as what."""
+"""Resolved settings of a spec: of a cell, of a system, of the submission as a whole. Values are canonical, under the
+flat names that records and the reference have ("engine.batch_size"); a reader of one says as what."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ ACCURACY_DATASET = "client.accuracy.dataset"
 CLIENT_SOURCES = (CLIENT_CODE, "client.tokenizer", ACCURACY_DATASET)  # whose content counts
 MAXIMUM = "max_supported_concurrency"  # of the system behind a curve of points
 DEDICATED_OFFLINE = "point.offline"  # of a point that is not at a fixed concurrency, but a dedicated Offline run
-ACCURACY_FROM = "accuracy_from"  # of a cell without an accuracy run: the scenario beside it whose run stands for it
-# Groups of what a point of a curve publishes beside its results.
+ACCURACY_FROM = "accuracy_from"  # of a cell without an accuracy run: the scenario whose run it shares
+# Groups that a point of a curve publishes with its results.
 DISCLOSING = ("disclosure", "nodes_used", "dp_shortfall", "warmup", "speculative_decoding")
 _NODE_TYPES = "node_types."  # of a system whose nodes differ
 SLICES = "hardware.mig"  # of accelerators that are cut
-BACKGROUND = "background"  # what computes on further slices meanwhile
+BACKGROUND = "background"  # loads on further slices at the same time
 DIRECTOR, NTP, KIT, ANALYZER = "power.director", "power.ntp", "power.kit", "power.analyzer"  # of a power meter
 METERED = (DIRECTOR, NTP, KIT, ANALYZER)
 STATE = "power_state"  # in which the runs of a system are made; what it reads is identity, how it is set is not
@@ -43,7 +43,7 @@ STATE_SET, STATE_RESTORE, STATE_READ, STATE_EXPECT = (
 
 
 def is_placing(name: str) -> bool:
-    """Whether a setting of a system only says where, through whom, under which meter and in which power state its
+    """True where a setting of a system only says where, through whom, under which meter and in which power state its
     commands run: nothing of it is published."""
     return name in (*LAUNCHING, *METERED) or name.startswith((f"{EXECUTOR}.", f"{STATE}."))
 
@@ -88,37 +88,37 @@ class Settings(Struct, frozen=True):
     def get(self, name: str) -> object:
         return self.values.get(name)
 
-    def text(self, name: str, default: str = "") -> str:
+    def get_text(self, name: str, default: str = "") -> str:
         found = self.values.get(name)
         return default if found is None else str(found)
 
-    def number(self, name: str, default: int = 0) -> int:
+    def get_number(self, name: str, default: int = 0) -> int:
         found = self.values.get(name)
         return default if found is None else int(str(found))
 
-    def seconds(self, name: str, default: float = 0.0) -> float:
+    def get_seconds(self, name: str, default: float = 0.0) -> float:
         """Durations are declared in any unit, and kept in ms."""
         found = self.values.get(name)
         return default if found is None else float(str(found)) / _MILLISECONDS
 
-    def words(self, name: str) -> tuple[str, ...]:
-        """Of a list, such as a command."""
+    def get_words(self, name: str) -> tuple[str, ...]:
+        """Get the words of a list, such as a command."""
         found = self.values.get(name)
         return tuple(map(str, found)) if isinstance(found, list | tuple) else ()
 
-    def below(self, prefix: str) -> dict[str, object]:
-        """What begins with the prefix, without it."""
+    def get_below(self, prefix: str) -> dict[str, object]:
+        """Get the settings that begin with the prefix, without it."""
         return {name.removeprefix(prefix): value for name, value in self.values.items() if name.startswith(prefix)}
 
     @property
     def launcher(self) -> Launcher:
-        """What the system puts before each of its commands; no words where it has none."""
-        return Launcher(self.words(LAUNCHER), self.text(PYTHON))
+        """Words of the system before each of its commands; none where it has none."""
+        return Launcher(self.get_words(LAUNCHER), self.get_text(PYTHON))
 
     @property
     def runs_here(self) -> bool:
-        """Whether the system's commands run on this machine. Whatever asks for another place to run is asked for here,
-        and nowhere else."""
+        """True where the system's commands run on this machine. Every other place to run is declared here, and nowhere
+        else."""
         return not self.launcher.words and not self.is_queued
 
     @property
@@ -128,32 +128,32 @@ class Settings(Struct, frozen=True):
 
     @property
     def is_queued(self) -> bool:
-        """Whether a queue gives its machines out: then nobody sees them before a job runs there."""
+        """True where a queue gives its machines out: then they cannot be seen before a job runs there."""
         return self.queue != ""
 
     @property
     def hardware(self) -> Hardware:
-        accelerator, cpu = (self.text(f"hardware.{name}") for name in ("accelerator", "cpu"))
+        accelerator, cpu = (self.get_text(f"hardware.{name}") for name in ("accelerator", "cpu"))
         return Hardware(
             accelerator="" if accelerator.lower() in NO_HARDWARE else accelerator,
             cpu="" if cpu.lower() in NO_HARDWARE else cpu,
-            count=self.number("hardware.count"),
-            nodes=self.number("hardware.nodes"),
-            power_limit=self.number("hardware.power_limit"),
-            slices=read_slices(self.text(SLICES)),
+            count=self.get_number("hardware.count"),
+            nodes=self.get_number("hardware.nodes"),
+            power_limit=self.get_number("hardware.power_limit"),
+            slices=read_slices(self.get_text(SLICES)),
         )
 
 
 class CellSettings(Settings, frozen=True):
-    """Of one cell, with those of its system; of a run, also the values that the round adds."""
+    """Settings of one cell, with those of its system; of a run, also the values that the round adds."""
 
-    def part_text(self, part: str, name: str) -> str:
-        """Of a part of the harness; what it does not say of itself, it has from the harness."""
-        return self.text(f"{part}.{name}") or self.text(f"{HARNESS}.{name}")
+    def get_part_text(self, part: str, name: str) -> str:
+        """Get a text of a part of the harness; without one of its own it has that of the harness."""
+        return self.get_text(f"{part}.{name}") or self.get_text(f"{HARNESS}.{name}")
 
-    def part_environment(self, part: str) -> Iterator[tuple[str, str, bool]]:
-        """Name, text and whether the text names a variable of the environment, in which the value stands."""
-        for name, value in self.below(f"{part}.env.").items():
+    def list_part_environment(self, part: str) -> Iterator[tuple[str, str, bool]]:
+        """Name, text and whether the text names a variable of the environment, which has the value."""
+        for name, value in self.get_below(f"{part}.env.").items():
             yield (name, value, False) if isinstance(value, str) else (name, str(_second(value)), True)
 
 
@@ -163,7 +163,7 @@ def _second(value: object) -> object:
 
 
 class SystemSettings(Settings, frozen=True):
-    """Of one system. ``description``: the fields of its file in the tree, as the user wrote them."""
+    """Settings of one system. ``description``: the fields of its file in the tree, as the user wrote them."""
 
     description: Mapping[str, object] = field(default_factory=dict)
 
@@ -176,9 +176,9 @@ class StoreSettings(Struct, frozen=True):
 
 
 class SubmissionSettings(Settings, frozen=True):
-    """What holds for all cells: the submission's own settings (``embargo.until``, ``documents.calibration``, stores)
-    and its systems. ``tree``: the declared place of the rendered tree. Of a benchmark ``code``: locations of what it
-    publishes instead of the code of its runs; ``own_code``: of its own file, for runs that did not keep their code;
+    """Settings for all cells: the submission's own (``embargo.until``, ``documents.calibration``, stores) and its
+    systems. ``tree``: the declared place of the rendered tree. Of a benchmark ``code``: locations of what it publishes
+    instead of the code of its runs; ``own_code``: of its own file, for runs that did not keep their code;
     ``excluded_code``: patterns of names that it does not publish."""
 
     round: str = ""

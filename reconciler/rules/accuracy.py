@@ -11,8 +11,8 @@ from functools import lru_cache
 from msgspec import Struct
 
 from reconciler.resource.ruled_values import Bar
-from reconciler.rules.accuracy_beside import agree, find_denied, last_digit
 from reconciler.rules.accuracy_lines import count_ends, find_lines, split_lines
+from reconciler.rules.related_metrics import agree, compute_last_digit, find_denied
 
 _HASH = re.compile(r"hash=([A-Za-z0-9_]+)\s*$")
 _SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
@@ -24,7 +24,7 @@ _NUMBER = r"(?P<value>\d+(?:\.\d+)?)"
 _SCALAR = r"(?P<numpy>np\.\w+\()?" + _NUMBER
 
 # Metrics in a Python dict that is printed on one line, and their names there. Some scripts put the number in quotes,
-# behind any blanks; of the others it stands behind exactly one blank.
+# behind any blanks; the others put it behind exactly one blank.
 _QUOTED = {
     "ROUGE1": "'rouge1':",
     "ROUGE2": "'rouge2':",
@@ -41,8 +41,8 @@ _SPACED = {
     "exact_match": "'exact_match':",
     "vbench_score": "'vbench_score':",
 }
-# What a line of each metric holds: a word is found in a hundredth of the time of a shape, and some scorers print a line
-# for each of 50,000 samples.
+# Word in the line of each metric: it is found in a hundredth of the time of a shape, and some scorers print a line for
+# each of 50,000 samples.
 _WORDS: Mapping[str, tuple[str, ...]] = {
     **{name: (word,) for name, word in (_QUOTED | _SPACED).items()},
     "acc": ("accuracy",),
@@ -83,9 +83,9 @@ _PERCENT = (
     *("DLRM_ACC", "DLRM_AUC"),
 )
 _MOST: Mapping[str, Decimal] = {**dict.fromkeys(_PERCENT, Decimal(100)), "DICE": Decimal(1)}
-# What only answers to the whole validation set have, by a model that answers at length.
+# Values that only answers to the whole validation set have, by a model that answers at length.
 WHOLE_SET = frozenset({"GEN_LEN", "TOKENS_PER_SAMPLE"})
-# What the scorers of image classification say beside their accuracy in percent.
+# Further values that the scorers of image classification print with their accuracy in percent.
 _COUNTED = re.compile(r"accuracy=(?P<value>[\d.]+)%, good=(?P<good>\d+), total=(?P<total>\d+)", re.ASCII)
 
 
@@ -98,14 +98,14 @@ class Measured(Struct, frozen=True):
 
 
 class AccuracyReport(Struct, frozen=True):
-    """What accuracy.txt says. ``hash`` is empty when there is no hash line, ``hash_line`` then 0."""
+    """Content of accuracy.txt. ``hash`` is empty when there is no hash line, ``hash_line`` then 0."""
 
     file: str
     metrics: Mapping[str, tuple[Measured, ...]]
     hash: str = ""
     hash_line: int = 0
 
-    def value(self, metric: str) -> Decimal | None:
+    def find_value(self, metric: str) -> Decimal | None:
         """The first value stated for a metric."""
         found = self.metrics.get(metric)
         return found[0].value if found else None
@@ -131,7 +131,7 @@ def parse_accuracy(text: str, metrics: Iterable[str], file: str = "accuracy.txt"
 
 @lru_cache(maxsize=32)  # each rule of a cell asks anew, and variants of a benchmark have the same texts
 def _parse(text: str, names: tuple[str, ...]) -> tuple[Mapping[str, tuple[Measured, ...]], str, int]:
-    """What the named metrics are, the hash and its line."""
+    """Parse the named metrics, the hash and its line."""
     found: dict[str, list[Measured]] = {name: [] for name in names}
     for name in names:
         for number, line in find_lines(text, *_WORDS[name]):
@@ -144,7 +144,7 @@ def _parse(text: str, names: tuple[str, ...]) -> tuple[Mapping[str, tuple[Measur
 
 
 def _list_hashes(text: str) -> list[tuple[str, int]]:
-    """Those of the accuracy log, each with its line."""
+    """List the hashes of the accuracy log, each with its line."""
     stated = _list_hash_lines(text)
     own = hash_results(text) if len(stated) > 1 else frozenset[str]()
     return [item for item in stated if item[0].lower() not in own] or stated
@@ -174,13 +174,13 @@ def list_digests(text: str) -> tuple[str, ...]:
 
 
 def names_another_log(text: str, digest: str) -> bool:
-    """Whether a SHA-256 other than this one is behind other text of a line, where the scripts do not look for it:
+    """True where a SHA-256 other than this one is behind other text of a line, where the scripts do not look for it:
     the scorer's last line did not end, and the script of truncation added the hash to it."""
     return any(found[1].lower() != digest.lower() for found in _HASH_BEHIND_TEXT.finditer(text))
 
 
 def is_digest(text: str) -> bool:
-    """Whether it can be a SHA-256, in letters of either size."""
+    """True for a SHA-256, in letters of either size."""
     return _SHA256.fullmatch(text) is not None
 
 
@@ -192,7 +192,8 @@ def check_bars(report: AccuracyReport, bars: Iterable[Bar]) -> tuple[BarCheck, .
 
 
 class Impossible(Struct, frozen=True):
-    """What no scorer can have found: the 1-based ``line`` of ``file`` says ``stated``, and ``why`` that cannot be."""
+    """Value that no scorer can have found: the 1-based ``line`` of ``file`` says ``stated``, and ``why`` that cannot
+    be."""
 
     file: str
     line: int
@@ -204,8 +205,8 @@ class Impossible(Struct, frozen=True):
 
 
 def find_impossible(text: str, report: AccuracyReport, samples: int = 0) -> Iterator[Impossible]:
-    """A value beyond its metric, a second one that is another, one that is not that of the counts or the table beside
-    it, counts of more or fewer samples than the run answered (``samples``, 0 where that is not known)."""
+    """A value beyond its metric, a second one that is another, one that is not that of its counts or its table, counts
+    of more or fewer samples than the run answered (``samples``, 0 where that is not known)."""
     for metric, values in report.metrics.items():
         most = _MOST.get(metric)
         for item in values:
@@ -228,7 +229,7 @@ def _find_miscounted(found: re.Match[str], samples: int) -> Iterator[str]:
     shown = Decimal(found["value"].rstrip(".") or 0) if found["value"].count(".") <= 1 else Decimal(-1)
     if total <= 0 or good > total:
         yield f"{good} of {total} cannot be"
-    elif abs(shown - Decimal(100) * good / total) > last_digit(shown):
+    elif abs(shown - Decimal(100) * good / total) > compute_last_digit(shown):
         yield f"{good} of {total} are {Decimal(100) * good / total:.3f}%"
     if samples and total != samples:
         yield f"it counts {total} samples, and the run answered {samples}"

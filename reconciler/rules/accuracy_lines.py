@@ -14,7 +14,7 @@ def split_lines(text: str) -> list[str]:
 
 
 def count_ends(text: str, begin: int, end: int) -> int:
-    """Of lines between two places, neither of which is within one."""
+    """Count the ends of lines between two places, neither of which is within one."""
     feeds = text.count("\n", begin, end)
     if "\r" not in text:
         return feeds
@@ -44,7 +44,7 @@ def find_lines(text: str, *words: str) -> Iterator[tuple[int, str]]:
 
 
 def _find_end(text: str, mark: str, at: int, known: int) -> int:
-    """Where it stands next, which is ``known`` where that is not before ``at``; the end of the text for nowhere."""
+    """Find its next place, which is ``known`` where that is not before ``at``; the end of the text for nowhere."""
     if known >= at:
         return known
     found = text.find(mark, at)

@@ -1,7 +1,7 @@
-"""What comes with a built-in benchmark of MLPerf: names, data layout, model, licence, and the settings with which it is
+"""Facts of a built-in benchmark of MLPerf: names, data layout, model, licence, and the settings with which it is
 rehearsed, from its ``benchmark.yaml``.
 
-The files stand beside the code that children import (``harness/benchmarks/<name>/``); nothing of that is imported here.
+The files are with the code that children import (``harness/benchmarks/<name>/``); nothing of that is imported here.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class SourceFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """A dataset or model as it is published. ``layout``: file → what it is; ``by_hand``: how to get what may not be
     downloaded; ``sources``: addresses of what may; ``type``: of the inputs, as measurements name it.
 
-    ``settings``: those that it is made with, each with what it may be, "number" and "flag" beside lists; None where
-    it is not stated. ``precisions``: those in which a model can be made here; all where none is named."""
+    ``settings``: those that it is made with, each with what it may be, "number" and "flag" in addition to lists; None
+    where it is not stated. ``precisions``: those in which a model can be made here; all where none is named."""
 
     title: str
     licence: str = ""
@@ -60,9 +60,9 @@ class RehearsalFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class SupportFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What of a benchmark works here. ``runs``: its code comes with the project; where it does not, or where the
-    official script scores, ``because`` says why. ``script``: that script, in mlcommons/inference, with the ``sha256``
-    of the version that is meant; ``command``: how a spec declares it as harness.score.command, in its folder."""
+    """Support of a benchmark here. ``runs``: its code comes with the project; where it does not, or where the official
+    script scores, ``because`` says why. ``script``: that script, in mlcommons/inference, with the ``sha256`` of the
+    version that is meant; ``command``: how a spec declares it as harness.score.command, in its folder."""
 
     runs: bool = True
     because: str = ""
@@ -72,8 +72,8 @@ class SupportFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class AnswerFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the bytes of an answer are. ``dtype``: to the scorer that comes with the project; ``scripts``: official
-    script that scores → the default of its --dtype; ``only``: these scripts read no other type."""
+    """Types of an answer's bytes. ``dtype``: to the scorer that comes with the project; ``scripts``: official script
+    that scores → the default of its --dtype; ``only``: these scripts read no other type."""
 
     dtype: str = ""
     scripts: Mapping[str, str] = field(default_factory=dict)
@@ -100,8 +100,8 @@ class BenchmarkFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     until: str = ""
     computed: Literal["network", "program", "pipeline", "tokens"] = "network"
 
-    def official(self, name: str) -> str:
-        """What rounds call it where a spec calls it ``name``; by another name it is the first of them."""
+    def find_official_name(self, name: str) -> str:
+        """Find its name in rounds where a spec calls it ``name``; by another name it is the first of them."""
         return self.names.get(name, next(iter(self.names.values())))
 
     @property

@@ -1,5 +1,5 @@
 """The files that a benchmark of MLPerf is made from: where each is published, what proves it, where it belongs in a
-scratch space. From the ``files.yaml`` beside the benchmark's code.
+scratch space. From the ``files.yaml`` of the benchmark's folder.
 
 Places are relative to the scratch space, laid out as the guides of submitters have it: ``data``, ``models`` and
 ``preprocessed_data``.
@@ -44,12 +44,12 @@ class FileDigest(Struct, frozen=True):
 class SourceFile(Struct, frozen=True, kw_only=True):
     """One file, or the files of one folder, as they are published.
 
-    ``path``: where it belongs, a pattern where it stands for ``count`` files. ``sources``: addresses of the file, or of
-    the archive that it is packed in, any of which will do; none where it must be brought ``by_hand``. ``member``: its
-    name in the archive; ``unpack``: the prefix of the names in the archive that are wanted, below the folder of
-    ``path``. ``listed_in``: the file that names them, each of which is below an address. ``digest``: of what the
-    address gives. ``size``: bytes on disk as people know it, for estimates alone; ``packed``: bytes of the archive.
-    ``known_as``: other places where guides have it. ``optional``: a benchmark runs without it.
+    ``path``: where it belongs, a pattern where it is ``count`` files. ``sources``: addresses of the file, or of the
+    archive that it is packed in, any of which will do; none where it must be brought ``by_hand``. ``member``: its name
+    in the archive; ``unpack``: the prefix of the names in the archive that are wanted, below the folder of ``path``.
+    ``listed_in``: the file that names them, each of which is below an address. ``digest``: of what the address gives.
+    ``size``: bytes on disk as people know it, for estimates alone; ``packed``: bytes of the archive. ``known_as``:
+    other places where guides have it. ``optional``: a benchmark runs without it.
     """
 
     path: str

@@ -1,5 +1,5 @@
-"""Where the sources of a round differ (what each says, which counts, and why), and what changed from one round to
-another. Both name a value by the place where a round states it."""
+"""Differences between the sources of a round (what each says, which counts, and why), and between two rounds. Both name
+a value by the place where a round states it."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def _of_benchmark(rules: BenchmarkRules) -> Iterator[tuple[RulePlace, RuledValue
 
 def read_value_at(ruleset: Ruleset, place: RulePlace) -> Any:
     """The value that holds at a place, wherever it is stated; None when the round says nothing."""
-    name, rules = place.name, ruleset.benchmark(place.benchmark)
+    name, rules = place.name, ruleset.find_benchmark(place.benchmark)
     if place.scenario and place.scenario not in ruleset.scenarios:
         return None
     if place.benchmark:
         if rules is None or name == CATEGORIES:
             return rules.tables_ruled.value if rules else None
-        return rules.value(name, place.scenario)
+        return rules.get_value(name, place.scenario)
     if name == LAYOUT:
         return ruleset.layout
     fields = (ruleset.scenarios.get(place.scenario, {}), ruleset.general, ruleset.sections)
@@ -59,7 +59,7 @@ def read_value_at(ruleset: Ruleset, place: RulePlace) -> Any:
 
 
 class Statement(Struct, frozen=True):
-    """What some sources say. ``because``: why it counts, or why it does not."""
+    """Statement of some sources. ``because``: why it counts, or why it does not."""
 
     sources: tuple[str, ...]
     value: Any
@@ -107,7 +107,7 @@ class RoundsDiff(Struct, frozen=True):
     removed: tuple[str, ...]
     changes: tuple[RuleChange, ...]
 
-    def reversed(self) -> RoundsDiff:
+    def reverse(self) -> RoundsDiff:
         changes = tuple(RuleChange(change.place, change.after, change.before) for change in self.changes)
         return RoundsDiff(self.after, self.before, self.removed, self.added, changes)
 

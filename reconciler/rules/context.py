@@ -1,4 +1,4 @@
-"""What executing, judging and auditing a cell need of its round: taken from the rules once, where the desired state is
+"""Facts of a round for executing, judging and auditing a cell: taken from the rules once, where the desired state is
 compiled, so that no later stage reads a round."""
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from reconciler.resource.ruled_values import AccuracyLogRule, Bar, ExtraFiles, I
 
 
 class EndpointsContext(Struct, frozen=True):
-    """Of a cell that is measured by the endpoints harness.
+    """Context of a cell that is measured by the endpoints harness.
 
     ``audits``: test → the harness's name of it, of tests whose file is asked for. ``mean_tokens``: the bounds of the
-    mean number of output tokens, where TEST09 is asked for. ``single_score``: one plain score stands for the accuracy.
+    mean number of output tokens, where TEST09 is asked for. ``single_score``: one plain score counts as the accuracy.
     ``min_duration``: in ms, where the cell itself asks for none.
     """
 
@@ -28,7 +28,7 @@ class EndpointsContext(Struct, frozen=True):
 
 
 class InferredMetric(Struct, frozen=True):
-    """What the runs of a cell say of another scenario on its system, in ``unit``."""
+    """Metric of another scenario on a cell's system by the cell's runs, in ``unit``."""
 
     rule: Inference
     unit: str

@@ -1,4 +1,4 @@
-"""What the power supplies of a system can give, from systems/<system>_power.yaml (submission structure, from v6.1 on).
+"""Capacity of a system's power supplies, from systems/<system>_power.yaml (submission structure, from v6.1 on).
 
 A component names its supplies (``PSUs``, each with ``PowerCapacityWatts``) and how many of them it needs at least; the
 largest of them count, since spare ones give nothing. Components may be nested at will.

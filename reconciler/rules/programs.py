@@ -1,4 +1,4 @@
-"""What the stages ask a program other than MLPerf Inference, and how its package is loaded.
+"""Protocol of a program other than MLPerf Inference, and how its package is loaded.
 
 Which programs there are, and what belongs to them, is in ``reconciler.resource.programs``, which loads none.
 """
@@ -33,8 +33,8 @@ class ProgramReference(Struct, frozen=True):
 
 
 class Program(Protocol):
-    """What the stages ask a program. Where a value is of a type that a higher place defines, it is ``Any`` here, and
-    the docstring names the type."""
+    """Protocol of a program for all stages. Where a value is of a type that a higher place defines, it is ``Any`` here,
+    and the docstring names the type."""
 
     def load_ruleset(self, round_name: str) -> Ruleset:
         """Its rules in the form of a round. ReconcilerError for an unknown version."""
@@ -83,7 +83,7 @@ class Program(Protocol):
         accuracy: Mapping[str, Any],
         load_bytes: Callable[[Any], bytes],
     ) -> Any:
-        """What ``CellContent.point`` says of a cell, from the settings and files of its published runs."""
+        """Describe a cell for ``CellContent.point``, from the settings and files of its published runs."""
 
     def render(self, submission: Any, ruleset: Ruleset) -> Iterator[Any]:
         """Every file of a ``SubmissionContent`` as (path, content), sorted by path."""
@@ -95,7 +95,7 @@ class Program(Protocol):
         """The ``RenderedFormat`` of results that a scenario folder shows."""
 
     def is_submission(self, path: Path) -> bool:
-        """Whether a folder holds submissions of this program."""
+        """True where a folder has submissions of this program."""
 
     def read_seeds(self, files: Any) -> tuple[Any, ...]:
         """The round's seeds that a scenario folder (``CellFiles``) states; none where it holds no such results."""

@@ -1,9 +1,9 @@
-"""Whether a measurement that was repeated bears out the published one. Pure.
+"""Agreement of a repeated measurement with the published one. Pure.
 
 A repeat may never lie further off than MLPerf itself allows between a published and an audit run of one system: what
 TEST01 allows (compliance/TEST01/run_verification.py of mlcommons/inference). Where three runs or more are recorded,
 alike in inputs and evidence, their own spread decides when it is narrower: the bound that 99 of 100 further runs of the
-same system keep (Student's t, one side). It only ever narrows, so that nobody gains by recording noisy runs.
+same system keep (Student's t, one side). It only ever narrows, so that recording noisy runs gains nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The form of a round file: its sections, and what may stand in each. The newest round explains it.
+"""The form of a round file: its sections, and what each may have. The newest round explains it.
 
-A name that nothing reads would silently change no rule, so it is refused where it stands.
+A name that nothing reads would silently change no rule, so it is refused at its place.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def check_form(document: Any) -> None:
 
 
 def check_divisions(divisions: Any) -> None:
-    """What binds which division."""
+    """Check which demand binds which division."""
     _check_names("divisions", _mapping("divisions", divisions), DIVISIONS, "division")
     for division, demands in divisions.items():
         _check_names(f"divisions.{division}", _mapping(f"divisions.{division}", demands), _DEMANDS, "demand")
@@ -99,7 +99,7 @@ def make_values(where: str, of: type[_T], entries: Any) -> tuple[_T, ...]:
 
 
 def check_place(where: str, names: Iterable[str]) -> None:
-    """Of a group of fields of a scenario: none that is asked for without one."""
+    """Check a group of fields of a scenario: none that is asked for without one."""
     if misplaced := next((name for name in names if name in UNDIVIDED_FIELDS), None):
         raise RoundFileError(
             f"{where}.{misplaced}",

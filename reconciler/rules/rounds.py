@@ -1,5 +1,5 @@
-"""Finds the rounds and reads them: YAML files that ship beside this package, one per round. The newest explains their
-form. Whatever is wrong with one is a RoundFileError that names its file and line, and what to write instead.
+"""Finds the rounds and reads them: YAML files that ship with this package, one per round. The newest explains their
+form. Any problem with one is a RoundFileError that names its file and line, and what to write instead.
 
 A round that ``extends`` another is that one with its own values in place of those that changed; ``removed`` names what
 is gone. It may also extend a later round: what it names as removed was not there yet.
@@ -69,8 +69,8 @@ def load_ruleset(name: str) -> Ruleset:
 
 
 def states_itself(name: str, numbers: Iterable[int]) -> bool:
-    """Whether the file of a round has all of these numbers, as those that no other round has. Seen without parsing it
-    and those that it extends."""
+    """True where the file of a round has all of these numbers, as those that no other round has. Seen without parsing
+    it and those that it extends."""
     text = _read_file(name)
     return all(str(number).encode() in text for number in numbers)
 
@@ -154,7 +154,7 @@ def extend_round(base: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str
 
 
 def _without_stated(base: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a later round calls a benchmark of earlier ones is one of this round where it states it."""
+    """A later round's name of an earlier benchmark is one of this round where it states it."""
     earlier = {name: entry for name, entry in base.get("earlier", {}).items() if name not in own.get("benchmarks", {})}
     return {**base, "earlier": earlier} if "earlier" in base else base
 
@@ -206,7 +206,7 @@ def _check_tests(rules: BenchmarkRules, own: Collection[str]) -> None:
     field = "compliance_tests"
     where = f"benchmarks.{rules.name}.general.{field}" if field in own else f"general.{field}"
     for test in rules.compliance_tests:
-        if missing := [part for part in TEST_PARTS if f"tests.{test}.{part}" not in rules.names()]:
+        if missing := [part for part in TEST_PARTS if f"tests.{test}.{part}" not in rules.list_names()]:
             fix = f"state {', '.join(missing)} below general.tests.{test}, or do not ask for it"
             raise RoundFileError(where, f"{test} has no definition in this round", fix=fix)
         if test not in TESTS:

@@ -38,7 +38,7 @@ SETTING_FIELDS = (
 )
 SEED_FIELDS = keys.SEEDS
 
-# What a result must fulfil. The prefix also says which of two differing sources is the stricter.
+# Demands on a result. The prefix also says which of two differing sources is the stricter.
 DEMAND_FIELDS = (
     "least_min_duration",
     "least_query_count",
@@ -66,7 +66,7 @@ OTHER_FIELDS = (
     "most_file_bytes",
     "token_latency_scaling_factor",
 )
-# Those that hold for all scenarios of a benchmark: a value at a scenario would never be asked for.
+# Values for all scenarios of a benchmark: a value at a scenario would never be asked for.
 UNDIVIDED_FIELDS = frozenset({"cell_documents", "compliance_tests", "most_file_bytes", *SEED_FIELDS})
 FIELDS = frozenset(SETTING_FIELDS + DEMAND_FIELDS + OTHER_FIELDS)
 
@@ -107,12 +107,12 @@ class RuledValue(Struct, frozen=True):
 
 
 def is_field(name: str) -> bool:
-    """Whether a round may rule on this name."""
+    """True where a round may rule on this name."""
     return name in FIELDS or _GROUPED.fullmatch(name) is not None
 
 
 def is_sourced(entry: Any) -> bool:
-    """Whether this is the mapping of one ruled value: sources to values. Such a mapping is one value, never merged."""
+    """True for the mapping of one ruled value: sources to values. Such a mapping is one value, never merged."""
     if not isinstance(entry, Mapping) or not entry:
         return False
     return all(str(key) in _EXEMPTION or set(str(key).split("+")) <= set(SOURCES) for key in entry)
@@ -178,7 +178,7 @@ def _sources(text: str, where: str) -> tuple[str, ...]:
 
 
 def _exact(value: Any, where: str) -> Any:
-    """Floats are refused at any depth; sequences become tuples, so that nobody can change a shared ruleset."""
+    """Floats are refused at any depth; sequences become tuples, so that a shared ruleset cannot be changed."""
     if isinstance(value, float):
         raise RoundFileError(where, f"{value!r} is not exact as a number", fix=f'write it in quotes: "{value!r}"')
     if isinstance(value, Mapping):

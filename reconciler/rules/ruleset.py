@@ -54,14 +54,14 @@ class BenchmarkRules(Struct, frozen=True, dict=True):
     def _made(self) -> dict[tuple[str, str], Any]:
         return {}
 
-    def ruled(self, name: str, scenario: str = "") -> RuledValue | None:
+    def find_ruled_value(self, name: str, scenario: str = "") -> RuledValue | None:
         """Looked up at benchmark and scenario, benchmark, scenario, general; None when the round says nothing."""
         if not is_field(name):
             raise KeyError(f"no such rule: {name}")
         levels = self.levels.get(scenario, self.levels[""])
         return next((level[name] for level in levels if name in level), None)
 
-    def names(self, scenario: str = "") -> tuple[str, ...]:
+    def list_names(self, scenario: str = "") -> tuple[str, ...]:
         """Every name that the round rules on for this benchmark and scenario, in the order of the round file."""
         known: tuple[str, ...] | None = self._made.get(("names", scenario))
         if known is None:
@@ -69,44 +69,44 @@ class BenchmarkRules(Struct, frozen=True, dict=True):
             known = self._made["names", scenario] = tuple(dict.fromkeys(name for level in levels for name in level))
         return known
 
-    def value(self, name: str, scenario: str = "") -> Any:
+    def get_value(self, name: str, scenario: str = "") -> Any:
         """The bare ruled value, None when the round says nothing."""
-        ruled = self.ruled(name, scenario)
+        ruled = self.find_ruled_value(name, scenario)
         return None if ruled is None else ruled.value
 
-    def built_in(self, name: str, scenario: str = "") -> Any:
-        """What LoadGen takes where nobody sets anything; None when the round does not say. What only a checker asks for
-        it does not know."""
+    def get_built_in(self, name: str, scenario: str = "") -> Any:
+        """Get LoadGen's own default; None when the round does not say. LoadGen has no values that only a checker asks
+        for."""
         levels = self.levels.get(scenario, self.levels[""])
         stated = (level[name] for level in levels if name in level)
         return next((ruled.value for ruled in stated if _LOADGEN.intersection(ruled.sources)), None)
 
-    def origin(self, ruled: RuledValue) -> Origin:
+    def make_origin(self, ruled: RuledValue) -> Origin:
         return Origin(f"round {self.round} ({', '.join(ruled.sources)})")
 
-    def settings(self, scenario: str) -> dict[str, Value]:
-        """What a run of this scenario starts from before a spec says otherwise, each with its origin.
+    def list_settings(self, scenario: str) -> dict[str, Value]:
+        """List the starting values of a run of this scenario, before a spec says otherwise, each with its origin.
 
         ``min_duration`` in ms, latencies in ns, percentiles and rates as decimal text; ``model_key`` is LoadGen's.
         """
         return self._values(SETTING_FIELDS, scenario)
 
-    def generation(self, scenario: str) -> dict[str, Value]:
-        """What is ruled of the tokens of answers, as ``generation.<mode>.<name>``; ``both`` stands for either mode."""
+    def list_generation_rules(self, scenario: str) -> dict[str, Value]:
+        """List the rules on the tokens of answers, as ``generation.<mode>.<name>``; ``both`` means either mode."""
         return {
             f"generation.{n}": v
             for n, v in self._values(self._below("generation", scenario), scenario, "generation.").items()
         }
 
-    def files(self, scenario: str) -> dict[str, Value]:
+    def list_required_files(self, scenario: str) -> dict[str, Value]:
         """Which answers of an accuracy run must be there as files (see ``extra_files``), for a score's key."""
         return self._values(("accuracy_files",), scenario)
 
     def seeds(self) -> dict[str, int]:
         """The three seeds that every log of the round must show, under LoadGen's names."""
-        return {name: self.value(name) for name in SEED_FIELDS}
+        return {name: self.get_value(name) for name in SEED_FIELDS}
 
-    def bars(self, scenario: str = "") -> tuple[Bar, ...]:
+    def list_bars(self, scenario: str = "") -> tuple[Bar, ...]:
         """The accuracy bars, in the order of the round file."""
         known: tuple[Bar, ...] | None = self._made.get(("bars", scenario))
         if known is None:
@@ -117,36 +117,36 @@ class BenchmarkRules(Struct, frozen=True, dict=True):
         bounds: dict[str, dict[str, Decimal]] = {}
         for name in self._below("accuracy", scenario):
             metric, _, side = name.rpartition(".")
-            bounds.setdefault(metric, {})[side] = Decimal(str(self.value(f"accuracy.{name}", scenario)))
+            bounds.setdefault(metric, {})[side] = Decimal(str(self.get_value(f"accuracy.{name}", scenario)))
         return tuple(Bar(metric, sides.get("least"), sides.get("most")) for metric, sides in bounds.items())
 
-    def metric(self, scenario: str) -> Metric:
+    def find_metric(self, scenario: str) -> Metric:
         """The metric of a scenario and where the log holds it."""
         return Metric(
-            key=self.value("metric_key", scenario),
-            unit=self.value("metric_unit", scenario),
-            divisor=self.value("metric_divisor", scenario) or 1,
-            lower_is_better=self.value("metric_better", scenario) == "lower",
+            key=self.get_value("metric_key", scenario),
+            unit=self.get_value("metric_unit", scenario),
+            divisor=self.get_value("metric_divisor", scenario) or 1,
+            lower_is_better=self.get_value("metric_better", scenario) == "lower",
         )
 
-    def extra_files(self, scenario: str = "") -> ExtraFiles | None:
-        """What must be in the accuracy folder besides its logs; None where nothing must."""
-        files = self.value("accuracy_files", scenario)
+    def find_extra_files(self, scenario: str = "") -> ExtraFiles | None:
+        """Find the files that must be in the accuracy folder in addition to its logs; None where there are none."""
+        files = self.get_value("accuracy_files", scenario)
         return None if files is None else ExtraFiles(files["folder"], tuple(map(str, files["stems"])))
 
     @property
     def compliance_tests(self) -> tuple[str, ...]:
-        return tuple(self.value("compliance_tests") or ())
+        return tuple(self.get_value("compliance_tests") or ())
 
     def list_stated_tests(self) -> frozenset[str]:
         """The tests that any source asks of this benchmark, also one that another overrules."""
-        ruled = self.ruled("compliance_tests")
+        ruled = self.find_ruled_value("compliance_tests")
         if ruled is None:
             return frozenset()
         others = (*(value for _, value in ruled.overruled), *(each.value for each in ruled.ignored))
         return frozenset(test for stated in (ruled.value, *others) for test in stated or ())
 
-    def test(self, name: str, scenario: str = "") -> TestRules:
+    def find_test(self, name: str, scenario: str = "") -> TestRules:
         """The rules of a compliance test for this benchmark; KeyError when the round does not know the test."""
         known: TestRules | None = self._made.get((name, scenario))
         if known is None:
@@ -155,42 +155,42 @@ class BenchmarkRules(Struct, frozen=True, dict=True):
 
     def _test(self, name: str, scenario: str) -> TestRules:
         prefix = f"tests.{name}"
-        if f"{prefix}.files" not in self.names(scenario):
+        if f"{prefix}.files" not in self.list_names(scenario):
             raise KeyError(f"round {self.round} has no test {name}")
         settings, limits = (self._below(f"{prefix}.{group}", scenario) for group in ("settings", "limits"))
         return TestRules(
             name=name,
-            compared_with=self.value(f"{prefix}.compared_with", scenario),
-            files=self.value(f"{prefix}.files", scenario),
-            expected=parse_expected(self.value(f"{prefix}.expects", scenario)),
-            performance_checks=self.value(f"{prefix}.performance_checks", scenario),
+            compared_with=self.get_value(f"{prefix}.compared_with", scenario),
+            files=self.get_value(f"{prefix}.files", scenario),
+            expected=parse_expected(self.get_value(f"{prefix}.expects", scenario)),
+            performance_checks=self.get_value(f"{prefix}.performance_checks", scenario),
             settings=self._values(settings, scenario, f"{prefix}.settings."),
             limits=self._values(limits, scenario, f"{prefix}.limits."),
         )
 
-    def tests(self, scenario: str = "") -> tuple[TestRules, ...]:
+    def list_tests(self, scenario: str = "") -> tuple[TestRules, ...]:
         """The compliance tests that a closed or network result needs."""
-        return tuple(self.test(name, scenario) for name in self.compliance_tests)
+        return tuple(self.find_test(name, scenario) for name in self.compliance_tests)
 
-    def presence(self, category: str, scenario: str) -> Presence:
+    def find_presence(self, category: str, scenario: str) -> Presence:
         """``category`` is the system's: datacenter, edge, or both joined by a comma (a table of its own)."""
         table = self.tables.get(normalise_category(category), ScenarioTable())
         if scenario in table.required:
             return Presence.REQUIRED
         return Presence.OPTIONAL if scenario in table.optional else Presence.FORBIDDEN
 
-    def missing(self, category: str, entered: frozenset[str]) -> tuple[str, ...]:
-        """What is required and not entered: a scenario, or "A or B" where one of several must be there."""
+    def list_missing(self, category: str, entered: frozenset[str]) -> tuple[str, ...]:
+        """List the required scenarios that are not entered: one, or "A or B" where one of several must be there."""
         table = self.tables.get(normalise_category(category), ScenarioTable())
         groups = (" or ".join(group) for group in table.one_of if not entered & set(group))
         return tuple(name for name in table.required if name not in entered) + tuple(groups)
 
     def _values(self, names: tuple[str, ...], scenario: str, prefix: str = "") -> dict[str, Value]:
-        found = {name: self.ruled(f"{prefix}{name}", scenario) for name in names}
-        return {name: Value(item.value, self.origin(item)) for name, item in found.items() if item is not None}
+        found = {name: self.find_ruled_value(f"{prefix}{name}", scenario) for name in names}
+        return {name: Value(item.value, self.make_origin(item)) for name, item in found.items() if item is not None}
 
     def _below(self, prefix: str, scenario: str) -> tuple[str, ...]:
-        return tuple(_rest(self.names(scenario), f"{prefix}."))
+        return tuple(_rest(self.list_names(scenario), f"{prefix}."))
 
 
 class Ruleset(Struct, frozen=True):
@@ -223,10 +223,10 @@ class Ruleset(Struct, frozen=True):
 
     @property
     def cell_documents(self) -> tuple[str, ...]:
-        """Files that stand beside a cell's measurements."""
-        return tuple(self.value("cell_documents") or ())
+        """Files that go with a cell's measurements."""
+        return tuple(self.get_value("cell_documents") or ())
 
-    def benchmark(self, official_name: str) -> BenchmarkRules | None:
+    def find_benchmark(self, official_name: str) -> BenchmarkRules | None:
         """The rules of a benchmark by its official name; None when the round does not know it."""
         return self.benchmarks.get(official_name)
 
@@ -238,18 +238,18 @@ class Ruleset(Struct, frozen=True):
             return own
         return self.earlier.get(official_name)
 
-    def official(self, name: str) -> str | None:
+    def find_official_name(self, name: str) -> str | None:
         """The official name behind a name or an alias; None when the round does not know it."""
         official = self.aliases.get(name, name)
         return official if official in self.benchmarks else None
 
-    def inference(self, scenario: str, measured: str, category: str) -> Inference | None:
+    def find_inference(self, scenario: str, measured: str, category: str) -> Inference | None:
         """How a result of ``scenario`` follows from logs of ``measured``; None where the round does not allow it."""
         parts = normalise_category(category).split(",")
         fitting = (i for i in self.inferences if (i.scenario, i.measured) == (scenario, measured))
         return next((i for i in fitting if i.category in parts), None)
 
-    def value(self, name: str) -> Any:
+    def get_value(self, name: str) -> Any:
         """A bare value that is ruled for all benchmarks and scenarios; None when the round says nothing."""
         if not is_field(name):
             raise KeyError(f"no such rule: {name}")
@@ -260,7 +260,7 @@ class Ruleset(Struct, frozen=True):
         return {name: self.general[name].value for name in SEED_FIELDS} if self.is_known else {}
 
     def binds(self, division: str, demand: str) -> bool:
-        """Whether a demand binds a division; demands that the round does not exempt bind all."""
+        """True where a demand binds a division; demands that the round does not exempt bind all."""
         return self.is_known and self.divisions.get(division, {}).get(demand, True)
 
 

@@ -1,4 +1,4 @@
-"""What the user wrote: takes YAML files, gives one ``Declared`` submission whose values know their file:line:column.
+"""The user's declaration: takes YAML files, gives one ``Declared`` submission whose values know their file:line:column.
 
 Must not know the rules of a round, the records or the machine. pydantic stays in here.
 """

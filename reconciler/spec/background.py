@@ -43,9 +43,9 @@ def _expand(cell: DeclaredCell, known: dict[Cell, DeclaredCell]) -> dict[str, Va
     return dict(sorted(settings.items()))
 
 
-def _find(beside: Cell, name: str) -> Cell:
+def _find(measured: Cell, name: str) -> Cell:
     benchmark, _, scenario = name.partition("/")
-    return replace(beside, benchmark=benchmark, scenario=scenario)
+    return replace(measured, benchmark=benchmark, scenario=scenario)
 
 
 def _list_problems(cell: DeclaredCell, known: dict[Cell, DeclaredCell]) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""What comes with a benchmark of MLPerf where the spec says nothing else: its official name, its weights, its types."""
+"""Defaults of a benchmark of MLPerf where the spec says nothing else: its official name, its weights, its types."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _WEIGHTS, _SPARSITY = "model.settings.weights", "model.settings.sparsity"
 
 
 def add_facts(name: str, block: Block, facts: BenchmarkFacts) -> None:
-    """What comes with a benchmark of MLPerf, where the spec says nothing else."""
+    """Add the defaults of a benchmark of MLPerf, where the spec says nothing else."""
     known = {
-        "benchmark.official": facts.official(name),
+        "benchmark.official": facts.find_official_name(name),
         "measurements.starting_weights_filename": facts.model.weights,
         "measurements.retraining": "No",
     }
@@ -24,7 +24,7 @@ def add_facts(name: str, block: Block, facts: BenchmarkFacts) -> None:
 
 
 def add_backend(block: Block, system: Mapping[str, Value]) -> None:
-    """What computes such a benchmark on processors, and on GPUs of NVIDIA, where it comes with an answer."""
+    """Add the backend for such a benchmark on processors, and on GPUs of NVIDIA, where it comes with an answer."""
     facts, accelerator = _find_facts(block), system.get("hardware.accelerator")
     if facts is None:
         return
@@ -35,7 +35,7 @@ def add_backend(block: Block, system: Mapping[str, Value]) -> None:
 
 
 def add_types(block: Block) -> None:
-    """The types that a cell of such a benchmark computes in, as its measurements tell them."""
+    """Add the types that a cell of such a benchmark computes in, as its measurements have them."""
     facts = _find_facts(block)
     if facts is None:
         return

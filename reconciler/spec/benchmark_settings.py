@@ -1,5 +1,5 @@
-"""Checks the settings of the dataset and the model of a built-in benchmark: what it does not read would change nothing
-but the key, and a wrong value would be told only once a child reads it."""
+"""Checks the settings of the dataset and the model of a built-in benchmark: an unknown one would change nothing but the
+key, and a wrong value would be reported only once a child reads it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reconciler.spec.names import give_advice
 from reconciler.spec.quantities import show_quantity
 
 _NUMBER, _FLAG, _OTHER = "number", "flag", "other"  # of a setting: what it is, or else what it may be
-# What harness.quantization makes of any model of one network.
+# Settings that harness.quantization takes for any model of one network.
 _OF_MODELS: Mapping[str, Any] = {
     "precision": ("fp32", "fp16", "bf16", "int8", "fp8"),
     "weights": _OTHER,
@@ -61,10 +61,12 @@ def _check(settings: Block, kind: str, facts: SourceFacts, usual: Mapping[str, A
 
 def _check_value(setting: LayeredSetting, name: str, wanted: Any) -> Iterator[Problem]:
     value: Any = setting.value.value
-    told = show_quantity(value)
+    shown_value = show_quantity(value)
     if wanted == _NUMBER and not (is_whole(value) and value >= 0):
-        yield make_problem(setting, f"expected a number of 0 or more, not {told}", f"write '{name}: 8', or take it out")
+        yield make_problem(
+            setting, f"expected a number of 0 or more, not {shown_value}", f"write '{name}: 8', or take it out"
+        )
     elif wanted == _FLAG and not isinstance(value, bool):
-        yield make_problem(setting, f"expected true or false, not {told}", f"write '{name}: true' or false")
+        yield make_problem(setting, f"expected true or false, not {shown_value}", f"write '{name}: true' or false")
     elif isinstance(wanted, tuple) and str(value) not in wanted:
-        yield make_problem(setting, f"{told} is not a valid {name}", give_advice(str(value), wanted))
+        yield make_problem(setting, f"{shown_value} is not a valid {name}", give_advice(str(value), wanted))

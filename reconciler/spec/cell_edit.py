@@ -21,7 +21,7 @@ from reconciler.spec.nodes import resolve
 
 
 def read_for_trial(paths: Sequence[Path], root: Path, environment: Mapping[str, str], trial: Trial) -> Reading:
-    """What the specs would declare with the settings of a trial. ReconcilerError where they cannot be written."""
+    """Read the specs with the settings of a trial. ReconcilerError where they cannot be written."""
     sources, problems = read_sources(paths, root)
     if trial.cell is not None and not problems:
         sources = edit_cell(sources, trial.cell, trial.settings)
@@ -66,7 +66,7 @@ def _path(cell: Cell) -> tuple[str, ...]:
 
 
 def has_path(source: Source, path: Sequence[str]) -> bool:
-    """Whether a file writes something at a path."""
+    """True where a file writes something at a path."""
     try:
         _, depth = find_deepest(compose(source.text), path)
     except EditError:

@@ -60,7 +60,7 @@ def _check_weights(settings: Block, backend: str, facts: BackendFacts) -> Iterat
 
 
 def can_compute(facts: BackendFacts, benchmark: BenchmarkFacts) -> bool:
-    """Whether a backend reads such a model, and takes what it is asked with: token ids, sounds, messages."""
+    """True where a backend reads such a model, and takes such inputs: token ids, sounds, messages."""
     asked = benchmark.model.inputs
     taken = not facts.takes or not asked or not set(facts.takes).isdisjoint(asked)
     return facts.computes(benchmark.computed) and taken
@@ -108,7 +108,7 @@ def _check_order(settings: Block, lower: str, upper: str) -> Iterator[Problem]:
 
 
 def _quantized(facts: BackendFacts, precision: str) -> str:
-    """int8 stands in the model: a backend that does not ask for it computes what the model's Q/DQ nodes say."""
+    """int8 is part of the model: a backend that does not ask for it computes what the model's Q/DQ nodes say."""
     if precision != "int8" or not facts.builds_engine:
         return ""
     return (

@@ -25,7 +25,7 @@ from reconciler.spec.names import give_advice
 
 _BLOCK = "harness."
 ENV, MODEL = "harness.env.", "harness.model_name"
-# What the name in braces stands for, in a run.
+# Meaning of the name in braces, in a run.
 PLACEHOLDERS = {
     "run_dir": "an empty folder of this run alone, for its logs",
     "mode": "performance or accuracy",
@@ -57,7 +57,7 @@ PLACEHOLDERS = {
     "port": "a free port of this machine, chosen at each start of the harness's service",
     "service_url": "http://127.0.0.1:{port}",
 }
-# What a build may be told, and a service, which is started for several runs.
+# Placeholders for a build, and for a service, which is started for several runs.
 BUILD_PLACEHOLDERS = (
     *("run_dir", "scenario", "model", "dataset", "device", "benchmark", "system", "image"),
     *("precision", "batch_size"),
@@ -66,7 +66,7 @@ SERVICE_PLACEHOLDERS = (*BUILD_PLACEHOLDERS, "engine", "port", "service_url")
 _WITH_SERVICE = ("port", "service_url")
 _OF_POINTS = ("client_python", "client_config")  # of the command that starts the official Endpoints client
 _TELLING = (*_WITH_SERVICE, "client_config")  # what says where the service listens
-# What else {name:+text} may name: parts of a command that are there in such a run only.
+# Further names in {name:+text}: parts of a command that are there in such a run only.
 _OF_RUNS, _OF_SCENARIOS = (ACCURACY, PERFORMANCE), tuple(SCENARIOS)
 _OF_SCORES = (SCORE_COMMAND, "harness.code", "harness.configs", "harness.cwd", "harness.image", "harness.timeout")
 _TEXTS = (COMMAND, SCORE_COMMAND, "harness.cwd", "harness.logs", "harness.outputs", "harness.user_conf_at")
@@ -108,8 +108,8 @@ def check_harness(settings: Block, *, scorer_refused: bool = False) -> Iterator[
         return
     if misspelt:
         return  # what they were meant to hand over is not missing
-    told = " ".join(text for setting in texts.values() for text in _strings(setting))
-    yield from _unheard(settings, told, scored=scorer_refused)
+    given = " ".join(text for setting in texts.values() for text in _strings(setting))
+    yield from _find_unused_files(settings, given, scored=scorer_refused)
 
 
 def _results(settings: Block) -> ResultFormat:
@@ -163,8 +163,8 @@ def _build(settings: Block) -> Iterator[Problem]:
         return
     for setting in own.values():
         yield from _unknown(setting, BUILD_PLACEHOLDERS, " of a build")
-    told = any("{run_dir}" in text for setting in own.values() for text in _strings(setting))
-    if f"{BUILD}.outputs" not in own and not told:
+    given = any("{run_dir}" in text for setting in own.values() for text in _strings(setting))
+    if f"{BUILD}.outputs" not in own and not given:
         fix = "hand it {run_dir}, an empty folder whose files are the engine; or name what it leaves as outputs"
         yield make_problem(command, "nothing says where the build leaves the engine", fix)
 
@@ -185,14 +185,14 @@ def _service(settings: Block, asking: Iterable[LayeredSetting]) -> Iterator[Prob
     if not probes and not listens:
         fix = "hand it {port}, or say when it is ready: 'ready: {url: \"http://127.0.0.1:8000/health\"}'"
         yield make_problem(command, "nothing says when the service is ready", fix)
-    told = [text for setting in asking for text in _strings(setting)]
-    if COMMAND in settings and listens and not any(f"{{{name}}}" in text for name in _TELLING for text in told):
+    given = [text for setting in asking for text in _strings(setting)]
+    if COMMAND in settings and listens and not any(f"{{{name}}}" in text for name in _TELLING for text in given):
         fix = "hand the harness's command {service_url} or {port}"
         yield make_problem(command, "nothing tells the command where its service listens", fix)
 
 
-def _unheard(settings: Block, texts: str, *, scored: bool) -> Iterator[Problem]:
-    """A command that is told nothing of what is written for it would run with something else."""
+def _find_unused_files(settings: Block, texts: str, *, scored: bool) -> Iterator[Problem]:
+    """A command without any placeholder for what is written for it would run with something else."""
     command = settings[COMMAND][0]
     code = settings.get("benchmark.code")
     results = _results(settings)
@@ -206,7 +206,7 @@ def _unheard(settings: Block, texts: str, *, scored: bool) -> Iterator[Problem]:
         yield make_problem(command, "nothing tells the command where its logs belong", fix)
     conf = settings.get("harness.user_conf")
     if not results.READS_CONF:
-        return  # its configuration comes back with its results, and is held against what was asked
+        return  # its configuration comes back with its results, and is compared with what was asked
     if (conf is None or conf[0].value.value == "written") and "{user_conf}" not in texts:
         fix = "hand it {user_conf}; or write 'user_conf: harvested' when the command makes its own from the target"
         yield make_problem(command, "nothing tells the command where its user.conf is", fix)

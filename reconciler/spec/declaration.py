@@ -96,7 +96,7 @@ class Declaring:
         )
 
     def _round(self) -> Value:
-        """Of another program the version of its rules after its name, as no round of Inference is named."""
+        """For another program the version of its rules after its name, as no round of Inference is named."""
         written = self._value(self.spec.round, "spec", "round")
         return Value(f"{self._program}-{written.value}", written.origin) if self._program else written
 
@@ -302,7 +302,7 @@ class Declaring:
     def _check_declared(self, name: str, section: str, where: tuple[str, ...]) -> None:
         names = self._names(section)
         if not names and not self.sound:
-            return  # the section itself stands elsewhere, or under another name
+            return  # the section itself is elsewhere, or under another name
         if name not in names and self._complete:
             noun = section.removesuffix("s")
             self.complain(

@@ -55,7 +55,7 @@ from reconciler.errors import Problem
 from reconciler.resource.inputs import DEFAULT, Origin, Value
 from reconciler.resource.kinds import Cell
 
-_BLANK = ("", "not declared", "unknown", "TODO")  # what stands where somebody is still to write
+_BLANK = ("", "not declared", "unknown", "TODO")  # placeholder of a text still to be written
 
 
 class SpecFile(Struct, frozen=True):
@@ -117,12 +117,12 @@ class Declared(Struct, frozen=True):
 
 
 class Reading(Struct, frozen=True):
-    """What was declared as far as it is right, and everything wrong with it."""
+    """Declaration as far as it is right, and everything wrong with it."""
 
     declared: Declared | None
     problems: tuple[Problem, ...] = ()
 
 
 def is_filled(value: Value | None) -> bool:
-    """Whether somebody has written what is to be published."""
+    """True where the text to be published is written."""
     return value is not None and str(value.value).strip() not in _BLANK

@@ -1,6 +1,6 @@
 """Edits of a user's spec that leave every other byte as it was: comments, order, quotes, indentation, line ends.
 
-ruamel.yaml finds where a value stands; only that span of the text is replaced, or one line (one entry of a ``{…}``)
+ruamel.yaml finds the place of a value; only that span of the text is replaced, or one line (one entry of a ``{…}``)
 added. The result is read again, and refused unless it differs from the original in exactly the value asked for.
 """
 
@@ -53,8 +53,8 @@ def set_value(text: str, path: str | Sequence[str], value: New) -> str:
 
 
 def append_values(text: str, path: Sequence[str], values: Sequence[int]) -> str:
-    """``text`` with ``values`` behind the others of the list at ``path``, in the list's own style. A single value that
-    stands there becomes a list with them; a mapping gets an empty entry for each. Raises EditError, SpecError."""
+    """``text`` with ``values`` behind the others of the list at ``path``, in the list's own style. A single value there
+    becomes a list with them; a mapping gets an empty entry for each. Raises EditError, SpecError."""
     before = read(text)
     node, depth = find_deepest(compose(text), path)
     if depth < len(path) or _empty(node):
@@ -110,7 +110,7 @@ def read(text: str) -> Any:
 
 
 def compose(text: str) -> MappingNode:
-    """The text as nodes that know where they stand. EditError when it holds no mapping."""
+    """The text as nodes that know their places. EditError when it has no mapping."""
     try:
         node = YAML(typ="safe", pure=True).compose(text)
     except YAMLError as error:
@@ -203,7 +203,7 @@ def _insert_flow(text: str, node: MappingNode, entry: str) -> str:
 
 
 def find_end(node: Any, key: Any = None) -> int:
-    """Where the node's own text ends; a block's mark would stand after the comments that follow it."""
+    """Find the end of the node's own text; a block's mark would be after the comments that follow it."""
     if _empty(node) and key is not None:
         return int(key.end_mark.index) + 1
     if isinstance(node, MappingNode) and not node.flow_style and node.value:

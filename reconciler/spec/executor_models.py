@@ -1,4 +1,4 @@
-"""What a spec says of a system: its hardware, a queue that gives its machines out, a power meter beside one of them."""
+"""Spec fields of a system: its hardware, a queue that gives its machines out, a power meter at one of them."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Ray(Group):
 
 
 class ExecutorGroup(Group):
-    """Where commands of the system run: at most one of these; default: on this machine, or behind the launcher."""
+    """Executor of the system's commands: at most one of these; default: on this machine, or behind the launcher."""
 
     slurm: Slurm = Field(Slurm(), description="As jobs of Slurm, submitted from this machine.")
     ray: Ray = Field(Ray(), description="As jobs of Ray, submitted through its dashboard.")
@@ -111,8 +111,7 @@ class PowerState(Group):
 
 class Meter(Group):
     """A power measurement with MLCommons' power kit: performance runs are made twice under its client, for the ranges
-    and to be measured. With a meter or without one, runs are different measurements; where it stands counts for
-    nothing."""
+    and to be measured. With a meter or without one, runs are different measurements; its place counts for nothing."""
 
     director: fields.OptionalText = Field(
         None,
@@ -127,7 +126,7 @@ class Meter(Group):
 
 
 class HardwareGroup(Group):
-    """What the system's cells need. On another machine they are Blocked, not stale."""
+    """Hardware that the system's cells need. On another machine they are Blocked, not stale."""
 
     accelerator: fields.Accelerator = Field(
         None, description="Accelerator model as its driver reports it, such as NVIDIA H200; none for a CPU system."

@@ -1,4 +1,4 @@
-"""The types of single fields: how each is read (``scalars``, ``quantities``), and what an editor is told about it.
+"""The types of single fields: how each is read (``scalars``, ``quantities``), and its schema for an editor.
 
 An optional field is None only when it is absent: an explicit null is refused by its reader.
 """

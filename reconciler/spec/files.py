@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from reconciler.errors import Problem
 from reconciler.spec.names import find_nearest
-from reconciler.storage.foreign import StrangeFileError, read_regular, walk_files
+from reconciler.storage.untrusted_files import SpecialFileError, read_regular, walk_files
 
 LARGEST_FILE = 8 * 2**20
 _SPEC_LINE = re.compile(r"""^[\s{]*["']?(apiVersion|kind|metadata|spec)["']?\s*:""", re.MULTILINE | re.IGNORECASE)
@@ -90,8 +90,8 @@ def make_written_name(path: Path, root: Path) -> str:
 
 
 def leads_out(path: Path, root: Path) -> bool:
-    """Whether a path in the repository leads to a file outside, or to one of git's own: the author of a branch chooses
-    where its links lead, and what a reader is shown of a spec is to be of that branch."""
+    """True where a path in the repository leads to a file outside, or to one of git's own: the author of a branch
+    chooses where its links lead, and a reader of a spec must be shown only that branch."""
     if Path(make_written_name(path, root)).is_absolute() or ".." in Path(make_written_name(path, root)).parts:
         return False  # outside as it is written: the user has chosen it
     top, found = _resolve(root), _resolve(path)
@@ -104,7 +104,7 @@ def refuse_link(name: str) -> Problem:
 
 
 def is_spec_text(text: str) -> bool:
-    """Whether a file calls itself a spec, or has the parts of one: of any other no line is quoted."""
+    """True where a file calls itself a spec, or has the parts of one: of any other no line is quoted."""
     return _SPEC_LINE.search(text) is not None
 
 
@@ -154,7 +154,7 @@ def _read(path: Path, root: Path) -> Source | Problem:
     name = make_relative_name(path, root)
     try:
         data = read_regular(path, LARGEST_FILE)
-    except StrangeFileError as error:
+    except SpecialFileError as error:
         return Problem(name, 1, 1, "", str(error.strerror), "name a spec, not data")
     except OSError as error:
         return Problem(

@@ -1,13 +1,13 @@
 """Names that people bring from elsewhere: LoadGen's own, those of user.conf and mlperf.conf, of other submitters' code.
 
-Each is told what it is here, which a list of valid names does not tell.
+Each comes with its name here, which a list of valid names does not give.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-# What the round, or the harness, decides alone: a spec that set it would be refused at the end.
+# Settings that the round, or the harness, decides alone: a spec that set one would be refused at the end.
 _FIXED: Mapping[str, str] = {
     **dict.fromkeys(
         ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed", "accuracy_log_rng_seed"),

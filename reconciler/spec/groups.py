@@ -1,4 +1,4 @@
-"""What every group of a spec is: a mapping with fixed names. One with nothing under it (``Offline:``) is empty."""
+"""Base of every group of a spec: a mapping with fixed names. One with nothing under it (``Offline:``) is empty."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a spec says of a harness command: the ``harness`` group."""
+"""Spec fields of a harness command: the ``harness`` group."""
 
 from __future__ import annotations
 

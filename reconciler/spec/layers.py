@@ -115,7 +115,7 @@ def resolve_blocks(own: Mapping[str, Block], uses: Mapping[str, tuple[str, ...]]
 def break_cycles(
     uses: Mapping[str, tuple[str, ...]], origins: Mapping[str, Value]
 ) -> tuple[dict[str, tuple[str, ...]], list[Problem]]:
-    """``uses`` without circles, and a problem for each circle. ``origins`` tells where each block's ``use`` stands."""
+    """``uses`` without circles, and a problem for each circle. ``origins``: the place of each block's ``use``."""
     free = dict(uses)
     problems = []
     while True:

@@ -12,10 +12,10 @@ from reconciler.errors import Problem, SpecError
 from reconciler.spec.declaration import Declaring
 from reconciler.spec.declared import Declared, Reading, SpecFile
 from reconciler.spec.files import Source, is_spec_text, read_sources
+from reconciler.spec.indentation_errors import find_indentation_errors
 from reconciler.spec.locations import Variables, find_misplaced, find_users
 from reconciler.spec.merging import applies_only_when_named, check_header, merge
 from reconciler.spec.nodes import MapNode, parse
-from reconciler.spec.slips import find_slips
 from reconciler.spec.validation import is_setting, validate
 
 _WORD = re.compile(r"\w{3,}")
@@ -62,15 +62,15 @@ def read_texts(
     complete = len(trees) == len(sources) and not problems
     declared = None
     if merged is not None:
-        # What was refused as text is one problem, and so is a slip of indentation with what it makes of its neighbours.
+        # A text that was refused is one problem, and so is a slip of indentation with its effects on its neighbours.
         named = {problem.path for problem in found if problem.path}
-        slips = find_slips(merged)
+        slips = find_indentation_errors(merged)
         silent = [*(slip.problem.path for slip in slips), *(path for slip in slips for path in slip.silent)]
         misplaced = find_misplaced(merged, is_setting)
         found += [each for each in misplaced if not any(_is_below(each.path, path) for path in silent)]
         found += [slip.problem for slip in slips]
         declared, wrong = _declare(merged, sources, root, Variables(environment), complete=complete)
-        # What was refused where it is written (a secret, an alias to nothing) is one problem, whatever its field is.
+        # A value that was refused at its place (a secret, an alias to nothing) is one problem, whatever its field is.
         places = {(problem.file, problem.line, problem.column) for problem in found}
         found += twice
         found += [

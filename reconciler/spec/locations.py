@@ -1,4 +1,4 @@
-"""Environment variables in location fields, and what may stand in no field: other variables, and secrets."""
+"""Environment variables in location fields, and values that no field may have: other variables, and secrets."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _SECRET_NAME = re.compile(
     r"|(?:access|api|auth|bearer|hf|ngc|refresh|secret)[_-]?token)$|^token$"
 )
 
-# What workflows, clouds and registries call their secrets.
+# Names of secrets in workflows, clouds and registries.
 _SECRET_VARIABLE = re.compile(
     r"(?i)secret|token|passw|passphrase|passwd|credential|cookie|signature|(?:^|_)(?:key|pat|pwd|auth|jwt|sas)$"
     r"|(?:api|access|private|account|encryption|signing|ssh|deploy)_?key"
@@ -116,7 +116,7 @@ class Variables(Struct, frozen=True):
 
 
 def may_be_sent(name: str, environment: Mapping[str, str]) -> bool:
-    """Whether a store that a spec names may learn the value of this variable."""
+    """True where a store that a spec names may learn the value of this variable."""
     return name.startswith(_SENT) or name in environment.get(LISTED, "").split(",")
 
 
@@ -137,8 +137,8 @@ def find_users(root: MapNode, names: Collection[str]) -> dict[str, Origin]:
 
 
 def find_misplaced(root: MapNode, is_setting: Callable[[tuple[str, ...]], bool]) -> list[Problem]:
-    """Variables outside of location fields, and values that look like secrets (never repeated in the message). Of a
-    variable where no setting stands nothing is said: its place is wrong, not the variable."""
+    """Variables outside of location fields, and values that look like secrets (never repeated in the message). A
+    variable in the place of a group is not reported: its place is wrong, not the variable."""
     problems = {}
     for path, name_origin, node in _walk(root, ()):
         found = _check(path, name_origin, node, is_setting)

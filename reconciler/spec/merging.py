@@ -32,7 +32,7 @@ def check_header(root: MapNode) -> list[Problem]:
 
 
 def applies_only_when_named(root: MapNode) -> bool:
-    """Whether the file stays out of what a folder of specs declares together."""
+    """True where the file stays out of what a folder of specs declares together."""
     return getattr(root.items.get(_ONLY_WHEN_NAMED), "value", None) is True
 
 

@@ -18,7 +18,7 @@ from reconciler.spec.edit import EditError, compose, find_deepest, find_end, ins
 
 
 class _Entry(Struct, frozen=True):
-    """``start`` and ``end``: the span of text to cut. ``lines``: it, when it stands in lines of its own."""
+    """``start`` and ``end``: the span of text to cut. ``lines``: it, when it is on lines of its own."""
 
     start: int
     end: int
@@ -27,7 +27,7 @@ class _Entry(Struct, frozen=True):
 
 
 def remove(text: str, path: Sequence[str], keep: int = 1) -> str:
-    """``text`` without the entry at ``path``, and without the groups above it that only held it, down to the first
+    """``text`` without the entry at ``path``, and without groups above it that would be empty, down to the first
     ``keep`` names. Raises EditError, and SpecError for a text that is not YAML."""
     names = _pruned(compose(text), path, keep)
     entry = _entry(text, names)
@@ -98,7 +98,7 @@ def _flow_entry(holder: MappingNode, index: int, start: int) -> _Entry:
 
 
 def _with_comments(text: str, start: int, column: int) -> int:
-    """Where the comment lines right above a line begin, as far as they are indented like it."""
+    """Find where the comment lines right above a line begin, as far as they are indented like it."""
     while start:
         before = text.rfind("\n", 0, start - 1) + 1
         if not text[before:start].startswith(f"{' ' * column}#"):

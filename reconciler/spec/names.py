@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 _LISTED = 12
-# What other tools call a value.
+# Names that other tools have for a value.
 _ELSEWHERE = {
     "trt": "tensorrt",
     "onnx": "onnxruntime",

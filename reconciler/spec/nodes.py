@@ -24,7 +24,7 @@ from ruamel.yaml.events import (
 
 from reconciler.errors import Problem
 from reconciler.resource.inputs import Origin
-from reconciler.spec.lookalikes import explain_lookalike, explain_space, find_odd_space, find_typographic_quote
+from reconciler.spec.confusables import explain_lookalike, explain_space, find_odd_space, find_typographic_quote
 from reconciler.spec.syntax import make_syntax_problem, parse_events
 
 DEEPEST = 40
@@ -56,7 +56,7 @@ class ListNode(Struct, frozen=True, eq=False):
 
 
 class MapNode(Struct, frozen=True, eq=False):
-    """``keys`` holds where each key stands; ``origin`` is where the mapping itself begins."""
+    """``keys`` has the place of each key; ``origin`` is where the mapping itself begins."""
 
     origin: Origin
     items: dict[str, Node] = field(default_factory=dict)
@@ -76,7 +76,7 @@ def convert_plain(node: Node) -> Any:
 
 
 def resolve(text: str) -> str | bool | None:
-    """What an unquoted scalar means in YAML 1.2."""
+    """Resolve an unquoted scalar as YAML 1.2 does."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     return Number(text) if _NUMBER.fullmatch(text) else text
@@ -169,7 +169,7 @@ class _Builder:
             self._anchors[event.anchor] = (node, 1)
 
     def _check_characters(self, text: str, origin: Origin, *, key: bool) -> None:
-        """What looks like something else. In quotes anything may stand."""
+        """Check for characters that look like something else. In quotes anything is allowed."""
         at, found = find_odd_space(text), None
         if at >= 0:
             found = explain_space(text[at])

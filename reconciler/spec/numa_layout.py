@@ -1,4 +1,4 @@
-"""What the layout of a machine's NUMA nodes contradicts of the guides' advice. Pure.
+"""Contradictions of a machine's NUMA nodes to the guides' advice. Pure.
 
 The guides of NVIDIA's submissions (v2.1 and v5.1, "NUMA Configuration of the system") ask for nodes as small as the
 distance to memory allows, for as much memory and as many lanes in each, and for symmetry.

@@ -27,7 +27,7 @@ class Preset(Struct, frozen=True):
     settings: MapNode
 
     def make_block(self) -> Block:
-        """As a named block of a spec. ``preset.NAME`` among its settings is no setting: it tells what was taken."""
+        """Make a named block of a spec. ``preset.NAME`` among its settings is no setting: it names the preset."""
         group = SettingsGroup.model_validate(convert_plain(self.settings), context=Variables({}))
         path, origin = f"preset {self.name}", Origin(f"preset {self.name}")
         block = flatten(group, self.settings, path)

@@ -1,4 +1,4 @@
-"""What a probe read of a machine, as the fields of a system in a spec. Pure.
+"""Result of a probe of a machine, as the fields of a system in a spec. Pure.
 
 Values are text, as the checkers want them: whole numbers of nodes, processors and accelerators, "0" for no accelerator
 (a bare 0 counts as empty), and "N/A" where something does not apply. ``is_network`` is never proposed: it must be left
@@ -23,12 +23,12 @@ _ACCELERATOR = (
     "accelerator_host_interconnect",
     "accelerator_interconnect",
 )
-# Those that the file must have; the rest is declared for power submissions.
+# Fields that the file must have; the rest is declared for power submissions.
 REQUIRED = tuple(DESCRIPTION_FIELDS)[: list(DESCRIPTION_FIELDS).index("power_management")]
 
 
 class Proposal(Struct, frozen=True):
-    """``hardware`` and ``description`` as they would stand in the spec; ``unread``: fields that could not be read."""
+    """``hardware`` and ``description`` as a spec would have them; ``unread``: fields that could not be read."""
 
     hardware: Mapping[str, Any]
     description: Mapping[str, str]
@@ -64,7 +64,7 @@ def propose(node: Mapping[str, Any], nodes: int = 1) -> Proposal:
 
 
 def _gpus(node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """What NVML lists; else the one that is part of a Tegra chip, which older drivers do not list."""
+    """The GPUs that NVML lists; else the one that is part of a Tegra chip, which older drivers do not list."""
     listed: Sequence[Mapping[str, Any]] = node.get("accelerators", ())
     facts = node["hardware"]
     if not listed and facts.get("tegra"):

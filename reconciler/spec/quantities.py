@@ -60,7 +60,7 @@ SIZE = Dimension(
 )  # fmt: skip
 RATE = Dimension("rate", {"/s": 1, "qps": 1, "queries/s": 1, "samples/s": 1}, "54 /s")
 _DIMENSIONS = (DURATION, POWER, SIZE, RATE)
-# What people write for a unit, in lower case and without a plural's s.
+# Ways to write a unit, in lower case and without a plural's s.
 _MEANT = {
     **dict.fromkeys(("nsec", "nanosecond"), "ns"),
     **dict.fromkeys(("usec", "microsecond", "micro"), "us"),
@@ -186,7 +186,7 @@ def _explain_zero(text: str, number: str) -> UnfitError:
 
 
 def parse_duration(value: Any, base: str, *, zero: bool = True) -> int:
-    """A duration as whole units of ``base`` (ns, us, ms, s). 0 may stand without a unit when ``zero`` allows it."""
+    """A duration as whole units of ``base`` (ns, us, ms, s). 0 needs no unit when ``zero`` allows it."""
     return _whole(value, DURATION, base, zero=zero)
 
 

@@ -148,7 +148,7 @@ def parse_free_value(value: Any) -> str | int | bool:
 
 
 def parse_description_value(value: Any) -> str | int:
-    """What systems/<name>.json takes: text as written, or a whole number."""
+    """Parse a value of systems/<name>.json: text as written, or a whole number."""
     if isinstance(value, bool) or value is None:
         raise UnfitError(
             f"expected text or a number, not {show_quantity(value)}",
@@ -194,7 +194,7 @@ def parse_locations(value: Any, info: ValidationInfo) -> tuple[str, ...]:
 
 
 def parse_store_url(value: Any, info: ValidationInfo) -> str:
-    """Where an object store is, as fsspec names places."""
+    """Parse the place of an object store, as fsspec names places."""
     url = _expand(value, info, sent=True)
     protocol, mark, rest = url.partition("://")
     if not mark or not re.fullmatch("[a-z0-9+]+", protocol) or not rest.strip("/"):
@@ -247,7 +247,7 @@ def parse_day(value: Any) -> str:
 
 
 def parse_patterns(value: Any) -> tuple[str, ...]:
-    """A list of patterns; a single one may stand without brackets."""
+    """A list of patterns; a single one needs no brackets."""
     if isinstance(value, str):
         return (str(value),)
     if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
@@ -256,7 +256,7 @@ def parse_patterns(value: Any) -> tuple[str, ...]:
 
 
 def parse_names(value: Any) -> tuple[str, ...]:
-    """A list of names; a single one may stand without brackets."""
+    """A list of names; a single one needs no brackets."""
     if isinstance(value, str):
         return (str(value),)
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
@@ -315,7 +315,7 @@ def parse_launcher(value: Any) -> tuple[str, ...]:
 
 
 def parse_accelerator(value: Any) -> str:
-    """One accelerator's model: how many there are stands beside it."""
+    """One accelerator's model: its count is a field of its own."""
     written = parse_text(value)
     if counted := _COUNTED.fullmatch(written):
         message = f"{show_quantity(written)} says how many there are, and a driver reports one"

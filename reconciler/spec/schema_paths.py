@@ -68,7 +68,7 @@ def _has(node: Node, part: str, definitions: Mapping[str, Node]) -> bool:
 
 
 def _own_names(group: Node) -> Node | None:
-    """What stands below names of the user's own; None where names are fixed."""
+    """Schema below names of the user's own; None where names are fixed."""
     inner = group.get("additionalProperties")
     if isinstance(inner, dict):
         return inner

@@ -1,4 +1,5 @@
-"""Where a spec without paths finds datasets and models of MLPerf: in the scratch space that guides of submitters have.
+"""Places of datasets and models of MLPerf for a spec without paths: in the scratch space that guides of submitters
+have.
 
 A location never enters a key, so that another machine, or none of it being there, changes nothing but where is looked.
 """
@@ -17,9 +18,9 @@ PREPARED = "preprocessed_data/mlperf-reconciler"
 
 
 def add_scratch_places(block: Block, files: BenchmarkFiles, variables: Variables, looked: dict[str, bool]) -> None:
-    """``dataset.path`` and ``model.path`` that nobody wrote: the first place that is there, else the first of all, with
-    every place that was looked at. ``looked``: learns which of them is there. Raises UnfitError where the variable does
-    not name a place."""
+    """Unwritten ``dataset.path`` and ``model.path``: the first place that is there, else the first of all, with every
+    place that was looked at. ``looked``: learns which of them is there. Raises UnfitError where the variable does not
+    name a place."""
     root, origin = _find_root(variables, looked)
     for kind, places in (("dataset", files.datasets), ("model", files.models)):
         if f"{kind}.path" in block:
@@ -36,7 +37,7 @@ def _find_root(variables: Variables, looked: dict[str, bool]) -> tuple[str, Orig
     """As a location is written: with the variable where it is set."""
     named = variables.environment.get(SCRATCH_VARIABLE)
     if named:
-        # A commit is read without any machine: there each variable stands for itself.
+        # A commit is read without any machine: there each variable is left as it is.
         if not named.startswith(("/", "${")):
             what = f"{SCRATCH_VARIABLE} is {show_quantity(named)}, which is not an absolute path"
             raise UnfitError(what, f"export {SCRATCH_VARIABLE}=/path/to/it, or write dataset.path and model.path")

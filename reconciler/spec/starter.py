@@ -10,7 +10,7 @@ from reconciler.spec.edit import render_value
 from reconciler.spec.proposal import REQUIRED, Proposal
 
 NOTHING_READ = Proposal({}, {}, ())
-# What the starter says of fields that no machine tells.
+# Comments of the starter for fields that no machine gives.
 _SAID = {
     "system_name": "this-machine",
     "system_type_detail": "N/A",

@@ -1,4 +1,4 @@
-"""Where to begin with a system that others submitted before: published values, each with its source."""
+"""Starting values for a system that others submitted before: published ones, each with its source."""
 
 from __future__ import annotations
 

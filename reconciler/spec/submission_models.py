@@ -1,4 +1,4 @@
-"""What a spec says of the submission as a whole: its documents, its embargo, who signs records, where objects are."""
+"""Spec fields of the submission as a whole: its documents, its embargo, who signs records, where objects are."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reconciler.spec.groups import Empty, Group
 
 
 class Documents(Group):
-    """Documents that the submission tree carries beside the results."""
+    """Documents of the submission tree that are no results."""
 
     calibration: fields.Location = Field(
         None, description="Published as documentation/calibration.md in the closed and network divisions."

@@ -1,5 +1,5 @@
-"""A complete, commented spec for the cells that a submission needs: what is known stands there with its source, what is
-not is a visible blank."""
+"""A complete, commented spec for the cells that a submission needs: known values come with their source, unknown ones
+are a visible blank."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class Wanted(Struct, frozen=True):
 
     @property
     def writes_calibration(self) -> bool:
-        """Whether somebody has to write the calibration document: no record tells what a command does with weights."""
+        """True where the calibration document must be written by hand: no record says what a command does with
+        weights."""
         return self.division != "open" and not all(map(_runs_here, self.benchmarks))
 
 
@@ -50,14 +51,14 @@ def render_submission_spec(wanted: Wanted) -> str:
 
 
 def list_starting_values(wanted: Wanted) -> list[StartingValue]:
-    """Those that stand in the spec, each with its source."""
+    """List the values of the spec that have a source."""
     cells = ((rules, scenario) for rules in wanted.benchmarks for scenario in list_required(wanted, rules))
     found = (_start(wanted, rules.name, scenario) for rules, scenario in cells)
     return [value for value in found if value is not None]
 
 
 def list_required(wanted: Wanted, rules: BenchmarkRules) -> tuple[str, ...]:
-    """Where the round asks for one of several, Server is it, else the first."""
+    """List the required scenarios; where the round asks for one of several, Server is it, else the first."""
     table = rules.tables[normalise_category(wanted.category)]
     chosen = ("Server" if "Server" in group else group[0] for group in table.one_of)
     return (*table.required, *chosen)

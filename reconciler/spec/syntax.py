@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError
 
 from reconciler.errors import Problem
-from reconciler.spec.lookalikes import explain_space, find_odd_space
+from reconciler.spec.confusables import explain_space, find_odd_space
 
 _C_PARSER = importlib.util.find_spec("_ruamel_yaml") is not None
 _REFUSED_BY_C = "found unexpected ':'"  # of {url: http://host}, which YAML 1.2 reads: the slower parser goes on there
@@ -125,14 +125,14 @@ def _find_other_notation(text: str, line: int, at: int) -> tuple[int, int, str, 
         if (equals := _EQUALS.fullmatch(written)) is not None:
             message = f"{equals[1]} and its value are separated by '=', which YAML does not read"
             return number + 1, column, message, f"write '{equals[1]}: {equals[2]}'"
-        if (item := _ITEM.fullmatch(written)) is not None and _has_settings_beside(lines, number, column):
+        if (item := _ITEM.fullmatch(written)) is not None and _has_following_settings(lines, number, column):
             message = f"{item[1]} is an item of a list, and settings belong here"
             return number + 1, column, message, f"write '{item[1]}:' without the '-'"
     return None
 
 
-def _has_settings_beside(lines: list[str], number: int, column: int) -> bool:
-    """Whether the next line that is as deep, or deeper as what belongs to the item, is a setting."""
+def _has_following_settings(lines: list[str], number: int, column: int) -> bool:
+    """True where the next line that is as deep, or deeper as what belongs to the item, is a setting."""
     near = lines[max(number - 1, 0) : number] + lines[number + 1 : number + 2]
     return any(_SETTING.match(line) and len(line) - len(line.lstrip(" ")) in (column - 1, column + 1) for line in near)
 

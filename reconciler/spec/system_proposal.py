@@ -22,14 +22,14 @@ from reconciler.spec.edit import (
 )
 from reconciler.spec.proposal import Proposal
 
-# What a starter spec says of a field that nobody has filled in.
+# Text of a starter spec in a field that is still to be filled in.
 _OPEN = ("", "not declared", "unknown", "unknown CPU")
 _INDENT = 2
 
 
 class Described(Struct, frozen=True):
     """``text``: the spec with the system described. ``kept``: field → (what the spec says, what was read), where they
-    differ and people's word stands. ``missing``: fields that a submission needs and that nobody has filled in."""
+    differ and people's word counts. ``missing``: fields that a submission needs and that are not filled in."""
 
     text: str
     kept: Mapping[str, tuple[str, str]]
@@ -75,7 +75,7 @@ def describe(text: str, system: str, proposal: Proposal, *, overwrite: bool = Fa
 
 
 def list_required(names: Iterable[str]) -> tuple[str, ...]:
-    """Those of these fields that a submission may not leave empty."""
+    """List those of these fields that a submission may not leave empty."""
     return tuple(name for name in names if "may be empty" not in DESCRIPTION_FIELDS[name])
 
 

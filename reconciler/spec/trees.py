@@ -1,4 +1,5 @@
-"""Where the submission tree may not be rendered: into what a repository is made of, which the tree would mix with."""
+"""Places where the submission tree may not be rendered: those of a repository's own files, which the tree would mix
+with."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ _FIX = "name a folder of its own, such as `tree: submission`, or leave it out fo
 
 
 def find_misplaced_tree(written: str, root: Path) -> tuple[str, str] | None:
-    """What is wrong with a tree at ``written``, and the fix; None when nothing is."""
+    """Find what is wrong with a tree at ``written``, and the fix; None when nothing is."""
     top, tree = root.resolve(), (root / written).resolve()
     if tree == RepositoryPaths(top).tree:
         return None

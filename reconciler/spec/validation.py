@@ -15,17 +15,17 @@ from pydantic import ValidationError
 from reconciler.errors import Problem
 from reconciler.resource.inputs import Origin
 from reconciler.spec import executor_models, harness_models, models, settings_models
+from reconciler.spec.confusables import plain_form
 from reconciler.spec.foreign_names import explain_foreign
 from reconciler.spec.groups import Group
 from reconciler.spec.locations import Variables
-from reconciler.spec.lookalikes import plain_form
 from reconciler.spec.names import find_nearest, give_advice
 from reconciler.spec.nodes import MapNode, Node, ScalarNode, convert_plain
 from reconciler.spec.quantities import show_quantity
 
 Location = tuple[str, ...]
 
-# What stands in for a required value that is missing, while the rest is checked; also its example in the fix.
+# Placeholder for a required value that is missing, while the rest is checked; also its example in the fix.
 _EXAMPLES: dict[str, Any] = {
     "apiVersion": "mlperf-reconciler/v1",
     "kind": "Submission",
@@ -56,7 +56,7 @@ _ROUNDS_OF_REPAIR = 8
 
 def validate(root: MapNode, variables: Variables, *, complete: bool) -> tuple[models.Document | None, list[Problem]]:
     """The document as far as it is right, and everything wrong with it. With ``complete`` false some file could not be
-    read, and what is missing is not reported, since it may stand there."""
+    read, and missing values are not reported, since they may be there."""
     document = convert_plain(root)
     problems: list[Problem] = []
     for attempt in range(_ROUNDS_OF_REPAIR):
@@ -65,15 +65,15 @@ def validate(root: MapNode, variables: Variables, *, complete: bool) -> tuple[mo
         except ValidationError as error:
             for finding in error.errors(include_url=False):
                 where = tuple(str(part) for part in finding["loc"] if part != "[key]")
-                told = complete or finding["type"] != "missing"
-                if attempt == 0 and told and where[0] not in _HEADER and not _is_misspelt(finding, where, root):
+                is_reported = complete or finding["type"] != "missing"
+                if attempt == 0 and is_reported and where[0] not in _HEADER and not _is_misspelt(finding, where, root):
                     problems.append(_problem(finding, where, root))
                 _repair(document, where, missing=finding["type"] == "missing")
     return None, problems
 
 
 def _is_misspelt(finding: Mapping[str, Any], where: Location, root: MapNode) -> bool:
-    """What is missing under its own name, and there under one that is said to be wrong."""
+    """True for a name that is missing, and there under one that is said to be wrong."""
     holder, group = find_node(root, where[:-1]), _group_at(where[:-1])
     if finding["type"] != "missing" or not isinstance(holder, MapNode) or group is None:
         return False
@@ -98,7 +98,7 @@ def _repair(document: Any, where: Location, *, missing: bool) -> None:
 
 
 def find_position(root: MapNode, where: Location) -> tuple[Origin, Origin]:
-    """Where the last name of ``where`` stands, and its value; for what is absent, where its holder's name stands."""
+    """Find the place of the last name of ``where``, and its value; for an absent one, that of its holder's name."""
     name = value = Origin(root.origin.file, 1, 1)
     node: Node = root
     for part in where:
@@ -200,11 +200,11 @@ def _unknown(where: Location) -> tuple[str, str]:
             above = _group_at(where[:depth])
             if above is not None and depth and name in _names(above):
                 return message, f"indent it less: it is a setting of {where[depth - 1]}"
-        beside = _group_at(where[:-2]) if len(where) > 1 else None
+        parent = _group_at(where[:-2]) if len(where) > 1 else None
         for home, inner in _HOMES.items():
             if name in _names(inner) and home in valid:
                 return message, f"write it inside {home}, as '{home}: {{{name}: …}}'"
-            if name in _names(inner) and beside is not None and home in _names(beside):
+            if name in _names(inner) and parent is not None and home in _names(parent):
                 return message, f"write it beside {where[-2]}, as '{home}: {{{name}: …}}'"
     return message, give_advice(name, valid)
 
@@ -214,7 +214,7 @@ def _names(group: type[Group]) -> list[str]:
 
 
 def is_setting(where: Location) -> bool:
-    """Whether no name on the way is one that its group does not have."""
+    """True where no name on the way is one that its group does not have."""
     groups = ((name, _group_at(where[:depth])) for depth, name in enumerate(where))
     return all(group is None or name in _names(group) for name, group in groups)
 

@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 LARGEST_HEAD = 1 << 20  # bytes of a long name, or of attributes
-# What reading an archive may raise that is none, or a damaged one; of a zip also a method that nobody knows, and a
-# password.
+# Errors of reading an archive that is none, or a damaged one; of a zip also an unknown method, and a password.
 NO_ARCHIVE = (
     *(tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError),
     *(ValueError, RecursionError, NotImplementedError, RuntimeError),

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from reconciler.storage.archive_members import NO_ARCHIVE, BoundedMember, read_members
-from reconciler.storage.code_names import list_code_names, select_kept_names
+from reconciler.storage.code_files import list_code_names, select_kept_names
 from reconciler.storage.files import hash_file
 
 LARGEST_CODE = 4 << 20  # bytes of one file; what is larger is data, and named with its digest instead

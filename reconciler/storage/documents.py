@@ -1,4 +1,4 @@
-"""JSON objects and YAML mappings of other programs, with the lines on which their names stand."""
+"""JSON objects and YAML mappings of other programs, with the lines of their names."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class ResultDocument(Struct, frozen=True, dict=True):
 
     @cached_property
     def lines(self) -> Mapping[str, int]:
-        """The 1-based line where a name first stands as a key, at any depth: asked for what is wrong alone."""
+        """The 1-based line where a name is first a key, at any depth: asked for problems alone."""
         return _lines(self.text, self.shape)
 
     def get(self, name: str) -> Any:
         return self.values.get(name)
 
-    def within(self, *names: str) -> Any:
+    def get_nested(self, *names: str) -> Any:
         """A nested value, None where any step is missing."""
         found: Any = self.values
         for name in names:
@@ -107,7 +107,7 @@ def _find_repeated(content: str, document: Any) -> tuple[tuple[str, Any, Any], .
 
 
 def _refuse_long_numbers(digits: bytes, data: bytes, document: Any) -> None:
-    """ValueError for an integer that nobody could compute with, or show: a hexadecimal one may have any length.
+    """ValueError for an integer too long to compute with, or to show: a hexadecimal one may have any length.
     ``digits``: those that it may have, as zeros."""
     left, seen = [document] if _LONG in data.translate(digits) else [], set[int]()
     while left:

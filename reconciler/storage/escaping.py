@@ -1,7 +1,7 @@
-"""Text on its way out, whoever wrote it: specs, logs, names of folders, subjects of commits, what a child said.
+"""Text on its way out, from any source: specs, logs, names of folders, subjects of commits, output of a child.
 
-Escaped once, at the exit, for where it goes. Nothing that is shown moves a cursor, hides or reorders what stands beside
-it, becomes markup, or is a command for the program that reads the output of a continuous integration.
+Escaped once, at the exit, for where it goes. Nothing that is shown moves a cursor, hides or reorders its neighbours,
+becomes markup, or is a command for the program that reads the output of a continuous integration.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _HIDDEN = (
 _IN_TEXT = f"[{_HIDDEN}]"
 _IN_LINE = f"[{_HIDDEN}\t\n]"
 _NAMES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-# A style of ours carries a number that nobody knew who wrote what is shown; any other escape sequence is text.
+# A style of ours carries a secret number that the authors of shown text did not know; any other escape sequence is
+# text.
 _SEAL = os.urandom(8).hex()
 _STYLED = rf"\x1b\[{_SEAL}:([0-9;]*)m|[{_HIDDEN}]"
 # GitHub (::error::, ##[error]), Azure (##vso[…]) and TeamCity (##teamcity[…]) obey such lines, wherever they come from.
@@ -71,14 +72,13 @@ def escape_line(text: str) -> str:
 
 
 def escape_hidden(text: str) -> str:
-    """Text that is markup already, or commands of ours to a continuous integration: only what nobody sees goes."""
+    """Text that is markup already, or commands of ours to a continuous integration: only invisible characters go."""
     return re.sub(_IN_TEXT, _visible, _hide_values(text))
 
 
 def hide_value(name: str, value: str) -> None:
-    """From now on ``value`` shows as the ``${NAME}`` that stands for it, wherever it stands. Not a place on this disk:
-    much else is below it, and ``hide_location`` hides what a spec names; nor a word of a few characters, which would be
-    found everywhere."""
+    """From now on show ``value`` as its ``${NAME}``, anywhere. Not a place on this disk: much else is below it, and
+    ``hide_location`` hides what a spec names; nor a word of a few characters, which would be found everywhere."""
     if len(value) >= _SHORTEST and not value.startswith("/"):
         _HIDDEN_VALUES[value] = f"${{{name}}}"
 
@@ -146,7 +146,7 @@ def _json_escape(match: re.Match[str]) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """A value as plain text of a paragraph, a heading or a cell of a table: no markup, no link, nobody mentioned."""
+    """A value as plain text of a paragraph, a heading or a cell of a table: no markup, no link, no mention."""
     return re.sub(_MARKUP, r"\\\1", escape_line(" ".join(text.split()))).replace("@", "@<!-- -->")
 
 

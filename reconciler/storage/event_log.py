@@ -1,4 +1,4 @@
-"""What a process did, for programs that read logs: one JSON object a line, a constant message and named facts.
+"""Log of a process for programs that read logs: one JSON object a line, a constant message and named facts.
 
 Modules say ``log.info("step ended", extra=facts(cell=…))`` to a logger of the standard library. Each line carries what
 ``context`` was given: the id of its pass, plan or audit, and the submission. Without a file or ``--verbose`` nothing is

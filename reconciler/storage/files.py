@@ -24,13 +24,13 @@ from typing import Self
 from msgspec import Struct
 
 from reconciler.errors import LockedError, StorageError
-from reconciler.storage.foreign import hash_regular, is_strange, open_regular
 from reconciler.storage.storage_errors import (
     PARTIAL,
     convert_storage_errors,
     explain_storage_error,
     refuse_storage_error,
 )
+from reconciler.storage.untrusted_files import hash_regular, is_special, open_regular
 
 WORK = ".reconcile"
 _CHUNK = 1 << 20
@@ -113,7 +113,7 @@ class RepositoryPaths(Struct, frozen=True):
 
 
 def ignore_work(paths: RepositoryPaths) -> None:
-    """Keep the working folder out of git, also where nobody wrote a .gitignore for it."""
+    """Keep the working folder out of git, also without a .gitignore for it."""
     note = paths.work / ".gitignore"
     if not note.exists():
         replace(note, b"*\n")
@@ -141,14 +141,14 @@ def flush_folder(folder: Path) -> None:
 
 def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Put ``data`` at ``path`` atomically. ``durable`` False skips the flush: for caches that may be lost."""
-    with written_aside(path, durable=durable) as stream:
+    with open_replacing(path, durable=durable) as stream:
         stream.write(data)
 
 
 @contextlib.contextmanager
-def written_aside(path: Path, *, durable: bool = True) -> Iterator[BufferedWriter]:
-    """What is written gets the name ``path`` at the end, all of it or nothing. Under a flock meanwhile, which tells it
-    from what a killed process left."""
+def open_replacing(path: Path, *, durable: bool = True) -> Iterator[BufferedWriter]:
+    """The written file gets the name ``path`` at the end, all of it or nothing. It is under a flock until then, unlike
+    the remains of a killed process."""
     import tempfile
 
     with convert_storage_errors(path):
@@ -184,9 +184,9 @@ def write_cache(path: Path, data: bytes) -> None:
 def read_checked(path: Path) -> bytes | None:
     """The bytes as they were written; None when there are none, or they were damaged since."""
     try:
-        # Whoever copied a repository to somebody chose what is under this name. A cache may have megabytes: no copy.
+        # The sender of a copied repository chose what is under this name. A cache may have megabytes: no copy.
         with os.fdopen(os.open(path, _CACHE_FLAGS), "rb", buffering=0) as stream:
-            if is_strange(os.fstat(stream.fileno())):
+            if is_special(os.fstat(stream.fileno())):
                 return None
             head, data = stream.read(_CHECKSUM_LENGTH), stream.read()
     except OSError as error:
@@ -209,13 +209,13 @@ def read_version(path: Path) -> tuple[int, int, int] | None:
 
 
 def stamp_sources(paths: Iterable[Path]) -> tuple[tuple[int, int], ...]:
-    """Of our own code that a cache is a function of: an edit of it counts like a new version."""
+    """Stamp our own code that a cache is a function of: an edit of it counts like a new version."""
     return tuple((status.st_size, status.st_mtime_ns) for status in map(Path.stat, paths))
 
 
 def copy(source: Path, path: Path) -> None:
     """Copy a file of any size atomically."""
-    with written_aside(path) as target, open_regular(source) as origin:
+    with open_replacing(path) as target, open_regular(source) as origin:
         while piece := origin.read(_CHUNK):
             target.write(piece)
 
@@ -253,8 +253,8 @@ def offer(source: Path, path: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a whole folder; nothing there is fine. A folder goes at once, under another name: a process
-    that is killed meanwhile leaves no half of it."""
+    """Remove a file or a whole folder; nothing there is fine. A folder goes at once, under another name: a process that
+    is killed on the way leaves no half of it."""
     if path.is_dir() and not path.is_symlink():
         import shutil
 
@@ -268,7 +268,7 @@ def remove(path: Path) -> None:
 
 
 def is_leftover(name: str) -> bool:
-    """Whether the name of a file or folder is one that only a write or a removal under way has."""
+    """True for a name of a file or folder that only a write or a removal under way has."""
     return name.startswith(".") and name.endswith((PARTIAL, _GONE))
 
 
@@ -310,7 +310,7 @@ def try_flock(descriptor: int) -> bool:
 
 
 class Lock:
-    """A flock held on an open descriptor: it dies with the process, so nobody ever has to unlock by hand.
+    """A flock on an open descriptor: it ends with the process, so it never has to be unlocked by hand.
 
     The descriptor is inheritable: a child started with it keeps the lock until it has ended too, so the next pass
     cannot begin while a dying child of the last one still writes.
@@ -342,7 +342,7 @@ class Lock:
                 grace = _ENDING_GRACE if alive else _ORPHAN_GRACE
                 if time.monotonic() >= give_up + grace:
                     os.close(descriptor)
-                    raise self._held(owner, taken_for, alive=alive) from None
+                    raise self._make_locked_error(owner, taken_for, alive=alive) from None
                 time.sleep(0.05)
         try:
             self._write(descriptor, note)
@@ -358,7 +358,7 @@ class Lock:
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"process {os.getpid()}, {self.purpose}\n{note}\n".encode(errors="replace"), 0)
 
-    def _held(self, owner: str, note: str, *, alive: bool) -> LockedError:
+    def _make_locked_error(self, owner: str, note: str, *, alive: bool) -> LockedError:
         fix = "wait for it to end, or stop it; the lock ends with it"
         if alive:
             holder = owner.removesuffix(f", {self.purpose}")
@@ -409,8 +409,8 @@ class Lock:
 
 
 def find_lock_owner(path: Path) -> str:
-    """Who holds a lock, as "process 123, pass over this repository"; "" when nobody does. Whoever wants it at this very
-    moment tries again."""
+    """Find the owner of a lock, as "process 123, pass over this repository"; "" when it is free. A caller that wants it
+    at this very moment tries again."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -433,8 +433,8 @@ def _read_owner(descriptor: int) -> tuple[str, str]:
 
 
 def _alive(owner: str) -> bool:
-    """Whether the process that a lock file names still runs; True when it names none. One that only waits for its
-    parent to notice its end does not."""
+    """True while the process that a lock file names runs, and when it names none. One that only waits for its parent to
+    notice its end does not."""
     found = re.match(r"process (\d+)", owner)
     if found is None:
         return True

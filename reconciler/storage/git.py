@@ -1,8 +1,8 @@
-"""What the other modules ask of git, which ``git_process`` starts. Paths are relative to our repository (``root``),
+"""Questions of the other modules to git, which ``git_process`` starts. Paths are relative to our repository (``root``),
 which may lie below git's top.
 
 Outside a repository, without commits, in a shallow clone or without a git program the answers are None, empty or "not
-committed". A disk that fails is a StorageError; besides, only ``initialise`` and ``commit`` raise.
+committed". A disk that fails is a StorageError; otherwise only ``initialise`` and ``commit`` raise.
 
 Of GitPython it takes the part that starts git: limits, streams and a missing program are handled there. Its objects
 (``Repo``, ``IndexFile``, ``Commit``) are left alone: each call must carry the options that keep the configuration of a
@@ -33,7 +33,7 @@ EVERY_CHANGE = ("--full-history", "-c", "--raw", "--no-abbrev", "--no-renames")
 _BLAME = ("blame", "--no-textconv", "--no-ignore-revs-file", "--porcelain")
 _FOREIGN = 60.0  # seconds for a folder that may be anybody's, whose configuration may never end
 _TURN = 10.0  # seconds in which another process of git is done with the index
-_QUESTIONS = 500  # ids of blobs that fit into a pipe that nobody reads from
+_QUESTIONS = 500  # ids of blobs that fit into a pipe that is not read yet
 _FROM_STDIN = ("--pathspec-from-file=-", "--pathspec-file-nul")
 
 
@@ -95,7 +95,7 @@ def read_head_file(root: Path, path: str) -> bytes | None:
 
 
 def is_dirty(root: Path, paths: Iterable[str]) -> bool:
-    """Whether the bytes of any of these files are not those in HEAD: edited, untracked, or not in git at all.
+    """True where the bytes of any of these files are not those in HEAD: edited, untracked, or not in git at all.
 
     Bytes are compared, not what git's filters make of them: a record names the blob of the bytes that were read.
     """
@@ -121,7 +121,7 @@ def is_shallow(root: Path) -> bool:
 
 
 def find_line_commits(root: Path, file: str, lines: Iterable[int], at: str = "") -> Mapping[int, LineCommit]:
-    """Who last changed 1-based lines of a file as it is on disk, without those past its end; as it stood ``at`` a
+    """Find who last changed 1-based lines of a file as it is on disk, without those past its end; as it was ``at`` a
     commit."""
     wanted = sorted(set(lines))
     ranges = [word for first, last in _join_lines(wanted) for word in ("-L", f"{first},{last}")]
@@ -255,14 +255,14 @@ def find_parents(root: Path, commit_id: str) -> tuple[str, ...]:
 
 
 def find_prefix(root: Path) -> str:
-    """Where our repository is below git's top: "" at the top, else such as "teams/acme/"."""
+    """Find where our repository is below git's top: "" at the top, else such as "teams/acme/"."""
     answer = ask(root, "rev-parse", "--show-prefix")
     return answer.out.decode(errors="surrogateescape").rstrip("\n") if answer.status == 0 else ""
 
 
 def list_files_at(root: Path, commit_id: str, folders: Iterable[str] = ()) -> dict[str, tuple[str, int]]:
     """path → (blob id, bytes) of every regular file of a commit, below these folders or in all of it. Raises
-    RepositoryError where git has lost one, or a partial clone lacks some of them and cannot fetch them."""
+    RepositoryError where git has lost one, or some are missing from a partial clone that cannot fetch them."""
     rows = dict(list_blob_rows(root, commit_id, folders, "-l"))
     if lost := next((path for path, (_, size) in rows.items() if size == "BAD"), None):  # git's word for it
         fix = "`git fsck` names what is lost; `git fetch --refetch` brings back what the remote has"
@@ -281,8 +281,8 @@ def list_blob_rows(root: Path, commit_id: str, folders: Iterable[str], *more: st
 
 
 def read_blobs(root: Path, blobs: Iterable[str]) -> dict[str, bytes]:
-    """Contents by blob id, in one call of git; one that a partial clone lacks is left out."""
-    wanted = dict.fromkeys(blobs)  # in this order: files beside each other lie beside each other in git's packs
+    """Contents by blob id, in one call of git; one missing from a partial clone is left out."""
+    wanted = dict.fromkeys(blobs)  # in this order: files next to each other are close to each other in git's packs
     questions = "\n".join(wanted).encode()
     answer = ask(root, "cat-file", "--batch", "--buffer", stdin=questions, fetch=True) if wanted else None
     return dict(_named_batch(answer.out)) if answer else {}
@@ -297,7 +297,7 @@ class BlobReader(Struct, frozen=True):
 
     def read(self, blobs: Iterable[str]) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
-        lacking = []
+        uncached = []
         for some in _split(sorted(set(blobs))):
             with contextlib.suppress(BrokenPipeError):  # then it answers none of them
                 self.ask.write("".join(f"{blob}\n" for blob in some).encode())
@@ -305,12 +305,12 @@ class BlobReader(Struct, frozen=True):
             for blob in some:
                 words = self.answer.readline().split()
                 if len(words) != 3:
-                    lacking.append(blob)
+                    uncached.append(blob)
                     continue
                 found[blob] = self.answer.read(int(words[2]))
                 self.answer.read(1)
         # A partial clone may fetch what it left out, which this reader does not.
-        return {**found, **read_blobs(self.root, lacking)} if lacking else found
+        return {**found, **read_blobs(self.root, uncached)} if uncached else found
 
 
 @contextlib.contextmanager

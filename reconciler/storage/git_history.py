@@ -1,4 +1,4 @@
-"""What git's log knows of files, in one call for a whole history; and a whole commit as files."""
+"""History of files in git's log, in one call for a whole history; and a whole commit as files."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def find_commit_times(root: Path, commits: Iterable[str]) -> dict[str, datetime]
 
 
 def find_early_commits(root: Path, commits: str) -> list[tuple[str, datetime, datetime]]:
-    """Of ``commits``, a range or a tip: those that by their dates were committed before one of their parents, with
+    """Find those of ``commits``, a range or a tip, that by their dates were committed before one of their parents, with
     their own date and that parent's."""
     answer = ask(root, "log", "--format=%H %ct %P", "--end-of-options", commits)
     rows = [row.split() for row in answer.out.decode().splitlines()] if answer.status == 0 else []

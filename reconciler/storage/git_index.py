@@ -1,10 +1,10 @@
 """Commits without a lock on the user's index: a kill at any instant leaves nothing that people must remove.
 
-A git that is killed leaves the lock of the index that it worked on, and every later git refuses it until somebody
-removes that file. So git prepares and makes a commit in a copy of the index, in a folder of its own in ``.git``, and
-the shared one is replaced at the end, under a lock that says whose it is: a file that carries our name and that its
-maker holds a flock on. Once nobody holds the flock any more, its maker is dead, and whoever commits next removes it. A
-lock of any other git is waited for and never touched.
+A git that is killed leaves the lock of the index that it worked on, and every later git refuses it until that file is
+removed. So git prepares and makes a commit in a copy of the index, in a folder of its own in ``.git``, and the shared
+one is replaced at the end, under a lock that says whose it is: a file with our name on which its maker has a flock.
+Once the flock is free, its maker is dead, and the next commit removes it. A lock of any other git is waited for and
+never touched.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class PrivateIndex(Struct, frozen=True):
         return ask(self.root, *arguments, stdin=stdin, own=True, index=self.copy)
 
     def commit(self, *arguments: str, stdin: bytes) -> GitAnswer:
-        """What kills this process and its group lets git end what it began."""
+        """A signal that kills this process and its group lets git end what it began."""
         with open_turn(self.folder) as turn:
             answer = ask(
                 self.root, "commit", *arguments, stdin=stdin, own=True, index=self.copy, alone=True, inherits=(turn,)
@@ -71,11 +71,11 @@ class PrivateIndex(Struct, frozen=True):
             shutil.copyfile(self.shared, self.copy)
 
     def end_killed_commits(self) -> None:
-        """Of others: what one left whose git had not ended yet when this one was begun."""
+        """End the remains of others: of a commit whose git had not ended yet when this one was begun."""
         _sweep(self.root, self.note.parent, self.shared)
 
     def wait_for_turn(self, wait: float) -> bool:
-        """Whether no other git holds the shared index, at the latest after ``wait`` seconds. One that lives, such as a
+        """True where no other git has the shared index, at the latest after ``wait`` seconds. One that lives, such as a
         commit that an editor writes the text of, would fail once the branch moves under it: raises RepositoryError."""
         lock, give_up = self._lock, time.monotonic() + wait
         while os.path.lexists(lock):
@@ -96,8 +96,8 @@ class PrivateIndex(Struct, frozen=True):
     def share(self, paths: bytes, wait: float) -> None:
         """Bring the shared index to HEAD for these NUL-separated paths. Where another git holds it for longer than
         ``wait`` seconds, it stays as it is until the next commit: what is committed does not depend on it."""
-        with self._hold(wait) as held:
-            if not held:
+        with self._hold(wait) as locked:
+            if not locked:
                 log.warning("the index of git is locked by another process and was not brought up to date")
                 return
             self.refresh()
@@ -110,13 +110,13 @@ class PrivateIndex(Struct, frozen=True):
     @contextlib.contextmanager
     def _hold(self, wait: float) -> Iterator[bool]:
         lock, give_up = self._lock, time.monotonic() + wait
-        while not (held := self._take(lock)) and time.monotonic() < give_up:
+        while not (locked := self._take(lock)) and time.monotonic() < give_up:
             if not _remove_dead(lock):
                 time.sleep(_PAUSE)
         try:
-            yield held
+            yield locked
         finally:
-            if held:
+            if locked:
                 lock.unlink()
 
     def _take(self, lock: Path) -> bool:
@@ -176,7 +176,7 @@ def _sweep(root: Path, git_folder: Path, shared: Path) -> None:
             if not Path(str(note).removesuffix(_FOLDER)).exists():
                 shutil.rmtree(note, ignore_errors=True)
             continue
-        with contextlib.suppress(OSError), _unheld(note) as dead:
+        with contextlib.suppress(OSError), _is_released(note) as dead:
             if dead and end_turn(root, Path(f"{note}{_FOLDER}")):
                 shutil.rmtree(f"{note}{_FOLDER}", ignore_errors=True)
                 note.unlink()
@@ -185,7 +185,7 @@ def _sweep(root: Path, git_folder: Path, shared: Path) -> None:
 def _remove_dead(lock: Path) -> bool:
     """Remove a lock that is ours and whose maker has ended; whether it was one."""
     try:
-        with _unheld(lock) as dead:
+        with _is_released(lock) as dead:
             if dead:
                 lock.unlink()
             return dead
@@ -194,8 +194,8 @@ def _remove_dead(lock: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _unheld(note: Path) -> Iterator[bool]:
-    """Whether this is a note of ours that nobody holds; held by us meanwhile, so that only one removes it. One that was
+def _is_released(note: Path) -> Iterator[bool]:
+    """True for a note of ours without a flock; locked by us from then on, so that only one removes it. One that was
     never written to its end, as before a power failure, is known by its name or by how it begins. OSError where there
     is none."""
     descriptor = os.open(note, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -61,7 +61,7 @@ def end_turn(root: Path, folder: Path) -> bool:
 
 
 def _list_ref_locks(root: Path) -> list[Path]:
-    """Those that a commit takes: of HEAD, of the branch, and of all refs where git keeps them in tables."""
+    """List the locks that a commit takes: of HEAD, of the branch, and of all refs where git keeps them in tables."""
     branch = ask(root, "symbolic-ref", "--quiet", "HEAD").out.decode(errors="surrogateescape").strip()
     names = ["HEAD", *filter(None, [branch]), "reftable/tables.list"]
     words = [word for name in names for word in ("--git-path", f"{name}.lock")]
@@ -97,12 +97,12 @@ def _identify(lock: Path) -> tuple[int, ...] | None:
 
 
 def is_in_use(root: Path) -> bool:
-    """Whether a git that can be seen, and is no child of ours, works in the repository."""
+    """True where a git that can be seen, and is no child of ours, works in the repository."""
     return sys.platform.startswith("linux") and _is_in_use(root, unseen=False)
 
 
 def _is_in_use(root: Path, *, unseen: bool = True) -> bool:
-    """Whether any other git works in the repository. ``unseen``: what cannot be seen counts as one that does."""
+    """True where any other git works in the repository. ``unseen``: one that cannot be seen counts as such."""
     if not sys.platform.startswith("linux"):
         return True
     answer = ask(root, "rev-parse", "--path-format=absolute", "--git-common-dir", "--show-toplevel")
@@ -122,7 +122,7 @@ def _works_in(process: Path, places: list[Path], *, unseen: bool) -> bool:
         words = (process / "cmdline").read_bytes()
         folder = (process / "cwd").readlink()
     except (FileNotFoundError, ProcessLookupError):
-        return False  # it has ended meanwhile
+        return False  # it has ended since
     except OSError:
         return unseen
     return any(folder.is_relative_to(place) or os.fsencode(place) in words for place in places)

@@ -42,8 +42,8 @@ _SELECTS_A_REPOSITORY = (
     "GIT_SHALLOW_FILE",
 )
 _ENVIRONMENT = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_LITERAL_PATHSPECS": "1"}
-# Of every call. A repository counts where it has a .git, and not where a folder merely looks like one; the command line
-# wins over its configuration.
+# Options of every call. A repository counts where it has a .git, and not where a folder merely looks like one; the
+# command line wins over its configuration.
 _ALWAYS = ("safe.bareRepository=explicit", "core.fsmonitor=false")
 _READING = (
     f"core.hooksPath={os.devnull}",
@@ -56,8 +56,8 @@ _READING = (
     "maintenance.auto=false",
     "gc.auto=0",
     "advice.graftFileDeprecated=false",
-    # What is said is read by a program, and follows from objects alone: neither from a table of what commits are said
-    # to hold, nor from a list of whom to name and what to pass over, which may have no end.
+    # Output is read by a program, and follows from objects alone: neither from a table of what commits are said to
+    # hold, nor from a list of whom to name and what to pass over, which may have no end.
     "core.commitGraph=false",
     "i18n.logOutputEncoding=UTF-8",
     "color.ui=false",
@@ -66,11 +66,12 @@ _READING = (
     f"mailmap.file={os.devnull}",
     f"diff.orderFile={os.devnull}",
 )
-# Objects are what a commit names: no other stands for them, and history is what its commits say.
+# Objects are what a commit names: no other replaces them, and history is what its commits say.
 _HONEST = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_GRAFT_FILE": os.devnull, "GIT_ATTR_NOSYSTEM": "1", "GIT_PAGER": "cat"}
 _NOWHERE, _REMOTES = "-", "file:git:http:https:ssh"  # protocols, for GIT_ALLOW_PROTOCOL
 # Settings of a clone that name a program for git to run on its way to a remote, a file to write there (cookies), or
-# whom to believe that he is the remote, who is then told what opens the real one. Few of those of http do none of that.
+# another host to believe as the remote, which would then get the credentials of the real one. Few of those of http do
+# none of that.
 _HARMLESS = "extraheader|postbuffer|version|lowspeedlimit|lowspeedtime|maxrequests|minsessions|useragent"
 _REFUSED_TO_FETCH = re.compile(
     rf"core\.(sshcommand|askpass|gitproxy)|credential\.(?!(.*\.)?(username|usehttppath)$).*"
@@ -92,7 +93,7 @@ class GitAnswer(Struct, frozen=True):
 
     @property
     def lacks_objects(self) -> bool:
-        """Whether a partial clone left out what was asked for, and it was not fetched."""
+        """True where a partial clone left out what was asked for, and it was not fetched."""
         return self.status != 0 and any(words in self.error for words in _LACKING)
 
 
@@ -151,7 +152,7 @@ def converse(root: Path, *arguments: str, stdin: bytes = b"") -> Iterator[tuple[
             env={**_ENVIRONMENT, **_HONEST, "GIT_ALLOW_PROTOCOL": _NOWHERE},
         )
     process = running.proc
-    # Nobody reads what it says of damaged objects, and it must not wait for anybody to.
+    # Its messages about damaged objects are not read, and it must not wait for that.
     unread = Thread(target=deque, args=(process.stderr, 0), daemon=True)
     unread.start()
     try:
@@ -231,7 +232,7 @@ def refuse_disk_of_git(answer: GitAnswer, root: Path) -> None:
 
 
 def refuse_incomplete(answer: GitAnswer, commit_id: str) -> None:
-    """Raises RepositoryError for a question about a commit of which a partial clone lacks what was asked for."""
+    """Raises RepositoryError for a question about a commit where objects are missing from a partial clone."""
     if answer.lacks_objects:
         said = answer.error.splitlines()[-1].removeprefix("fatal: ")
         raise RepositoryError(
@@ -241,7 +242,7 @@ def refuse_incomplete(answer: GitAnswer, commit_id: str) -> None:
 
 
 def read_commit_time(seconds: str) -> datetime:
-    """Whoever makes a commit chooses what stands where its time belongs: 1970 for what is none."""
+    """The maker of a commit chooses the text in the place of its time: 1970 for what is none."""
     try:
         found = int(seconds)
     except ValueError:

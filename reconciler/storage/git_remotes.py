@@ -1,4 +1,4 @@
-"""What passes between this clone and its remotes, where git keeps its state, and whose clone it is.
+"""Exchange between this clone and its remotes, the folders of git's state, and the owner of the clone.
 
 Never force: a push that is refused is tried again on top of what the remote has, or given up.
 """
@@ -14,7 +14,7 @@ _LIMIT = 60.0  # seconds in which a remote answers
 
 
 def list_control_folders(root: Path) -> tuple[Path, ...]:
-    """Where HEAD and the refs lie: one folder, two in a linked work tree, none outside a repository."""
+    """List the folders with HEAD and the refs: one, two in a linked work tree, none outside a repository."""
     answer = ask(root, "rev-parse", "--git-dir", "--git-common-dir")
     names = answer.out.decode(errors="surrogateescape").splitlines() if answer.status == 0 else []
     return tuple(dict.fromkeys((root / name).resolve() for name in names))
@@ -27,7 +27,7 @@ def read_author(root: Path) -> str:
 
 
 def find_hook_path(root: Path, name: str) -> Path:
-    """Where git looks for a hook of this clone. Raises RepositoryError outside a repository."""
+    """Find the path of a hook of this clone. Raises RepositoryError outside a repository."""
     for _ in range(2):  # a single read that fails is "no repository" as well
         answer = ask(root, "rev-parse", "--git-path", f"hooks/{name}", own=True)
         refuse_disk_of_git(answer, root)

@@ -1,4 +1,4 @@
-"""JSON that somebody else wrote: a value, or a ValueError, whatever stands there.
+"""JSON from elsewhere: a value, or a ValueError, whatever it is.
 
 Apart from the gate for files, which is loaded by commands that need no codec.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from reconciler.storage.foreign import LARGEST_RECORD, read_regular
+from reconciler.storage.untrusted_files import LARGEST_RECORD, read_regular
 
 
 def parse_json(data: bytes | str) -> Any:
@@ -29,7 +29,7 @@ def parse_json(data: bytes | str) -> Any:
 
 
 def read_json(path: Path, limit: int = LARGEST_RECORD) -> Any:
-    """What a regular file of JSON says. Raises OSError and ValueError."""
+    """Read a regular file of JSON. Raises OSError and ValueError."""
     return parse_json(read_regular(path, limit))
 
 

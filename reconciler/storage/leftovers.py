@@ -1,5 +1,5 @@
-"""What commands that were killed leave in a repository: files half written, folders half removed, scratch. The next
-pass, import or adoption removes it; nobody has to.
+"""Remains of killed commands in a repository: files half written, folders half removed, scratch. The next pass, import
+or adoption removes them by itself.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from reconciler.storage.storage_errors import PARTIAL, convert_storage_errors
 
 _SCRATCH = "scratch-"  # begins the names of folders that a command removes at its end
 _OF_EARLIER_VERSIONS = ("rerun-", "rescore-")  # what an audit of theirs left that was killed
-_TEMPORARY = "mlperf-reconciler."  # the same, of those that may lie beside other programs' files
+_TEMPORARY = "mlperf-reconciler."  # the same, of those that may be next to other programs' files
 _YOUNG = 60.0  # seconds in which an empty one may be one that is being made
 
 
@@ -60,7 +60,7 @@ def sweep_repository(paths: RepositoryPaths) -> None:
     sweep_folders((paths.root, paths.work, paths.caches, paths.work / "locks"))
 
 
-def sweep_beside(path: Path) -> None:
+def sweep_siblings(path: Path) -> None:
     """Remove what killed writes left of a file, and of those whose names go on from its own: in a folder of the user's,
     where nothing else is ours."""
     for left in path.parent.glob(f".{glob.escape(path.name)}*{PARTIAL}"):
@@ -75,7 +75,7 @@ def write_output(path: Path, data: bytes) -> None:
             with convert_storage_errors(path), path.open("wb") as stream:
                 stream.write(data)
         else:
-            sweep_beside(path)
+            sweep_siblings(path)
             replace(path, data)
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror}", fix="name another file") from error
@@ -89,9 +89,9 @@ def make_folder(path: Path) -> Iterator[Path]:
     for left in path.parent.glob(f".{glob.escape(path.name)}.*{PARTIAL}"):
         _remove_left(left)
     aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=PARTIAL, dir=path.parent))
-    held = os.open(aside, os.O_RDONLY | os.O_CLOEXEC)
+    opened = os.open(aside, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        try_flock(held)
+        try_flock(opened)
         aside.chmod(0o755)
         yield aside
         aside.replace(path)
@@ -99,7 +99,7 @@ def make_folder(path: Path) -> Iterator[Path]:
         remove(aside)
         raise
     finally:
-        os.close(held)
+        os.close(opened)
 
 
 @contextlib.contextmanager
@@ -110,18 +110,18 @@ def open_temporary(purpose: str, within: Path | None = None) -> Iterator[Path]:
     with convert_storage_errors(parent):
         sweep_temporary(parent)
         folder = Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY}{purpose}-", dir=parent))
-        held = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        opened = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        try_flock(held)
+        try_flock(opened)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        os.close(held)
+        os.close(opened)
 
 
 def sweep_temporary(parent: Path) -> None:
-    """Remove the folders of ``open_temporary`` that nobody holds any more. Nothing that another user made, in a folder
-    that all share: a name is no proof of whose it is."""
+    """Remove the folders of ``open_temporary`` without a flock. Nothing that another user made, in a folder that all
+    share: a name is no proof of whose it is."""
     for path in parent.glob(f"{_TEMPORARY}*"):
         with contextlib.suppress(OSError):
             status = path.lstat()
@@ -136,7 +136,7 @@ def _remove_left(path: Path) -> None:
 
 
 def _is_unheld(path: Path) -> bool:
-    """What is being written is under a flock: other commands write specs and decisions beside a pass."""
+    """A file being written is under a flock: other commands write specs and decisions during a pass."""
     if path.is_symlink():
         return True
     try:

@@ -48,7 +48,7 @@ def _make_folder(path: Path, mode: int) -> None:
 
 
 def _is_folder(path: Path, mode: int, owner: int | None = None) -> bool:
-    """Whether it is a folder itself, no link to one, with exactly these permissions."""
+    """True for a folder itself, no link to one, with exactly these permissions."""
     try:
         status = path.lstat()
     except OSError:

@@ -22,7 +22,7 @@ from reconciler.storage.leftovers import open_temporary
 from reconciler.storage.storage_errors import refuse_storage_error
 
 CHOSEN_DEVICES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
-# What a child may see of the caller's environment; everything else, secrets above all, stays outside.
+# Variables of the caller's environment that a child may see; everything else, secrets above all, stays outside.
 ALLOWED = (
     *("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH"),
     *CHOSEN_DEVICES,
@@ -37,7 +37,7 @@ FIXED = {
 }
 
 
-# What launchers read of the caller's environment; a child of ours on this machine gets none of it.
+# Variables of the caller's environment that launchers read; a child of ours on this machine gets none of it.
 LAUNCHERS = (
     *("SLURM", "SALLOC_", "SRUN_", "PMI", "OMPI_", "PRTE_", "PBS_", "LSB_", "FLUX_", "KUBE", "DOCKER_", "CONTAINER_"),
     *("PODMAN", "ENROOT_", "PYXIS_", "SSH_AUTH_SOCK", "KRB5CCNAME", "XDG_RUNTIME"),
@@ -51,20 +51,21 @@ def build_child_environment(extra: Mapping[str, str] | None = None) -> dict[str,
 
 
 def build_launcher_environment() -> dict[str, str]:
-    """Of a launcher: also what it reads itself. What it starts has a parent that is none of ours, perhaps on another
-    machine, whose devices are not those that were chosen here."""
+    """Build the environment of a launcher: also what it reads itself. Its children have a parent that is none of ours,
+    perhaps on another machine, whose devices are not those that were chosen here."""
     environment = build_launched_environment()
     del environment["RECONCILE_PARENT"]
     return environment
 
 
 def build_elsewhere_environment() -> dict[str, str]:
-    """Of a child behind a launcher: what it must have whatever is set there, and the name of this pass."""
+    """Build the environment of a child behind a launcher: what it must have whatever is set there, and the name of this
+    pass."""
     return {**FIXED, "RECONCILE_LAUNCHED": "1", "RECONCILE_PASS": f"{platform.node()}-{os.getpid()}"}
 
 
 def build_launched_environment() -> dict[str, str]:
-    """Of a child that starts a launcher."""
+    """Build the environment of a child that starts a launcher."""
     environment = build_child_environment(list_launcher_variables())
     return {name: value for name, value in environment.items() if name not in CHOSEN_DEVICES}
 
@@ -94,7 +95,7 @@ class Child:
         keep_open: Sequence[int] = (),
     ) -> None:
         with log.open("ab") as output:
-            # The pipe's other end is ours: where the kernel cannot kill an orphan, end of file tells it.
+            # The pipe's other end is ours: where the kernel cannot kill an orphan, end of file shows it.
             self._process = subprocess.Popen(
                 list(command),
                 cwd=folder,
@@ -170,7 +171,7 @@ def call(command: Sequence[str], *, folder: Path, stdin: bytes, limit: float) ->
 
 
 class ChildEnd(Struct, frozen=True):
-    """How a short program ended; its output, and the text that it wrote beside."""
+    """How a short program ended; its output, and its errors."""
 
     status: int
     out: bytes
@@ -183,7 +184,7 @@ def ask(command: Sequence[str], limit: float) -> ChildEnd:
     return _run_short(command, build_launched_environment(), b"", limit)
 
 
-# What pip reads of the caller's environment: which index it asks, and how that is reached.
+# Variables of the caller's environment that pip reads: which index it asks, and how that is reached.
 _INDEX = ("PIP_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE")
 
 
@@ -195,7 +196,7 @@ def run_pip(arguments: Sequence[str], limit: float) -> ChildEnd:
         return _run_short([sys.executable, "-P", "-m", "pip", *arguments], environment, b"", limit)
 
 
-# What programs that sign, and their agents, read of the caller's environment.
+# Variables of the caller's environment that programs that sign, and their agents, read.
 _KEYS = ("SSH_AUTH_SOCK", "GNUPGHOME", "GPG_AGENT_INFO", "XDG_RUNTIME_DIR", "SSH_SK_PROVIDER")
 
 
@@ -255,20 +256,20 @@ def _run_short(command: Sequence[str], environment: Mapping[str, str], stdin: by
 
 
 def _feed(stream: IO[bytes], data: bytes) -> None:
-    """It need not read what it is told."""
+    """It need not read its input."""
     with contextlib.suppress(OSError), stream:
         stream.write(data)
 
 
 def _drain(stream: IO[bytes], kept: bytearray) -> None:
-    """Who says too much is heard no more, and ends of a broken pipe."""
+    """Too much output is cut off, and its writer ends by a broken pipe."""
     with stream:
         while len(kept) <= _MOST_SAID and (piece := os.read(stream.fileno(), _PIECE)):
             kept += piece
 
 
 def explain_signal(number: int, relief: str = "") -> str:
-    """What mostly ends a process by this signal, and what helps. ``relief``: what needs less memory."""
+    """Explain what mostly ends a process by this signal, and what helps. ``relief``: what needs less memory."""
     if number == signal.SIGKILL:
         return f"signal 9 usually means that the kernel ran out of memory{relief and ': '}{relief}"
     name = _NAMES.get(number, f"signal {number}")

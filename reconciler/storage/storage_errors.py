@@ -1,7 +1,7 @@
-"""What a file system or the machine refuses, as an error that says what, where, and what to do next.
+"""Refusals of a file system or the machine, as an error that says what, where, and what to do next.
 
 None of these says anything about the file: a record on a disk that fails is not a damaged record, and a lock that a
-file system does not offer is not held by anybody. Whoever reads files and takes an OSError for "not there" asks
+file system does not offer is not taken. A reader of files that takes an OSError for "not there" asks
 ``refuse_storage_error`` first.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from traceback import walk_tb
 
 from reconciler.errors import StorageError
-from reconciler.storage.foreign import StrangeFileError
+from reconciler.storage.untrusted_files import SpecialFileError
 
 PARTIAL = ".partial"  # ends the name of a file that is being written; it begins with a dot
 _ROOM = "`reconcile gc` removes what no record names"
@@ -40,7 +40,7 @@ _FIXES = {
     errno.ENODEV: "the device went away: connect or mount it again and run again",
     errno.ENXIO: "the device went away: connect or mount it again and run again",
 }
-# What is under a path: whoever made it does not know what it stands for, so that these stay what they are.
+# File types under a path: their maker does not know what it is for, so that these stay what they are.
 _IN_THE_WAY = "something else is where a file or folder belongs: move it away, or restore it from git, and run again"
 _FIXES_OF_PATHS = {
     errno.ENOENT: "somebody else removed it meanwhile, or a program is not installed: put back what is yours, and run "
@@ -51,7 +51,7 @@ _FIXES_OF_PATHS = {
     errno.ELOOP: "a link in its path leads back to itself: remove it, or restore it from git, and run again",
     errno.ENAMETOOLONG: "choose a shorter name, or work in a folder with a shorter path",
 }
-# What a read can meet that is true of the machine and not of the file.
+# Errors of a read that are about the machine and not about the file.
 _OF_THE_MACHINE = frozenset(
     {
         *(errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.ECONNABORTED, errno.ENODEV),
@@ -64,7 +64,7 @@ _OF_WRITING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 
 
 def refuse_storage_error(error: Exception, path: Path | str) -> None:
-    """Raises StorageError for what says nothing about the file; whoever calls this decides on the rest."""
+    """Raises StorageError for an error that says nothing about the file; the caller decides on the rest."""
     if isinstance(error, StorageError):
         raise error
     if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
@@ -72,8 +72,8 @@ def refuse_storage_error(error: Exception, path: Path | str) -> None:
 
 
 def find_refusal(folder: Path) -> OSError | None:
-    """What the disk of this folder answers right now, where it refuses to be read: asked once something else has failed
-    without a word of why."""
+    """Ask the disk of this folder, where it refuses to be read, for its answer right now: once something else has
+    failed without a word of why."""
     try:
         with os.scandir(folder) as entries:
             next(entries, None)
@@ -89,7 +89,7 @@ def find_refusal_in(said: str) -> OSError | None:
 
 
 def find_refusal_behind(error: BaseException | None) -> OSError | None:
-    """What a disk or the machine refused that led to this error: libraries wrap it in errors of their own."""
+    """Find the refusal of a disk or the machine that led to this error: libraries wrap it in errors of their own."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE | _OF_WRITING:
             return error
@@ -98,9 +98,9 @@ def find_refusal_behind(error: BaseException | None) -> OSError | None:
 
 
 def can_explain(error: OSError) -> bool:
-    """Whether it is the doing of a machine, or of somebody who put something else there, and no bug."""
+    """True where it is the doing of a machine, or of somebody who put something else there, and no bug."""
     named = error.errno in _FIXES_OF_PATHS and (error.errno != errno.ENOENT or error.filename is not None)
-    return error.errno in _FIXES or named or isinstance(error, StrangeFileError)
+    return error.errno in _FIXES or named or isinstance(error, SpecialFileError)
 
 
 def is_of_output(error: OSError, *modules: str) -> bool:
@@ -110,13 +110,13 @@ def is_of_output(error: OSError, *modules: str) -> bool:
 
 
 def explain_storage_error(error: OSError, path: Path | str = "", verb: str = "write") -> StorageError:
-    """With the file that the error itself names, unless it is one that only stands for ``path`` while it is written.
+    """Explain an error with the file that it names, unless that is one that only replaces ``path`` while it is written.
     ``verb``: what was to be done with ``path``."""
     number = error.errno or 0
     name, said = errno.errorcode.get(number, f"error {number}"), error.strerror or os.strerror(number)
     named = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
     where = str(path) if not named or named.endswith(PARTIAL) else named
-    if isinstance(error, StrangeFileError):
+    if isinstance(error, SpecialFileError):
         return StorageError(f"cannot read {where or 'a file'}: {said}", fix=_IN_THE_WAY)
     fix = _FIXES.get(number) or _FIXES_OF_PATHS.get(number, "see the error")
     tried = "write" if number in _OF_WRITING else verb if where == str(path) else "use"

@@ -1,4 +1,4 @@
-"""Where trials are: a repository as runs see it that never become results. Nothing that publishes looks there."""
+"""Places of trials: a repository as runs see it that never become results. Nothing that publishes looks there."""
 
 from __future__ import annotations
 

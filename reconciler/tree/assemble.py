@@ -101,7 +101,7 @@ def _collect_kept_code(
     load_record: Callable[[str], Record],
     load_bytes: Callable[[LogRef], bytes],
 ) -> Iterator[CellCode]:
-    """Of cells whose benchmark does not say what to publish instead. One archive is unpacked once."""
+    """Collect the code of cells whose benchmark does not say what to publish instead. One archive is unpacked once."""
     submission = desired.submission
     unpacked: dict[tuple[str, str], tuple[Files, int]] = {}
     for cell in sorted(chosen):
@@ -116,11 +116,11 @@ def _collect_kept_code(
         settings = desired.detail(Address(Kind.RESULT, str(cell))).settings
         yield CellCode(
             cell=cell,
-            official=settings.text("benchmark.official", benchmark),
+            official=settings.get_text("benchmark.official", benchmark),
             files=files,
             excluded=excluded,
-            commands={name: words for name, at in _COMMANDS.items() if (words := settings.words(at))},
-            image=settings.text("harness.image"),
+            commands={name: words for name, at in _COMMANDS.items() if (words := settings.get_words(at))},
+            image=settings.get_text("harness.image"),
             tool=timed.tool,
             settings=_shown(settings),
         )
@@ -129,7 +129,7 @@ def _collect_kept_code(
 def _unpack(
     cell: Cell, ref: LogRef, patterns: Collection[str], load_bytes: Callable[[LogRef], bytes]
 ) -> tuple[Files, int]:
-    """What is published of an archive, and how many files the patterns exclude."""
+    """Unpack the published files of an archive, and count those that the patterns exclude."""
     try:
         files = unpack_code(load_bytes(ref))
     except FileNotFoundError as error:
@@ -146,11 +146,11 @@ def _shown(settings: CellSettings) -> dict[str, str]:
 
 
 def _documents(submission: SubmissionSettings, sources: Sources) -> dict[str, bytes]:
-    folder = submission.text("documents.folder")
+    folder = submission.get_text("documents.folder")
     found = sources.list_files([folder]) if folder else {}
-    if calibration := submission.text("documents.calibration"):
+    if calibration := submission.get_text("documents.calibration"):
         found[CALIBRATION] = sources.choose(calibration, "documents.calibration")
-    if bandwidth := submission.text("documents.bandwidth"):
+    if bandwidth := submission.get_text("documents.bandwidth"):
         name = f"documentation/bandwidth{PurePosixPath(bandwidth).suffix}"
         found[name] = sources.choose(bandwidth, "documents.bandwidth")
     return found
@@ -159,11 +159,11 @@ def _documents(submission: SubmissionSettings, sources: Sources) -> dict[str, by
 def _derive_calibration(
     desired: Desired, chosen: Mapping[Cell, Chosen], load_record: Callable[[str], Record]
 ) -> dict[str, bytes]:
-    """The calibration document, where the spec names none and the records of all results that need one tell it. What
-    a command or somebody else did with the weights is in no record."""
+    """The calibration document, where the spec names none and the records of all results that need one say it. Changes
+    of the weights by a command or by hand are in no record."""
     submission = desired.submission
     bound = {cell: records for cell, records in chosen.items() if cell.division != "open" and records.performance}
-    if submission.text("documents.calibration") or not bound:
+    if submission.get_text("documents.calibration") or not bound:
         return {}
     found = []
     for cell, records in sorted(bound.items()):
@@ -176,8 +176,8 @@ def _derive_calibration(
         found.append(
             Calibration(
                 cells=(str(cell),),
-                benchmark=settings.text("benchmark.official", cell.benchmark),
-                precision=settings.text("engine.precision"),
+                benchmark=settings.get_text("benchmark.official", cell.benchmark),
+                precision=settings.get_text("engine.precision"),
                 settings={n.removeprefix(_MODEL): v for n, v in inputs.items() if n.startswith(_MODEL)},
                 made=model.values.get("quantization", {}) if model is not None else {},
                 source=str(inputs.get("source", "")),
@@ -195,9 +195,9 @@ def _find_model(timed: Record, load_record: Callable[[str], Record]) -> Record |
 
 
 def _system(name: str, division: str, system: SystemSettings, sources: Sources) -> SystemContent:
-    category, status, path = (system.text(n) for n in ("system.category", "system.status", ORIGINAL))
+    category, status, path = (system.get_text(n) for n in ("system.category", "system.status", ORIGINAL))
     original = sources.choose(path, f"original of {name}") if path else b""
-    supplies = system.text(NAMEPLATE)
+    supplies = system.get_text(NAMEPLATE)
     nameplate = sources.choose(supplies, f"nameplate of {name}") if supplies else b""
     nodes = group_node_types(dict(sorted(system.values.items())))  # whatever the order in which they were written
     return SystemContent(name, division, category, status, system.description, original, nameplate, nodes)
@@ -228,7 +228,7 @@ def _cell(
     run = _measured_with(run, accepted.get(source or cell))
     return CellContent(
         cell=cell,
-        official=settings.text("benchmark.official", cell.benchmark),
+        official=settings.get_text("benchmark.official", cell.benchmark),
         measurements=_measurements(settings),
         settings=_shown(run),
         user_conf=performance[shown.user_conf] if shown.user_conf else None,
@@ -260,11 +260,11 @@ def _read_requirements(performance: Mapping[str, LogRef], load_bytes: Callable[[
 
 
 def _power(settings: CellSettings, performance: Mapping[str, LogRef], sources: Sources) -> Files:
-    """Of the published run, where its power was measured; else the folder that the spec names."""
+    """Find the power of the published run, where it was measured; else the folder that the spec names."""
     measured = {name.removeprefix(SESSION): ref for name, ref in performance.items() if name.startswith(SESSION)}
     if measured:
         return measured
-    declared = settings.text("power.path")
+    declared = settings.get_text("power.path")
     return sources.list_files([declared]) if declared else {}
 
 
@@ -277,7 +277,7 @@ def _measured_with(settings: CellSettings, acceptance: Acceptance | None) -> Cel
 
 
 def _brought_tests(performance: Mapping[str, LogRef], folder: str) -> dict[str, Files]:
-    """Of the tests that a performance run brought: their verdicts, which the checker reads."""
+    """List the tests that a performance run brought: their verdicts, which the checker reads."""
     if not folder:
         return {}
     brought = {PurePosixPath(name): ref for name, ref in performance.items()}
@@ -302,19 +302,19 @@ def _compliance(records: Chosen, load_record: Callable[[str], Record]) -> dict[s
 
 
 def _code(settings: CellSettings) -> str:
-    command = settings.words(COMMAND)
+    command = settings.get_words(COMMAND)
     if command:
-        return f"`{PurePosixPath(settings.text('harness.code') or command[0]).name}`, a command of the submitter's"
-    path, name = settings.text("benchmark.path"), settings.text("benchmark.code")
+        return f"`{PurePosixPath(settings.get_text('harness.code') or command[0]).name}`, a command of the submitter's"
+    path, name = settings.get_text("benchmark.path"), settings.get_text("benchmark.code")
     # A path outside the repository would be one machine's own; its file name is all that others can use.
     return f"`{PurePosixPath(path).name}`" if path else f"`harness/benchmarks/{name}.py` of mlperf-reconciler"
 
 
 def _measurements(settings: CellSettings) -> dict[str, Any]:
     """The declared fields, over what the settings themselves say."""
-    path = settings.text("model.path")
+    path = settings.get_text("model.path")
     own = {
         "weight_data_types": settings.get("engine.precision"),
         "starting_weights_filename": PurePosixPath(path).name if path else None,
     }
-    return {**{name: value for name, value in own.items() if value}, **settings.below("measurements.")}
+    return {**{name: value for name, value in own.items() if value}, **settings.get_below("measurements.")}

@@ -1,4 +1,4 @@
-"""documentation/calibration.md as far as records tell it: what calibrated each published model, and how."""
+"""documentation/calibration.md as far as records have it: what calibrated each published model, and how."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from reconciler.resource.quantities import join_listing
 
 _AS_IS = "The published weights are used as they are: nothing is quantized or calibrated."
-_TOLD = ("document", "comparison", "scores")  # of what was made: told in full, or of no concern here
+_TOLD = ("document", "comparison", "scores")  # inputs of a model: shown in full, or of no concern here
 
 
 class Calibration(Struct, frozen=True):
-    """``precision``: of the engine or the run. ``settings``: with which the model was made. ``made``: what its record
-    tells of the quantization; ``source``: the digest of the file that was quantized."""
+    """``precision``: of the engine or the run. ``settings``: with which the model was made. ``made``: the facts of its
+    record about the quantization; ``source``: the digest of the file that was quantized."""
 
     cells: tuple[str, ...]
     benchmark: str

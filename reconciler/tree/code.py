@@ -29,7 +29,7 @@ _MEANINGS = {
 
 
 class _Version(Struct, frozen=True):
-    """The code of some cells of a folder. ``prefix``: where it stands below the folder, "" at its top."""
+    """The code of some cells of a folder. ``prefix``: its place below the folder, "" at its top."""
 
     prefix: str
     files: Files

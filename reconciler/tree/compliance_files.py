@@ -10,7 +10,7 @@ from reconciler.rules.accuracy import add_hash
 from reconciler.rules.compliance.judging import find_test
 from reconciler.tree.content import Content, Files, LogRef
 
-# Reports of TEST01's fallback, which are beside the answers.
+# Reports of TEST01's fallback, which are in the folder of the answers.
 _REPORTS = frozenset({BASELINE, COMPLIANCE})
 
 

@@ -1,4 +1,4 @@
-"""What a submission tree is made from: values, and references to bytes that are in storage."""
+"""Content of a submission tree: values, and references to bytes that are in storage."""
 
 from __future__ import annotations
 
@@ -85,10 +85,10 @@ class SystemContent(Struct, frozen=True):
 
 
 class CellCode(Struct, frozen=True):
-    """What a cell's published run was made with. ``official``: as of its content. ``files``: the code that the run
-    kept, by name below src/<benchmark>, without what the spec excludes. ``excluded``: how many files those are.
-    ``commands``: {"run": words} of the commands that it ran, placeholders as they are; ``image``: theirs. ``tool``:
-    what made the record. ``settings``: as in the cell's README.md."""
+    """Code of a cell's published run. ``official``: as of its content. ``files``: the code that the run kept, by name
+    below src/<benchmark>, without what the spec excludes. ``excluded``: how many files those are. ``commands``: {"run":
+    words} of the commands that it ran, placeholders as they are; ``image``: theirs. ``tool``: what made the record.
+    ``settings``: as in the cell's README.md."""
 
     cell: Cell
     official: str

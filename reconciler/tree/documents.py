@@ -40,7 +40,7 @@ def render_description(system: SystemContent, submitter: str, ruleset: Ruleset) 
 
 
 def read_statements(document: bytes) -> dict[str, str] | None:
-    """What a JSON object says: its values as text, without those that say nothing. None for anything else."""
+    """Read a JSON object: its values as text, without those that say nothing. None for anything else."""
     try:
         values = json.loads(document, object_pairs_hook=_refuse_doubles)
     except (ValueError, RecursionError):
@@ -134,14 +134,14 @@ def _render_requirements(requirements: tuple[str, ...]) -> str:
 
 
 def render_built_in_conf(rules: BenchmarkRules, scenario: str) -> bytes:
-    """What LoadGen's built-in configuration says for a cell, in its own form: a file that rounds up to v4.1 want."""
-    known = {name: rules.ruled(name, scenario) for name in rules.names(scenario)}
+    """Render LoadGen's built-in configuration of a cell, in its own form: a file that rounds up to v4.1 want."""
+    known = {name: rules.find_ruled_value(name, scenario) for name in rules.list_names(scenario)}
     values = {
         setting.name: ruled.value
         for setting in find_settings(scenario)
         if (ruled := known.get(setting.name)) is not None and BUILT_IN_CONF in ruled.sources
     }
-    key = str(rules.value("model_key", scenario))
+    key = str(rules.get_value("model_key", scenario))
     notes = (f"What LoadGen's built-in configuration of round {rules.round} says for this cell.",)
     seeds = "".join(f"*.*.{name} = {value}\n" for name, value in rules.seeds().items())
     return write_user_conf(key, scenario, select_settings(scenario, values), notes) + seeds.encode()

@@ -1,4 +1,4 @@
-"""What checking and verifying a tree say: rules, findings, and the facts of each result that reports show."""
+"""Results of checking and verifying a tree: rules, findings, and the facts of each result that reports show."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class Rule(Struct, frozen=True):
 
 
 class Complaint(Struct, frozen=True):
-    """What a rule found wrong. ``other``: the second place, where the contradicting value stands. ``mechanism``: the id
-    of the cause that the findings are grouped by, "" for that of the rule. ``doubt``: why a premise of the rule is not
+    """Violation that a rule found. ``other``: the second place, with the contradicting value. ``mechanism``: the id of
+    the cause that the findings are grouped by, "" for that of the rule. ``doubt``: why a premise of the rule is not
     shown; then it is a question. ``aspect``: what distinguishes it from other findings of its rule when those alike are
     counted, as the key of a log. ``common``: how a tool or a machine would explain it, where several results of a
     submitter have it; then they are one question."""
@@ -103,7 +103,7 @@ class TreeFinding(Struct, frozen=True):
 
 class Facts(Struct, frozen=True):
     """A result in numbers: ``metric`` in ``unit``, ``target`` as the log has it, ``conf_target`` as user.conf says.
-    ``digests``: what tells its logs from others, by run. ``began``: seconds since 1970, UTC."""
+    ``digests``: of its logs, by run. ``began``: seconds since 1970, UTC."""
 
     submitter: str
     cell: str
@@ -135,7 +135,8 @@ class OfficialRun(Struct, frozen=True):
 
 
 class Gap(Struct, frozen=True):
-    """What could not be compared, and why. ``blind``: nothing of a run could be, so that its silence says nothing."""
+    """Comparison that was not possible, and why. ``blind``: nothing of a run could be compared, so that its silence
+    says nothing."""
 
     submitter: str
     cell: str

@@ -1,4 +1,4 @@
-"""Where each file of a submission stands. A layout is data, chosen by the ruleset's ``layout``."""
+"""Layout of a submission. A layout is data, chosen by the ruleset's ``layout``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reconciler.errors import ReconcilerError
 from reconciler.resource.kinds import Cell
 from reconciler.rules.ruleset import Ruleset
 
-# What may name a folder: no separators, no blanks, no leading dot (the submission rules forbid both).
+# Names that a folder may have: no separators, no blanks, no leading dot (the submission rules forbid both).
 _NAME = re.compile(r"[A-Za-z0-9_+=,@#%~-][A-Za-z0-9_.+=,@#%~-]*")
 
 
@@ -82,7 +82,7 @@ LAYOUTS: Mapping[str, Layout] = {
 }
 
 
-# The path of a cell that a template of a layout gives, with the names that the template wants beside the cell's.
+# The path of a cell that a template of a layout gives, with the further names that the template wants.
 MakePath = Callable[..., str]
 
 
@@ -112,12 +112,12 @@ def make_cell_path(template: str, submitter: str, cell: Cell, **names: str) -> s
 
 @lru_cache(maxsize=4096)
 def is_portable(name: str) -> bool:
-    """Whether a name can stand in a submission tree. Thousands of paths are made of the same few."""
+    """True for a name that a submission tree can hold. Thousands of paths are made of the same few."""
     return _NAME.fullmatch(name) is not None
 
 
 def make_path(template: str, **names: str) -> str:
-    """Fill in a template. Every name must be able to stand in a submission tree; {file} may have folders."""
+    """Fill in a template. Every name must be one that a submission tree can hold; {file} may have folders."""
     for kind, name in names.items():
         parts = name.split("/") if kind == "file" else [name]
         for part in parts:

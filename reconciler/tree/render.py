@@ -27,8 +27,8 @@ from reconciler.tree.layout import Layout, choose_layout, make_cell_path, make_p
 def render(submission: SubmissionContent, ruleset: Ruleset) -> Iterator[Rendered]:
     """Every file of the tree as (path with "/", content), sorted by path.
 
-    ReconcilerError when a name cannot stand in a tree, when two files claim one path, when a truncated accuracy log is
-    larger than the round allows, or when one folder is to be two benchmarks.
+    ReconcilerError when a name is not allowed in a tree, when two files claim one path, when a truncated accuracy log
+    is larger than the round allows, or when one folder is to be two benchmarks.
     """
     if ruleset.layout in PROGRAMS:
         yield from load_program(ruleset.layout).render(submission, ruleset)
@@ -75,7 +75,7 @@ def _marked(content: CellContent) -> dict[str, Any]:
 
 
 def _division(division: str, submission: SubmissionContent, layout: Layout, ruleset: Ruleset) -> Iterator[Rendered]:
-    """What a division has once: code, documents and, in open, the model mapping."""
+    """Files that a division has once: code, documents and, in open, the model mapping."""
     names = {"division": division, "submitter": submission.submitter}
     cells = [content for content in submission.cells if content.cell.division == division]
     folders: dict[str, list[CellContent]] = {}

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from reconciler.errors import StorageError
 from reconciler.tree.findings import Complaint, Place, Rule, Severity, TreeFinding
-from reconciler.tree.reading.closed import ClosedFolderError, note_closed_folder, pass_over
+from reconciler.tree.reading.unreadable_folders import UnreadableFolderError, note_closed_folder, pass_over
 
 V = TypeVar("V")
 Table = Iterable[tuple[Rule, Callable[[V], Iterator[Complaint]]]]
@@ -42,7 +42,7 @@ def apply_rules(table: Table[V], view: V, about: About) -> Iterator[TreeFinding]
             for complaint in function(view):
                 complaint = _ask_where_doubtful(rule, complaint, view)
                 yield TreeFinding(rule, about.submitter, about.cell, complaint, about.origin)
-        except ClosedFolderError as error:
+        except UnreadableFolderError as error:
             pass_over(error)
         except StorageError:  # of the disk, whichever rule met it
             raise

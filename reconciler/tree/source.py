@@ -1,4 +1,4 @@
-"""What is published beside the results: code, documents and power folders, read from where the spec says they lie.
+"""Published files that are no results: code, documents and power folders, read from where the spec says they are.
 
 Hidden files and ``__pycache__`` are left out; what a submission tree cannot hold is refused with the rule it breaks.
 """
@@ -19,15 +19,15 @@ LARGEST = 50 * 1024 * 1024  # bytes of one file in a submission tree (submission
 _LEFT_OUT = ("__pycache__",)
 _LICENCE = re.compile(r"(?i)(licen[cs]e|copying)([._-].*)?")
 _HEADER = b"SPDX-License-Identifier:"
-_HEAD = 4096  # bytes of a file in which its licence header stands
+_HEAD = 4096  # bytes of a file in which its licence header is
 _CODE = frozenset(
     {".py", ".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".sh", ".rs", ".go", ".java", ".js", ".ts"},
 )
 
 
 class Sources(Protocol):
-    """Where the files lie that a spec names by paths relative to its repository. All raise ReconcilerError for a file
-    that is not there, or that a submission tree cannot hold."""
+    """Files that a spec names by paths relative to its repository. All raise ReconcilerError for a file that is not
+    there, or that a submission tree cannot hold."""
 
     def list_files(self, paths: Sequence[str]) -> dict[str, bytes]:
         """As ``list_published_files``."""
@@ -49,8 +49,8 @@ class DiskSources(Struct, frozen=True):
 
 
 def list_published_files(paths: Sequence[Path]) -> dict[str, bytes]:
-    """{name below src/<benchmark>: bytes} of files and folders. One folder's content stands at the top; of several,
-    each keeps its own name. ReconcilerError names the first file that a submission tree cannot hold."""
+    """{name below src/<benchmark>: bytes} of files and folders. One folder's content is at the top; of several, each
+    keeps its own name. ReconcilerError names the first file that a submission tree cannot hold."""
     found: dict[str, bytes] = {}
     for path in paths:
         prefix = f"{path.name}/" if path.is_dir() and len(paths) > 1 else ""
@@ -93,7 +93,7 @@ def _walk(path: Path) -> Iterator[tuple[str, Path]]:
 
 
 def is_left_out(name: str) -> bool:
-    """Of a folder that is published."""
+    """True for files of a published folder that are left out."""
     return name.startswith(".") or name in _LEFT_OUT or name.endswith(".pyc")
 
 

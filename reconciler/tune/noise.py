@@ -9,7 +9,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-_NEAR = 0.06  # rates this far from the one found tell of the line through it
+_NEAR = 0.06  # rates this far from the one found say something about the line through it
 _STEEPEST = 1.2  # of a strain that still lies on that line
 _NINETEEN_OF_TWENTY = 1.645  # standard deviations of a normal distribution
 _UNSURE = 1.5  # and as much more of them per degree of freedom: nearly Student's distribution

@@ -21,8 +21,8 @@ from reconciler.storage.trial_paths import TrialPaths
 from reconciler.tune.search import RateTrial
 
 RATE = keys.TARGET_QPS
-# Of the rate asked: a run that completes less has not held it. A short one can still be VALID, since it ends before its
-# backlog grows over the latency. The slack is for the time that the last queries take.
+# Part of the asked rate: a run that completes less has not kept it. A short one can still be VALID, since it ends
+# before its backlog grows over the latency. The slack is for the time that the last queries take.
 _HELD = 0.8
 
 
@@ -69,7 +69,7 @@ def _read(paths: RepositoryPaths, address: Address) -> Iterator[TrialRun]:
 
 
 def read_rate_trial(paths: RepositoryPaths, run: TrialRun) -> RateTrial:
-    """What the search wants to know of a Server run, from its record and its log."""
+    """Read a Server run for the search, from its record and its log."""
     margins = {margin.name: margin for margin in run.margins}
     late, asked = margins.get("early stopping"), margins.get("queries")
     counted = late is not None and late.unit == "queries over"

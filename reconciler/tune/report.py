@@ -10,10 +10,10 @@ from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.explanation import render_table
 from reconciler.resource.quantities import show_count, show_duration
 from reconciler.resource.records import QUICK
-from reconciler.tune.choice import BestMetric, BestRate
+from reconciler.tune.candidate_search import BestMetric, BestRate
 from reconciler.tune.records import TrialRun
 from reconciler.tune.search import NotFound
-from reconciler.tune.session import AskedTrial, Settings, Tuned
+from reconciler.tune.session import RequestedTrial, Settings, Tuned
 
 _SHORT = 10.0  # seconds: a server can fall behind for so long, and still answer in time
 
@@ -36,7 +36,7 @@ def render_try_text(run: TrialRun, settings: Settings, paint: Paint = show_plain
 
 
 def render_trial(run: TrialRun, paint: Paint = show_plain) -> str:
-    """What one trial gave, in one line."""
+    """Render one trial in one line."""
     word = paint("VALID", Tone.GOOD) if run.valid else paint("INVALID", Tone.BAD)
     metric = f"{run.metric[0]:.6g} {run.metric[1]}" if run.metric else "no result"
     pressure = run.find_pressure()
@@ -44,7 +44,7 @@ def render_trial(run: TrialRun, paint: Paint = show_plain) -> str:
     return f"{word}, {metric}{used}, in {show_duration(run.record.seconds)}"
 
 
-def render_asked_text(asked: AskedTrial) -> str:
+def render_asked_text(asked: RequestedTrial) -> str:
     return f"Trial {asked.number}: {render_settings(asked.trial.settings)} ({asked.why})"
 
 

@@ -1,10 +1,10 @@
 """Searches the highest rate at which a run is VALID. Pure: from the trials so far follows the next rate, or the end.
 
 Near its capacity a queue's latency grows like 1 / (capacity - rate), whatever the service: the inverse of the latency
-percentile is nearly a straight line over the rate. Two trials on either side of the limit therefore tell where it is
-crossed, and the next trials are put just beside that place, one on each side, until they are close enough. Close to the
-limit, the count of late queries tells more: LoadGen's early stopping allows so many of them, and that is the rule to
-which the real run will be held.
+percentile is nearly a straight line over the rate. Two trials on either side of the limit therefore show where it is
+crossed, and the next trials are put just next to that place, one on each side, until they are close enough. Close to
+the limit, the count of late queries says more: LoadGen's early stopping allows so many of them, and that is the rule
+that the real run will have to keep.
 
 Verdicts near the limit are noisy. The bracket is the cut among the rates that contradicts the fewest trials; it
 need not be narrower than runs differ. What is found in the end is a rate that the noise leaves VALID, and that was run.
@@ -27,7 +27,7 @@ _FASTER = ((0.1, 4.0), (0.5, 2.0), (0.8, 1.25), (math.inf, 1.08))  # pressure be
 _SLOWER = ((1.2, 0.95), (3.0, 0.8), (math.inf, 0.6))  # likewise while nothing was VALID
 _PATIENCE = 6  # steps of one size, before they grow
 _EDGE = 0.1  # of a bracket: an interpolated rate keeps this far from its ends while the bracket is wide
-_STRAIGHT = 2.5  # of a strain: farther from the limit, late queries are too rare or too many to tell
+_STRAIGHT = 2.5  # of a strain: farther from the limit, late queries are too rare or too many to say anything
 _LEAST = 0.001
 _WIDEST = 2.0  # times the tolerance: a bracket is narrowed to it whatever the noise
 _KNOWN = 2  # degrees of freedom from which on the noise is believed
@@ -37,7 +37,7 @@ _SHORTER = 0.25  # a bracket that three trials did not shorten to this is halved
 
 
 class RateTrial(Struct, frozen=True):
-    """One run at ``rate``. ``valid``: LoadGen says so, and the rate was held. ``pressure``: its worst latency
+    """One run at ``rate``. ``valid``: LoadGen says so, and the rate was kept. ``pressure``: its worst latency
     percentile as a part of its limit, 1 at the limit. ``completed``: the rate at which it was answered. ``over`` of
     ``queries`` were late, ``allowed``: as many may be by early stopping; -1 where that is not known."""
 
@@ -132,7 +132,7 @@ def decide(
 
 
 def conclude(trials: Sequence[RateTrial], why: str) -> FoundRate | NotFound:
-    """What the trials prove, complete or not. ``why`` they end."""
+    """Conclude what the trials prove, complete or not. ``why`` they end."""
     bracket = find_bracket(trials)
     if bracket.low is None:
         return NotFound(why or "no rate was VALID")
@@ -204,7 +204,7 @@ def _step_down(trials: Sequence[RateTrial]) -> Next:
 
 
 def _cross(trials: Sequence[RateTrial], low: float, high: float, tolerance: float) -> float:
-    """Where the limit is crossed, a little to the side that leaves the shorter bracket."""
+    """Find where the limit is crossed, a little to the side that leaves the shorter bracket."""
     middle = math.sqrt(low * high)
     ends = _read_ends(trials, low, high)
     if ends is None or _drags(trials, low, high):
@@ -228,9 +228,9 @@ def _read_ends(trials: Sequence[RateTrial], low: float, high: float) -> tuple[fl
 
 
 def _is_outlier(trials: Sequence[RateTrial], low: float, high: float) -> bool:
-    """Whether the line through the two highest VALID rates has the limit well above ``high``, which failed there but
-    once more often than not: something else may have disturbed that run. What failed twice, there or just above, is
-    believed."""
+    """True where the line through the two highest VALID rates has the limit well above ``high``, which failed there but
+    once more often than not: something else may have disturbed that run. A rate that failed twice, there or just above,
+    is believed."""
     below = sorted({t.rate for t in trials if t.valid and t.pressure and t.rate <= low}, reverse=True)[:2]
     failed = sum(-1 if t.valid else 1 for t in trials if high <= t.rate <= _NEXT * high)
     if len(below) < 2 or failed > 1 or high > _NEXT * low or high - low > below[0] - below[1]:
@@ -248,7 +248,7 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 
 def _drags(trials: Sequence[RateTrial], low: float, high: float) -> bool:
-    """Whether the last trials moved but one end: then the line is no line, and the middle is safer."""
+    """True where the last trials moved but one end: then the line is no line, and the middle is safer."""
     if len(trials) < 5:
         return False
     before = find_bracket(trials[:-3])

@@ -1,6 +1,6 @@
 """One search: asks what comes next, makes that trial, and again, until the best settings are known or the time is over.
 
-It starts from the trials that are recorded, whoever made them and whenever, as long as only what is searched differs:
+It starts from the trials that are recorded, by any user and of any time, as long as only the searched settings differ:
 a search that was killed loses the trial in flight.
 """
 
@@ -24,7 +24,7 @@ from reconciler.resource.kinds import PERFORMANCE, Cell, RunAddress
 from reconciler.resource.settings import Trial
 from reconciler.storage.files import RepositoryPaths
 from reconciler.storage.trial_paths import TrialPaths
-from reconciler.tune.choice import Ask, BestMetric, BestRate, decide_metrics, decide_rates
+from reconciler.tune.candidate_search import Ask, BestMetric, BestRate, decide_metrics, decide_rates
 from reconciler.tune.records import RATE, TrialRun, list_trials, read_rate_trial
 from reconciler.tune.search import CONFIRMATIONS, TOLERANCE, NotFound, conclude
 
@@ -48,8 +48,8 @@ class Goal(Struct, frozen=True):
     seconds: float = math.inf
 
 
-class AskedTrial(Struct, frozen=True):
-    """The next trial, as it is told: ``number`` counts those of this search."""
+class RequestedTrial(Struct, frozen=True):
+    """The next trial, as it is reported: ``number`` counts those of this search."""
 
     number: int
     trial: Trial
@@ -71,13 +71,13 @@ class Tuned(Struct, frozen=True):
 
 
 class Search(Struct):
-    """``make`` makes a trial, ``tell`` hears of each before it and after; ``clock`` is monotonic."""
+    """``make`` makes a trial, ``report`` is called before each of them and after; ``clock`` is monotonic."""
 
     paths: RepositoryPaths
     options: Options
     goal: Goal
     make: Callable[[Trial], TrialRun]
-    tell: Callable[[AskedTrial | TrialRun], None]
+    report: Callable[[RequestedTrial | TrialRun], None]
     clock: Callable[[], float]
 
     def run(self, *, anew: bool = False) -> Tuned:
@@ -100,11 +100,11 @@ class Search(Struct):
             if why:
                 break
             made += 1
-            self.tell(AskedTrial(made, trial, decision.why))
+            self.report(RequestedTrial(made, trial, decision.why))
             run = self.make(trial)
             runs[decision.candidate].append(run)
             pace = (self.clock() - began - spent) / expected if expected else 1.0
-            self.tell(run)
+            self.report(run)
         best = self._conclude(runs, why) if isinstance(decision, Ask) else decision
         lasted = _find_shortest(runs[best.candidate], best.found.rate) if isinstance(best, BestRate) else None
         return Tuned(goal, best, propose_settings(goal, best), known, made, why, lasted)
@@ -138,10 +138,10 @@ class Search(Struct):
         return Trial(self.goal.cell, settings, self.goal.quick)
 
     def _collect_inputs(self, settings: Settings) -> dict[str, object]:
-        """What a trial of these settings is made from. Raises SpecError where a setting is none."""
+        """Collect the inputs of a trial of these settings. Raises SpecError where a setting is none."""
         there = TrialPaths(self.paths.root, self.paths.apart)
         options = replace(self.options, trial=Trial(self.goal.cell, settings, self.goal.quick))
-        detail = PlanCache.of(there).desired(options).detail(RunAddress(self.goal.cell, PERFORMANCE).address)
+        detail = PlanCache.of(there).load_desired(options).detail(RunAddress(self.goal.cell, PERFORMANCE).address)
         return {item.name: canonicalise(item.value) for item in detail.inputs if item.value is not None}
 
     def _find_known(self, wanted: Mapping[str, object]) -> list[TrialRun]:
@@ -162,12 +162,12 @@ class Search(Struct):
 
 
 def searches_rate(scenario: str) -> bool:
-    """Whether the rate is the claim: LoadGen asks at it, and the latency tells whether it holds."""
+    """True where the rate is the claim: LoadGen asks at it, and the latency decides."""
     return name_loadgen_scenario(scenario) == "Server"
 
 
 def propose_settings(goal: Goal, best: BestRate | BestMetric | NotFound) -> Settings:
-    """What the spec should say for what was found."""
+    """Propose the settings of the spec for the result."""
     if isinstance(best, NotFound):
         return ()
     chosen = goal.candidates[best.candidate]
@@ -179,7 +179,7 @@ def propose_settings(goal: Goal, best: BestRate | BestMetric | NotFound) -> Sett
 
 
 def show_rate(rate: float, digits: int) -> str:
-    """As it stands in a spec, rounded down to significant digits."""
+    """Show a rate for a spec, rounded down to significant digits."""
     number = Decimal(repr(rate))
     return show_decimal(number.quantize(Decimal(1).scaleb(number.adjusted() - digits + 1), rounding=ROUND_DOWN))
 

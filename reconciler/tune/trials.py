@@ -54,7 +54,7 @@ def make_trial(paths: RepositoryPaths, options: Options, trial: Trial, report: C
 def prepare_quick(
     paths: RepositoryPaths, options: Options, report: Callable[[Event], None]
 ) -> tuple[TrialPaths, Options]:
-    """What a pass with short runs needs is there then. Gives where it records, and its options."""
+    """Prepare what a pass with short runs needs. Gives where it records, and its options."""
     _make_upstream(paths, replace(options, only=tuple(map(str, _UPSTREAM))), report)
     there, chosen = choose_quick(paths, options)
     adopt_upstream(paths, there)
@@ -68,7 +68,7 @@ def _prepare(paths: RepositoryPaths, options: Options, trial: Trial, report: Cal
 
 
 def _make_upstream(paths: RepositoryPaths, options: Options, report: Callable[[Event], None]) -> None:
-    """What the declared runs need anyway is made as ever, and trials use it."""
+    """Upstreams that the declared runs need anyway are made as ever, and trials use them."""
     chosen = replace(options, rerun=(), commit=False, trial=None)
     plan = compute_plan(paths, chosen).plan
     if any(step.change.how in (Work.MAKE, Work.RESTORE) for step in plan.steps):

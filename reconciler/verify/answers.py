@@ -60,12 +60,12 @@ def verify_answers(view: CellView) -> Complaints:
 
 def _read_parts(view: CellView, folder: Folder) -> tuple[Iterable[bytes], bool]:
     """The log of answers in parts, and whether they are all of it."""
-    if (whole := view.files.whole_answers(folder)) is not None:
+    if (whole := view.files.read_whole_answers(folder)) is not None:
         return (whole.data,), True
     archived = read_answers(view, folder)
     if archived is not None:
         return archived(), True
-    return split_answers(view.files.content(folder, ACCURACY_LOG, LOG_LIMIT) or b"")[0], False
+    return split_answers(view.files.read_content(folder, ACCURACY_LOG, LOG_LIMIT) or b"")[0], False
 
 
 def _answering(view: CellView) -> Iterator[tuple[RunView, Folder]]:
@@ -91,10 +91,10 @@ def verify_differing(view: CellView) -> Complaints:
     run, folder = view.accuracy, view.files.tests.get(_COMPARED)
     if run is None or folder is None or run.log.scenario == "MultiStream" or run.log.serves_both:
         return
-    read = view.files.text(folder, VERIFY_ACCURACY)
+    read = view.files.read_text(folder, VERIFY_ACCURACY)
     counted = next(((line, value) for line, name, value in list_counts(read) if name in MISMATCHES), None)
     folders = view.files.accuracy.folder, folder / "accuracy"
-    if counted is None or all(view.files.whole_answers(each) is not None for each in folders):
+    if counted is None or all(view.files.read_whole_answers(each) is not None for each in folders):
         return
     accuracy, test = (_read_beginnings(view, each) for each in folders)
     differing = sorted(index for index in accuracy.keys() & test.keys() if accuracy[index] != test[index])
@@ -111,7 +111,7 @@ def verify_differing(view: CellView) -> Complaints:
 
 def _read_beginnings(view: CellView, folder: Folder) -> dict[int, bytes]:
     """By the sample."""
-    parts = split_answers(view.files.content(folder, ACCURACY_LOG, LOG_LIMIT) or b"")[0]
+    parts = split_answers(view.files.read_content(folder, ACCURACY_LOG, LOG_LIMIT) or b"")[0]
     return {int(found[1]): found[2].lower() for part in parts for found in _BEGINNING.finditer(part)}
 
 
@@ -130,7 +130,7 @@ def verify_possible(view: CellView) -> Complaints:
     read = view.files.accuracy_text
     if read.value is None or view.rules is None:
         return
-    known = [bar.metric for bar in view.rules.bars(view.cell.scenario) if bar.metric in METRIC_LINES]
+    known = [bar.metric for bar in view.rules.list_bars(view.cell.scenario) if bar.metric in METRIC_LINES]
     for item in find_impossible(read.value, parse_accuracy(read.value, known, read.file)):
         yield Complaint(
             Place(item.file, item.line),

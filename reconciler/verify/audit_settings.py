@@ -1,4 +1,4 @@
-"""What a compliance test's log says of its audit.config, against the one that the round publishes."""
+"""Audit settings in a compliance test's log, against the audit.config that the round publishes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reconciler.tree.reading.view import CellView
 from reconciler.verify.contradiction import contradiction
 from reconciler.verify.premises import ROUND_IS_KNOWN
 
-# What decides which answers a test logs, and what it issues. How long it runs is its rules' business.
+# Settings that decide which answers a test logs, and what it issues. Its duration is its rules' business.
 _JUDGED = (
     *(keys.SAMPLING_TARGET, "accuracy_log_rng_seed"),
     *(keys.ISSUE_UNIQUE, keys.ISSUE_SAME, keys.ISSUE_SAME_INDEX),
@@ -22,7 +22,7 @@ _JUDGED = (
 
 
 def shows_marks(log: DetailLog, test: str) -> bool | None:
-    """Whether the log has a setting that only runs of this test have; None where there is no such setting."""
+    """True where the log has a setting that only runs of this test have; None where there is no such setting."""
     marks = find_test(test).marks
     return any(read_value(log, f"effective_{mark}") for mark in marks) if marks else None
 

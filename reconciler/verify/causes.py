@@ -1,4 +1,4 @@
-"""Why a user.conf says something else than the log beside it: the likely mechanism, from what the tree shows."""
+"""Causes of a user.conf that differs from its log: the likely mechanism, from what the tree shows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _STREAMS = {
 
 _COUNTS = frozenset({keys.MIN_QUERY_COUNT, keys.PERFORMANCE_SAMPLE_COUNT})  # of the samples of a set
 
-# What sizes a run and is not what is measured: the expected rate of Offline, the expected latencies of the streams.
+# Settings that size a run without being measured: the expected rate of Offline, the expected latencies of the streams.
 _ESTIMATES = {("Offline", keys.TARGET_QPS), ("SingleStream", keys.TARGET_LATENCY), ("MultiStream", keys.TARGET_LATENCY)}
 ESTIMATE, OTHER_CELL, SEVERAL = "conf-estimate", "conf-of-other-cell", "conf-of-several"
 # Some submission code gathers the settings of all runs of a result in its user.conf: 55 findings of v2.1 were of such.
@@ -72,7 +72,7 @@ def _find_cause(view: CellView, name: str, setting: ConfSetting, logged: str) ->
 
 
 def is_rounded(text: str, value: object, logged: str) -> bool:
-    """Whether a conf's value is the logged one with fewer digits: ``text`` as written shows to which digit."""
+    """True where a conf's value is the logged one with fewer digits: ``text`` as written shows to which digit."""
     written, asked, exact = parse_decimal(text), parse_decimal(value), parse_decimal(logged)
     if written is None or not written or asked is None or exact is None:
         return False
@@ -84,12 +84,12 @@ def is_rounded(text: str, value: object, logged: str) -> bool:
 
 
 def is_of_accuracy_set(view: CellView, name: str, value: object) -> bool:
-    """Whether a count is that of the samples which the round's accuracy run answers, where the other runs have another
-    set: a result has one user.conf, which cannot hold the counts of both."""
+    """True for a count of the samples which the round's accuracy run answers, where the other runs have another set: a
+    result has one user.conf, which cannot have the counts of both."""
     if view.rules is None or name not in _COUNTS:
         return False
     answered, whole = (
-        view.rules.value(each, view.cell.scenario) for each in ("exact_accuracy_sample_count", "dataset_size")
+        view.rules.get_value(each, view.cell.scenario) for each in ("exact_accuracy_sample_count", "dataset_size")
     )
     return answered is not None and answered != whole and parse_decimal(value) == answered
 
@@ -134,7 +134,7 @@ def _same_run(view: CellView, name: str, wanted: Decimal) -> tuple[str, bool]:
         key = _KEYS.get(name) or _STREAMS.get(run.log.scenario, "")
         found = number(run.log, key)
         if found is not None and _equal(found, wanted):
-            return f"the setting of {title} ({run.log.file}:{run.log.number(key)})", run is view.accuracy
+            return f"the setting of {title} ({run.log.file}:{run.log.find_line_number(key)})", run is view.accuracy
     return "", False
 
 
@@ -149,7 +149,7 @@ def _factor(name: str, wanted: Decimal, logged: Decimal | None) -> str:
 def _short_run(view: CellView, name: str, wanted: Decimal) -> str:
     if name == keys.MIN_DURATION:
         rules = view.rules
-        least = rules.value("least_min_duration", view.cell.scenario) if rules else None
+        least = rules.get_value("least_min_duration", view.cell.scenario) if rules else None
         if isinstance(least, int) and wanted < least:
             return "a quick test's duration"
     if name == keys.MIN_QUERY_COUNT and wanted <= 1:

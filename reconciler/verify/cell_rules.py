@@ -18,14 +18,14 @@ from reconciler.verify.conf import CONF_RULES
 from reconciler.verify.gaps import find_log_gaps
 from reconciler.verify.placement import PLACEMENT_RULES
 from reconciler.verify.power import POWER_CONTRADICTIONS
+from reconciler.verify.power_readings import WATTS_CONTRADICTIONS
 from reconciler.verify.runs import RUN_CONTRADICTIONS
-from reconciler.verify.stated import STATED_RULES
+from reconciler.verify.stated_results import STATED_RULES
 from reconciler.verify.summary import SUMMARY_RULES
 from reconciler.verify.systems import MEASUREMENTS_CONTRADICTIONS
 from reconciler.verify.traces import TRACE_RULES
-from reconciler.verify.verdict_words import VERDICT_WORD_RULES
+from reconciler.verify.verdict_text import VERDICT_WORD_RULES
 from reconciler.verify.verdicts import VERDICT_RULES
-from reconciler.verify.watts import WATTS_CONTRADICTIONS
 
 
 class CellRules(Struct, frozen=True):

@@ -47,14 +47,14 @@ def read_conf(view: CellView) -> ConfReading | None:
 
     Of the model keys in question the one under which less contradicts the log: what the submitter evidently used.
     """
-    return view.once(_read_conf)
+    return view.compute_once(_read_conf)
 
 
 def _read_conf(view: CellView) -> ConfReading | None:
     conf, run = view.files.user_conf.value, view.performance
     if conf is None or run is None or conf.rejected or not run.log.scenario:
         return None
-    right = view.rules.value("model_key", view.cell.scenario) if view.rules else None
+    right = view.rules.get_value("model_key", view.cell.scenario) if view.rules else None
     benchmark = view.cell.benchmark
     keys = list_model_keys(conf, str(right or view.official or benchmark), benchmark, is_known=view.rules is not None)
     readings = [_read_for_run(conf, key, run) for key in keys]
@@ -137,8 +137,8 @@ def _doubt_setting(view: CellView, item: Contradiction, setting: ConfSetting, *,
 
 
 def _may_be_replaced(view: CellView, run: RunView, reading: ConfReading) -> bool:
-    """Whether the copy of mlperf.conf states each value that was logged otherwise, and nothing shows that it was read
-    first. Before release 5 of LoadGen the SUT reads both files, in its own order; a setting that the two state
+    """True where the copy of mlperf.conf states each value that was logged otherwise, and nothing shows that it was
+    read first. Before release 5 of LoadGen the SUT reads both files, in its own order; a setting that the two state
     otherwise, of which the log has that of user.conf, shows the order."""
     copied = view.files.mlperf_conf.value
     if copied is None or copied.rejected or run.log.release >= _ORDERED_SINCE:
@@ -180,7 +180,9 @@ def verify_unexplained(view: CellView) -> Complaints:
 def _count_once(view: CellView, name: str) -> Decimal | None:
     """The code of a benchmark may ask for each sample of its set at least once, without a conf."""
     found = (
-        view.rules.value("dataset_size", view.cell.scenario) if name == keys.MIN_QUERY_COUNT and view.rules else None
+        view.rules.get_value("dataset_size", view.cell.scenario)
+        if name == keys.MIN_QUERY_COUNT and view.rules
+        else None
     )
     return parse_number(found)
 
@@ -190,21 +192,21 @@ def _default(view: CellView, name: str, scenario: str) -> Any:
     rules = view.rules
     if rules is None:
         return None
-    copied = view.once(_read_copied_conf)
+    copied = view.compute_once(_read_copied_conf)
     if copied is not None and name in copied.settings:
         return Decimal(copied.settings[name].value)
     if name in _BOUNDS:
         return Decimal(0)
-    found = rules.built_in(name, view.cell.scenario if view.cell.scenario == "Interactive" else scenario)
+    found = rules.get_built_in(name, view.cell.scenario if view.cell.scenario == "Interactive" else scenario)
     return Decimal(found) if isinstance(found, (int, str)) and not isinstance(found, bool) else None
 
 
 def _read_copied_conf(view: CellView) -> ConfReading | None:
-    """What the copy of mlperf.conf says for the scenario that ran."""
+    """Read the copy of mlperf.conf for the scenario that ran."""
     copied, rules, run = view.files.mlperf_conf.value, view.rules, view.performance
     if copied is None or rules is None or run is None:
         return None
-    return read_settings(copied, str(rules.value("model_key", view.cell.scenario)), run.log.scenario)
+    return read_settings(copied, str(rules.get_value("model_key", view.cell.scenario)), run.log.scenario)
 
 
 @contradiction(
@@ -248,7 +250,7 @@ def verify_old_seeds(view: CellView) -> Complaints:
     if copied is None or run is None:
         return
     for name in view.ruleset.seeds():
-        line = copied.effective("*", run.log.scenario, name)
+        line = copied.get_effective("*", run.log.scenario, name)
         logged = number(run.log, f"effective_{name}")
         if line is not None and logged is not None and line.integer != logged:
             yield Complaint(

@@ -1,4 +1,4 @@
-"""What the verification of TEST01's answers counted, against itself and against the logs that it read."""
+"""Counts in the verification of TEST01's answers, against itself and against the logs that it read."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def verify_counts(view: CellView) -> Complaints:
     answers that differ; where a number is stated twice, the file has two comparisons.
     """
     for test, folder in view.files.tests.items():
-        read = view.files.text(folder, VERIFY_ACCURACY)
+        read = view.files.read_text(folder, VERIFY_ACCURACY)
         found = {name: (line, value) for line, name, value in list_counts(read)}
         if found:
             lines = [text.strip() for text in (read.value or "").splitlines()]
@@ -146,7 +146,8 @@ def _deny_entries(view: CellView, read: Read[str], found: Counts) -> Complaints:
 
 
 def _deny_missing(view: CellView, read: Read[str], found: Counts) -> Complaints:
-    """Where the accuracy run answered all samples of the library, the test has none that it lacks."""
+    """Deny missing answers: where the accuracy run answered all samples of the library, none of the test's is missing
+    from it."""
     line, missing = _first(found, _MISSING)
     (other, entries), (_, repeated) = _first(found, ENTRIES), _first(found, _REPEATED)
     runs = (view.accuracy, view.test_views.get(_COMPARED))
@@ -162,9 +163,9 @@ def _deny_missing(view: CellView, read: Read[str], found: Counts) -> Complaints:
 
 
 def _deny_logged(view: CellView, read: Read[str], found: Counts, folder: Folder) -> Complaints:
-    """Of a whole log all answers are there; of a truncated one no more than were logged."""
+    """A whole log has all answers; a truncated one no more than were logged."""
     line, logged = _first(found, _LOGGED)
-    data = view.files.content(folder, ACCURACY_LOG, LOG_LIMIT) if line else None
+    data = view.files.read_content(folder, ACCURACY_LOG, LOG_LIMIT) if line else None
     if data is None:
         return
     lines, whole = split_answers(data)

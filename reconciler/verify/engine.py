@@ -14,15 +14,15 @@ from reconciler.loadgen.log_files import DETAIL
 from reconciler.rules.programs import find_program_of_tree
 from reconciler.storage.collector import pause_collector
 from reconciler.storage.files import hash_bytes
-from reconciler.tree.closed_folders import report_closed_folders
 from reconciler.tree.findings import Facts, Gap, Rule, TreeReport
-from reconciler.tree.reading.closed import collect_closed_folders
 from reconciler.tree.reading.survey import Progress, Survey, survey_tree
 from reconciler.tree.reading.system import SystemEntry
+from reconciler.tree.reading.unreadable_folders import collect_closed_folders
 from reconciler.tree.reading.view import CellView, FindOriginal
-from reconciler.verify.across import PublishedLogs, add_causes, verify_copied_logs
+from reconciler.tree.unreadable_findings import report_closed_folders
 from reconciler.verify.cell_rules import choose_cell_rules, list_cell_rules, verify_cell
 from reconciler.verify.conf import read_conf, read_target
+from reconciler.verify.cross_cell import PublishedLogs, add_causes, verify_copied_logs
 from reconciler.verify.folding import fold_systemic
 from reconciler.verify.hashes import StatedHash, list_stated_hashes, verify_stated_hashes
 from reconciler.verify.overlaps import Span, list_spans, verify_overlaps
@@ -92,8 +92,8 @@ def _verify(surveys: tuple[Survey, ...], path: Path, closed: set[Path], progress
 
 
 class _Memory(Struct):
-    """What is kept of each cell for the comparison across cells: its facts, where its logs are and what tells them from
-    others, what was not there."""
+    """Facts kept of each cell for the comparison across cells: its result, where its logs are and their digests, what
+    was not there."""
 
     facts: list[Facts] = field(default_factory=list)
     files: dict[tuple[str, str, str], str] = field(default_factory=dict)
@@ -114,12 +114,12 @@ class _Memory(Struct):
             self.builds.append(build)
         self.revisions += list_revisions(view)
         self.hashes += list_stated_hashes(view)
-        for run in view.files.runs():
+        for run in view.files.list_runs():
             key = (view.files.submitter.submitter, str(view.cell), run.name)
             self.files[key] = f"{run.folder.shown}/{DETAIL}"
         for read in list_runs(view):
             key = (view.files.submitter.submitter, str(view.cell), read.name)
-            self.fingerprints[key] = read.log.once(find_fingerprints)
+            self.fingerprints[key] = read.log.compute_once(find_fingerprints)
 
 
 def _facts(view: CellView) -> Facts:

@@ -1,4 +1,4 @@
-"""What could not be compared in a cell: a file that is missing or cannot be read makes a contradiction vanish."""
+"""Gaps in the comparison of a cell: a file that is missing or cannot be read makes a contradiction vanish."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _unread_conf(view: CellView) -> Iterator[Gap]:
 def _test(view: CellView, test: str, run: RunFolder) -> Iterator[Gap]:
     """TEST06 and its like publish no logs of their run, and no verdict about its speed."""
     folder = view.files.tests[test]
-    if run.detail.value is None and VERIFY_PERFORMANCE in folder.files():
+    if run.detail.value is None and VERIFY_PERFORMANCE in folder.list_files():
         why = "cannot be read" if run.detail.problem else "is not there"
         yield _of(view, Place(f"{run.folder.shown}/{DETAIL}"), f"the detail log of a compliance test {why}")
 

@@ -1,5 +1,5 @@
-"""The hash in accuracy.txt is that of one log: where two cells state the same, the logs beside them have the same
-ends. A copied accuracy.txt claims the accuracy of another run, though its own log is truncated."""
+"""The hash in accuracy.txt is that of one log: where two cells state the same, their logs have the same ends. A copied
+accuracy.txt claims the accuracy of another run, though its own log is truncated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import Struct
 from reconciler.loadgen.log_files import ACCURACY_TEXT
 from reconciler.rules.accuracy import is_digest, list_digests, parse_accuracy
 from reconciler.tree.findings import Complaint, Place, Severity
-from reconciler.tree.reading.recent import HeldAnswers
+from reconciler.tree.reading.log_cache import CachedAnswers
 from reconciler.tree.reading.view import CellView
 from reconciler.tree.rule_engine import About
 from reconciler.verify.contradiction import TreeRule
@@ -22,7 +22,7 @@ _SMALL = 1 << 20  # bytes of a whole log
 
 
 class StatedHash(Struct, frozen=True):
-    """What accuracy.txt says of the log beside it. ``ends``: what tells this log from others, in this process."""
+    """Hash of its log in an accuracy.txt. ``ends``: digest of this log's ends, in this process."""
 
     submitter: str
     cell: str
@@ -33,14 +33,14 @@ class StatedHash(Struct, frozen=True):
 
 
 def list_stated_hashes(view: CellView) -> Iterator[StatedHash]:
-    """Of the accuracy run and of each test; nothing of a file with several hashes, since it is not known which of them
-    is whose, nor of a whole log that is not the one its hash names, which is told already."""
+    """List the hashes of the accuracy run and of each test; nothing of a file with several hashes, since it is not
+    known which of them is whose, nor of a whole log that is not the one its hash names, which is reported already."""
     folders = {"accuracy": view.files.accuracy.folder}
     folders |= {test: folder / "accuracy" for test, folder in view.files.tests.items()}
     for run, folder in folders.items():
-        read = view.files.text(folder, ACCURACY_TEXT)
+        read = view.files.read_text(folder, ACCURACY_TEXT)
         report = parse_accuracy(read.value, (), read.file) if read.value else None
-        answers = view.files.answers(folder) if report and is_digest(report.hash) else None
+        answers = view.files.read_answers(folder) if report and is_digest(report.hash) else None
         if report is None or answers is None or not _is_named(answers, report.hash.lower()):
             continue
         text = read.value or ""
@@ -56,8 +56,8 @@ def list_stated_hashes(view: CellView) -> Iterator[StatedHash]:
         )
 
 
-def _is_named(answers: HeldAnswers, digest: str) -> bool:
-    """Whether the log may be the one that the hash is of: cut, or whole and hashed already."""
+def _is_named(answers: CachedAnswers, digest: str) -> bool:
+    """True where the log may be the one that the hash is of: cut, or whole and hashed already."""
     if answers.truncated:
         return len(answers.data) >= 2 * _END
     return len(answers.data) <= _SMALL and digest in answers.own_hashes()
@@ -68,7 +68,7 @@ def _plain(data: bytes) -> bytes:
 
 
 def _compare_hashes(hashes: Iterable[StatedHash]) -> Iterator[tuple[About, Complaint]]:
-    """Each log that is not as most of those with its hash; all of them where none is. Nobody knows which file was
+    """Each log that is not as most of those with its hash; all of them where none is. It is not known which file was
     copied, so that it is a warning. Within a cell the runs are compared elsewhere."""
     by_digest: dict[str, list[StatedHash]] = {}
     for item in hashes:

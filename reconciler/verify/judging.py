@@ -22,7 +22,7 @@ from reconciler.rules.compliance.verdict import FAIL, PASS
 from reconciler.tree.findings import Complaint, Place, Severity
 from reconciler.tree.reading.cell import Folder, RunFolder
 from reconciler.tree.reading.files import Read
-from reconciler.tree.reading.recent import HeldAnswers
+from reconciler.tree.reading.log_cache import CachedAnswers
 from reconciler.tree.reading.view import CellView
 from reconciler.verify.contradiction import contradiction
 from reconciler.verify.premises import (
@@ -35,24 +35,24 @@ from reconciler.verify.premises import (
 
 T = TypeVar("T")
 _EMPTY = 64  # bytes of a log that holds no answer
-_SMALL = 8 << 20  # bytes of answers that are held while a test is judged
+_SMALL = 8 << 20  # bytes of answers that are kept while a test is judged
 
 
 class TreeLogs(RunLogs, frozen=True):
-    """The logs of a run in a tree, read already. ``held``: its whole answers where there are few enough to hold them
+    """The logs of a run in a tree, read already. ``cached``: its whole answers where there are few enough to hold them
     as entries."""
 
     files: RunFolder | None = None
-    held: HeldAnswers | None = None
+    cached: CachedAnswers | None = None
 
-    def entries(self, run: str) -> Iterable[Entry]:
-        """Those of a small log are kept: a test is judged once for each type that they may be read as."""
-        return (self.held.entries if self.held is not None else ()) or RunLogs.entries(self, run)
+    def read_entries(self, run: str) -> Iterable[Entry]:
+        """Entries of a small log are kept: a test is judged once for each type that they may be read as."""
+        return (self.cached.entries if self.cached is not None else ()) or RunLogs.read_entries(self, run)
 
-    def detail_log(self, run: str) -> DetailLog:
+    def read_detail_log(self, run: str) -> DetailLog:
         return _there(self.files.detail if self.files else None, run)
 
-    def summary_log(self, run: str) -> SummaryLog:
+    def read_summary_log(self, run: str) -> SummaryLog:
         return _there(self.files.summary if self.files else None, run)
 
 
@@ -75,7 +75,7 @@ def find_disagreements(view: CellView) -> Complaints:
     for test, folder in view.files.tests.items():
         for item in judge_files(_published(view, test, folder)):
             if item.said is not item.found and item.sure and not _is_of_nothing(item):
-                complaint = _complaint(test, view.files.text(folder, item.file), item)
+                complaint = _complaint(test, view.files.read_text(folder, item.file), item)
                 compares_runs = item.file == VERIFY_PERFORMANCE and test != UNIQUE
                 doubt = find_doubt_of_inference(view, test) if compares_runs and len(item.reasons) == 1 else ""
                 yield replace(complaint, doubt=doubt, mechanism=OWN_SCENARIO) if doubt else complaint
@@ -93,12 +93,12 @@ def find_empty_tests(view: CellView) -> Complaints:
     what it printed, and no proof of anything.
     """
     for test, folder in view.files.tests.items():
-        whole = view.files.whole_answers(folder / "accuracy")
+        whole = view.files.read_whole_answers(folder / "accuracy")
         short = whole is not None and len(whole.data) <= _EMPTY
         for item in judge_files(_published(view, test, folder)) if short else ():
             if _is_of_nothing(item):
                 yield Complaint(
-                    Place(view.files.text(folder, item.file).file),
+                    Place(view.files.read_text(folder, item.file).file),
                     f"a pass of {test} over no answers",
                     "those to the samples that the test logs",
                     cause="the test's log of answers was left empty, with which the script finds nothing wrong",
@@ -133,7 +133,7 @@ def _published(view: CellView, test: str, folder: Folder) -> Published:
         test=test,
         rules=view.find_test(test),
         scenario=view.cell.scenario,
-        metrics=tuple(bar.metric for bar in view.rules.bars(view.cell.scenario)) if view.rules else (),
+        metrics=tuple(bar.metric for bar in view.rules.list_bars(view.cell.scenario)) if view.rules else (),
         audit=_audit_logs(view, folder / "accuracy", own),
         performance=TreeLogs(files=before),
         accuracy=TreeLogs(answers=read_answers(view, accuracy.folder), files=accuracy),
@@ -142,18 +142,18 @@ def _published(view: CellView, test: str, folder: Folder) -> Published:
 
 
 def _audit_logs(view: CellView, folder: Folder, run: RunFolder | None) -> TreeLogs:
-    whole = view.files.whole_answers(folder)
-    held = whole if whole is not None and len(whole.data) <= _SMALL else None
-    return TreeLogs(answers=read_answers(view, folder), files=run, held=held)
+    whole = view.files.read_whole_answers(folder)
+    cached = whole if whole is not None and len(whole.data) <= _SMALL else None
+    return TreeLogs(answers=read_answers(view, folder), files=run, cached=cached)
 
 
 def _text(view: CellView, folder: Folder, path: str) -> str | None:
-    return view.files.text(folder, path).value
+    return view.files.read_text(folder, path).value
 
 
 def read_answers(view: CellView, folder: Folder) -> Callable[[], Iterable[bytes]] | None:
     """The lines of the whole accuracy log: in the tree where it was small, else in the archive, if there is one."""
-    if (whole := view.files.whole_answers(folder)) is not None:
+    if (whole := view.files.read_whole_answers(folder)) is not None:
         return whole.data.splitlines
     if view.original is None:
         return None

@@ -1,4 +1,4 @@
-"""Logs and files that stand in a folder they do not belong to."""
+"""Logs and files in a folder they do not belong to."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def verify_accuracy_run(view: CellView) -> Complaints:
     premises=(RELEASE_IS_KNOWN, RUN_IS_OF_THE_FOLDER),
 )
 def verify_tests(view: CellView) -> Complaints:
-    """The test's log lacks the line that LoadGen writes whenever it reads an audit.config, and the test's settings too,
+    """The test's log has not the line that LoadGen writes whenever it reads an audit.config, nor the test's settings,
     which code may have handed over; or it is of another scenario than the published run, or logged as many answers as
     another test of this result wants, and not its own.
     """
@@ -160,7 +160,7 @@ def verify_measurements(view: CellView) -> Complaints:
     inferred_from = run.log.scenario if run is not None and run.inferred else ""
     code = Folder(f"{view.files.submitter.path}/code/{view.cell.benchmark}", "code")
     implementation = name.removesuffix(".json").removeprefix(f"{view.cell.system}_")
-    if named and named not in (view.cell.scenario, inferred_from) and implementation not in code.folders():
+    if named and named not in (view.cell.scenario, inferred_from) and implementation not in code.list_folders():
         doubts = (
             ("" if run is not None else "no log says which scenario ran, from which the result may be inferred"),
             ("" if code.exists else "the code is not in this copy, whose name may end as that of a scenario does"),

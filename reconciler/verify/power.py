@@ -60,10 +60,10 @@ _MARK = re.compile(rb",Mark,([^,\r\n]*+)")  # of a sample: the session and phase
 def verify_sessions(view: CellView) -> Complaints:
     """Client and director state one session's name and identities, and list the logs and samples, which are there, as
     both of their files are: so do all 55 of v4.1 and v5.1. Each sample is marked with its session and phase, in these
-    and in 2,474 sessions of v2.1. A copy that leaves out large files lacks samples and the analyzer's log alike: a
+    and in 2,474 sessions of v2.1. A copy that leaves out large files has neither samples nor the analyzer's log: a
     question.
     """
-    client, server = view.once(read_session)
+    client, server = view.compute_once(read_session)
     if is_power(view):
         for read in (client, server):
             if read.value is None:
@@ -96,9 +96,9 @@ def verify_sessions(view: CellView) -> Complaints:
 def _deny_samples(view: CellView, server: Read[ResultDocument]) -> Complaints:
     """They are there, and each is marked with the session that it was taken in."""
     place = Place(f"{view.files.results.shown}/performance/{_SAMPLES}")
-    if (view.files.results / "performance/run_1").size(_NAME) is None:
+    if (view.files.results / "performance/run_1").get_size(_NAME) is None:
         performance = view.files.results / "performance"
-        large = ((performance / "ranging").size(_NAME), (performance / "power").size(DAEMON_LOG))
+        large = ((performance / "ranging").get_size(_NAME), (performance / "power").get_size(DAEMON_LOG))
         yield Complaint(
             place,
             "no samples",
@@ -109,7 +109,7 @@ def _deny_samples(view: CellView, server: Read[ResultDocument]) -> Complaints:
         )
         return
     name = server.value.get("session_name") if server.value is not None else None
-    data = view.files.content(view.files.results / "performance", _SAMPLES, LOG_LIMIT)
+    data = view.files.read_content(view.files.results / "performance", _SAMPLES, LOG_LIMIT)
     if not data or not isinstance(name, str):
         return
     own = f"{name}_testing".encode(errors="replace")
@@ -129,7 +129,7 @@ def _deny_samples(view: CellView, server: Read[ResultDocument]) -> Complaints:
 
 @applies(REPEATED)
 def verify_stated_once(view: CellView) -> Complaints:
-    for read in view.once(read_session):
+    for read in view.compute_once(read_session):
         yield from ask_repeated(read)
 
 
@@ -150,9 +150,9 @@ def verify_digests(view: CellView) -> Complaints:
     of the analyzer's daemon: that has both, and git may have made them one, so that its bytes are as written only where
     it still has both, or where another file of the session has ends that git would have changed, and its digest.
     """
-    for read in view.once(read_session):
+    for read in view.compute_once(read_session):
         for name, digest in _list_digests(read.value) if read.value is not None else ():
-            data = view.files.content(view.files.results / "performance", name, LOG_LIMIT)
+            data = view.files.read_content(view.files.results / "performance", name, LOG_LIMIT)
             if data is not None and digest.lower() not in _hash_all(data):
                 shown = f"{view.files.results.shown}/performance/{name}"
                 normalised = name.endswith(f"/{DAEMON_LOG}") and not _are_ends_kept(view, data)
@@ -170,14 +170,14 @@ _ENDS_ARE_LOST = "its line ends were of two kinds, and git may have made them on
 
 
 def _are_ends_kept(view: CellView, data: bytes) -> bool:
-    """Whether git left a file as it was: it has line ends of both kinds, or those of Windows are in another file of the
-    session that still has its digest, or the log of the daemon in another session of the system has, with ends of one
-    kind: the daemon writes all of its logs alike."""
+    """True where git left a file as it was: it has line ends of both kinds, or those of Windows are in another file of
+    the session that still has its digest, or the log of the daemon in another session of the system has, with ends of
+    one kind: the daemon writes all of its logs alike."""
     if 0 < data.count(b"\r\n") < data.count(b"\n"):
         return True
-    for read in view.once(read_session):
+    for read in view.compute_once(read_session):
         for name, digest in _list_digests(read.value) if read.value is not None else ():
-            other = view.files.content(view.files.results / "performance", name, LOG_LIMIT)
+            other = view.files.read_content(view.files.results / "performance", name, LOG_LIMIT)
             if other is not None and b"\r\n" in other and _hash(other) == digest.lower():
                 return True
     return any(_has_digest(view, folder) for folder in _list_other_sessions(view))
@@ -188,18 +188,20 @@ def _list_other_sessions(view: CellView) -> Iterator[Folder]:
     system, own = f"results/{cell.system}", view.files.results / "performance/power"
     results = Folder(f"{top.path}/{system}", f"{top.shown}/{system}")
     folders = (
-        results / benchmark / name for benchmark in results.folders() for name in (results / benchmark).folders()
+        results / benchmark / name
+        for benchmark in results.list_folders()
+        for name in (results / benchmark).list_folders()
     )
     sessions = (folder / "performance/power" for folder in folders)
-    others = (folder for folder in sessions if folder.shown != own.shown and folder.size(DAEMON_LOG))
+    others = (folder for folder in sessions if folder.shown != own.shown and folder.get_size(DAEMON_LOG))
     return itertools.islice(others, _MOST_OTHERS)
 
 
 def _has_digest(view: CellView, folder: Folder) -> bool:
-    """Whether the log of the daemon in a session's folder is as it was when the session listed it."""
-    read = view.files.document(folder, _SERVER)
+    """True where the log of the daemon in a session's folder is as it was when the session listed it."""
+    read = view.files.read_document(folder, _SERVER)
     listed = dict(_list_digests(read.value)) if read.value is not None else {}
-    data = view.files.content(folder, DAEMON_LOG, LOG_LIMIT)
+    data = view.files.read_content(folder, DAEMON_LOG, LOG_LIMIT)
     return data is not None and _hash(data) == listed.get(f"power/{DAEMON_LOG}", "").lower()
 
 
@@ -218,19 +220,19 @@ def verify_times(view: CellView) -> Complaints:
     """
     read = view.files.performance.detail
     began, ended = (read_start(read.value), read_end(read.value)) if read.value else (None, None)
-    data = view.files.content(view.files.results / "performance", _SAMPLES, LOG_LIMIT) if is_power(view) else None
+    data = view.files.read_content(view.files.results / "performance", _SAMPLES, LOG_LIMIT) if is_power(view) else None
     if read.value is None or began is None or ended is None or not data or not _FIRST <= began <= ended <= _LAST:
         return
     sampled = frozenset(_SAMPLED.findall(data))
-    none, lacking = min(_find_lacking(sampled, began + by, ended + by) for by in _list_offsets(view))
-    if none or lacking:
-        shift = _find_zone(lambda by: _find_lacking(sampled, began + by, ended + by) == (False, 0)) if none else None
+    none, missing = min(_find_missing(sampled, began + by, ended + by) for by in _list_offsets(view))
+    if none or missing:
+        shift = _find_zone(lambda by: _find_missing(sampled, began + by, ended + by) == (False, 0)) if none else None
         yield Complaint(
             Place(f"{view.files.results.shown}/performance/{_SAMPLES}"),
-            "no sample of the run" if none else f"no sample in {lacking} of the run's minutes",
+            "no sample of the run" if none else f"no sample in {missing} of the run's minutes",
             f"samples from {read.value.get('power_begin')} to {read.value.get('power_end')}",
             cause="samples of another session" if none else "samples that were lost or removed",
-            other=Place(read.file, read.value.number(keys.POWER_BEGIN)),
+            other=Place(read.file, read.value.find_line_number(keys.POWER_BEGIN)),
             severity=None if none else Severity.WARNING,
             doubt=_show_zone(shift) if shift is not None else "",
         )
@@ -262,7 +264,7 @@ def verify_phases(view: CellView) -> Complaints:
     began, ended = (read_start(read.value), read_end(read.value)) if read.value else (None, None)
     if read.value is None or began is None or ended is None:
         return
-    sides = [(side, _read_phase(side.value)) for side in view.once(read_session) if side.value is not None]
+    sides = [(side, _read_phase(side.value)) for side in view.compute_once(read_session) if side.value is not None]
     phases = [phase for _, phase in sides if phase is not None]
     for side, phase in sides:
         if phase is None or _is_within(phase, began, ended, _CLOCKS):
@@ -274,7 +276,7 @@ def verify_phases(view: CellView) -> Complaints:
             f"a measured phase from {first} to {last}",
             f"one around the run from {read.value.get('power_begin')} to {read.value.get('power_end')}",
             cause="a session of another run, or dates that were changed",
-            other=Place(read.file, read.value.number(keys.POWER_BEGIN)),
+            other=Place(read.file, read.value.find_line_number(keys.POWER_BEGIN)),
             doubt=_show_zone(shift) if shift is not None else "",
         )
         return
@@ -283,7 +285,8 @@ def verify_phases(view: CellView) -> Complaints:
 def _is_within(
     phase: tuple[float, float], began: datetime, ended: datetime, apart: float, by: timedelta = timedelta()
 ) -> bool:
-    """Whether a run is within a phase, for clocks that are ``apart`` seconds from each other, and of zones ``by``."""
+    """True where a run is within a phase, for clocks that are ``apart`` seconds from each other, and of zones
+    ``by``."""
     return phase[0] - apart <= (began + by).timestamp() and (ended + by).timestamp() <= phase[1] + apart
 
 
@@ -304,8 +307,8 @@ def _show_time(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%m-%d-%Y %H:%M:%S}"
 
 
-def _find_lacking(sampled: frozenset[bytes], began: datetime, ended: datetime) -> tuple[bool, int]:
-    """Whether a run has no sample at all, and how many of its whole minutes have none."""
+def _find_missing(sampled: frozenset[bytes], began: datetime, ended: datetime) -> tuple[bool, int]:
+    """Find whether a run has no sample at all, and how many of its whole minutes have none."""
     first, last = began.replace(second=0, microsecond=0), ended.replace(second=0, microsecond=0)
     count = min(_MOST_MINUTES, (last - first) // _MINUTE)
     whole = [f"{first + at * _MINUTE:%m-%d-%Y %H:%M}".encode() for at in range(1, count)]
@@ -314,21 +317,21 @@ def _find_lacking(sampled: frozenset[bytes], began: datetime, ended: datetime) -
 
 
 def _list_offsets(view: CellView) -> list[timedelta]:
-    stated = (read.value.get("timezone") for read in view.once(read_session) if read.value is not None)
+    stated = (read.value.get("timezone") for read in view.compute_once(read_session) if read.value is not None)
     seconds = [by for by in stated if is_whole(by) and abs(by) <= _DAY]
     return [timedelta(seconds=by) for by in (0, *seconds, *(-by for by in seconds))]
 
 
 def read_session(view: CellView) -> tuple[Read[ResultDocument], Read[ResultDocument]]:
-    """Of the client and of the director; absent where no power was measured."""
+    """Read the session of the client and of the director; absent where no power was measured."""
     folder = view.files.results / "performance" / "power"
     if not is_power(view):
         return Read(folder.shown), Read(folder.shown)
-    return view.files.document(folder, _CLIENT), view.files.document(folder, _SERVER)
+    return view.files.read_document(folder, _CLIENT), view.files.read_document(folder, _SERVER)
 
 
 def find_key(read: Read[ResultDocument], key: str) -> Place:
-    """Where a name first stands in a document that is there."""
+    """Find the first place of a name in a document that is there."""
     assert read.value is not None
     return Place(read.file, read.value.lines.get(key, 0))
 

@@ -32,7 +32,7 @@ def _doubt_release(complaint: Complaint, view: CellView) -> str:
     if complaint.aspect == _VERSION:
         return ""
     for log in _list_logs(complaint, view):
-        if log.release > _NEWEST_RELEASE and len(log.all_of(_VERSION)) == 1:
+        if log.release > _NEWEST_RELEASE and len(log.list_entries(_VERSION)) == 1:
             return f"LoadGen {log.version} is newer than release {_NEWEST_RELEASE}, the newest whose code is known here"
     return ""
 
@@ -70,7 +70,8 @@ def find_doubt_of_inference(view: CellView, test: str) -> str:
 
 
 def are_one_name(one: str, other: str) -> bool:
-    """Whether two spellings may be of one name: but for case, blanks and signs, or one the beginning of the other."""
+    """True where two spellings may be of one name: but for case, blanks and signs, or one the beginning of the
+    other."""
     first, second = ("".join(filter(str.isalnum, name)).casefold() for name in (one, other))
     return bool(first and second) and (first.startswith(second) or second.startswith(first))
 

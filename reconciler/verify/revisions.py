@@ -26,7 +26,7 @@ _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d", re.ASCII)
 
 
 class Revision(Struct, frozen=True):
-    """What the log of one run says of its LoadGen; ``stated``: its version, and the date of its commit."""
+    """LoadGen of one run's log; ``stated``: its version, and the date of its commit."""
 
     submitter: str
     cell: str

@@ -12,7 +12,7 @@ from reconciler.loadgen import keys
 from reconciler.loadgen.compare import find_unasked_issue
 from reconciler.loadgen.consistency import find_inconsistencies, find_small_library
 from reconciler.loadgen.inconsistency import Inconsistency
-from reconciler.loadgen.notation import may_be_set_back
+from reconciler.loadgen.value_formats import may_be_set_back
 from reconciler.rules.rounds import list_rounds, load_ruleset, states_itself
 from reconciler.tree.findings import Complaint, Place, Premise, Severity
 from reconciler.tree.reading.files import Read
@@ -36,7 +36,7 @@ def list_runs(view: CellView) -> Iterator[RunView]:
 
 
 def list_own_runs(view: CellView) -> Iterator[RunView]:
-    """Those that belong to the result: not of tests that the round does not have."""
+    """List the runs that belong to the result: not of tests that the round does not have."""
     return (run for run in list_runs(view) if not view.is_foreign(run.name))
 
 
@@ -156,7 +156,9 @@ def _is_of_test(view: CellView, run: RunView) -> bool:
     used = number(run.log, keys.EFFECTIVE_PERFORMANCE_SAMPLE_COUNT)
     tested = run is not view.performance and run is not view.accuracy
     return (
-        tested and view.rules is not None and used == view.rules.built_in(keys.PERFORMANCE_SAMPLE_COUNT, run.scenario)
+        tested
+        and view.rules is not None
+        and used == view.rules.get_built_in(keys.PERFORMANCE_SAMPLE_COUNT, run.scenario)
     )
 
 
@@ -278,7 +280,7 @@ def verify_datasets(view: CellView) -> Complaints:
     if ours is None or theirs is None or ours == theirs:
         return
     covered = number(accuracy.log, count_key(accuracy))
-    wanted = view.rules.value("exact_accuracy_sample_count", view.cell.scenario) if view.rules else None
+    wanted = view.rules.get_value("exact_accuracy_sample_count", view.cell.scenario) if view.rules else None
     if covered is not None and covered == wanted:
         return
     yield Complaint(
@@ -311,7 +313,7 @@ def verify_nodes(view: CellView) -> Complaints:
     """A harness names a network SUT for each node that it sends queries to: the eight published systems whose logs name
     any have as many nodes. Several may be on one node: a question.
     """
-    run, nodes = view.performance, view.system.whole("number_of_nodes")
+    run, nodes = view.performance, view.system.get_count("number_of_nodes")
     named = read_value(run.log, keys.SUT_NAME) if run is not None else None
     if run is None or nodes is None or not isinstance(named, str) or not _NETWORK_SUTS.fullmatch(named):
         return
@@ -353,7 +355,7 @@ def verify_readable(view: CellView) -> Complaints:
     """The file is there and does not parse, so that nothing can be compared with it."""
     files = view.files
     reads: list[Read[object]] = [files.user_conf, files.measurements, files.accuracy_text]
-    for run in files.runs():
+    for run in files.list_runs():
         reads += [run.detail, run.summary]
     for read in reads:
         if read.problem:

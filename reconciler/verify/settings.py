@@ -1,4 +1,4 @@
-"""What a user.conf sets for a run, in LoadGen's lookup order, and under which model key."""
+"""Settings of a user.conf for a run, in LoadGen's lookup order, and under which model key."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _read_settings(conf: UserConf, model: str, scenario: str, *, fractions: bool
             if scenario == "MultiStream":
                 continue
             key = replace(key, unit=Unit.WHOLE_MS)
-        line = conf.effective(model, scenario, key.conf_key)
+        line = conf.get_effective(model, scenario, key.conf_key)
         if line is not None:
             try:
                 found[key.name] = ConfSetting(_value(key, line), line)

@@ -28,8 +28,8 @@ _FEW = 3  # more differences than this: the summary is of another run
 def verify_summaries(view: CellView) -> Complaints:
     """LoadGen writes both files from the same numbers, MultiStream's per query; they are compared to the digits that
     are shown, and a summary that differs in many is one finding. Estimates of early stopping are left out where tokens
-    are measured, since a summary has several of one name. Errors that the detail log lacks are a question: the official
-    filter takes such lines out, and LoadGen may meet one after it closed the log.
+    are measured, since a summary has several of one name. Errors missing from the detail log are a question: the
+    official filter takes such lines out, and LoadGen may meet one after it closed the log.
     """
     runs: tuple[RunView | None, ...] = (view.performance, view.accuracy, *view.test_views.values())
     for run in runs:
@@ -59,9 +59,9 @@ def _differences(summary: SummaryLog, log: DetailLog) -> Iterator[Complaint]:
 
 
 def _errors(summary: SummaryLog, log: DetailLog) -> Iterator[Complaint]:
-    known = len(log.errors) + len(log.all_of(PASSED_OVER))
+    known = len(log.errors) + len(log.list_entries(PASSED_OVER))
     if summary.errors is not None and summary.errors != known:
-        line = log.errors[0].line if log.errors else log.number(keys.NUM_ERRORS)
+        line = log.errors[0].line if log.errors else log.find_line_number(keys.NUM_ERRORS)
         yield Complaint(
             Place(summary.file),
             f"{summary.errors} of LoadGen's errors counted",
@@ -78,7 +78,7 @@ def _complaint(summary: SummaryLog, log: DetailLog, name: str, key: str, said: s
         Place(summary.file, summary.number(name)),
         f"{name}: {show_value(said)}",
         f"{key} {show_value(read_value(log, key))} in the detail log",
-        other=Place(log.file, log.number(key)),
+        other=Place(log.file, log.find_line_number(key)),
     )
 
 

@@ -76,13 +76,13 @@ def verify_accelerators(view: SystemView) -> Complaints:
     whose name counts in the second way, all fit, and of 147 whose ``system_name`` or ``accelerator_model_name`` counts.
     A question.
     """
-    stated = view.system.whole("accelerators_per_node")
-    nodes = view.system.whole("number_of_nodes")
+    stated = view.system.get_count("accelerators_per_node")
+    nodes = view.system.get_count("number_of_nodes")
     document = view.system.read.value
     if stated is None or nodes is None or document is None:
         return
     host = view.system.text("host_processor_model_name").casefold()
-    fitting = {stated, stated * nodes, view.system.whole("host_processors_per_node"), nodes}
+    fitting = {stated, stated * nodes, view.system.get_count("host_processors_per_node"), nodes}
     names = {"the system's name": view.system.name} | {name: str(document.get(name)) for name in _NAMED}
     for whose, text in names.items():
         counts = (_COUNT if text == view.system.name else _COUNT_IN_TEXT).findall(text)

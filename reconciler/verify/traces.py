@@ -1,4 +1,4 @@
-"""A trace that LoadGen wrote beside a log: one process writes both, and each sample's latency stands in the trace.
+"""A trace that LoadGen wrote with a log: one process writes both, and each sample's latency is in the trace.
 
 Nearly all published traces are empty, since LoadGen traces only where it is asked to.
 """
@@ -40,7 +40,7 @@ def verify_traces(view: CellView) -> Complaints:
     are not compared. All 103 published ones are empty.
     """
     for run in list_runs(view):
-        data = view.files.content(run.run.folder, TRACE, LOG_LIMIT)
+        data = view.files.read_content(run.run.folder, TRACE, LOG_LIMIT)
         if data and run.log.complete:
             yield from _compare(run, Place(f"{run.run.folder.shown}/{TRACE}"), data)
 

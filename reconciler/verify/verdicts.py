@@ -43,7 +43,7 @@ _STREAMS = ("SingleStream", "MultiStream")
 _TOLERANCE = Decimal("0.001")
 _DIGITS = 20
 WARNING = Severity.WARNING
-# By a word that stands in what they match.
+# By a word in what they match.
 _SCORED = {
     "queries=": re.compile(r"\bqueries=(\d+)", re.ASCII),
     "'gen_num': ": re.compile(r"'gen_num': (\d+)", re.ASCII),
@@ -64,7 +64,7 @@ def verify_scores(view: CellView) -> Complaints:
     verification.
     """
     for test, run in view.test_views.items():
-        read = view.files.text(view.files.tests[test], VERIFY_PERFORMANCE)
+        read = view.files.read_text(view.files.tests[test], VERIFY_PERFORMANCE)
         for line, which, said in _said(read):
             of = view.performance if which in _PUBLISHED else run
             logged = _score(of) if of is not None else None
@@ -96,7 +96,7 @@ def verify_figures(view: CellView) -> Complaints:
         if test not in view.files.tests:
             continue
         for name in names:
-            read = view.files.text(view.files.tests[test], name)
+            read = view.files.read_text(view.files.tests[test], name)
             lines = [text.strip() for text in (read.value or "").splitlines()]
             if PASS not in lines:
                 continue
@@ -185,7 +185,7 @@ def verify_one_hash(view: CellView) -> Complaints:
 
 
 def _list_accuracy_texts(view: CellView) -> Iterator[Read[str]]:
-    return (view.files.text(folder / "accuracy", ACCURACY_TEXT) for folder in view.files.tests.values())
+    return (view.files.read_text(folder / "accuracy", ACCURACY_TEXT) for folder in view.files.tests.values())
 
 
 def _deny_second_hash(read: Read[str]) -> Complaints:

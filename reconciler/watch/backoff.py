@@ -1,4 +1,5 @@
-"""When to try again: by class of error, doubling, and capped low, so that nobody waits for something long fixed."""
+"""Backoff of retries: by class of error, doubling, and capped low, so that a problem fixed long ago is not waited
+for."""
 
 from __future__ import annotations
 
@@ -36,22 +37,22 @@ class Backoff(Struct):
 
     waits: dict[str, Wait] = field(default_factory=dict)
 
-    def failed(self, name: str, kind: str, now: float) -> Wait:
+    def record_failure(self, name: str, kind: str, now: float) -> Wait:
         first, longest = WAITS.get(kind, WAITS["failed"])
         tries = self.waits[name].tries + 1 if name in self.waits else 1
         seconds = min(longest, first * 2 ** min(tries - 1, 30))
         self.waits[name] = Wait(kind, tries, seconds, now + seconds)
         return self.waits[name]
 
-    def went_well(self, name: str) -> None:
+    def record_success(self, name: str) -> None:
         self.waits.pop(name, None)
 
     def keep(self, names: set[str]) -> None:
-        """Forget steps that nobody wants any more."""
+        """Forget steps that are no longer wanted."""
         self.waits = {name: wait for name, wait in self.waits.items() if name in names}
 
-    def held(self, now: float) -> frozenset[str]:
+    def list_waiting(self, now: float) -> frozenset[str]:
         return frozenset(name for name, wait in self.waits.items() if wait.until > now)
 
-    def ends(self, now: float) -> Iterator[float]:
+    def list_ends(self, now: float) -> Iterator[float]:
         return (wait.until for wait in self.waits.values() if wait.until > now)

@@ -1,4 +1,5 @@
-"""When a watch passes, and over what: what is held back, what the last pass could not do, when to try again."""
+"""Decisions of a watch about when it passes, and over what: steps on hold, what the last pass could not do, when to try
+again."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from reconciler.watch.due_steps import Holds, select_due_steps
 from reconciler.watch.settings import WatchSettings
 from reconciler.watch.windows import find_freeze_end
 
-_LOOP = "the loop"  # the name under which what no step stands for backs off
+_LOOP = "the loop"  # the backoff's name of what belongs to no step
 
 
 class Decider(Struct):
@@ -34,11 +35,11 @@ class Decider(Struct):
     def select_due(self, result: PlanResult) -> tuple[Step, ...]:
         end = find_freeze_end(self.settings.windows, datetime.now())
         self.thaw = self.clock() + (end - datetime.now()).total_seconds() if end else 0.0
-        holds = Holds(self.settings.observed, self.backoff.held(self.clock()), end is not None)
+        holds = Holds(self.settings.observed, self.backoff.list_waiting(self.clock()), end is not None)
         return select_due_steps(result.plan, result.desired, holds)
 
     def needs_pass(self, result: PlanResult, due: tuple[Step, ...]) -> bool:
-        """Whether a pass can do anything that the last one could not."""
+        """True where a pass can do anything that the last one could not."""
         changed = self.settled != _mark(result)
         return (changed and not result.observed.tree_present) or (
             bool(due) and (changed or not _keys(due) <= self.tried)
@@ -52,9 +53,11 @@ class Decider(Struct):
         """How long the step waits for its next try, where it needs one."""
         key = outcome.step.change.key
         if outcome.status is Status.DONE:
-            self.backoff.went_well(key)
+            self.backoff.record_success(key)
             return None
-        return self.backoff.failed(key, outcome.record.problem_class if outcome.record else "failed", self.clock())
+        return self.backoff.record_failure(
+            key, outcome.record.problem_class if outcome.record else "failed", self.clock()
+        )
 
     def forget_others(self, steps: Iterable[Step]) -> None:
         """Only these are asked for now."""
@@ -62,17 +65,17 @@ class Decider(Struct):
 
     def note_turn(self) -> None:
         """A turn came to its end."""
-        self.backoff.went_well(_LOOP)
+        self.backoff.record_success(_LOOP)
 
     def note_trouble(self, error: Exception) -> Wait:
         """A turn did not."""
-        return self.backoff.failed(_LOOP, _classify(error), self.clock())
+        return self.backoff.record_failure(_LOOP, _classify(error), self.clock())
 
     def find_next_turn(self) -> float:
         """On ``clock``."""
         now = self.clock()
         thaw = [self.thaw] if self.thaw > now else []
-        return min([now + self.settings.resync, *self.backoff.ends(now), *thaw])
+        return min([now + self.settings.resync, *self.backoff.list_ends(now), *thaw])
 
     def find_next_time(self) -> datetime:
         return datetime.fromtimestamp(time.time() + self.find_next_turn() - self.clock()).astimezone()

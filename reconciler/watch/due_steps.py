@@ -1,4 +1,4 @@
-"""Which steps of a plan are due now. Pure: the plan says what differs, this says what is held back."""
+"""Steps of a plan that are due now. Pure: the plan says what differs, this says what is on hold."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Holds(Struct, frozen=True):
 
 
 def select_due_steps(plan: Plan, desired: Desired, holds: Holds) -> tuple[Step, ...]:
-    """In the plan's order. What is made from something held back is held back with it."""
+    """In the plan's order. A step made from something on hold is on hold with it."""
     stuck: set[Address] = set()
     chosen = []
     for step in plan.steps:
         addresses = (step.change.address, *step.shared)
         if (
             plan.withholds(step)
-            or _held(step, addresses, holds)
+            or _is_waiting(step, addresses, holds)
             or stuck.intersection(desired.by_address[step.change.address].upstream)
         ):
             stuck.update(addresses)
@@ -37,7 +37,7 @@ def select_due_steps(plan: Plan, desired: Desired, holds: Holds) -> tuple[Step, 
     return _wanted(chosen, desired) if holds.observed else tuple(chosen)
 
 
-def _held(step: Step, addresses: tuple[Address, ...], holds: Holds) -> bool:
+def _is_waiting(step: Step, addresses: tuple[Address, ...], holds: Holds) -> bool:
     if all(address.cell is not None and _matches(address, holds) for address in addresses):
         return True
     making = step.change.how in (Work.MAKE, Work.START)
@@ -49,7 +49,7 @@ def _matches(address: Address, holds: Holds) -> bool:
 
 
 def _asked(steps: list[Step], desired: Desired) -> list[Step]:
-    """Without servers whose runs are all held back: no pass would start them."""
+    """Leave out servers whose runs are all on hold: no pass would start them."""
     needed = {up for step in steps for up in desired.by_address[step.change.address].upstream}
     return [s for s in steps if s.change.how is not Work.START or needed.intersection((s.change.address, *s.shared))]
 

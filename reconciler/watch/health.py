@@ -1,4 +1,4 @@
-"""A page on the loopback interface that says how the watch stands: for supervisors and dashboards."""
+"""A page on the loopback interface with the status of the watch: for supervisors and dashboards."""
 
 from __future__ import annotations
 

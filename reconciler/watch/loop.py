@@ -1,7 +1,7 @@
 """The loop: wait for a reason to look, look, pass over what is due.
 
-Level-based: whatever woke it, a turn starts from the world as it is. What cannot be done now is tried again later, at
-a time that is said; the specs, the records and the tree of the last good turn stay as they are meanwhile.
+Level-based: whatever woke it, a turn starts from the world as it is. Work that cannot be done now is tried again later,
+at a time that is said; the specs, the records and the tree of the last good turn stay as they are until then.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Loop(Struct):
         """Until an exception ends it; KeyboardInterrupt is how it is meant to end."""
         while True:
             self.turn()
-            # What differs although nobody saw it change did so before it was watched.
+            # Differences that were not seen to arise were there before it was watched.
             topics = (Topic.SOURCES if topic == Topic.UNWATCHED else topic for topic in self.wait())
             self.topics = tuple(dict.fromkeys(topics))
 
@@ -74,7 +74,7 @@ class Loop(Struct):
 
     def turn(self) -> None:
         try:
-            self.source.follow(self.watch_paths.homes())
+            self.source.follow(self.watch_paths.list_homes())
             self.note_head()
             self.reconcile()
             self.reporter.report_recovery()
@@ -86,7 +86,7 @@ class Loop(Struct):
         except SupersededError as error:
             self.reporter.report_superseded(error.stopped)
             self.queue.add(Topic.SPECS)
-        except Exception as error:  # a bug of ours, too: whoever watches unattended is served best by going on
+        except Exception as error:  # a bug of ours, too: an unattended watch is served best by going on
             wait = self.decider.note_trouble(error)
             self.reporter.report_trouble(error, wait, self.decider.find_next_time())
         finally:
@@ -114,7 +114,7 @@ class Loop(Struct):
     def learn(self, result: PlanResult) -> None:
         """The specs may name other files now."""
         self.watch_paths.learn(result)
-        if self.source.follow(self.watch_paths.homes()):
+        if self.source.follow(self.watch_paths.list_homes()):
             self.queue.add(Topic.UNWATCHED)
         problem, self.unwatched = self.unwatched, self.source.problem
         if self.unwatched not in ("", problem):
@@ -167,7 +167,7 @@ class Loop(Struct):
             self.reporter.say("head", f"HEAD moved: {before[:7]} → {self.head[:7]}{text}", commit=self.head)
 
     def note_own_commits(self) -> None:
-        """What we committed is not news; unless somebody moved HEAD just before, which the next turn tells."""
+        """Our own commits are not news; unless HEAD was moved just before, which the next turn shows."""
         if self.commits.moved and self.commits.moved[0] == self.head:
             self.head = self.commits.moved[1]
         self.commits.moved = None

@@ -29,7 +29,7 @@ _EDITOR = (".swp", ".swx", ".swpx", "~", ".tmp", ".lock")
 
 
 def classify_change(path: Path, kind: str, *, folder: bool, homes: Homes) -> Topic | None:
-    """What a change is about; None when no look can come out differently for it. The deepest home decides."""
+    """Classify a change; None when no look can come out differently for it. The deepest home decides."""
     if kind not in WRITES or (folder and kind == "modified") or is_leftover(path.name):
         return None
     found = [home for home in homes if path.is_relative_to(home)]
@@ -52,7 +52,7 @@ def classify_change(path: Path, kind: str, *, folder: bool, homes: Homes) -> Top
 
 
 def _is_ref(path: Path) -> bool:
-    """HEAD, and the refs but for git's own lock files beside them."""
+    """HEAD, and the refs but for git's own lock files among them."""
     if path.suffix == ".lock" or not path.parts:
         return False
     return path.as_posix() in _GIT_FILES or path.parts[0] == "refs"

@@ -42,12 +42,12 @@ class Queue:
                     return ()
                 self._condition.wait((at if self._topics else until) - now)
 
-    def added(self) -> dict[str, int]:
+    def count_added(self) -> dict[str, int]:
         """How often each topic was ever added, whether it was taken since or not."""
         with self._condition:
             return dict(self._added)
 
-    def settles_in(self) -> float:
+    def compute_wait(self) -> float:
         """Seconds until what is queued may be taken; 0 when it may, or nothing is queued."""
         with self._condition:
             return max(0.0, self._ready_at() - self._clock()) if self._topics else 0.0

@@ -40,9 +40,9 @@ class Follower:
             wait = self._every * (1 + _JITTER * secrets.randbelow(1000) / 1000)
             try:
                 self.poll()
-                self._backoff.went_well(self._remote)
+                self._backoff.record_success(self._remote)
             except RepositoryError as error:
-                wait = max(wait, self._backoff.failed(self._remote, "remote", 0.0).seconds)
+                wait = max(wait, self._backoff.record_failure(self._remote, "remote", 0.0).seconds)
                 self._once(f"{error}; next try in {wait:.0f} s")
 
     def poll(self) -> None:

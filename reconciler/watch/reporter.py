@@ -1,4 +1,4 @@
-"""Who is told of what a watch does. Nothing that it answers steers the watch."""
+"""Receivers of a watch's reports. Their answers do not steer the watch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reconciler.watch.backoff import Wait
 
 
 class Reporter(Protocol):
-    """What happens in a watch, in the order in which it happens. Called from several threads."""
+    """Events of a watch, in their order. Called from several threads."""
 
     def say(self, event: str, text: str, **facts: Any) -> None:
         """One line for people, one event for programs."""
@@ -38,10 +38,10 @@ class Reporter(Protocol):
         """Specs or sources changed, and no resolved value did."""
 
     def report_superseded(self, stopped: Step | None) -> None:
-        """What a pass was for is not asked for any more. ``stopped``: the step that was under way."""
+        """Report that a pass is not asked for any more. ``stopped``: the step that was under way."""
 
     def report_plan(self, result: PlanResult, due: Sequence[Step], topics: Sequence[str]) -> None:
-        """What differs, and what of it is due now; ``topics``: what changed before."""
+        """Report the differences, and which of them are due now; ``topics``: what changed before."""
 
     def report_pass_begun(self, number: int) -> None: ...
 

@@ -1,4 +1,4 @@
-"""Where changes come from: inotify, through watchdog. A folder that is not there yet is watched from above."""
+"""Source of changes: inotify, through watchdog. A folder that is not there yet is watched from above."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _EVENTS: list[type[FileSystemEvent]] = [
 
 
 class ChangeSource(FileSystemEventHandler):
-    """Tells topics from a thread of its own. ``problem``: why some place cannot be watched, "" when all are."""
+    """Reports topics from a thread of its own. ``problem``: why some place cannot be watched, "" when all are."""
 
     def __init__(self, report: Callable[[Topic], None]) -> None:
         self._report = report
@@ -78,7 +78,7 @@ class ChangeSource(FileSystemEventHandler):
                 watch = self._observer.schedule(self, str(place[0]), recursive=place[1], event_filter=_EVENTS)
                 self._watched[place] = (watch, inode)
         except (FileNotFoundError, NotADirectoryError):
-            pass  # gone again: the folder above tells
+            pass  # gone again: the folder above reports it
         except OSError as error:
             self.problem = f"{place[0]} cannot be watched: {error.strerror or error}"
         return place in self._watched
@@ -104,7 +104,7 @@ def watch_places(homes: Homes) -> Iterator[tuple[Path, bool]]:
                 yield from _around(home, ours)
             case _ if home.is_dir():
                 yield home, True
-        # The folder above tells when this one comes, goes or is replaced.
+        # The folder above reports when this one comes, goes or is replaced.
         yield next((above for above in home.parents if above.is_dir()), home.parent), False
 
 

@@ -1,4 +1,4 @@
-"""Whether the pass under way is still what the specs ask for."""
+"""Supersession of the pass under way by a change of the specs."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class Supersession(Struct):
 
     def begin(self, generation: str) -> None:
         """A pass begins."""
-        self.generation, self.asked, self.checked = generation, None, self.queue.added()
+        self.generation, self.asked, self.checked = generation, None, self.queue.count_added()
 
     def check(self, step: Step, begun: bool) -> None:
         """Called by the pass, in which a step that has not begun is a safe point. One that has is given up only when it
-        is the policy, and nobody asks for it any more. Raises SupersededError."""
+        is the policy, and it is not asked for any more. Raises SupersededError."""
         if begun and not self.settings.stop:
             return
         self.ask(wait=not begun)
@@ -56,22 +56,22 @@ class Supersession(Struct):
             raise SupersededError(step if begun else None)
 
     def ask(self, *, wait: bool) -> None:
-        """What the specs ask for, when they changed. ``wait``: until it is quiet."""
-        topics = (*_SPECS, Topic.SOURCES) if wait else _SPECS  # code may write beside itself all through a run
+        """Read the specs, when they changed. ``wait``: until it is quiet."""
+        topics = (*_SPECS, Topic.SOURCES) if wait else _SPECS  # code may write to its own folder all through a run
         if not self.has_news(topics):
             return
         if wait:
-            time.sleep(self.queue.settles_in())
-        if self.queue.settles_in():
+            time.sleep(self.queue.compute_wait())
+        if self.queue.compute_wait():
             return
-        self.checked |= {topic: count for topic, count in self.queue.added().items() if topic in topics}
+        self.checked |= {topic: count for topic, count in self.queue.count_added().items() if topic in topics}
         try:
-            self.asked = self.memory.desired(self.settings.options)
+            self.asked = self.memory.load_desired(self.settings.options)
         except (ReconcilerError, OSError):
             return  # a broken spec supersedes nothing: the next turn reports it
         if self.asked.digest == self.generation:
             self.reporter.report_unchanged_spec()
 
     def has_news(self, topics: tuple[str, ...]) -> bool:
-        added = self.queue.added()
+        added = self.queue.count_added()
         return any(added.get(topic) != self.checked.get(topic) for topic in topics)

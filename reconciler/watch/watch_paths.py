@@ -1,4 +1,4 @@
-"""Where to look for changes: specs, records, the rendered tree, git's refs, and the files that the specs name."""
+"""Places to watch for changes: specs, records, the rendered tree, git's refs, and the files that the specs name."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ class WatchPaths:
         # A link and what it leads to: either may be changed.
         self._sources = {path: Topic.SOURCES for name in named for path in (name, name.resolve())}
 
-    def homes(self) -> Homes:
-        """Where two are one, the later counts: records are no sources, though the code that is named be all here."""
+    def list_homes(self) -> Homes:
+        """List the homes. Where two are one, the later counts: records are no sources, though all the code that is
+        named be here."""
         paths = self._paths
         self._git = self._git or git_remotes.list_control_folders(paths.root)
         found = {**self._sources, paths.work: Topic.OURS, paths.root / "state": Topic.RECORDS}

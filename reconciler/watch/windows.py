@@ -22,7 +22,7 @@ class TimeWindow(Struct, frozen=True):
     def __str__(self) -> str:
         return "-".join(f"{minute // 60:02}:{minute % 60:02}" for minute in (self.start, self.end))
 
-    def ends(self, now: datetime) -> datetime | None:
+    def find_end(self, now: datetime) -> datetime | None:
         """When the window that ``now`` is in ends; None outside it."""
         minute = now.hour * 60 + now.minute
         over = self.end <= self.start
@@ -43,4 +43,4 @@ def parse(text: str) -> TimeWindow:
 
 
 def find_freeze_end(windows: Iterable[TimeWindow], now: datetime) -> datetime | None:
-    return max((end for window in windows if (end := window.ends(now)) is not None), default=None)
+    return max((end for window in windows if (end := window.find_end(now)) is not None), default=None)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.resource.records import REQUIREMENTS, SPARE_LOGS
+from reconciler.resource.records import REDUNDANT_LOGS, REQUIREMENTS
 from tests.acceptance.conftest import console
 from tests.passes.repository import Repository
 from tests.shared import make_once, need
@@ -128,9 +128,9 @@ def test_records_are_of_the_same_kinds(own: Repository, theirs: Repository) -> N
         ours = set(one[name].values) - (OURS_COUNTS if name.startswith("Run:") else set())
         assert set(record.values) - {"exit_status", "logs"} == ours, name
     for name, record in other.items():
-        files = {artifact.name for artifact in record.artifacts} - SPARE_LOGS
+        files = {artifact.name for artifact in record.artifacts} - REDUNDANT_LOGS
         ours = OURS_FILES if name.endswith("/performance") else set()
-        assert files | ours == {artifact.name for artifact in one[name].artifacts} - SPARE_LOGS, name
+        assert files | ours == {artifact.name for artifact in one[name].artifacts} - REDUNDANT_LOGS, name
     engine = {name: one[name].artifacts for name in one if name.startswith("Engine:")}
     assert {name: other[name].artifacts for name in engine} == engine
 

@@ -108,7 +108,7 @@ def test_both_checkers_refuse_only_what_is_short(rehearsal: PlanResult, checkout
         ("older submission checker", "has errors", ""),
     ]
     entered = {path.name for path in tree.glob("*/*/results/*/*/") if path.is_dir()}
-    earlier = re.compile("|".join(f"/{name}[/ ]" for name in entered if ruleset.benchmark(name) is None) or "$^")
+    earlier = re.compile("|".join(f"/{name}[/ ]" for name in entered if ruleset.find_benchmark(name) is None) or "$^")
     said = [f.complaint.found for f in report.findings if f.rule.id.startswith("official.")]
     assert any(SHORT.search(text) for text in said)
     others = [text for text in said if not SHORT.search(text) and not UNCOUNTED.search(text)]

@@ -65,7 +65,7 @@ def test_every_package_says_what_it_takes_and_gives() -> None:
     [
         pytest.param("reconciler.diff.x", "from reconciler.desired.compile import f", "side by side", id="sideways"),
         pytest.param("reconciler.desired.x", "from reconciler.diff.change import C", "comes after", id="later-types"),
-        pytest.param("reconciler.render.x", "from reconciler.plan.make import f", "only the types", id="views"),
+        pytest.param("reconciler.render.x", "from reconciler.plan.builder import f", "only the types", id="views"),
         pytest.param("reconciler.plan.x", "from ..record import store", "side by side", id="relative"),
         pytest.param("reconciler.plan.x", "if TYPE_CHECKING:\n    import reconciler.record", "side", id="typing"),
         pytest.param("harness.run.sut", "def f():\n    import json", "neither is this slow", id="late"),
@@ -83,7 +83,7 @@ def test_a_forbidden_import_is_caught(importer: str, text: str, rule: str) -> No
 @pytest.mark.parametrize(
     ("importer", "text"),
     [
-        pytest.param("reconciler.cli.plan", "import reconciler.plan.make, reconciler.errors, click", id="down"),
+        pytest.param("reconciler.cli.plan", "import reconciler.plan.builder, reconciler.errors, click", id="down"),
         pytest.param("reconciler.diff.x", "from reconciler.observed.state import Observed", id="types-before"),
         pytest.param("reconciler.render.x", "from reconciler.plan.plan import Plan", id="view-of-a-plan"),
         pytest.param("reconciler.cli.x", "def f():\n    from reconciler.spec.loading import load", id="slow-and-late"),

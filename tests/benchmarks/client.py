@@ -129,11 +129,11 @@ def _ask(url: str, asking: Asking, processes: int) -> Held:
     if asking.problem is not None:
         raise asking.problem
     with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"{url}/times") as answer:
-        told = json.load(answer)
+        reported = json.load(answer)
     asking.client.close()
-    times = {int(prompt): times for prompt, times in told["times"].items()}
+    times = {int(prompt): times for prompt, times in reported["times"].items()}
     added = (times[i][0] - asking.submitted[i] + asking.firsts[i] - times[i][1] for i in sorted(times))
-    return Held(asking.tokens, seconds, busy, told["busy"], tuple(ns / 1e6 for ns in added))
+    return Held(asking.tokens, seconds, busy, reported["busy"], tuple(ns / 1e6 for ns in added))
 
 
 def _read_processor_time() -> float:

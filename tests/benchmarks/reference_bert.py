@@ -24,7 +24,7 @@ from harness.benchmarks.bert.answers import postprocess
 from harness.benchmarks.bert.rehearsal import MODEL, write_rehearsal
 from harness.benchmarks.bert.scoring import score
 from harness.benchmarks.bert.squad import INPUTS, QUESTIONS, VOCABULARY, build_dataset
-from harness.benchmarks.made_network import NetworkSession
+from harness.benchmarks.network_builder import NetworkSession
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter
 

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from harness.benchmarks.accuracy import read_accuracy_log
-from harness.benchmarks.language.made_decoder import OwnAnswers
+from harness.benchmarks.language.generated_decoder import OwnAnswers
 from harness.benchmarks.language.rehearsing import answer_prompt
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter

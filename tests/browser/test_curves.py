@@ -63,7 +63,7 @@ def test_an_exported_curve_opens_without_a_server(
     source: RepositoryPage, tmp_path: Path, open_tab: Callable[..., Seen]
 ) -> None:
     seen = open_tab()
-    export_site(Site(source, files=True), tmp_path / "out", told=lambda _: None)
+    export_site(Site(source, files=True), tmp_path / "out", on_cell=lambda _: None)
     origin = (tmp_path / "out").as_uri()
     seen.tab.goto(f"{origin}/index.html")
     seen.tab.get_by_role("link", name="curve", exact=True).click()

@@ -90,7 +90,7 @@ def test_an_export_opens_without_a_server(
     source: RepositoryPage, tmp_path: Path, open_tab: Callable[..., Seen]
 ) -> None:
     seen = open_tab()
-    export_site(Site(source, files=True), tmp_path / "out", base="HEAD~1", told=lambda _: None)
+    export_site(Site(source, files=True), tmp_path / "out", base="HEAD~1", on_cell=lambda _: None)
     origin = (tmp_path / "out").as_uri()
     seen.tab.goto(f"{origin}/index.html?q=nothing-fits")
     assert seen.tab.locator("tr[data-row]:visible").count() == 0

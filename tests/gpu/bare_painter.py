@@ -25,11 +25,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from harness.backends.diffusers import KINDS
 from harness.backends.diffusers.loading import find_checkpoint, load_networks, read_config
 from harness.backends.diffusers.lowering import FP8, lower_linears, round_rows
-from harness.backends.diffusers.settings import PaintingSettings
+from harness.backends.diffusers.settings import ImageSettings
 from tests.gpu.image_captions import NAMES, PIPELINE
 
 
-def open_painter(settings: dict[str, Any]) -> Any:
+def open_worker(settings: dict[str, Any]) -> Any:
     options = {"random_weights": True}
     plan: Any = SimpleNamespace(
         source=Path(settings["model"]), model=None, precision=settings["precision"], options=options
@@ -41,14 +41,14 @@ def open_painter(settings: dict[str, Any]) -> Any:
     folder = Path(settings["dataset"])
     against = np.load(folder / "negative.npy")
     shared = {"latents": np.load(folder / "latents.npy"), **{f"negative_{name}": against for name in NAMES}}
-    asked = PaintingSettings(
+    asked = ImageSettings(
         settings["steps"], float(PIPELINE["guidance"]), settings["compile"], settings["channels_last"]
     )
-    return kind.open_painter(networks, shared, asked)
+    return kind.open_worker(networks, shared, asked)
 
 
 def rate(settings: dict[str, Any]) -> dict[str, Any]:
-    painter, rows = open_painter(settings), np.load(Path(settings["dataset"]) / "input_ids.npy")
+    painter, rows = open_worker(settings), np.load(Path(settings["dataset"]) / "input_ids.npy")
     batch = settings["batch"]
 
     def paint(number: int) -> None:

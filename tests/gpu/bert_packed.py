@@ -30,7 +30,7 @@ from harness.benchmarks.accuracy import read_accuracy_log
 from harness.benchmarks.bert.network import NetworkSize, draw_weights, write_network
 from harness.benchmarks.bert.rehearsal import MODEL
 from harness.benchmarks.bert.squad import COUNT, INPUTS
-from harness.benchmarks.made_network import NetworkSession
+from harness.benchmarks.network_builder import NetworkSession
 from harness.contract import TELEMETRY, Benchmark, RunRequest, ScoreRequest
 from tests.benchmarks.children import bare, build, child, read_detail, write_conf
 from tests.gpu.bert_texts import FIRST, WORDS, write_texts

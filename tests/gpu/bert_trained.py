@@ -17,7 +17,7 @@ from harness.benchmarks.bert.answers import postprocess
 from harness.benchmarks.bert.network import EPS, HEAD, POSITIONS, NetworkSize, write_network
 from harness.benchmarks.bert.scoring import score
 from harness.benchmarks.bert.squad import INPUTS
-from harness.benchmarks.made_network import NetworkSession
+from harness.benchmarks.network_builder import NetworkSession
 from tests.gpu.bert_texts import FIRST, make_vocabulary, write_squad
 
 _WORDS, _SEEN = 1009, 800  # a prime: words are shuffled by multiplication; of them, passages use so many

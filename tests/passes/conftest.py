@@ -11,7 +11,7 @@ from reconciler.rules.compliance.scores import Slack
 
 def allow_any_speed(patch: pytest.MonkeyPatch, percent: float = 1e6) -> None:
     """Let a compliance test's score differ from its run's by so much, whatever the round says."""
-    patch.setattr(Slack, "ruled", classmethod(lambda cls, *_: cls(usual=percent, when_short=percent)))
+    patch.setattr(Slack, "from_limits", classmethod(lambda cls, *_: cls(usual=percent, when_short=percent)))
 
 
 @pytest.fixture(scope="package", autouse=True)

@@ -111,9 +111,9 @@ def with_miniature(root: Path, test: str, *, official: str = "resnet", key: str 
     repository = make_repository(root)
     repository.write("theirs/main.py", SCRIPT)
     repository.write("theirs/score.py", SCORER)
-    rules = load_ruleset("v6.1").benchmark(official)
+    rules = load_ruleset("v6.1").find_benchmark(official)
     assert rules is not None
-    asked = {name: value.value for name, value in rules.test(test, "Offline").settings.items()}
+    asked = {name: value.value for name, value in rules.find_test(test, "Offline").settings.items()}
     own = write_audit_settings(asked, ["as the harness brings it"]).decode()
     repository.write(f"theirs/audits/{test}.config", own)
     repository.edit("specs/spec.yaml", "      as: resnet\n      code: benchmarks/tiny.py\n", "")

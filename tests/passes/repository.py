@@ -18,7 +18,7 @@ from reconciler.execute.outcome import Status
 from reconciler.reconcile.planning import Options, PlanResult, compute_plan
 from reconciler.reconcile.run import PassReport, run_pass
 from reconciler.record.codec import decode
-from reconciler.resource.records import SPARE_LOGS, Ended, Record
+from reconciler.resource.records import REDUNDANT_LOGS, Ended, Record
 from reconciler.storage.files import RepositoryPaths, hash_bytes, hash_file
 from tests.shared import make_once
 
@@ -112,7 +112,7 @@ class Repository:
     def objects_of(self, address: str, name: str = "") -> list[Path]:
         """Stored files of the records at an address, spare logs left out."""
         artifacts = [a for r in self.records_of(address).values() for a in r.artifacts]
-        digests = {a.sha256 for a in artifacts if (a.name == name if name else a.name not in SPARE_LOGS)}
+        digests = {a.sha256 for a in artifacts if (a.name == name if name else a.name not in REDUNDANT_LOGS)}
         return [path for digest in sorted(digests) if (path := self.object_path(digest)).exists()]
 
     def object_path(self, digest: str) -> Path:

@@ -207,7 +207,10 @@ print("{LLAMA2}")
 '''
 TEST06 = {
     name: value.value
-    for name, value in load_ruleset("v6.1").benchmarks["llama2-70b-99.9"].test("TEST06", "Offline").settings.items()
+    for name, value in load_ruleset("v6.1")
+    .benchmarks["llama2-70b-99.9"]
+    .find_test("TEST06", "Offline")
+    .settings.items()
 }
 AUDIT = write_audit_settings(TEST06, ["as it comes with LoadGen"]).decode()
 # `benchmark from-config` of the endpoints harness: variables in its configuration, and the options that it has.

@@ -83,7 +83,7 @@ class Believers:
         kind = "ComplianceTest" if told.name.startswith("TEST") else "Run"
         address = f"{kind}:{told.cell}/{told.name}"
         record = next(r for r in self.snapshot.records.values() if address in map(str, (r.address, *r.shared)))
-        declared = self.snapshot.declared(record)
+        declared = self.snapshot.list_declared(record)
         assert declared is not None
         return record, self.snapshot.desired.detail(declared.address)
 

@@ -199,4 +199,4 @@ def test_an_accuracy_run_of_a_server_is_asked_at_the_declared_rate(tmp_path: Pat
     address = ACCURACY.replace("Offline", "Server")
     assert outcomes(repository)[address].status is Status.DONE
     log = parse_detail(repository.log_of(address, "mlperf_log_detail.txt").read_bytes())
-    assert log.effective("target_qps") == 100
+    assert log.get_effective("target_qps") == 100

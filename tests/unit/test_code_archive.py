@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.storage.code_archive import LARGEST_CODE, pack_code, read_code, unpack_code
-from reconciler.storage.code_names import select_kept_names
+from reconciler.storage.code_files import select_kept_names
 from reconciler.storage.files import hash_file
 
 FILES = {"run.py": b"pass\n", "lib/a b.py": b"\xff\x00", "empty": b""}

@@ -47,7 +47,7 @@ from reconciler.spec.loading import load_sources
 from reconciler.storage.code_archive import pack_code, unpack_code
 from reconciler.storage.documents import parse_json_object, parse_yaml_mapping
 from reconciler.storage.files import hash_bytes
-from reconciler.storage.foreign import find_in_index
+from reconciler.storage.untrusted_files import find_in_index
 from tests.unit.tree.check.damage import NUMBERS
 
 ROOT = Path(__file__).parents[2]

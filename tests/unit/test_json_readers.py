@@ -83,4 +83,4 @@ def test_a_cache_of_digests_that_is_none_is_made_again(tmp_path: Path) -> None:
     paths = RepositoryPaths(tmp_path)
     write_checked(paths.index / "stamps.json", DEEP)
     (tmp_path / "file").write_bytes(b"x")
-    assert DigestCache(paths).digest(str(tmp_path / "file"), 1, 1) == hash_bytes(b"x")
+    assert DigestCache(paths).get_digest(str(tmp_path / "file"), 1, 1) == hash_bytes(b"x")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.storage.files import RepositoryPaths, try_flock
-from reconciler.storage.leftovers import open_temporary, sweep_beside, sweep_repository
+from reconciler.storage.leftovers import open_temporary, sweep_repository, sweep_siblings
 
 
 def test_only_what_writes_of_this_file_left_goes(tmp_path: Path) -> None:
@@ -19,7 +19,7 @@ def test_only_what_writes_of_this_file_left_goes(tmp_path: Path) -> None:
     ]
     for path in [*ours, *others]:
         path.write_text("half")
-    sweep_beside(tmp_path / "sent[1].tar.gz")
+    sweep_siblings(tmp_path / "sent[1].tar.gz")
     assert sorted(tmp_path.iterdir()) == sorted(others)
 
 
@@ -27,10 +27,10 @@ def test_what_is_being_written_stays(tmp_path: Path) -> None:
     path = tmp_path / ".packed.tar.gz.x1y2.partial"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
     assert try_flock(descriptor)
-    sweep_beside(tmp_path / "packed.tar.gz")
+    sweep_siblings(tmp_path / "packed.tar.gz")
     assert path.exists()
     os.close(descriptor)
-    sweep_beside(tmp_path / "packed.tar.gz")
+    sweep_siblings(tmp_path / "packed.tar.gz")
     assert not path.exists()
 
 

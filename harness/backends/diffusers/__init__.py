@@ -2,7 +2,7 @@
 away step by step, and a decoder. Of images and of videos: a module for each class of the library's.
 
 Nothing is built: a run reads the checkpoint. Each stream of each device is a thread with a pipeline of its own
-(``harness.backends.painters``), over networks that the streams of a device share.
+(``harness.backends.image_workers``), over networks that the streams of a device share.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from harness.backends.diffusers.loading import (
     find_checkpoint,
     load_networks,
 )
-from harness.backends.diffusers.settings import NOT_COMPILED, PaintingSettings, read_settings
-from harness.backends.painters import Painter, PaintingSession
+from harness.backends.diffusers.settings import NOT_COMPILED, ImageSettings, read_settings
+from harness.backends.image_workers import ImageSession, ImageWorker
 from harness.child.digests import hash_files
 from harness.contract import Fact
-from harness.cuda.nvml import device_evidence
+from harness.cuda.nvml import collect_device_evidence
 from harness.machine.facts import find_distribution_version
-from harness.machine.numa import stay_beside
+from harness.machine.numa import pin_thread_near
 from harness.machine.placement import WorkerPlace, place_workers
 
 KINDS: Mapping[str, PipelineKind] = {
@@ -47,16 +47,16 @@ def facts() -> dict[str, Fact]:
         "torch.version": Fact(value=str(torch.__version__), role="evidence"),
         "torch.digest": Fact(value=hash_files(library, library.glob("*.so*")), role="evidence"),
         "transformers.version": Fact(value=find_distribution_version("transformers"), role="evidence"),
-        **(device_evidence() if torch.cuda.is_available() else {}),
+        **(collect_device_evidence() if torch.cuda.is_available() else {}),
     }
 
 
-def load(plan: LoadPlan) -> PaintingSession:
+def load(plan: LoadPlan) -> ImageSession:
     """Raises HarnessError where there is no checkpoint, the device is missing, or its networks do not fit the data."""
     checkpoint, devices = find_checkpoint(plan, KINDS), choose_devices(plan)
     kind = KINDS[checkpoint.kind]
     settings, places = read_settings(plan), place_workers(plan.streams, plan.threads)
-    openings: list[Callable[[], Painter]] = []
+    openings: list[Callable[[], ImageWorker]] = []
     for device in devices:
         networks = load_networks(kind, checkpoint, plan, device)
         openings += [partial(_open, kind, networks, plan.shared, settings, place) for place in places]
@@ -71,7 +71,7 @@ def load(plan: LoadPlan) -> PaintingSession:
         **({} if settings.boundary is None else {"guidance_2": settings.guidance_2, "boundary": settings.boundary}),
         "compile": settings.compiled,
     }
-    return PaintingSession(plan, openings, notes, padded=settings.compiled != NOT_COMPILED)
+    return ImageSession(plan, openings, notes, padded=settings.compiled != NOT_COMPILED)
 
 
 def _find_bus(device: torch.device) -> str:
@@ -84,11 +84,11 @@ def _open(
     kind: PipelineKind,
     networks: Networks,
     shared: Mapping[str, np.ndarray],
-    settings: PaintingSettings,
+    settings: ImageSettings,
     place: WorkerPlace,
-) -> Painter:
+) -> ImageWorker:
     """On the thread that it then computes on. OpenMP counts the threads of each thread that calls it."""
     if networks.device.type == "cpu":
-        stay_beside(place.node, place.processors)
+        pin_thread_near(place.node, place.processors)
         torch.set_num_threads(place.threads)
-    return kind.open_painter(networks, shared, settings)
+    return kind.open_worker(networks, shared, settings)

@@ -15,8 +15,8 @@ import torch
 import transformers
 
 from harness.backends import LoadPlan
-from harness.backends.diffusers.settings import PaintingSettings
-from harness.backends.painters import Painter
+from harness.backends.diffusers.settings import ImageSettings
+from harness.backends.image_workers import ImageWorker
 from harness.errors import HarnessError
 
 PIPE, SCHEDULER = "checkpoint_pipe", "checkpoint_scheduler"  # folders of MLCommons' checkpoint
@@ -48,19 +48,19 @@ class Networks:
 
 @dataclass(frozen=True, slots=True)
 class PipelineKind:
-    """What this backend knows of a class of pipelines. ``read``: the pipeline with the checkpoint's weights; ``draw``:
-    with those that its networks begin a training with; ``open_painter``: on the thread that it then computes on;
+    """A class of pipelines that this backend knows. ``read``: the pipeline with the checkpoint's weights; ``draw``:
+    with those that its networks begin a training with; ``open_worker``: on the thread that it then computes on;
     ``lower``: puts layers of the pipeline in fp8, in place."""
 
     read: Callable[[PipelineFolder, torch.dtype], Any]
     draw: Callable[[PipelineFolder, torch.dtype, torch.device], Any]
-    open_painter: Callable[[Networks, Mapping[str, np.ndarray], PaintingSettings], Painter]
+    open_worker: Callable[[Networks, Mapping[str, np.ndarray], ImageSettings], ImageWorker]
     lower: Callable[[Any], None] | None = None
 
 
 def find_checkpoint(plan: LoadPlan, known: Mapping[str, PipelineKind]) -> PipelineFolder:
-    """What the spec names; MLCommons' checkpoint may be two folders. Raises HarnessError where its class is not one of
-    those ``known``."""
+    """Find the checkpoint that the spec names; MLCommons' may be two folders. Raises HarnessError where its class is
+    not one of those ``known``."""
     folders = [folder for folder in (plan.source, plan.model) if folder is not None]
     for folder in folders:
         for pipe, scheduler in ((folder / PIPE, folder / SCHEDULER), (folder, folder)):
@@ -83,7 +83,7 @@ def _read_kind(path: Path, known: Mapping[str, PipelineKind]) -> str:
 def choose_devices(plan: LoadPlan) -> list[torch.device]:
     """As ``device`` and ``devices`` of the run say: by default GPUs where PyTorch finds any."""
     asked = str(plan.options.get("device", "auto"))
-    there = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    there = torch.cuda.count_devices() if torch.cuda.is_available() else 0
     if asked == "cpu" or (asked == "auto" and not there):
         return [torch.device("cpu")]
     count = int(plan.options.get("devices") or 1)
@@ -134,7 +134,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 def require_shared(shared: Mapping[str, np.ndarray], names: tuple[str, ...]) -> None:
     """Raises HarnessError where samples do not share what their pipeline begins with."""
-    lacking = [name for name in names if name not in shared]
-    if lacking:
-        problem = f"the dataset has no {lacking[0]} that all samples share"
+    missing = [name for name in names if name not in shared]
+    if missing:
+        problem = f"the dataset has no {missing[0]} that all samples share"
         raise HarnessError(problem, "input", "write load_shared() in the benchmark's file")

@@ -65,7 +65,7 @@ class GatedFp8(torch.nn.Module):  # type: ignore[misc]  # torch is not type-chec
 
 
 def round_rows(value: torch.Tensor) -> Rounded:
-    """Of plain operators, so that a compiler joins them with what computes ``value``."""
+    """Round rows with plain operators, so that a compiler joins them with what computes ``value``."""
     wide = value.float()
     scale = wide.abs().amax(dim=1, keepdim=True).clamp(min=_LEAST) / LARGEST
     return (wide / scale).clamp(-LARGEST, LARGEST).to(FP8), scale
@@ -93,8 +93,8 @@ def _(value: torch.Tensor, gated: bool) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def lower_linears(network: Any) -> int:
-    """Those of the transformer blocks of a U-Net of the library, in place; how many. Queries, keys and values are
-    computed together; keys and values of the words, which are few, stay as they are."""
+    """Lower the linear layers in the transformer blocks of the library's U-Net, in place; gives their number. Queries,
+    keys and values are computed together; keys and values of the words, which are few, stay as they are."""
     network.fuse_qkv_projections()
     count = 0
     for name, block in list(network.named_modules()):

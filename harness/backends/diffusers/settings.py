@@ -11,7 +11,7 @@ NOT_COMPILED = "none"  # of the run option compile, else a mode of torch.compile
 
 
 @dataclass(frozen=True, slots=True)
-class PaintingSettings:
+class ImageSettings:
     """``steps``: in which noise is taken away; ``guidance``: how far from the words that are drawn against.
     ``channels_last``: how convolutions lay out memory. Of a pipeline with two networks that take turns, ``boundary`` is
     the share of all noise down to which the first one computes, and ``guidance_2`` is that of the second one."""
@@ -28,14 +28,14 @@ class PaintingSettings:
         return None if self.compiled == "default" else self.compiled
 
 
-def read_settings(plan: LoadPlan) -> PaintingSettings:
+def read_settings(plan: LoadPlan) -> ImageSettings:
     """Raises HarnessError where the benchmark is not one for pipelines."""
     if "steps" not in plan.pipeline:
         raise HarnessError(
             "the benchmark says nothing of a pipeline", "input", "choose another backend, or set PIPELINE in its file"
         )
     guidance_2, boundary = plan.pipeline.get("guidance_2"), plan.pipeline.get("boundary")
-    return PaintingSettings(
+    return ImageSettings(
         int(plan.options.get("steps") or plan.pipeline["steps"]),
         float(plan.pipeline["guidance"]),
         str(plan.options.get("compile", NOT_COMPILED)),

@@ -1,4 +1,4 @@
-"""What a pipeline of Stable Diffusion XL computes of a batch: as the reference asks the library, token by token.
+"""Stable Diffusion XL, computed batch by batch as the reference asks the library, token by token.
 
 The words of each caption and those to draw against go through both text encoders, the network takes noise away step by
 step, and the decoder makes pixels of what is left. All of it is timed.
@@ -26,7 +26,7 @@ from harness.backends.diffusers.loading import (
     require_shared,
 )
 from harness.backends.diffusers.lowering import lower_linears
-from harness.backends.diffusers.settings import NOT_COMPILED, PaintingSettings
+from harness.backends.diffusers.settings import NOT_COMPILED, ImageSettings
 from harness.errors import HarnessError
 
 TOKENS = ("input_ids", "input_ids_2")  # of the two text encoders
@@ -38,7 +38,7 @@ ATTENTION = [
     SDPBackend.EFFICIENT_ATTENTION,
     SDPBackend.MATH,
 ]
-# Tokens come from the dataset, and nobody wants a mark in a picture that is measured.
+# Tokens come from the dataset, and a measured picture must have no watermark.
 _WITHOUT = {"tokenizer": None, "tokenizer_2": None, "add_watermarker": False}
 
 
@@ -66,7 +66,7 @@ def _read_scheduler(checkpoint: PipelineFolder) -> Any:
 
 
 def choose_variant(folder: Path) -> str | None:
-    """Of a checkpoint whose files are all called .fp16."""
+    """Choose the variant of a checkpoint whose files are all called .fp16."""
     weights = [path.name for path in (folder / "unet").glob("*.safetensors")]
     return "fp16" if weights and all(".fp16." in name for name in weights) else None
 
@@ -86,10 +86,10 @@ def draw_networks(folder: Path, dtype: torch.dtype, device: torch.device) -> dic
         }
 
 
-class ImagePainter:
+class ImagePipeline:
     """A pipeline with a scheduler of its own, which counts steps."""
 
-    def __init__(self, networks: Networks, shared: Mapping[str, np.ndarray], settings: PaintingSettings) -> None:
+    def __init__(self, networks: Networks, shared: Mapping[str, np.ndarray], settings: ImageSettings) -> None:
         self._device, self._dtype, self._settings = networks.device, networks.dtype, settings
         shared_pipe = networks.pipe
         scheduler = type(shared_pipe.scheduler).from_config(shared_pipe.scheduler.config)
@@ -133,7 +133,7 @@ class ImagePainter:
         return pixels
 
     def _encode(self, tokens: list[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-        """What both encoders say of each token, and the second one of the whole."""
+        """Encode tokens: what both encoders say of each, and the second one of the whole."""
         encoders = (self._pipe.text_encoder, self._pipe.text_encoder_2)
         found = [encode(ids, output_hidden_states=True) for encode, ids in zip(encoders, tokens, strict=True)]
         return torch.cat([one.hidden_states[-2] for one in found], dim=-1), found[-1][0]
@@ -168,4 +168,4 @@ def lower_network(pipe: Any) -> None:
     lower_linears(pipe.unet)
 
 
-KIND = PipelineKind(read_pipe, draw_pipe, ImagePainter, lower_network)
+KIND = PipelineKind(read_pipe, draw_pipe, ImagePipeline, lower_network)

@@ -1,4 +1,4 @@
-"""What a pipeline of Wan 2.2 computes of a batch of prompts: as the reference asks the library, token by token.
+"""Wan 2.2, computed for a batch of prompts as the reference asks the library, token by token.
 
 A prompt and the words to draw against go through the text encoder; two networks take noise away in turns, the first
 while there is much of it; the decoder makes frames of what is left. All of it is timed.
@@ -24,7 +24,7 @@ from harness.backends.diffusers.loading import (
     read_config,
     require_shared,
 )
-from harness.backends.diffusers.settings import NOT_COMPILED, PaintingSettings
+from harness.backends.diffusers.settings import NOT_COMPILED, ImageSettings
 from harness.errors import HarnessError
 
 TOKENS = ("input_ids", "attention_mask")
@@ -68,10 +68,10 @@ def keep_exact_parts(network: Any) -> Any:
     return network
 
 
-class VideoPainter:
+class VideoPipeline:
     """A pipeline with a scheduler of its own, which counts steps, and a decoder that keeps frames of its own."""
 
-    def __init__(self, networks: Networks, shared: Mapping[str, np.ndarray], settings: PaintingSettings) -> None:
+    def __init__(self, networks: Networks, shared: Mapping[str, np.ndarray], settings: ImageSettings) -> None:
         self._device, self._settings = networks.device, settings
         if settings.channels_last:
             raise HarnessError("channels_last is for pictures", "input", "leave it out of run.options")
@@ -118,7 +118,7 @@ class VideoPainter:
         return (found * 255).to(torch.uint8).permute(0, 1, 3, 4, 2).contiguous()
 
     def _encode(self, tokens: list[torch.Tensor]) -> torch.Tensor:
-        """What the encoder says of each token; nothing of those that fill a prompt up."""
+        """Encode each token; tokens that fill a prompt up give nothing."""
         ids, mask = tokens
         said = self._pipe.text_encoder(ids, mask).last_hidden_state
         return said.masked_fill(mask[..., None] == 0, 0)
@@ -136,4 +136,4 @@ def check_shapes(pipe: Any, shared: Mapping[str, np.ndarray]) -> None:
         raise HarnessError(problem, "input", "take the dataset and the checkpoint of one benchmark")
 
 
-KIND = PipelineKind(read_pipe, draw_pipe, VideoPainter)
+KIND = PipelineKind(read_pipe, draw_pipe, VideoPipeline)

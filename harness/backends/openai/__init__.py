@@ -17,7 +17,7 @@ from harness.run.tokens import GenerationPlan, Generator
 
 
 def facts() -> dict[str, Fact]:
-    """Of the client. What the server is follows from the service's own inputs, or from nothing that can be seen."""
+    """Facts about the client. The server follows from the service's own inputs, or from nothing that can be seen."""
     return {
         "backend.version": Fact(value=aiohttp.__version__, role="evidence"),
         "backend.digest": Fact(value="", role="evidence"),

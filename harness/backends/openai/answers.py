@@ -1,4 +1,4 @@
-"""What a server sends: the events of a stream, or one document; read no further than a run must."""
+"""Answers of a server: the events of a stream, or one document; read no further than a run must."""
 
 from __future__ import annotations
 
@@ -104,7 +104,8 @@ class Answer:
     model: str = ""
 
     def add(self, event: Event) -> bool:
-        """Whether the event brought tokens. Raises HarnessError where the server answers twice or tells of an error."""
+        """Add an event; true where it brought tokens. Raises HarnessError where the server answers twice or reports an
+        error."""
         if event.error is not None:
             raise HarnessError(f"the server says: {str(event.error)[:300]}", "backend")
         self.model = self.model or event.model

@@ -27,7 +27,7 @@ _CONNECT = 30.0  # seconds
 _LOOKING = 30.0  # seconds in which a server names its models
 _MOST = 1 << 20  # tokens after which an answer that may be of any length never ends
 _LLAMA, _SGLANG = "/props", "/get_server_info"
-_VERSIONS = {  # where a server tells its own: vLLM and trtllm-serve; llama.cpp's; SGLang
+_VERSIONS = {  # where a server reports its own: vLLM and trtllm-serve; llama.cpp's; SGLang
     "/version": "version",
     _LLAMA: "build_info",
     _SGLANG: "version",
@@ -51,7 +51,7 @@ class _Replica:
 
 @dataclass(slots=True)
 class _Prompts:
-    """Those in memory: the body of each request, ready to be sent. ``head`` and ``tail``: what all have around it."""
+    """Prompts in memory: the body of each request, ready to be sent. ``head`` and ``tail``: around every one."""
 
     bodies: Sequence[bytes | memoryview] = ()
     head: bytes = b""
@@ -84,7 +84,7 @@ class Client:
         except BaseException:
             self.close()
             raise
-        # What the tokenizer takes is told while it grows: whoever records it does so at the end.
+        # The tokenizer's share is reported while it grows: the final value is the one to record.
         said = {"replicas": len(self._replicas), "model": self._model, "token_ids": server.token_ids}
         self.notes: dict[str, Any] = {**said, "tokenizer_seconds": 0.0} if self._texts else said
 
@@ -95,7 +95,7 @@ class Client:
     # On the thread of the caller.
 
     def place(self, prompts: Sequence[np.ndarray], stops: Sequence[int] = ()) -> None:
-        if self._whole:  # pictures make them large: they are held once
+        if self._whole:  # pictures make them large: they are stored once
             bodies = [prompt.data for prompt in prompts]
             self._prompts = _Prompts(bodies, self._make_head()[:-1] + b', "messages": ', b"}")
         else:
@@ -108,7 +108,7 @@ class Client:
         self._loop.post(self._admit, identity, row)
 
     def stop(self, error: HarnessError) -> None:
-        """What is under way, and what is still submitted, ends with an error that was met elsewhere."""
+        """End what is under way, and what is still submitted, with an error that was met elsewhere."""
         self._loop.post(self._stop, error)
 
     def close(self) -> None:
@@ -152,7 +152,7 @@ class Client:
         )
 
     async def _watch(self) -> None:
-        """Sees which streams stand still or never end."""
+        """Find streams that make no progress or never end."""
         loop, every = asyncio.get_running_loop(), min(1.0, self._server.idle / 4, self._server.timeout / 4)
         while True:
             await asyncio.sleep(every)
@@ -213,13 +213,13 @@ class Client:
                 found = str(json.loads(await self._peek(url, path))[name])
             except (ValueError, KeyError, TypeError):
                 continue
-            if path == _LLAMA:  # it is told with each request
+            if path == _LLAMA:  # it is sent with each request
                 self._own = {"cache_prompt": self._server.shares}
             return found
         return ""
 
     async def _peek(self, url: str, path: str) -> str:
-        """What only some servers have; "" where there is nothing, which is no failure."""
+        """Read a page that only some servers have; "" where there is nothing, which is no failure."""
         try:
             async with self._session.get(url + path, timeout=aiohttp.ClientTimeout(total=_LOOKING)) as response:
                 return await response.text() if response.status == 200 else ""
@@ -295,7 +295,7 @@ class Client:
 
     async def _exchange(self, replica: _Replica, identity: int, body: bytes) -> Answer:
         if self._plan.streaming:
-            answer = await replica.wires.ask(body, partial(self._tell_first, identity))
+            answer = await replica.wires.ask(body, partial(self._report_first, identity))
         else:
             answer = Answer().add_all([decode_event(await self._post(replica.url, body))])
         if answer.model and answer.model != self._model:
@@ -316,7 +316,7 @@ class Client:
                 raise StatusError(response.status, await response.text())
             return await response.read()
 
-    def _tell_first(self, identity: int, answer: Answer) -> None:
+    def _report_first(self, identity: int, answer: Answer) -> None:
         self._plan.first(identity, answer.tokens[:1] or self._encode_first(answer))
 
     def _encode_first(self, answer: Answer) -> list[int]:
@@ -326,8 +326,8 @@ class Client:
     async def _count(
         self, url: str, answer: Answer, stop: StopSequence | None
     ) -> Sequence[int] | int | Spoken | Tokenized:
-        """The tokens of an answer; only their number where nobody reads them and the server says it; what is said, of
-        messages."""
+        """Count the tokens of an answer; only their number where they are not read and the server says it; of messages,
+        their text."""
         if self._whole:
             if not answer.counted:
                 fix = "choose one that gives `usage` with an answer"
@@ -345,7 +345,7 @@ class Client:
         return tokens if answer.counted in (0, len(tokens)) else Tokenized(tokens, answer.counted)
 
     def _describe(self, url: str, error: BaseException, limit: float) -> HarnessError:
-        """What a broken or a silent connection is called."""
+        """Describe a broken or a silent connection."""
         fix = _FIX
         if isinstance(error, SilentError) and error.between:
             problem = f"no further token for {self._server.idle:g} s"

@@ -1,7 +1,8 @@
-"""What a server sends, from bytes to events: the head of an answer in HTTP, its chunks, and the lines of a stream.
+"""Framing of a server's answers, from bytes to events: the head of an answer in HTTP, its chunks, and the lines of a
+stream.
 
 Nearly all of a stream are chunks that hold one event each. They are cut apart and decoded together, each of them
-checked against the size that stands before it; whatever looks different is read chunk by chunk and line by line.
+checked against the size before it; anything that looks different is read chunk by chunk and line by line.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from harness.errors import HarnessError
 LAST_CHUNK = b"0\r\n\r\n"
 _LINE = b"\r\n"
 _END = b"\r\n\r\n"
-_BEGINS, _ENDS = b"\r\ndata: ", b"\n\n\r\n"  # what stands around the event of a chunk
+_BEGINS, _ENDS = b"\r\ndata: ", b"\n\n\r\n"  # the bytes around the event of a chunk
 _DONE = b"e\r\ndata: [DONE]"
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Of an answer. ``size``: bytes of it. ``length``: of the body; -1 where its chunks or its end say so."""
+    """Head of an answer. ``size``: bytes of it. ``length``: of the body; -1 where its chunks or its end say so."""
 
     status: int
     size: int
@@ -52,7 +53,7 @@ def read_head(data: bytes) -> Head | None:
 
 
 class Body:
-    """What follows a head, as it comes. ``whole``: its end is there."""
+    """Body of an answer, as it comes. ``whole``: its end has arrived."""
 
     def __init__(self, head: Head) -> None:
         self.head = head
@@ -63,7 +64,8 @@ class Body:
         self._closed = False
 
     def read_events(self, data: bytes) -> list[Event]:
-        """Those that ``data`` completes. Raises HarnessError for what is no event, or follows the closing one."""
+        """Read the events that ``data`` completes. Raises HarnessError for anything else, or that follows the closing
+        one."""
         found: list[Event] = []
         if self.head.chunked and not self._line:
             data, self._rest = self._rest + data, b""
@@ -77,7 +79,7 @@ class Body:
         return found
 
     def read(self, data: bytes) -> bytes:
-        """What it holds, without what frames it."""
+        """Read the content without its frames."""
         if self.head.chunked:
             return self._read_chunks(self._rest + data)
         if self._left >= 0:

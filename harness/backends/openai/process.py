@@ -18,24 +18,24 @@ from harness.run.tokens import GenerationPlan
 
 
 class ClientServer:
-    """Does what it is told through the pipe, and says there what it hears of prompts."""
+    """Carries out the commands that come through the pipe, and reports through it what happens to prompts."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe, self._lock = pipe, threading.Lock()
 
     def serve(self) -> None:
-        """Until it is told to close. Raises EOFError where the other side has gone."""
-        (told,) = self._pipe.recv()
-        first, completed = partial(self._tell, "first"), partial(self._tell, "completed")
-        plan = GenerationPlan(**told, first=first, completed=completed, failed=self._fail)
+        """Serve until the command to close. Raises EOFError where the other side has gone."""
+        (plan_values,) = self._pipe.recv()
+        first, completed = partial(self._send, "first"), partial(self._send, "completed")
+        plan = GenerationPlan(**plan_values, first=first, completed=completed, failed=self._fail)
         try:
             client = Client(plan, find_server(plan))
         except Exception as error:
-            self._tell("problem", *_take_apart(error))
+            self._send("problem", *_take_apart(error))
             return
         gc.freeze()
         gc.disable()  # as LoadGen's process does: nothing is made in a run that refers to itself
-        self._tell("answer", dict(client.notes), dict(client.evidence))
+        self._send("answer", dict(client.notes), dict(client.evidence))
         does: Mapping[str, Callable[..., None]] = {
             "place": partial(self._place, client),
             "submit": client.submit,
@@ -44,16 +44,16 @@ class ClientServer:
         while (message := self._pipe.recv())[0] != "close":
             does[message[0]](*message[1:])
         client.close()
-        self._tell("answer", dict(client.notes))
+        self._send("answer", dict(client.notes))
 
     def _place(self, client: Client, prompts: Sequence[Any], stops: Sequence[int]) -> None:
         client.place(prompts, stops)
-        self._tell("answer")
+        self._send("answer")
 
     def _fail(self, identity: int, error: BaseException) -> None:
-        self._tell("failed", identity, *_take_apart(error))
+        self._send("failed", identity, *_take_apart(error))
 
-    def _tell(self, *message: Any) -> None:
+    def _send(self, *message: Any) -> None:
         with self._lock:
             self._pipe.send(message)
 

@@ -1,7 +1,7 @@
 """Several client processes that share out the streams of a run, where one core reads no more. LoadGen stays here.
 
-Each is told the same of the servers, may have its part of the requests under way, and is given a prompt when it has
-room: the one with the fewest first. What it hears comes back through its pipe.
+Each knows the same servers, may have its part of the requests under way, and gets a prompt when it has room: the one
+with the fewest first. It reports back through its pipe.
 """
 
 from __future__ import annotations
@@ -42,31 +42,31 @@ class Process:
     """One of them, as it is seen from here. ``flight``: the prompts that it was given, of which there are ``room`` at
     most at each replica."""
 
-    def __init__(self, told: Sequence[Any], room: int, owner: Clients) -> None:
+    def __init__(self, start_values: Sequence[Any], room: int, owner: Clients) -> None:
         self.room, self.flight = room, set[int]()
         self._owner = owner
         self._answers: SimpleQueue[Any] = SimpleQueue()
         self._lock = threading.Lock()
         self._pipe, self._process = start_process("harness.backends.openai.process", {})
-        self.tell(*told)
+        self.send(*start_values)
         self._thread = threading.Thread(target=self._follow, name="client", daemon=True)
         self._thread.start()
 
-    def tell(self, *message: Any) -> None:
+    def send(self, *message: Any) -> None:
         with self._lock, suppress(OSError):  # it has ended: the thread that follows it says so
             self._pipe.send(message)
 
     def wait(self) -> Any:
-        """What it answers. Raises HarnessError where that is an error, or it has ended."""
+        """Wait for its answer. Raises HarnessError where that is an error, or the process has ended."""
         found = self._answers.get()
         if isinstance(found, HarnessError):
-            self._answers.put(found)  # whoever asks again is told again
+            self._answers.put(found)  # a second question gets the same answer
             raise found
         return found
 
     def end(self, patience: float = 0.0) -> None:
         """``patience``: seconds that it may take to end by itself."""
-        self.tell("close")
+        self.send("close")
         end_process(self._process, patience)
         self._thread.join()
         self._pipe.close()
@@ -99,12 +99,12 @@ class Clients:
         self._failure: HarnessError | None = None
         self._processes: list[Process] = []
         replicas = 1
-        told = {name: getattr(plan, name) for name in plan.__slots__ if name not in _CALLBACKS}
+        start_values = {name: getattr(plan, name) for name in plan.__slots__ if name not in _CALLBACKS}
         try:
             for number in range(count):
                 room = concurrency // count + (number < concurrency % count)
                 options = {**plan.options, "concurrency": room, "client_processes": 1}
-                self._processes.append(Process([{**told, "options": options}], room, self))
+                self._processes.append(Process([{**start_values, "options": options}], room, self))
             for process in self._processes:
                 notes, evidence = process.wait()
                 replicas = notes["replicas"]
@@ -118,7 +118,7 @@ class Clients:
 
     def place(self, prompts: Sequence[np.ndarray], stops: Sequence[int] = ()) -> None:
         for process in self._processes:
-            process.tell("place", list(prompts), stops)
+            process.send("place", list(prompts), stops)
         for process in self._processes:
             process.wait()
 
@@ -129,7 +129,7 @@ class Clients:
 
     def close(self) -> None:
         for process in self._processes:
-            process.tell("close")
+            process.send("close")
         took = 0.0
         for process in self._processes:
             with suppress(HarnessError):  # it has ended before
@@ -169,7 +169,7 @@ class Clients:
             first, self._failure = self._failure is None, self._failure or error
         for other in self._processes if first else ():
             if other is not process:
-                other.tell("stop", error.problem, error.problem_class, error.fix)
+                other.send("stop", error.problem, error.problem_class, error.fix)
 
     def _dispatch(self) -> None:
         """Send what there is room for; after a failure, answer it."""
@@ -183,6 +183,6 @@ class Clients:
                 identity, row = self._waiting.popleft()
                 if self._failure is None:
                     process.flight.add(identity)
-                    process.tell("submit", identity, row)
+                    process.send("submit", identity, row)
                     continue
             self._plan.failed(identity, self._failure)

@@ -24,7 +24,7 @@ _SAID = 300  # characters of a server's own message
 _HIDDEN = "[key]"
 _IDS_WANTED = "return_token_ids"
 _TEXT = frozenset({"str", "string", "text"})  # of what a server wants as prompt, where it got numbers
-# What a request may have beyond the protocol, and a server may not know.
+# Fields of a request that are outside the protocol, and that a server may not know.
 _FIELDS = (
     *("min_tokens", "stop_token_ids", "ignore_eos", "top_k", "min_p", "stream_options", "include_stop_str_in_output"),
     *("repetition_penalty", "seed", "stop", "detokenize"),
@@ -71,7 +71,7 @@ class Server:
         return HarnessError(self.hide(text), kind, fix)
 
     def refuse_status(self, url: str, status: int, said: str) -> HarnessError:
-        """What an HTTP status other than 200 means."""
+        """Raise the error that an HTTP status other than 200 means."""
         if status in (401, 403):  # its words may repeat the key
             fix = "renew the key in the variable that run.options.api_key_env names"
             return self.explain(url, f"the server refuses the API key (HTTP {status})", fix, "input")

@@ -16,7 +16,7 @@ _FILE = "tokenizer.json"
 
 @dataclass(slots=True)
 class Texts:
-    """The model's tokenizer. ``seconds`` that it took for answers: it runs beside the thread that is timed."""
+    """The model's tokenizer. ``seconds`` that it took for answers: it does not run on the thread that is timed."""
 
     tokenizer: Any
     seconds: float = 0.0
@@ -34,7 +34,7 @@ class Texts:
 
 
 def load_texts(plan: GenerationPlan) -> Texts:
-    """Of the model that the spec names. Raises HarnessError where it has no tokenizer."""
+    """Load the tokenizer of the model that the spec names. Raises HarnessError where it has none."""
     from tokenizers import Tokenizer  # a server that takes token ids needs none
 
     for folder in (plan.source, plan.model):

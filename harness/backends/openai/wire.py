@@ -1,7 +1,7 @@
 """Streams of a timed run, read with as little as can be: pieces are kept as they come, and parsed many at a time.
 
-Until an answer's first token they are parsed one by one, since LoadGen is told then. A connection is kept for the next
-prompt.
+Until an answer's first token they are parsed one by one, since LoadGen must know of it then. A connection is kept for
+the next prompt.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from harness.backends.openai.framing import LAST_CHUNK, Body, read_head
 from harness.errors import HarnessError
 
 _REUSED = 2.0  # seconds after which an idle connection may be one that the server is closing
-_MANY = 16  # pieces that wait to be parsed: a long answer is neither held in memory nor does its end hold others up
+_MANY = 16  # pieces that wait to be parsed: a long answer neither stays in memory nor delays others at its end
 
 
 class SilentError(Exception):
-    """A stream stood still, or went on, for too long. ``between``: between two of its pieces."""
+    """A stream that made no progress, or went on, for too long. ``between``: between two of its pieces."""
 
     def __init__(self, *, between: bool) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class Stream(asyncio.Protocol):
         self._now = asyncio.get_running_loop().time
         self._transport: asyncio.Transport
         self._asked: asyncio.Future[Answer] | None = None
-        self._told: Callable[[Answer], None] | None = None
+        self._on_first: Callable[[Answer], None] | None = None
         self._answer = Answer()
         self._parts: list[bytes] = []
         self._body: Body | None = None
@@ -72,9 +72,9 @@ class Stream(asyncio.Protocol):
         self.dropped = False  # by the server, soon after an answer that did not say so
 
     def ask(self, request: bytes, first: Callable[[Answer], None]) -> asyncio.Future[Answer]:
-        """``first`` is told of the answer as far as it is there, once, when it has its first tokens."""
+        """Status of queues: the steps that earlier passes, or one at this moment, have there, and how far they are."""
         self._asked = asyncio.get_running_loop().create_future()
-        self._told, self._answer, self._body, self._said = first, Answer(), None, b""
+        self._on_first, self._answer, self._body, self._said = first, Answer(), None, b""
         self._parts.clear()
         self.began = self.moved = self._now()
         self._transport.write(request)
@@ -106,7 +106,7 @@ class Stream(asyncio.Protocol):
         if self._waits and len(self._parts) < _MANY and len(data) >= len(LAST_CHUNK) and not data.endswith(LAST_CHUNK):
             return
         if self._asked is None:
-            self.end()  # nobody asked
+            self.end()  # not requested
             return
         try:
             self._read()
@@ -129,7 +129,7 @@ class Stream(asyncio.Protocol):
             self._fail(problem)
 
     def _read(self) -> None:
-        """What came since the last time, and the end of the answer where it is there."""
+        """Read what came since the last time, and the end of the answer where it has come."""
         data = b"".join(self._parts)
         if self._body is None:
             head = read_head(data)
@@ -142,15 +142,15 @@ class Stream(asyncio.Protocol):
             self._said += self._body.read(data)
         else:
             self._answer.add_all(self._body.read_events(data))
-            self._tell_first(self._body)
+            self._report_first(self._body)
             self._refuse_excess()
         if self._body.whole:
             self._finish(self._body)
 
-    def _tell_first(self, body: Body) -> None:
-        if self._told is not None and self._answer.pieces:
-            told, self._told = self._told, None
-            told(self._answer)
+    def _report_first(self, body: Body) -> None:
+        if self._on_first is not None and self._answer.pieces:
+            on_first, self._on_first = self._on_first, None
+            on_first(self._answer)
             self._waits = body.head.chunked
 
     def _refuse_excess(self) -> None:

@@ -94,7 +94,7 @@ def build_engine(name: str, kind: str, plan: BuildPlan) -> BackendEngine:
 
 
 def parse_sizes(text: str, largest: int) -> tuple[int, ...]:
-    """Of "1,16,256": ascending, the largest one ``largest``. Empty for one program that computes any size."""
+    """Parse "1,16,256": ascending, the largest one ``largest``. Empty for one program that computes any size."""
     if not text.strip():
         return ()
     try:
@@ -158,7 +158,7 @@ Sample = tuple[int | Any, tuple[int | Any, ...], torch.dtype]
 
 
 def _describe_inputs(program: Any, plan: BuildPlan, *, half_inputs: bool) -> list[Sample]:
-    """Of each input: its batch, the shape of a sample (both symbols where free), its dtype."""
+    """Describe each input: its batch, the shape of a sample (both symbols where free), its dtype."""
     nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     found: list[Sample] = []
     for name in program.graph_signature.user_inputs:
@@ -192,7 +192,7 @@ def _trace(
 
 
 def _hint(extent: int | Any) -> int:
-    """What a free axis had when the program was exported."""
+    """Find the size that a free axis had when the program was exported."""
     return extent if isinstance(extent, int) else int(extent.node.hint)
 
 

@@ -21,7 +21,7 @@ from harness.backends.pytorch.packages import Blob, CompiledModel, describe_libr
 from harness.backends.pytorch.packed import PackedCudaSession
 from harness.contract import Fact
 from harness.cuda.driver import Device, DeviceMemory, DeviceMemoryError, Stream, copy
-from harness.cuda.nvml import device_evidence
+from harness.cuda.nvml import collect_device_evidence
 from harness.cuda.pipeline import CudaSession, chosen
 from harness.errors import HarnessError
 from harness.machine.facts import find_distribution_version
@@ -32,7 +32,7 @@ Shape = tuple[int, ...]
 
 def facts() -> dict[str, Fact]:
     compiler = {"triton.version": Fact(value=find_distribution_version("triton"), role="evidence")}
-    return describe_library() | compiler | device_evidence()
+    return describe_library() | compiler | collect_device_evidence()
 
 
 def build(plan: BuildPlan) -> BackendEngine:
@@ -73,7 +73,7 @@ class LoadedProgram:
 
     def __init__(self, engine: BackendEngine, folder: Path, device: Device) -> None:
         self._engine, self._device = engine, device
-        # What is not compiled but called, cuDNN above all, asks for this at the time of the call.
+        # Code that is not compiled but called, cuDNN above all, asks for this at the time of the call.
         tf32 = bool(engine.settings.get("tf32", False))
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
         torch.backends.cudnn.benchmark = True  # each size is run once before it is used or captured
@@ -93,7 +93,7 @@ class LoadedProgram:
         self._pools: dict[int, Any] = {}
         self.notes: Mapping[str, Any] = {"precision": engine.precision}
 
-    def outputs(self, inputs: Sequence[Shape]) -> Sequence[Tensor]:
+    def list_outputs(self, inputs: Sequence[Shape]) -> Sequence[Tensor]:
         """Free axes of an output are those of the first input, as where each token has an answer."""
         found = []
         for tensor in self._engine.outputs:
@@ -102,7 +102,7 @@ class LoadedProgram:
             found.append(Tensor(tensor.name, tuple(shape), tensor.dtype))
         return found
 
-    def wanted(self, inputs: Sequence[Shape]) -> int:
+    def estimate_memory(self, inputs: Sequence[Shape]) -> int:
         """A guess from the sizes of the samples: PyTorch allocates as it runs."""
         return self.batch_size * sum(4 * prod(shape) for shape in inputs)
 
@@ -112,7 +112,7 @@ class LoadedProgram:
         if int(stream) not in self._pools:
             self._pools[int(stream)] = _make_pool()
         taken = [*zip(self.inputs, shapes, inputs, strict=True)]
-        given = [*zip(self.outputs(shapes), outputs, strict=True)]
+        given = [*zip(self.list_outputs(shapes), outputs, strict=True)]
         return BoundProgram(self, self._device.index, taken, given, stream, self._pools[int(stream)])
 
 

@@ -110,7 +110,7 @@ def _cross(
     EARLY: tl.constexpr, FLATTEN: tl.constexpr,
 ):  # fmt: skip
     """``near``: the first values, ``old``: those of the layer before. EARLY: they are read before the product is
-    computed, so that they arrive meanwhile."""
+    computed, so that they arrive during it."""
     across = tl.cdiv(N, BN)
     factor = tl.load(scale) * tl.load(weight_scale)
     inverse = 1.0 / tl.load(scale_out)

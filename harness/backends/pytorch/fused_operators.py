@@ -2,7 +2,7 @@
 before the next one, or looks up and sums the rows of all tables. They are registered, since saved programs hold them.
 On a CPU they compute as they are defined; on GPUs the kernels of ``fused_kernels``.
 
-A value in fp8 (e4m3) stands for itself times its scale, a float32 scalar; ``scale_out`` is that of the answer.
+A value in fp8 (e4m3) means itself times its scale, a float32 scalar; ``scale_out`` is that of the answer.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ def _dtype(name: str) -> int:
 
 
 def _unpack(path: Path, folder: Path) -> Path:
-    """The library of a package, with the kernels that it loads beside it."""
+    """Unpack the library of a package, with the kernels that it loads next to it."""
     try:
         with zipfile.ZipFile(path) as archive:
             archive.extractall(folder)

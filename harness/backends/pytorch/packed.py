@@ -162,7 +162,7 @@ class PackedCpuSession(PackedSession):
 
 
 class GraphSize(NamedTuple):
-    """Of a graph: the most that a batch may have."""
+    """Limits of a graph: the most that a batch may have."""
 
     tokens: int
     samples: int
@@ -230,7 +230,7 @@ class PackedLane:
         torch.cuda.synchronize(device)
 
     def run(self, samples: int, tokens: int) -> Outputs:
-        """What was packed into ``memory``."""
+        """Run what was packed into ``memory``."""
         program = self.program
         number = program.find(tokens, samples)
         with torch.cuda.stream(self.copies):  # and on its device

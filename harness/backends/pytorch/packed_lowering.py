@@ -92,7 +92,7 @@ def _fuse_norm(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
 
 
 def _fuse_rounding(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
-    """What is only computed to be rounded is rounded where it is computed."""
+    """Compute a value in the rounded type where it is only computed to be rounded."""
     value, scale = node.args
     if not isinstance(value, torch.fx.Node) or len(value.users) != 1:
         return

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.backends import BackendEngine, BuildPlan
-from harness.backends.tensorrt.configuring import configure, tensors, tensors_of
+from harness.backends.tensorrt.configuring import configure, list_tensors_of, tensors
 from harness.backends.tensorrt.inspection import inspect
 from harness.backends.tensorrt.messages import Log, log_of
 from harness.backends.tensorrt.normalisation import Rewritten, keep_in_fp32, rewrite_instances
@@ -15,11 +15,11 @@ from harness.backends.tensorrt.profiles import FREE
 from harness.backends.tensorrt.timing import TimingCache
 from harness.backends.tensorrt.versions import Flavour
 from harness.child.digests import hash_file
-from harness.cuda.driver import CudaError, Device, device_count
-from harness.cuda.faults import explained
+from harness.cuda.driver import CudaError, Device, count_devices
+from harness.cuda.faults import explain_cuda_error
 from harness.errors import HarnessError
 from harness.machine.facts import count_usable_cores
-from harness.quantization.floats import typed_model
+from harness.quantization.floats import make_typed_model
 
 ENGINE_FILE = "model.plan"
 _PLUGINS: set[Path] = set()  # those of this process
@@ -36,11 +36,11 @@ def build_engine(flavour: Flavour, plan: BuildPlan) -> BackendEngine:
     libraries = load_plugins(flavour, log, plan.options)
     builder = _builder(flavour, log)
     builder.max_threads = count_usable_cores()
-    network = flavour.new_network(builder)
+    network = flavour.create_network(builder)
     with tempfile.TemporaryDirectory(dir=plan.output.parent) as folder:
         half = bool(plan.options.get("half_inputs", False))
         typed = flavour.strongly_typed
-        model = typed_model(plan.model, Path(folder), plan.precision, half_inputs=half) if typed else plan.model
+        model = make_typed_model(plan.model, Path(folder), plan.precision, half_inputs=half) if typed else plan.model
         rewritten = Rewritten(model) if flavour.normalises_instances else rewrite_instances(model, Path(folder))
         parse(flavour, network, rewritten.model, log)
         if half and not typed:
@@ -71,11 +71,11 @@ def build_engine(flavour: Flavour, plan: BuildPlan) -> BackendEngine:
 
 
 def _device() -> Device | None:
-    """What an engine is built for; None where there is no GPU."""
+    """Find the device that an engine is built for; None where there is no GPU."""
     try:
-        return Device(0) if device_count() else None
+        return Device(0) if count_devices() else None
     except CudaError as error:
-        raise explained(error, "GPU 0") from error
+        raise explain_cuda_error(error, "GPU 0") from error
 
 
 def _builder(flavour: Flavour, log: Log) -> Any:
@@ -90,7 +90,7 @@ def _builder(flavour: Flavour, log: Log) -> Any:
 
 
 def parse(flavour: Flavour, network: Any, model: Path, log: Log) -> None:
-    parser = flavour.new_parser(network, log.logger)
+    parser = flavour.create_parser(network, log.logger)
     if parser.parse_from_file(str(model)):
         return
     errors = list(dict.fromkeys(_errors(parser) or log.errors))
@@ -143,7 +143,7 @@ def _inspected(flavour: Flavour, log: Log, content: bytes) -> dict[str, Any]:
     if hasattr(runtime, "engine_host_code_allowed"):
         runtime.engine_host_code_allowed = True
     engine = runtime.deserialize_cuda_engine(content)
-    context = flavour.new_context(engine) if engine is not None else None
+    context = flavour.create_context(engine) if engine is not None else None
     if context is None:
         return {}
     for number in range(engine.num_io_tensors):
@@ -164,8 +164,8 @@ def _described(flavour: Flavour, network: Any, plan: BuildPlan, settings: dict[s
         precision=plan.precision,
         batch_size=plan.batch_size,
         batch_sizes=tuple(fixed),
-        inputs=tensors_of(flavour.trt, inputs),
-        outputs=tensors_of(flavour.trt, outputs),
+        inputs=list_tensors_of(flavour.trt, inputs),
+        outputs=list_tensors_of(flavour.trt, outputs),
         settings=settings,
     )
 
@@ -176,7 +176,7 @@ def _errors(parser: Any) -> list[str]:
 
 
 def _text(error: Any) -> str:
-    """What was wrong, and at which node where the version tells."""
+    """Describe what was wrong, and at which node where the version says so."""
     where = [str(value()) for name in ("node_name", "node_operator") if callable(value := getattr(error, name, None))]
     named = " ".join(part for part in where if part)
     return f"{named}: {error.desc()}" if named else str(error.desc())

@@ -1,4 +1,4 @@
-"""Whether an engine belongs on this machine, decided from its description before anything is loaded."""
+"""Check that an engine belongs on this machine, by its description, before anything is loaded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.backends import BackendEngine
-from harness.backends.tensorrt.versions import version_numbers
+from harness.backends.tensorrt.versions import parse_version_numbers
 from harness.errors import HarnessError
 
 _AMPERE = (8, 0)
@@ -15,7 +15,7 @@ _AMPERE = (8, 0)
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """What runs here."""
+    """Versions and device of this machine."""
 
     flavour: str
     version: str
@@ -39,7 +39,7 @@ def _version(engine: BackendEngine, made: Mapping[str, Any], here: Here) -> Reas
         return f"it is made by {made['flavour']}, this is {here.flavour}", "build it again here"
     if engine.version == here.version:
         return None
-    wanted, have = version_numbers(engine.version), version_numbers(here.version)
+    wanted, have = parse_version_numbers(engine.version), parse_version_numbers(here.version)
     if made.get("version_compatible") and wanted[0] == have[0] and have >= wanted:
         return None
     return (

@@ -1,4 +1,4 @@
-"""How an engine is to be built: flags, limits and profiles, held against the network."""
+"""Configuration of a build: flags, limits and profiles, checked against the network."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.backends import BuildPlan, Tensor
-from harness.backends.tensorrt.profiles import FREE, Profile, planned
+from harness.backends.tensorrt.profiles import FREE, Profile, plan_profiles
 from harness.backends.tensorrt.versions import Flavour
 from harness.errors import HarnessError
 
@@ -29,8 +29,8 @@ def configure(flavour: Flavour, builder: Any, network: Any, plan: BuildPlan) -> 
     set_compatibility(flavour, config, str(options.get("hardware_compatibility", "none")))
     inputs, outputs = tensors(network)
     require_batches(inputs, outputs, plan.batch_size)
-    tensors_of(trt, [*inputs, *outputs])  # what cannot be described is refused before a long build
-    profiles = planned({tensor.name: tuple(tensor.shape) for tensor in inputs}, plan.batch_size, options)
+    list_tensors_of(trt, [*inputs, *outputs])  # what cannot be described is refused before a long build
+    profiles = plan_profiles({tensor.name: tuple(tensor.shape) for tensor in inputs}, plan.batch_size, options)
     if any(FREE in tuple(tensor.shape) for tensor in inputs):
         for wanted in profiles:
             profile = builder.create_optimization_profile()
@@ -64,7 +64,7 @@ def require_batches(inputs: Sequence[Any], outputs: Sequence[Any], batch_size: i
             first = tuple(tensor.shape)[:1]
             varies = (
                 kind == "input" or batch_size == 1 or not free
-            )  # a fixed batch of an input is held against ours later
+            )  # a fixed batch of an input is compared with ours later
             if not first or (not varies and first != (FREE,)):
                 raise HarnessError(
                     f"{kind} {tensor.name} of the model has no batch axis: {list(tensor.shape)}",
@@ -81,7 +81,7 @@ def _number(options: Any, name: str, default: int, most: int | None = None) -> i
     return number
 
 
-def tensors_of(trt: Any, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
+def list_tensors_of(trt: Any, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
     return tuple(Tensor(tensor.name, tuple(tensor.shape)[1:], _dtype(trt, tensor)) for tensor in tensors)
 
 

@@ -10,7 +10,7 @@ from harness.backends import BackendEngine, LoadPlan, Tensor
 from harness.backends.tensorrt.building import load_plugins
 from harness.backends.tensorrt.compatibility import Here, refuse_misfit
 from harness.backends.tensorrt.messages import log_of
-from harness.backends.tensorrt.profiles import FREE, Profile, fitting
+from harness.backends.tensorrt.profiles import FREE, Profile, find_profile
 from harness.backends.tensorrt.versions import Flavour
 from harness.cuda.driver import Device, DeviceMemory, DeviceMemoryError, Stream
 from harness.cuda.pipeline import CudaSession
@@ -57,8 +57,8 @@ class TensorRTEngine:
         self.capturable = True
         self.notes: Mapping[str, Any] = {"precision": engine.precision, "profiles": made["profiles"]}
 
-    def outputs(self, inputs: Sequence[Shape]) -> Sequence[Tensor]:
-        context = self.context(self.profile(1, inputs), None)
+    def list_outputs(self, inputs: Sequence[Shape]) -> Sequence[Tensor]:
+        context = self.create_context(self.profile(1, inputs), None)
         self.shape(context, 1, inputs)
         shapes = {tensor.name: tuple(context.get_tensor_shape(tensor.name)) for tensor in self._outputs}
         for name, shape in shapes.items():
@@ -70,23 +70,23 @@ class TensorRTEngine:
                 )
         return [Tensor(tensor.name, shapes[tensor.name][1:], tensor.dtype) for tensor in self._outputs]
 
-    def wanted(self, inputs: Sequence[Shape]) -> int:
-        return max(self._flavour.context_bytes(self._engine, number) for number in self._used(inputs))
+    def estimate_memory(self, inputs: Sequence[Shape]) -> int:
+        return max(self._flavour.get_context_bytes(self._engine, number) for number in self._used(inputs))
 
     def open(
         self, shapes: Sequence[Shape], inputs: Sequence[DeviceMemory], outputs: Sequence[DeviceMemory], stream: Stream
     ) -> BoundEngine:
         if int(stream) not in self._shared:
-            self._shared[int(stream)] = self._device.allocate(self.wanted(shapes))
+            self._shared[int(stream)] = self._device.allocate(self.estimate_memory(shapes))
         named = [*zip(self.inputs, inputs, strict=True), *zip(self._outputs, outputs, strict=True)]
         addresses = {tensor.name: memory.address for tensor, memory in named}
         return BoundEngine(self, shapes, addresses, int(stream), self._shared[int(stream)])
 
-    def context(self, profile: int, memory: DeviceMemory | None, stream: int = 0) -> Any:
+    def create_context(self, profile: int, memory: DeviceMemory | None, stream: int = 0) -> Any:
         """``memory`` None: to ask for shapes only."""
-        context = self._flavour.new_context(self._engine)
+        context = self._flavour.create_context(self._engine)
         if context is None:
-            starved = self._device.free_memory() < _LEAST
+            starved = self._device.get_free_memory() < _LEAST
             if starved or any("memory" in error.lower() for error in self._log.errors):
                 raise DeviceMemoryError("CUDA_ERROR_OUT_OF_MEMORY", self._log.last())
             raise HarnessError(f"no execution context: {self._log.last()}", "backend", "see the child's log")
@@ -103,12 +103,14 @@ class TensorRTEngine:
 
     def profile(self, size: int, inputs: Sequence[Shape]) -> int:
         """Raises HarnessError when the engine was not built for such samples."""
-        found = fitting(self._profiles, size, [self._full(tensor) for tensor in self.inputs], inputs)
+        found = find_profile(self._profiles, size, [self._full(tensor) for tensor in self.inputs], inputs)
         if found < 0:
-            held = ", ".join(f"batch {p.batch}" + (f" length {p.length}" if p.length else "") for p in self._profiles)
+            profiles = ", ".join(
+                f"batch {p.batch}" + (f" length {p.length}" if p.length else "") for p in self._profiles
+            )
             raise HarnessError(
                 f"the engine does not fit: a batch of {size} samples of {[list(shape) for shape in inputs]} is outside "
-                f"its profiles ({held})",
+                f"its profiles ({profiles})",
                 "input",
                 "build it with larger sequence_lengths or batch_size, or make preprocessing agree",
             )
@@ -141,7 +143,7 @@ class BoundEngine:
 
     def prepare(self, size: int) -> Callable[[], None]:
         engine, stream = self._engine, self._stream
-        context = engine.context(engine.profile(size, self._shapes), self._memory, stream)
+        context = engine.create_context(engine.profile(size, self._shapes), self._memory, stream)
         engine.shape(context, size, self._shapes)
         for name, address in self._addresses.items():
             context.set_tensor_address(name, address)

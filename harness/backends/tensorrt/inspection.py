@@ -1,4 +1,4 @@
-"""What a build came to: layers and the types they compute in, from TensorRT's engine inspector."""
+"""Summary of a built engine: layers and the types they compute in, from TensorRT's engine inspector."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _TYPE = re.compile(rf"\b({'|'.join(_TYPES)})\b", re.IGNORECASE)
 
 
 def inspect(trt: Any, engine: Any, context: Any) -> dict[str, Any]:
-    """``context``: with shapes set, without which a dynamic engine does not tell its formats. Empty where the engine
-    tells nothing.
+    """``context``: with shapes set, without which a dynamic engine does not give its formats. Empty where the engine
+    gives nothing.
     """
     inspector = engine.create_engine_inspector()
     inspector.execution_context = context
@@ -31,7 +31,7 @@ def summary(layers: list[str | Mapping[str, Any]]) -> dict[str, Any]:
     """``layers``: how many; ``types``: how many of each kind; ``outputs``: how many give each data type;
     ``precisions``: layer name -> type of its first output."""
     described = [layer for layer in layers if isinstance(layer, Mapping)]
-    precisions = {str(layer.get("Name", "")): precision(layer) for layer in described}
+    precisions = {str(layer.get("Name", "")): parse_precision(layer) for layer in described}
     return {
         "layers": len(layers),
         "types": dict(sorted(Counter(str(layer.get("LayerType", "")) for layer in described).items())),
@@ -40,13 +40,13 @@ def summary(layers: list[str | Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def precision(layer: Mapping[str, Any]) -> str:
+def parse_precision(layer: Mapping[str, Any]) -> str:
     """ "Int8" of "Thirty-two wide channel vectorized row major Int8 format", else the type of the weights, else ""."""
     outputs = layer.get("Outputs") or []
     first = outputs[0] if outputs else {}
     found_weights = (layer.get(name) for name in _WEIGHTS)
     weights: Mapping[str, Any] = next((item for item in found_weights if isinstance(item, Mapping)), {})
-    for told in (first.get("Format/Datatype", first.get("Format", "")), weights.get("Type", "")):
-        if found := _TYPE.search(str(told)):
+    for description in (first.get("Format/Datatype", first.get("Format", "")), weights.get("Type", "")):
+        if found := _TYPE.search(str(description)):
             return found[1]
     return ""

@@ -20,7 +20,7 @@ def log_of(trt: Any, *, quiet: bool = False) -> Log:
 class Log:
     """``logger`` is what the library wants; ``errors`` what it said at that severity, oldest first.
 
-    ``quiet``: only warnings and errors go into the child's log; a run makes many contexts and tells of each.
+    ``quiet``: only warnings and errors go into the child's log; a run makes many contexts and reports each.
     """
 
     def __init__(self, trt: Any) -> None:

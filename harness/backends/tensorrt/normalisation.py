@@ -1,7 +1,7 @@
 """Instance normalisation, as 3D U-Net has it, for versions of TensorRT that compute it by a plug-in of cuDNN 8 alone.
 
-It is written as the operators that it stands for, which every version computes itself. They compute in fp32 whatever
-the engine's precision is: a mean over millions of places, and squares of differences, lose too much in fp16.
+It is rewritten as the operators that define it, which every version computes itself. They compute in fp32 whatever the
+engine's precision is: a mean over millions of places, and squares of differences, lose too much in fp16.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """``nodes``: names of those that stand for instance normalisation now. ``last``: those of them whose results the
-    rest of the network reads."""
+    """``nodes``: names of those that compute instance normalisation now. ``last``: those of them whose results the rest
+    of the network reads."""
 
     model: Path
     count: int = 0
@@ -36,7 +36,7 @@ class Rewritten:
     last: frozenset[str] = frozenset()
 
     def document(self) -> dict[str, Any]:
-        """What the record tells; empty where nothing was rewritten."""
+        """The facts for the record; empty where nothing was rewritten."""
         if not self.count:
             return {}
         return {OPERATOR: {"nodes": self.count, "into": list(_INTO), "precision": "fp32"}}
@@ -157,7 +157,7 @@ def _is_instance(node: Any) -> bool:
 
 
 def _find_types(model: Any) -> dict[str, tuple[int, int]]:
-    """Of each value of which it is known: element type and number of axes."""
+    """Find element type and number of axes of each value where they are known."""
     graph = onnx.shape_inference.infer_shapes(model).graph
     values = [*graph.input, *graph.value_info, *graph.output]
     typed = ((value.name, value.type.tensor_type) for value in values)

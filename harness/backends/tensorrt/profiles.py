@@ -29,13 +29,15 @@ class Profile:
         return size if size != FREE else self.batch if axis == 0 else self.length
 
     def holds(self, batch: int, shape: Sequence[int], sample: Sequence[int]) -> bool:
-        """Whether ``batch`` samples of this shape fit an input."""
+        """Say whether ``batch`` samples of this shape fit an input."""
         most = self.shapes(shape)[2]
         free = zip(shape[1:], most[1:], sample, strict=True)
         return batch <= most[0] and all(have <= limit if size == FREE else have == limit for size, limit, have in free)
 
 
-def planned(inputs: Mapping[str, Sequence[int]], batch_size: int, options: Mapping[str, Any]) -> tuple[Profile, ...]:
+def plan_profiles(
+    inputs: Mapping[str, Sequence[int]], batch_size: int, options: Mapping[str, Any]
+) -> tuple[Profile, ...]:
     """``inputs``: name -> shape with its batch axis. Raises HarnessError when the model and the options contradict."""
     fixed = {name: shape[0] for name, shape in inputs.items() if shape and shape[0] not in (FREE, batch_size)}
     if fixed:
@@ -45,7 +47,7 @@ def planned(inputs: Mapping[str, Sequence[int]], batch_size: int, options: Mappi
             "input",
             "export the model with a free batch axis, or set batch_size to the model's",
         )
-    batches = numbers(options, "profiles") or [batch_size]
+    batches = parse_numbers(options, "profiles") or [batch_size]
     if batches[-1] != batch_size:
         raise HarnessError(
             f"the last of profiles {options['profiles']} is not batch_size {batch_size}", "input", "make them equal"
@@ -56,7 +58,7 @@ def planned(inputs: Mapping[str, Sequence[int]], batch_size: int, options: Mappi
             "input",
             "export it with a free batch axis, or leave engine.options.profiles out",
         )
-    lengths = numbers(options, "sequence_lengths")
+    lengths = parse_numbers(options, "sequence_lengths")
     varying = [name for name, shape in inputs.items() if FREE in shape[1:]]
     if varying and not lengths:
         raise HarnessError(
@@ -67,7 +69,7 @@ def planned(inputs: Mapping[str, Sequence[int]], batch_size: int, options: Mappi
     return tuple(Profile(batch, length) for length in (lengths if varying else [0]) for batch in batches)
 
 
-def numbers(options: Mapping[str, Any], name: str) -> list[int]:
+def parse_numbers(options: Mapping[str, Any], name: str) -> list[int]:
     """A list such as "1,16,256", ascending."""
     text = str(options.get(name, "") or "").replace(" ", "")
     try:
@@ -79,7 +81,7 @@ def numbers(options: Mapping[str, Any], name: str) -> list[int]:
     return found
 
 
-def fitting(
+def find_profile(
     profiles: Sequence[Profile], batch: int, shapes: Iterable[Sequence[int]], samples: Iterable[Sequence[int]]
 ) -> int:
     """Number of the tightest profile for a batch of samples of these shapes; -1 when none holds it."""

@@ -19,7 +19,7 @@ from typing import Any
 
 from harness.child.digests import hash_files
 from harness.contract import Fact
-from harness.cuda.nvml import device_evidence
+from harness.cuda.nvml import collect_device_evidence
 
 _MODULES = {
     "tensorrt": ("tensorrt", "tensorrt_bindings"),
@@ -37,7 +37,7 @@ class Flavour:
     def __init__(self, name: str, module: Any) -> None:
         self.name, self.trt = name, module
         self.version = str(module.__version__)
-        self.numbers = version_numbers(self.version)
+        self.numbers = parse_version_numbers(self.version)
 
     @property
     def strongly_typed(self) -> bool:
@@ -48,18 +48,18 @@ class Flavour:
         values = {
             "backend.version": self.version,
             "backend.flavour": self.name,
-            "backend.digest": libraries_digest(),
+            "backend.digest": digest_libraries(),
         }
-        return {name: Fact(value=value, role="evidence") for name, value in values.items()} | device_evidence()
+        return {name: Fact(value=value, role="evidence") for name, value in values.items()} | collect_device_evidence()
 
     def facts(self) -> dict[str, Fact]:
         return dict(self._evidence)
 
-    def new_network(self, builder: Any) -> Any:
+    def create_network(self, builder: Any) -> Any:
         flag = self.trt.NetworkDefinitionCreationFlag
         return builder.create_network(1 << int(flag.STRONGLY_TYPED if self.strongly_typed else flag.EXPLICIT_BATCH))
 
-    def new_parser(self, network: Any, logger: Any) -> Any:
+    def create_parser(self, network: Any, logger: Any) -> Any:
         parser = self.trt.OnnxParser(network, logger)
         flag = self._instance_flag
         if flag is not None and self.normalises_instances:
@@ -68,9 +68,9 @@ class Flavour:
 
     @cached_property
     def normalises_instances(self) -> bool:
-        """Whether instance normalisation needs no plug-in. Before 8.6.1 it is one that needs cuDNN, after it one unless
-        asked otherwise, from 10 on none. Asking a library older than the bindings ends the process: 8.6.0 has no such
-        flag."""
+        """True where instance normalisation needs no plug-in. Before 8.6.1 it is one that needs cuDNN, after it one
+        unless asked otherwise, from 10 on none. Asking a library older than the bindings ends the process: 8.6.0 has no
+        such flag."""
         return self.strongly_typed or (self._instance_flag is not None and find_library_version() >= _FIRST_FLAGS)
 
     @property
@@ -78,7 +78,7 @@ class Flavour:
         return getattr(getattr(self.trt, "OnnxParserFlag", None), "NATIVE_INSTANCENORM", None)
 
     def set_precision(self, config: Any, precision: str) -> None:
-        """Where the network is not typed, the types that the builder may choose from."""
+        """Set the types that the builder may choose from, where the network is not typed."""
         if self.strongly_typed:
             return
         flag = self.trt.BuilderFlag
@@ -98,20 +98,20 @@ class Flavour:
 
     def show_progress(self, config: Any, started: Callable[[int], None], step: Callable[[], None]) -> Any:
         """Call back when the outermost phase begins and at each of its steps. The result must live as long as the
-        build; None where builds do not tell."""
+        build; None where builds do not report progress."""
         if not hasattr(self.trt, "IProgressMonitor"):
             return None
         config.progress_monitor = monitor = _monitor(self.trt, started, step)
         return monitor
 
-    def new_context(self, engine: Any) -> Any:
+    def create_context(self, engine: Any) -> Any:
         """A context whose memory we provide; None when the library could not make it."""
         strategy = getattr(self.trt, "ExecutionContextAllocationStrategy", None)
         if strategy is None:
             return engine.create_execution_context_without_device_memory()
         return engine.create_execution_context(strategy.USER_MANAGED)
 
-    def context_bytes(self, engine: Any, profile: int) -> int:
+    def get_context_bytes(self, engine: Any, profile: int) -> int:
         if hasattr(engine, "get_device_memory_size_for_profile_v2"):
             return int(engine.get_device_memory_size_for_profile_v2(profile))
         return int(engine.device_memory_size)
@@ -135,19 +135,19 @@ def load_flavour(name: str) -> Flavour:
     return Flavour(name, importlib.import_module(last))
 
 
-def version_numbers(version: str) -> tuple[int, ...]:
+def parse_version_numbers(version: str) -> tuple[int, ...]:
     """The leading numbers of each part: "10.16.1.11" is (10, 16, 1, 11)."""
     return tuple(int(found[0]) for found in (re.match(r"\d+", part) for part in version.split(".")) if found)
 
 
-def libraries_digest() -> str:
-    """Of TensorRT's libraries in this process, by their contents."""
+def digest_libraries() -> str:
+    """Digest TensorRT's libraries in this process by their contents."""
     used = _list_libraries()
     return hash_files(Path("/"), used) if used else ""
 
 
 def find_library_version() -> int:
-    """What the library says of itself, 8601 for 8.6.1 and 101300 for 10.13.0; 0 where none is loaded."""
+    """Find the library's own version, 8601 for 8.6.1 and 101300 for 10.13.0; 0 where none is loaded."""
     for path in _list_libraries():
         ask = getattr(ctypes.CDLL(str(path)), "getInferLibVersion", None)
         if ask is not None:

@@ -17,7 +17,7 @@ from harness.machine.facts import find_distribution_version
 
 
 def facts() -> dict[str, Fact]:
-    """Of the server that is installed here. One at an address says its version itself: ``server.version``."""
+    """Facts about the server that is installed here. One at an address gives its version itself: ``server.version``."""
     program = find_program("")
     digest = hash_files(program.root, list_digested(program)) if program else ""
     return {

@@ -1,4 +1,4 @@
-"""What the server computes with: the engine of another backend, described as one that a server serves."""
+"""The engine of another backend, described as one that a server serves."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def build_served(plan: BuildPlan, version: str) -> BackendEngine:
         file=file,
         precision=made.precision,
         batch_size=made.batch_size,
-        # Around our own session any batch will do: that pads it beside the engine.
+        # Around our own session any batch will do: the session pads it next to the engine.
         batch_sizes=made.batch_sizes if served_by == "own" else (),
         inputs=made.inputs,
         outputs=made.outputs,
@@ -69,7 +69,7 @@ def _build(plan: BuildPlan, made_by: str) -> BackendEngine:
 
 
 def _select_options(options: Any, made_by: str) -> dict[str, Any]:
-    """Those of the other backend. What it does not know is refused: it would be ignored."""
+    """Select the options of the other backend. An unknown one is refused: it would be ignored."""
     asked = {name: value for name, value in options.items() if name not in _OWN}
     known = BACKENDS[made_by].engine
     every = set(BACKENDS["triton"].engine)
@@ -80,10 +80,10 @@ def _select_options(options: Any, made_by: str) -> dict[str, Any]:
 
 
 def copy_engine(file: Path, folder: Path) -> None:
-    """The engine's file, with what lies beside it (weights in a file of their own), into a folder of the repository.
+    """Copy the engine's file, with its companions (weights in a file of their own), into a folder of the repository.
     HarnessError where there is no room for them."""
-    beside = sorted(path for path in file.parent.iterdir() if path.is_file() and path.name != "engine.json")
-    files = [path for path in beside if not _is_other_engine(path, file)]
+    files_there = sorted(path for path in file.parent.iterdir() if path.is_file() and path.name != "engine.json")
+    files = [path for path in files_there if not _is_other_engine(path, file)]
     size, free = sum(path.stat().st_size for path in files), shutil.disk_usage(folder).free
     if size > free:
         problem = f"the engine takes {size:,} bytes, and {folder} has room for {free:,}"

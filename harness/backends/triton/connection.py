@@ -1,4 +1,4 @@
-"""One connection to a server, kept for the next request: whoever asks waits for the answer."""
+"""One connection to a server, kept for the next request: the caller waits for the answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 _DIGITS = 18
 _END = b"\r\n\r\n"
 _PIECE = 1 << 16
-_MOST_TOLD = 64 << 20  # bytes of a document in which a server describes itself
+_LONGEST_MESSAGE = 64 << 20  # bytes of a document in which a server describes itself
 _MOST_ANSWERED = 1 << 32  # bytes of an answer: a batch of pictures has some hundred million
 
 
@@ -45,7 +45,7 @@ class Connection:
             self.close()
             if not reused:
                 raise
-        # One that was kept may have been closed meanwhile; nothing is changed by asking again.
+        # A kept connection may have been closed since; asking again changes nothing.
         return self._exchange(head, arrays)
 
     def close(self) -> None:
@@ -75,7 +75,7 @@ class Connection:
         end += len(_END)
         status, fields = read_head(bytes(self._memory[:end]))
         whole = end + read_size(fields, "content-length", 0, _MOST_ANSWERED)
-        if len(self._memory) < whole:  # whoever holds the last answer keeps its memory
+        if len(self._memory) < whole:  # a reference to the last answer keeps its memory
             self._memory = self._memory[:filled] + bytearray(whole - filled)
         while filled < whole:
             filled += self._read(source, filled, whole)
@@ -103,7 +103,8 @@ def read_head(data: bytes) -> tuple[int, dict[str, str]]:
 
 
 def read_size(fields: Mapping[str, str], name: str, default: int, most: int) -> int:
-    """Of a field of an answer's head. Raises ValueError for what cannot be: there would be no room for it."""
+    """Read the size in a field of an answer's head. Raises ValueError for an impossible one: there would be no room for
+    it."""
     text = fields.get(name, "")
     if text and not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS and int(text) <= most):
         raise ValueError(f"the server says {name}: {text[:40]}")
@@ -129,10 +130,10 @@ def _ask(host: str, port: int, method: str, path: str, body: str | None, timeout
     try:
         connection.request(method, path, body)
         answer = connection.getresponse()
-        told = answer.read(_MOST_TOLD + 1)
-        if len(told) > _MOST_TOLD:
-            raise ConnectionError(f"an answer of more than {_MOST_TOLD:,} bytes")
-        return answer.status, told.decode(errors="replace")
+        content = answer.read(_LONGEST_MESSAGE + 1)
+        if len(content) > _LONGEST_MESSAGE:
+            raise ConnectionError(f"an answer of more than {_LONGEST_MESSAGE:,} bytes")
+        return answer.status, content.decode(errors="replace")
     except http.client.HTTPException as error:
         raise ConnectionError(f"not an answer in HTTP: {error}") from error
     finally:
@@ -145,7 +146,7 @@ def post(host: str, port: int, path: str, document: object, timeout: float) -> t
 
 
 def read_problem(document: bytes) -> str:
-    """What the server says was wrong."""
+    """Read the problem from a server's answer."""
     try:
         found: Any = json.loads(document)
         return str(found["error"])

@@ -1,4 +1,4 @@
-"""One connection to a server over gRPC: whoever asks waits for the answer."""
+"""One connection to a server over gRPC: the caller waits for the answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OPTIONS = [
 
 
 class GrpcRefusalError(Exception):
-    """What the server says of a request that it does not take."""
+    """A server's refusal of a request."""
 
 
 class GrpcConnection:

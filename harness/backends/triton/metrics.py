@@ -1,4 +1,4 @@
-"""What a server counts of its work, as notes of a record: its metrics in Prometheus' words, and batches by size."""
+"""Counters of a server's work, as notes of a record: its metrics in Prometheus' words, and batches by size."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Metrics:
 
 
 def read_metrics(server: TritonServer) -> Metrics:
-    """As far as the server tells: nothing is lost where it does not."""
+    """Read the metrics as far as the server gives them: nothing is lost where it does not."""
     text, batches = "", {}
     if server.metrics:
         with suppress(OSError):
@@ -88,7 +88,7 @@ def count_statistics(stats: Mapping[str, Any]) -> dict[str, float]:
 
 
 def describe_work(before: Metrics, after: Metrics) -> dict[str, Any]:
-    """What was counted between the two."""
+    """Describe the work that was counted between the two."""
     counters = {
         f"server.{name}": round(value - before.counters.get(name, 0.0), 1) for name, value in after.counters.items()
     }

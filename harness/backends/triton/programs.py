@@ -1,4 +1,4 @@
-"""Where a Triton server is on this machine, and what it needs to start."""
+"""Location of a Triton server on this machine, and what it needs to start."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _describe(path: Path) -> ServerProgram:
 
 
 def list_digested(program: ServerProgram) -> Iterator[Path]:
-    """What computes: the server, its own library and its backends."""
+    """List the files that compute: the server, its own library and its backends."""
     yield program.path.resolve()
     inside = program.root / _WHEEL / "tritonserver" if program.wheel else program.root
     # A link may lead nowhere, and a pipe would be waited for.
@@ -60,7 +60,8 @@ def list_digested(program: ServerProgram) -> Iterator[Path]:
 
 
 def make_environment(program: ServerProgram, environment: dict[str, str]) -> dict[str, str]:
-    """Of the server, whose Python backend must find this project and its libraries as this process does."""
+    """Make the environment of the server, whose Python backend must find this project and its libraries as this process
+    does."""
     packages = dict.fromkeys((str(Path(harness.__file__).parents[1]), *_list_packages()))
     libraries = [sysconfig.get_config_var("LIBDIR") or "", environment.get("LD_LIBRARY_PATH", "")]
     if program.wheel:

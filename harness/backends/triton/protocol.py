@@ -41,9 +41,9 @@ def make_request_head(
     sizes = [
         int(np.prod(shape)) * np.dtype(tensor.dtype).itemsize for tensor, shape in zip(inputs, shapes, strict=True)
     ]
-    told: list[dict[str, object]] = [{"binary_data_size": size} for size in sizes]
+    formats: list[dict[str, object]] = [{"binary_data_size": size} for size in sizes]
     if parts:
-        told = [
+        formats = [
             {
                 "shared_memory_region": part.region,
                 "shared_memory_offset": part.offset,
@@ -59,7 +59,7 @@ def make_request_head(
             "datatype": DATATYPES[tensor.dtype],
             "parameters": how,
         }
-        for tensor, shape, how in zip(inputs, shapes, told, strict=True)
+        for tensor, shape, how in zip(inputs, shapes, formats, strict=True)
     ]
     wanted = [{"name": tensor.name, "parameters": {"binary_data": True}} for tensor in outputs]
     document = json.dumps({"inputs": asked, "outputs": wanted}).encode()
@@ -72,7 +72,7 @@ def make_request_head(
 
 
 def find_shape(tensor: Tensor, given: tuple[int, ...]) -> tuple[int, ...]:
-    """Of an input as it travels: one value per sample has an axis of its own."""
+    """Find the shape of an input as it travels: one value per sample has an axis of its own."""
     return given if tensor.shape else (*given, 1)
 
 
@@ -95,7 +95,7 @@ def read_outputs(document: bytes, data: memoryview, outputs: Sequence[Tensor], c
 
 
 def take_output(found: Mapping[str, np.ndarray], tensor: Tensor, count: int) -> np.ndarray:
-    """Of those that an answer has, by name. Raises HarnessError where it is not what was asked for."""
+    """Take an output by its name. Raises HarnessError where it is not what was asked for."""
     array = found.get(tensor.name)
     if array is None:
         problem = f"the answer has no output {tensor.name}; it has {', '.join(found) or 'none'}"

@@ -14,7 +14,7 @@ import triton_python_backend_utils as triton
 from harness.backends import Tensor
 from harness.backends.triton.repository import SERVED
 from harness.backends.triton.serving import ServedEngine
-from harness.machine.numa import stay_beside
+from harness.machine.numa import pin_thread_near
 from harness.machine.placement import place_workers
 
 
@@ -34,7 +34,7 @@ class TritonPythonModel:
             # Instances are named after their group and their number in it.
             number = int(arguments["model_instance_name"].rpartition("_")[2])
             place = place_workers(served["instances"], served["threads"])[number]
-            stay_beside(place.node, place.processors)
+            pin_thread_near(place.node, place.processors)
             served["threads"] = place.threads
         self._engine = ServedEngine(served)
         self._engine.warm_up()
@@ -62,7 +62,7 @@ class TritonPythonModel:
 
 
 def choose_device(number: int) -> None:
-    """The GPU of this instance is the only one that its process sees. Its session stays beside it by itself."""
+    """Choose the GPU of this instance, the only one that its process sees. Its session stays near it by itself."""
     seen = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     os.environ["CUDA_VISIBLE_DEVICES"] = seen.split(",")[number].strip() if seen else str(number)
 

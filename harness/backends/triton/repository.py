@@ -16,13 +16,13 @@ from harness.errors import HarnessError
 from harness.machine.placement import WorkerPlace, place_workers
 
 MODEL = "model"
-SERVED = "served"  # the parameter that tells our own code in the Python backend what to load
+SERVED = "served"  # the parameter with which our own code in the Python backend knows what to load
 _PYTHON = "from harness.backends.triton.python_model import TritonPythonModel as TritonPythonModel\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
-    """What a run says of the model. ``instances``: on each device, or together where there is none; ``places``: of
+    """Settings of a model in a run. ``instances``: on each device, or together where there is none; ``places``: of
     those on processors, with their threads; ``threads``: as the run says, 0 for a share; ``devices``: GPUs by
     number."""
 
@@ -114,7 +114,7 @@ def _render_lines(engine: BackendEngine, folder: Path, settings: ModelSettings) 
 def _render_tensors(part: str, tensors: Sequence[Tensor], *, reshaped: bool) -> Iterator[str]:
     for tensor in tensors:
         dims = ", ".join(map(str, tensor.shape or (1,)))
-        # Triton knows no tensor without an axis beside that of the batch.
+        # Triton knows no tensor without a second axis after that of the batch.
         reshape = " reshape { shape: [ ] }" if reshaped and not tensor.shape else ""
         datatype = f"TYPE_{DATATYPES[tensor.dtype]}"
         yield f"{part} [ {{ name: {_quote(tensor.name)} data_type: {datatype} dims: [ {dims} ]{reshape} }} ]"

@@ -143,7 +143,7 @@ class TritonServer:
         return made if status == 200 else None
 
     def close(self) -> None:
-        """Ends what this run started, and keeps what it printed beside the run's own logs."""
+        """End what this run started, and keep its output with the run's own logs."""
         if self.process is None or self.folder is None:
             return
         end_process(self.process)
@@ -161,7 +161,7 @@ class TritonServer:
         return None
 
     def _last_lines(self) -> str:
-        """Its errors, where it tells of some: tables of its settings come after them."""
+        """Read its errors, where it reports some: tables of its settings come after them."""
         if not self.log.is_file():
             return ""
         with self.log.open("rb") as stream:
@@ -200,7 +200,7 @@ def find_server(plan: LoadPlan, engine: BackendEngine, folder: Path) -> TritonSe
 
 
 def _last_part(folder: Path) -> Path:
-    """Of the output of a server that the pass started: where its last lines are."""
+    """Read the end of the output of a server that the pass started: it has the last lines."""
     written = [folder / name for name in LOG_PARTS if (folder / name).is_file()]
     return written[-1] if written else folder / LOG_PARTS[0]
 
@@ -264,8 +264,8 @@ def _launch(
 
 
 def list_arguments(repository: Path, ports: Sequence[int], regions: str, backends: Path | None) -> list[str]:
-    """Of tritonserver: HTTP, metrics and, with a third port, gRPC on the loopback interface; one model, nothing that
-    changes while it serves."""
+    """List the arguments of tritonserver: HTTP, metrics and, with a third port, gRPC on the loopback interface; one
+    model, nothing that changes while it serves."""
     grpc = ["--grpc-address=127.0.0.1", f"--grpc-port={ports[2]}"] if len(ports) > 2 else ["--allow-grpc=false"]
     return [
         f"--model-repository={repository}",
@@ -284,7 +284,8 @@ def list_arguments(repository: Path, ports: Sequence[int], regions: str, backend
 
 
 def list_policy_arguments(policies: Mapping[str, WorkerPlace]) -> list[str]:
-    """Where the instances of each policy stay, memory and threads. Triton takes processors as ranges."""
+    """List the arguments that place the instances of each policy, memory and threads. Triton takes processors as
+    ranges."""
     words = []
     for name, place in sorted(policies.items()):
         cores = ",".join(f"{first}-{last}" for first, last in find_ranges(place.processors))
@@ -313,7 +314,7 @@ def _wait(server: TritonServer, longest: float) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of this machine that nobody listens on now."""
+    """Find ports of this machine on which nothing listens now."""
     with contextlib.ExitStack() as stack:
         probes = [stack.enter_context(socket.socket()) for _ in range(count)]
         for probe in probes:
@@ -337,7 +338,7 @@ def remove_regions(prefix: str, shared: Path = SHARED) -> None:
 
 
 def remove_left_regions(shared: Path = SHARED) -> None:
-    """Those of runs of ours that are gone: a killed server leaves them."""
+    """Remove regions of our runs that are gone: a killed server leaves them."""
     for path in shared.glob(f"{_REGIONS}*"):
         owner = path.name.removeprefix(_REGIONS).partition("_")[0]
         if owner.isdecimal() and not Path("/proc", owner).exists():

@@ -16,7 +16,7 @@ _ALIGNED = 64  # bytes
 
 @dataclass(frozen=True, slots=True)
 class SharedPart:
-    """Where an input is in its region, and how many bytes of it a request has."""
+    """Part of a region for one input, and the bytes of it that a request has."""
 
     region: str
     offset: int
@@ -24,7 +24,7 @@ class SharedPart:
 
 
 class SharedInputs:
-    """Of one stream: a region with room for a batch of every input. ``arrays``: that room."""
+    """Inputs of one stream: a region with room for a batch of every input. ``arrays``: that room."""
 
     def __init__(self, name: str, samples: Sequence[np.ndarray], batch_size: int, folder: Path = SHARED) -> None:
         """``samples``: resident ones, for shapes and types. Raises OSError where there is no room: containers often
@@ -51,7 +51,7 @@ class SharedInputs:
         ]
 
     def write(self, batch: Sequence[np.ndarray]) -> list[SharedPart]:
-        """What is not there yet."""
+        """Write what is not there yet."""
         parts = []
         for array, own, offset in zip(batch, self.arrays, self._offsets, strict=True):
             if not np.may_share_memory(array, own):

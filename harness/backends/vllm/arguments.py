@@ -1,4 +1,4 @@
-"""What vLLM's engine is told: from the options of the spec, and from the checkpoint's own documents."""
+"""Arguments of vLLM's engine, from the options of the spec and from the checkpoint's own documents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.run.tokens import SOUNDS, GenerationPlan
 _CONFIG, _GENERATION = "config.json", "generation_config.json"
 _PLAIN = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 _WHOLE = 100  # percent
-# What is heard of a waveform is computed for each query anew.
+# The features of a waveform are computed for each query anew.
 _HEARING = {"mm_processor_cache_gb": 0, "limit_mm_per_prompt": {"audio": 1}}
 # Option of the spec → argument of vLLM, where a value of 0 or "" leaves vLLM's own.
 _NAMES = {
@@ -41,13 +41,13 @@ class TransformersCheckpoint:
 
     @property
     def quantization(self) -> str:
-        """What its weights are quantized by; "" for plain ones."""
+        """Quantization of its weights; "" for plain ones."""
         declared = self.config.get("quantization_config") or {}
         return str(declared.get("quant_method") or declared.get("quant_algo") or "")
 
 
 def find_checkpoint(plan: GenerationPlan) -> TransformersCheckpoint:
-    """What the spec names, else what the benchmark made."""
+    """Find the checkpoint: the one that the spec names, else the one that the benchmark made."""
     for folder in (plan.source, plan.model):
         if folder is not None and (folder / _CONFIG).is_file():
             return TransformersCheckpoint(folder, _read(folder / _CONFIG), _read_ends(folder))
@@ -59,7 +59,8 @@ def find_checkpoint(plan: GenerationPlan) -> TransformersCheckpoint:
 
 
 def choose_arguments(plan: GenerationPlan, checkpoint: TransformersCheckpoint) -> dict[str, Any]:
-    """Of ``AsyncEngineArgs``. Nothing computed for one query serves another unless the spec declares prefix caching."""
+    """Choose the arguments of ``AsyncEngineArgs``. Nothing computed for one query serves another unless the spec
+    declares prefix caching."""
     options = plan.options
     said = {argument: options[name] for name, argument in _NAMES.items() if options.get(name)}
     if memory := int(options.get("memory_percent") or 0):

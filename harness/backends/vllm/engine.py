@@ -15,8 +15,8 @@ from vllm.v1.engine.async_llm import AsyncLLM
 
 from harness.backends.loop_thread import LoopThread
 from harness.backends.vllm.arguments import TransformersCheckpoint
-from harness.backends.vllm.listening import Listeners, count_listeners
 from harness.backends.vllm.speech import read_speech_prompt
+from harness.backends.vllm.speech_workers import SpeechWorkers, count_listeners
 from harness.contract import Scenario
 from harness.errors import HarnessError
 from harness.run.tokens import SOUNDS, Answer, GenerationPlan, Sampling, Spoken, StopSequence
@@ -34,7 +34,7 @@ class VllmEngine:
         self._parameters = make_parameters(
             plan.sampling, checkpoint.ends, streaming=plan.streaming, texts=plan.samples == SOUNDS
         )
-        self._listeners: Listeners | None = None
+        self._listeners: SpeechWorkers | None = None
         # An answer with a stop sequence is read as it comes, so that nothing is computed behind it.
         self._watched = make_parameters(plan.sampling, checkpoint.ends, streaming=True)
         self._prompts: Sequence[Any] = []
@@ -42,7 +42,9 @@ class VllmEngine:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._failure: HarnessError | None = None
         if plan.samples == SOUNDS:  # first, since they start while the engine does
-            self._listeners = Listeners(count_listeners(plan.threads), arguments, read_speech_prompt(checkpoint.folder))
+            self._listeners = SpeechWorkers(
+                count_listeners(plan.threads), arguments, read_speech_prompt(checkpoint.folder)
+            )
         self._loop = LoopThread("vllm")
         try:
             self._engine: AsyncLLM = self._loop.call(_start(arguments, choose_usage(plan.scenario)))
@@ -52,7 +54,7 @@ class VllmEngine:
             raise
         self.evidence: Mapping[str, Any] = {}
         self.notes: dict[str, Any] = describe(self._engine.vllm_config)
-        # What was heard of a sound takes almost a megabyte: no more is heard than the engine soon takes.
+        # The features of a sound take almost a megabyte: no more are computed than the engine soon takes.
         self._room = asyncio.Semaphore(_AHEAD * self._engine.vllm_config.scheduler_config.max_num_seqs)
         if self._listeners is not None:
             try:
@@ -103,15 +105,15 @@ class VllmEngine:
         finally:
             self._tasks.pop(identity, None)
 
-    async def _transcribe(self, identity: int, sound: np.ndarray, listeners: Listeners) -> Answer:
-        """Each sound goes to the engine as soon as it is heard, whatever becomes of the others."""
+    async def _transcribe(self, identity: int, sound: np.ndarray, listeners: SpeechWorkers) -> Answer:
+        """Send each sound to the engine as soon as its features are there, whatever becomes of the others."""
         async with self._room:
-            heard = await listeners.hear(sound)
+            rendered = await listeners.render(sound)
             self.notes |= listeners.describe()
-            return await self._follow(identity, heard)
+            return await self._follow(identity, rendered)
 
     async def _follow(self, identity: int, prompt: Any, stop: StopSequence | None = None) -> Answer:
-        """All tokens of an answer, the first of a stream told at once; of what was heard, the text."""
+        """Collect all tokens of an answer and report the first of a stream at once; of a transcription, the text."""
         tokens: list[int] = []
         text, ended = "", None
         parameters = self._watched if stop else self._parameters
@@ -149,8 +151,9 @@ class VllmEngine:
 
 
 def choose_usage(scenario: Scenario) -> UsageContext:
-    """What vLLM takes its own bounds of a batch from, where the spec says none: those of ``LLM`` for many prompts at
-    once, those of its server where latencies count. Told neither, it computes 128 prompts at a time on any device."""
+    """Choose the usage from which vLLM derives its bounds of a batch, where the spec says none: that of ``LLM`` for
+    many prompts at once, that of its server where latencies count. With neither, it computes 128 prompts at a time on
+    any device."""
     return UsageContext.LLM_CLASS if scenario == "Offline" else UsageContext.OPENAI_API_SERVER
 
 
@@ -160,8 +163,8 @@ async def _start(arguments: Mapping[str, Any], usage: UsageContext) -> AsyncLLM:
 
 
 def make_parameters(sampling: Sampling, ends: Sequence[int], *, streaming: bool, texts: bool = False) -> SamplingParams:
-    """Without a tokenizer vLLM does not know which tokens end an answer: they are told with each prompt. ``texts``:
-    answers are read as texts, for which there is one."""
+    """Without a tokenizer vLLM does not know which tokens end an answer: they are part of each prompt's parameters.
+    ``texts``: answers are read as texts, for which there is one."""
     if sampling.beams > 1:
         problem = f"an answer is the best of {sampling.beams} beams, which vLLM's engine does not search"
         raise HarnessError(problem, "input", "choose openvino-genai, or a harness command")
@@ -176,7 +179,7 @@ def make_parameters(sampling: Sampling, ends: Sequence[int], *, streaming: bool,
 
 
 def describe(config: Any) -> dict[str, Any]:
-    """What vLLM decided where the spec left it to it."""
+    """Describe the decisions of vLLM where the spec left them to it."""
     parts = {
         "dtype": ("model_config", "dtype"),
         "quantization": ("model_config", "quantization"),

@@ -1,4 +1,4 @@
-"""What a response holds: for each of the 384 tokens how likely an answer starts and how likely it ends there."""
+"""Bytes of a response: for each of the 384 tokens how likely an answer starts and how likely it ends there."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from harness.benchmarks.bert.squad import INPUTS
 from harness.benchmarks.bert.windows import LENGTH
-from harness.benchmarks.made_network import MadeNetwork, Tensors
+from harness.benchmarks.network_builder import NetworkBuilder, Tensors
 
 HEAD = 64  # of the width, for each head
 EPS = 1e-12  # of normalisations
@@ -26,9 +26,9 @@ class NetworkSize(NamedTuple):
 
 
 def draw_weights(rng: np.random.Generator, avoided: Sequence[bool], size: NetworkSize) -> Weights:
-    """Of the reference's network, by its names: layers that change little of what a token is, and a head that looks
-    away from words which have a large share in a direction of their own. ``avoided``: of each word of the vocabulary,
-    whether it is one of these."""
+    """Draw weights for the reference's network, by its names: layers that change little of what a token is, and a head
+    that looks away from words which have a large share in a direction of their own. ``avoided``: of each word of the
+    vocabulary, whether it is one of these."""
     layers, width, inner = size
     found: dict[str, np.ndarray] = {}
 
@@ -67,7 +67,7 @@ def write_network(path: Path, weights: Weights) -> None:
     """input_ids, input_mask and segment_ids int64 [N, 384] -> output_start_logits and output_end_logits float32."""
     net = BertNetwork(weights)
     mask = net.node("Cast", ["input_mask"], to=1)
-    # What is not looked at: padding, for attention [N, 1, 1, 384].
+    # Padding is hidden, for attention [N, 1, 1, 384].
     away = net.node("Mul", [net.node("Sub", [net.constant(1.0), mask]), net.constant(-1e4)])
     hidden = net.node("Unsqueeze", [away, net.constant([1, 2], "int64")])
     top, number = net.embed(), 0
@@ -82,7 +82,7 @@ def write_network(path: Path, weights: Weights) -> None:
     net.save(path, "bert", inputs, outputs)
 
 
-class BertNetwork(MadeNetwork):
+class BertNetwork(NetworkBuilder):
     def __init__(self, weights: Weights) -> None:
         super().__init__(np.random.default_rng(0))
         self._given = weights

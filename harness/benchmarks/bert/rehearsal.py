@@ -23,7 +23,7 @@ from harness.benchmarks.bert.squad import (
     load_samples,
     load_texts,
 )
-from harness.benchmarks.made_network import NetworkSession
+from harness.benchmarks.network_builder import NetworkSession
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter
 

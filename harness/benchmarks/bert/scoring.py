@@ -47,7 +47,7 @@ def simplify(text: str) -> str:
 
 
 def compute_f1(answer: str, wanted: str) -> float:
-    """Of the words that two answers share."""
+    """Compute the F1 of the words that two answers share."""
     ours, theirs = simplify(answer).split(), simplify(wanted).split()
     same = sum((Counter(ours) & Counter(theirs)).values())
     if not same:

@@ -36,7 +36,7 @@ def answer_all(texts: SquadTexts, logits: Logits) -> list[str]:
 def _answer(
     windows: Sequence[tuple[Window, np.ndarray | None]], passage: Passage, split: Callable[[str], list[str]]
 ) -> str:
-    """Of the span with the highest sum of logits; of equals the first window's, then the likelier start's."""
+    """Choose the span with the highest sum of logits; of equals the first window's, then the likelier start's."""
     widest = find_widest([window for window, _ in windows])
     best: tuple[float, int, int] | None = None
     for number, (window, logits) in enumerate(windows):
@@ -77,8 +77,8 @@ def make_splitter() -> Callable[[str], list[str]]:
 
 
 def restore(answer: str, written: str, split: Callable[[str], list[str]]) -> str:
-    """The part of ``written`` that ``answer`` (lower case, without accents) stands for; all of it where the two cannot
-    be laid side by side."""
+    """Find the part of ``written`` that ``answer`` (lower case, without accents) means; all of it where the two cannot
+    be aligned."""
     plain = " ".join(split(written))
     at = plain.find(answer)
     if at < 0:

@@ -51,7 +51,7 @@ class Question(NamedTuple):
 
 
 class SquadTexts(NamedTuple):
-    """What scoring must know beside the logits."""
+    """Further data for scoring."""
 
     passages: Sequence[Passage]
     questions: Sequence[Question]
@@ -126,7 +126,7 @@ def load_tokenizer(vocabulary: Path) -> Tokenizer:
 
 
 def read_articles(path: Path) -> list[Any]:
-    """Raises HarnessError naming what the file lacks."""
+    """Read the articles. Raises HarnessError naming what is missing from the file."""
     document = read_json(path, _FIX)
     version = document.get("version") if isinstance(document, dict) else None
     if version != "1.1":

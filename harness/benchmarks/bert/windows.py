@@ -25,7 +25,7 @@ class Window(NamedTuple):
 
     @property
     def offset(self) -> int:
-        """Where the passage begins among the window's tokens."""
+        """Start of the passage among the window's tokens."""
         return self.asked + 2
 
 
@@ -35,7 +35,7 @@ def split_words(text: str) -> list[str]:
 
 
 def cut_windows(question: int, asked: int, tokens: int) -> Iterator[Window]:
-    """Of a passage of so many ``tokens``."""
+    """Cut a passage of so many ``tokens`` into windows."""
     room, start = LENGTH - asked - _MARKS, 0
     while start < tokens:
         length = min(tokens - start, room)

@@ -1,5 +1,5 @@
 """Questions with ten choices in a frame like the published one, and a small network of DeepSeek's layers that answers
-them: each with letters, of which the last that stands alone is right."""
+them: each with letters, of which the last single one is right."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from harness.benchmarks.deepseek_r1 import JUDGES, PUBLISHED
 from harness.benchmarks.language.decoder_layers import DecoderShape
 from harness.benchmarks.language.reasoning import choose_judge
-from harness.benchmarks.language.rehearsing import MadePrompts, Row, write_rehearsal_in_frame
+from harness.benchmarks.language.rehearsing import GeneratedPrompts, Row, write_rehearsal_in_frame
 
 MODEL = "DeepSeek-R1"
 _SET = "mmlu_pro"
@@ -25,7 +25,7 @@ def _refer(row: Row, answer: str) -> bool:
     return row["ground_truth"] is not None
 
 
-MADE = MadePrompts(
+MADE = GeneratedPrompts(
     shape=DecoderShape(architecture="deepseek", vocabulary=0, heads=4),
     model=MODEL,
     mean=48,

@@ -48,9 +48,9 @@ def take_first(annotations: Mapping[str, Any], count: int) -> dict[str, Any]:
 def _find_problem(images: Sequence[Any], annotations: Sequence[Any], categories: Sequence[Any]) -> str:
     """The first, "" where there is none."""
     return (
-        _find_lacking("image", images, _OF_IMAGE)
-        or _find_lacking("annotation", annotations, _OF_ANNOTATION)
-        or _find_lacking("category", categories, ("id",))
+        _find_missing("image", images, _OF_IMAGE)
+        or _find_missing("annotation", annotations, _OF_ANNOTATION)
+        or _find_missing("category", categories, ("id",))
         or next(filter(None, map(_describe_image, images)), "")
         or _describe_doubled("images", "id", images)
         or _describe_doubled("images", "file_name", images)
@@ -60,13 +60,13 @@ def _find_problem(images: Sequence[Any], annotations: Sequence[Any], categories:
     )
 
 
-def _find_lacking(kind: str, entries: Sequence[Any], names: Sequence[str]) -> str:
+def _find_missing(kind: str, entries: Sequence[Any], names: Sequence[str]) -> str:
     wanted = set(names)
     for number, entry in enumerate(entries):
         if not isinstance(entry, dict) or not wanted <= entry.keys():
-            lacking = next(name for name in names if not isinstance(entry, dict) or name not in entry)
+            absent = next(name for name in names if not isinstance(entry, dict) or name not in entry)
             own = f" (its id is {shorten(entry['id'])})" if isinstance(entry, dict) and "id" in entry else ""
-            return f"{kind} {number} has no {lacking}{own}"
+            return f"{kind} {number} has no {absent}{own}"
         if not _is_id(entry["id"]):
             return f"{kind} {number} has an id that is neither a number nor a text"
     return ""
@@ -128,7 +128,7 @@ def _describe_rest(item: Mapping[str, Any]) -> str:
 
 
 def _is_id(value: Any) -> bool:
-    """What is no number equals nothing, not even itself; true equals 1."""
+    """Say whether it is an id. NaN equals nothing, not even itself; true equals 1."""
     return type(value) in (int, str) or (type(value) is float and math.isfinite(value))
 
 

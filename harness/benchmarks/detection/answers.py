@@ -1,4 +1,4 @@
-"""What a response holds: a row of seven float32 for each object whose score is high enough.
+"""Bytes of a response: a row of seven float32 for each object whose score is high enough.
 
 The rows are those that tools/accuracy-coco.py and tools/accuracy-openimages.py of mlcommons/inference read: the index
 of the sample, ymin, xmin, ymax, xmax as parts of the image's height and width, the score, the label.

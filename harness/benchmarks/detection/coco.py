@@ -30,8 +30,8 @@ ANNOTATIONS = "annotations.json"  # of a prepared dataset: those of its images
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CocoLayout:
-    """Where a published dataset has what, below its folder. ``images`` and ``calibration`` are folders, the second ""
-    where no list is published; ``count``: how many images the benchmark has; ``again``: how to get them once more."""
+    """Layout of a published dataset below its folder. ``images`` and ``calibration`` are folders, the second "" where
+    no list is published; ``count``: how many images the benchmark has; ``again``: how to get them once more."""
 
     annotations: str
     images: str

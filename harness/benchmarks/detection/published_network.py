@@ -95,5 +95,5 @@ def _join(boxes: str, most: int) -> list[Any]:
 
 
 def _name(part: str) -> str:
-    """Of a value of ours, unlike those of any published network."""
+    """Name a value of ours, unlike those of any published network."""
     return f"{OUTPUT}/{part}"

@@ -1,9 +1,9 @@
 """The best scores of each level, chosen by the network itself where it ends at its heads.
 
 RetinaNet's heads give 32 million scores for one image, 127 MB. The network sends on what the host goes on with: of each
-level the best scores, where they stand, and their offsets. It chooses twice, which is exact and a hundred times cheaper
-than ranking every score: whatever is among the best thousand scores belongs to one of the thousand anchors whose best
-score is highest. It needs ONNX alone: a machine without the benchmark's other libraries makes such networks as well.
+level the best scores, their places, and their offsets. It chooses twice, which is exact and a hundred times cheaper
+than ranking every score: any of the best thousand scores belongs to one of the thousand anchors whose best score is
+highest. It needs ONNX alone: a machine without the benchmark's other libraries makes such networks as well.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _AXES_ARE_INPUTS = 18  # the first opset whose ReduceMax takes them so
 
 
 def rank_heads(source: Path, target: Path, anchors: Sequence[int], classes: int, most: int) -> bool:
-    """Whether ``source`` ends at heads of levels of ``anchors`` and was written as ``target`` with its ranking."""
+    """Rank the heads; true where ``source`` ends at heads of levels of ``anchors`` and was written as ``target`` with
+    its ranking."""
     model = onnx.load(source)
     opset = max(item.version for item in model.opset_import if item.domain in ("", "ai.onnx"))
     heads = {_sizes(output): output.name for output in model.graph.output}
@@ -77,7 +78,8 @@ class _Nodes:
     def choose(
         self, scores: str, offsets: str, anchors: int, classes: int, start: int, best: int
     ) -> tuple[str, str, str]:
-        """Of one level, whose first anchor is ``start`` of all: the best scores, their places, their offsets."""
+        """Choose from one level, whose first anchor is ``start`` of all: the best scores, their places, their
+        offsets."""
         if self._axes_are_inputs:
             highest = self._add("ReduceMax", [scores, self._constant([2])], keepdims=0)
         else:

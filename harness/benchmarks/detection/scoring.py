@@ -24,7 +24,7 @@ def score_boxes(log: AnswerLog, dataset: Path, output: Path, *, numbered: bool) 
     ``numbered``: labels count the categories from 1 on, as tools/accuracy-coco.py has it with --use-inv-map; otherwise
     they are the categories' own ids.
     """
-    with contextlib.redirect_stdout(io.StringIO()):  # it tells the terminal what it does
+    with contextlib.redirect_stdout(io.StringIO()):  # it reports to the terminal what it does
         truth = COCO(str(dataset / ANNOTATIONS))
         labels = [0, *truth.getCatIds()] if numbered else None
         images = [truth.dataset["images"][int(index)] for index in log.indices]

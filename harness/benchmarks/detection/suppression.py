@@ -1,4 +1,4 @@
-"""Of boxes that overlap too much, the best one."""
+"""Suppression of boxes that overlap too much with a better one."""
 
 from __future__ import annotations
 

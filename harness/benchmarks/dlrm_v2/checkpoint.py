@@ -15,7 +15,7 @@ import numpy as np
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from harness.benchmarks.checking import is_below, tell_state
+from harness.benchmarks.checking import describe_problems, is_below
 from harness.errors import HarnessError
 
 METADATA = ".snapshot_metadata"
@@ -74,7 +74,7 @@ def open_checkpoint(folder: Path, wanted: Sequence[str]) -> Checkpoint:
         "cut off": [location for location, size in sizes.items() if size is not None and size < ends[location]],
     }.items():
         if files:
-            what = f"{folder}: {tell_state(problem, files, len(ends))}"
+            what = f"{folder}: {describe_problems(problem, files, len(ends))}"
             raise HarnessError(what, "input", _FIX)
     return Checkpoint(folder, chosen)
 
@@ -97,7 +97,7 @@ def _read_manifest(path: Path) -> Mapping[str, Any]:
 
 
 def _read_pieces(manifest: Mapping[str, Any]) -> dict[str, dict[TensorPart, None]]:
-    """Of every tensor, whatever rank wrote it; what several ranks wrote alike counts once."""
+    """Read the pieces of every tensor, whatever rank wrote it; what several ranks wrote alike counts once."""
     found: dict[str, dict[TensorPart, None]] = {}
     for path, entry in manifest.items():
         name = path.split("/")[-1]

@@ -1,4 +1,4 @@
-"""What values of day 23 can be: labels 0 or 1, dense features finite, and each multi-hot value a row of its table.
+"""Possible values of day 23: labels 0 or 1, dense features finite, and each multi-hot value a row of its table.
 
 A part is looked at as it is copied, so that no byte is read twice; rows that are not copied are not looked at.
 """
@@ -20,7 +20,8 @@ _FIX = "bring it again, as `reconcile fetch dlrm-v2-99` says, or correct the row
 
 
 def read_table_rows(source: Path) -> Sequence[int]:
-    """Of each table: the reference's, or what ``table_rows.json`` beside the day says, where they were cut."""
+    """Read the rows of each table: the reference's, or those in ``table_rows.json`` next to the day, where they were
+    cut."""
     path = source / TABLES
     if not is_there(path):
         return TABLE_ROWS

@@ -20,7 +20,7 @@ def count_evaluated(rows: int) -> int:
 
 
 def group_pairs(pairs: int) -> NDArray[np.int64]:
-    """Where samples begin, and last the end of the last, which is as long as pairs are left."""
+    """Find where samples begin, and last the end of the last, which is as long as pairs are left."""
     random = np.random.RandomState(SEED)
     sizes = np.array(SIZES)
     ends: list[NDArray[np.int64]] = [np.zeros(1, np.int64)]

@@ -24,7 +24,7 @@ class Shape:
 
     @property
     def joined(self) -> int:
-        """What of a pair meets in the cross network."""
+        """Width of a pair in the cross network."""
         return (len(MULTI_HOT) + 1) * self.width
 
 

@@ -31,7 +31,7 @@ from harness.benchmarks.dlrm_v2.program import DlrmDcn, as_attribute, export_net
 from harness.contract import Counter
 from harness.errors import HarnessError
 from harness.quantization.calibrating import document
-from harness.quantization.comparing import ratio
+from harness.quantization.comparing import compute_ratio
 from harness.quantization.programs import choose_samples, describe_ranges
 from harness.run.qsl import Arrays
 
@@ -59,7 +59,9 @@ def lower_program(
         few = {name: array[:compare] for name, array in samples.items()}
         found = [_compute(lowered, batch, None) for batch in _split(few, None)]
         whole = np.concatenate(found)
-        made["comparison"] = {"signal_to_noise_db": [round(ratio(np.concatenate(exact)[: len(whole)], whole), 2)]}
+        made["comparison"] = {
+            "signal_to_noise_db": [round(compute_ratio(np.concatenate(exact)[: len(whole)], whole), 2)]
+        }
     text = document(made) + "- Tables of embeddings: fp8 (E4M3), one scale per table; sums of their rows in float32.\n"
     return {**made, "document": text}
 

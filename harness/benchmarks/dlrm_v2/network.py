@@ -1,6 +1,6 @@
 """DLRM-DCNv2 as ONNX: dense float32 [N, 13] and sparse int32 [N, 214] -> probability float32 [N, 1].
 
-Tables lie in a file of their own beside the graph: together they are larger than a graph can be.
+Tables are in a file of their own next to the graph: together they are larger than a graph can be.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from harness.benchmarks.dlrm_v2.checkpoint import Checkpoint
 from harness.benchmarks.dlrm_v2.layers import Shape, name_bottom, name_cross, name_table, name_top
 from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, OUTPUT, SPARSE
-from harness.benchmarks.made_network import MadeNetwork
+from harness.benchmarks.network_builder import NetworkBuilder
 from harness.contract import Counter
 
 MODEL, TABLES = "model.onnx", "tables.bin"
@@ -22,7 +22,7 @@ _FLOAT = 4  # bytes
 def write_network(checkpoint: Checkpoint, shape: Shape, output: Path, counter: Counter) -> None:
     """model.onnx and tables.bin."""
     counter.stage("building", len(shape.rows))
-    net = MadeNetwork(np.random.default_rng(1))
+    net = NetworkBuilder(np.random.default_rng(1))
     x = _dense(net, checkpoint, "dense", [name_bottom(layer) for layer in range(len(shape.bottom))])
     joined = net.node("Concat", [x, *_look_up(net, checkpoint, shape, output / TABLES, counter)], axis=1)
     crossed = _cross(net, checkpoint, shape, joined)
@@ -37,8 +37,8 @@ def write_network(checkpoint: Checkpoint, shape: Shape, output: Path, counter: C
     )
 
 
-def _look_up(net: MadeNetwork, checkpoint: Checkpoint, shape: Shape, path: Path, counter: Counter) -> list[str]:
-    """Of each feature the sum of its values' rows, [N, width]."""
+def _look_up(net: NetworkBuilder, checkpoint: Checkpoint, shape: Shape, path: Path, counter: Counter) -> list[str]:
+    """Sum the rows of each feature's values, [N, width]."""
     values = net.split("sparse", MULTI_HOT, axis=1)
     with path.open("wb") as stream:
         stream.truncate(sum(shape.rows) * shape.width * _FLOAT)
@@ -57,7 +57,7 @@ def _look_up(net: MadeNetwork, checkpoint: Checkpoint, shape: Shape, path: Path,
     return found
 
 
-def _cross(net: MadeNetwork, checkpoint: Checkpoint, shape: Shape, first: str) -> str:
+def _cross(net: NetworkBuilder, checkpoint: Checkpoint, shape: Shape, first: str) -> str:
     """Each layer: first * (W (V x) + bias) + x."""
     x = first
     for layer in range(shape.crosses):
@@ -68,12 +68,12 @@ def _cross(net: MadeNetwork, checkpoint: Checkpoint, shape: Shape, first: str) -
     return x
 
 
-def _dense(net: MadeNetwork, checkpoint: Checkpoint, source: str, names: list[str]) -> str:
+def _dense(net: NetworkBuilder, checkpoint: Checkpoint, source: str, names: list[str]) -> str:
     for name in names:
         source = net.node("Relu", [_linear(net, checkpoint, source, name)])
     return source
 
 
-def _linear(net: MadeNetwork, checkpoint: Checkpoint, source: str, name: str) -> str:
+def _linear(net: NetworkBuilder, checkpoint: Checkpoint, source: str, name: str) -> str:
     product = net.node("MatMul", [source, net.constant(checkpoint.read(f"{name}.weight").T)])
     return net.node("Add", [product, net.constant(checkpoint.read(f"{name}.bias"))])

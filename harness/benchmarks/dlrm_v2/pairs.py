@@ -1,5 +1,5 @@
-"""What a sample asks of the network, and what is sent back: for each of its pairs how likely the item is clicked, and
-whether it was, which is what the official script reads."""
+"""Question and answer of a sample: for each of its pairs how likely the item is clicked, and whether it was, which is
+what the official script reads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.run.one_call import OneCall
 from harness.run.qsl import Arrays
 
 DENSE = 13
-# Of each of the 26 categorical features: how many values a pair has, and rows of its table.
+# For each of the 26 categorical features: how many values a pair has, and rows of its table.
 MULTI_HOT = (3, 2, 1, 2, 6, 1, 1, 1, 1, 7, 3, 8, 1, 6, 9, 5, 1, 1, 1, 12, 100, 27, 10, 3, 1, 1)
 TABLE_ROWS = (
     *(40_000_000, 39_060, 17_295, 7_424, 20_265, 3, 7_122, 1_543, 63, 40_000_000, 3_067_956, 405_282, 10),
@@ -34,7 +34,7 @@ def loop(sample: Arrays) -> Generator[Arrays, Outputs, NDArray[np.float32]]:
 
 
 def answer_pairs(outputs: Outputs, given: Arrays) -> NDArray[np.float32]:
-    """What the network makes of pairs, and their "labels" -> float32 [pairs, 2]."""
+    """Join the network's answer for pairs with their "labels" -> float32 [pairs, 2]."""
     return np.stack([outputs[0].reshape(-1).astype(np.float32, copy=False), given["labels"]], axis=1)
 
 

@@ -22,7 +22,7 @@ from harness.benchmarks.dlrm_v2.layers import Shape, name_top
 from harness.benchmarks.dlrm_v2.network import MODEL, write_network
 from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, TABLE_ROWS
 from harness.benchmarks.dlrm_v2.random_checkpoint import draw_weights, write_checkpoint
-from harness.benchmarks.made_network import NetworkSession
+from harness.benchmarks.network_builder import NetworkSession
 from harness.contract import Counter
 
 CHECKPOINT = "model_weights"

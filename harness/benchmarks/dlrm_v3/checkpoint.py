@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.benchmarks.checking import is_below, tell_state
+from harness.benchmarks.checking import describe_problems, is_below
 from harness.benchmarks.dlrm_v3.layers import CATEGORIES, ITEMS, USERS
 from harness.errors import HarnessError
 
@@ -81,7 +81,8 @@ class Table:
 
 
 def read_shapes(checkpoint: Path) -> dict[str, TableShape]:
-    """Of the three tables. Raises HarnessError naming what is missing, or files that are missing or cut off."""
+    """Read the shapes of the three tables. Raises HarnessError naming what is missing, or files that are missing or cut
+    off."""
     folder = checkpoint / SPARSE
     described = _read_metadata(folder / METADATA)
     shapes = {}
@@ -129,8 +130,8 @@ def _check_files(folder: Path, parts: Iterable[TablePart]) -> None:
         "cut off": [file for file, size in sizes.items() if 0 <= size < ends[file]],
     }.items():
         if files:
-            told = f"{folder}: {tell_state(problem, sorted(files), len(ends))}"
-            raise HarnessError(told, "input", FIX)
+            message = f"{folder}: {describe_problems(problem, sorted(files), len(ends))}"
+            raise HarnessError(message, "input", FIX)
 
 
 def _map(path: Path, part: TablePart, dtype: np.dtype[Any], name: str) -> np.ndarray:
@@ -179,7 +180,7 @@ class _FilePart(io.RawIOBase):
 
 
 class _Named:
-    """Stands for an object of a class that is not loaded: what it was made of, and its fields."""
+    """Placeholder for an object of a class that is not loaded: its arguments, and its fields."""
 
     given: tuple[Any, ...]
 
@@ -193,13 +194,13 @@ class _Named:
 
 
 @cache
-def _stand_in(name: str) -> type[_Named]:
+def _make_placeholder(name: str) -> type[_Named]:
     return type(name, (_Named,), {})
 
 
 class _Reader(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        return tuple if (module, name) == ("torch", "Size") else _stand_in(name)
+        return tuple if (module, name) == ("torch", "Size") else _make_placeholder(name)
 
 
 def _read_metadata(path: Path) -> dict[str, TableShape]:

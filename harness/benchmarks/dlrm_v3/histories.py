@@ -106,7 +106,7 @@ def number_requests(files: StreamFiles) -> tuple[NDArray[np.int32], NDArray[np.i
 
 
 class _Candidates:
-    """What each request could be shown, as many for all. ``wanted``: how many that must be, 0 for as many as the first
+    """Candidates of each request, as many for all. ``wanted``: how many that must be, 0 for as many as the first
     has."""
 
     def __init__(self, files: StreamFiles, output: Path, requests: int, wanted: int) -> None:

@@ -54,7 +54,7 @@ def list_weights(shape: HstuShape) -> dict[str, tuple[int, ...]]:
 
 
 def find_shape(sizes: Mapping[str, tuple[int, ...]]) -> HstuShape:
-    """Of a checkpoint's weights. Raises KeyError where one is missing."""
+    """Find the shape of a checkpoint's weights. Raises KeyError where one is missing."""
     layers = 0
     while name_layer(layers, "uvqk_weight") in sizes:
         layers += 1

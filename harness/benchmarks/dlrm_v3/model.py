@@ -39,14 +39,16 @@ def build_model(
         shape = find_shape(sizes)
         for name, wanted in list_weights(shape).items():
             if sizes[name] != wanted:
-                told = f"{name} of the checkpoint is {list(sizes[name])}, beside the others it should be {list(wanted)}"
-                raise HarnessError(told, "input", FIX)
+                message = (
+                    f"{name} of the checkpoint is {list(sizes[name])}, beside the others it should be {list(wanted)}"
+                )
+                raise HarnessError(message, "input", FIX)
     except KeyError as error:
         raise HarnessError(f"{source / DENSE} holds no weight {error.args[0]}", "input", FIX) from error
     if {table.size[1] for table in tables.values()} != {shape.embedding}:
         widths = ", ".join(f"{name} {table.size[1]}" for name, table in tables.items())
-        told = f"rows of the tables have {widths} values, {USER_WEIGHT} takes {shape.embedding}"
-        raise HarnessError(told, "input", FIX)
+        message = f"rows of the tables have {widths} values, {USER_WEIGHT} takes {shape.embedding}"
+        raise HarnessError(message, "input", FIX)
     rows = np.arange(tables[CATEGORIES].size[0])
     categories = torch.from_numpy(open_table(source, CATEGORIES, tables[CATEGORIES]).take(rows))
     weights = {name: dense[name] for name in list_weights(shape)}

@@ -95,7 +95,7 @@ class Hstu(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked 
     def _attend(
         self, layer: int, known: torch.Tensor, asked: torch.Tensor, inside: torch.Tensor, total: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """What is known looks back, at itself too; a candidate looks at all that is known, and at itself."""
+        """Known items look back, and at themselves; a candidate looks at all known items, and at itself."""
         size, heads = self._shape, layers.HEADS
         scale = size.attention**-0.5
         gates, values, queries, keys = zip(

@@ -55,8 +55,8 @@ def draw_tables(rng: np.random.Generator, shape: HstuShape, rows: Mapping[str, i
 
 
 def write_checkpoint(folder: Path, weights: Weights, tables: Tables) -> None:
-    """sparse/ with the rows of each table shared out among the devices, and non_sparse.ckpt with what else training
-    keeps there, which nobody needs."""
+    """Write sparse/ with the rows of each table shared out among the devices, and non_sparse.ckpt with everything else
+    that training keeps there, which is not needed."""
     (folder / SPARSE).mkdir(parents=True)
     state: dict[str, Any] = {}
     places: dict[MetadataIndex, _StorageInfo] = {}

@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from harness.benchmarks.dlrm_v3.generated_stream import Extent, GeneratedStream, GeneratedUser, write_stream
 from harness.benchmarks.dlrm_v3.histories import WEIGHTS
 from harness.benchmarks.dlrm_v3.layers import CATEGORIES, ITEMS, PREDICTION, USERS, HstuShape
-from harness.benchmarks.dlrm_v3.made_stream import Extent, MadeStream, MadeUser, write_stream
 from harness.benchmarks.dlrm_v3.network import OUTPUT, Hstu
 from harness.benchmarks.dlrm_v3.random_checkpoint import draw_tables, draw_weights, write_checkpoint
 from harness.contract import Counter
@@ -46,7 +46,7 @@ SIZES = {
 def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter) -> None:
     rng = np.random.default_rng(seed)
     made = SIZES[size]
-    stream = MadeStream(rng, made.extent, count)
+    stream = GeneratedStream(rng, made.extent, count)
     weights = draw_weights(rng, made.shape)
     rows = {ITEMS: made.extent.items, CATEGORIES: made.extent.categories, USERS: len(stream.users)}
     network = _Foreseeing(weights, draw_tables(rng, made.shape, rows), made)
@@ -64,7 +64,7 @@ class _Foreseeing:
         self.tables, self._weights, self._shape, self._extent = tables, weights, made.shape, made.extent
         self._network = self._build()
 
-    def calibrate(self, asked: Sequence[tuple[MadeUser, NDArray[np.int64]]]) -> None:
+    def calibrate(self, asked: Sequence[tuple[GeneratedUser, NDArray[np.int64]]]) -> None:
         """Half of what could be shown is liked, and by so little that entropy is high."""
         logits = np.concatenate([self.foresee(user, items) for user, items in asked])
         scale = _SPREAD / logits.std()
@@ -73,7 +73,7 @@ class _Foreseeing:
         bias[...] = scale * (bias - np.median(logits))
         self._network = self._build()
 
-    def foresee(self, user: MadeUser, items: NDArray[np.int64]) -> NDArray[np.float32]:
+    def foresee(self, user: GeneratedUser, items: NDArray[np.int64]) -> NDArray[np.float32]:
         """The logits of its liking each."""
         seen = np.array(user.seen)
         in_category = self._extent.in_category

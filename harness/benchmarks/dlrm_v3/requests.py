@@ -1,4 +1,4 @@
-"""What a request asks of the network, what is sent back, and in which order requests come.
+"""Question and answer of a request, and the order of requests.
 
 Items and users are looked up here, in the checkpoint's tables as they are on disk: the reference keeps them in the
 host's memory too. A history is padded to the longest one of the dataset, so that requests share batches.

@@ -69,8 +69,8 @@ def _read(data: bytes, count: int) -> np.ndarray:
 def _find_request(named: np.ndarray, counts: np.ndarray, firsts: np.ndarray) -> int:
     timestamp, number = named.astype(np.int64).tolist()
     if not (0 <= timestamp < len(counts) and 0 <= number < counts[timestamp]):
-        told = f"an answer is of request {number} of timestamp {timestamp}, which the dataset does not have"
-        raise HarnessError(told, "input", _FIX)
+        summary = f"an answer is of request {number} of timestamp {timestamp}, which the dataset does not have"
+        raise HarnessError(summary, "input", _FIX)
     return int(firsts[timestamp] + number)
 
 

@@ -115,7 +115,8 @@ class StreamFiles:
                 self._refuse(path, f"is longer than the {self.users:,} lines of {OFFSETS}")
 
     def _read_requests(self) -> Iterator[NDArray[np.int64]]:
-        """Of the timestamps of inference, those users whose lines are in the one file of the sample: the first."""
+        """Read, at the timestamps of inference, those users whose lines are in the one file of the sample: the
+        first."""
         places = self._read_row(REQUEST_OFFSETS)
         with (self.folder / USERS).open("rb") as stream:
             counts = [self._parse(USERS, line) for line in stream]

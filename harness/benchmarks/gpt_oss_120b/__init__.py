@@ -7,7 +7,7 @@ published accuracy run has, the official script scores.
 
 from __future__ import annotations
 
-from collections import Counter as Tally
+from collections import Counter as CompletionCounter
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -85,8 +85,8 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
     leave_to_script(names)
     texts = read_texts(log, dataset, cleans=False, marks=True)
     wanted = [references["ground_truth"][index] for index in indices]
-    asked = Tally(names)
-    right = Tally(
+    asked = CompletionCounter(names)
+    right = CompletionCounter(
         name
         for name, text, answer in zip(names, texts, wanted, strict=True)
         if choose_judge(JUDGES, name).is_right(text, answer)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from harness.benchmarks.gpt_oss_120b import COMPLIANCE, JUDGES, PERFORMED, PUBLISHED
 from harness.benchmarks.language.decoder_layers import DecoderShape
-from harness.benchmarks.language.made_frames import write_frame
+from harness.benchmarks.language.generated_frames import write_frame
 from harness.benchmarks.language.prompt_sets import PromptSet
 from harness.benchmarks.language.reasoning import choose_judge
-from harness.benchmarks.language.rehearsing import MadePrompts, Row, write_prompts_and_network
+from harness.benchmarks.language.rehearsing import GeneratedPrompts, Row, write_prompts_and_network
 from harness.contract import Counter
 
 MODEL = "gpt-oss-120b"
@@ -28,7 +28,7 @@ def _refer(row: Row, answer: str) -> bool:
     return row["ground_truth"] is not None
 
 
-MADE = MadePrompts(
+MADE = GeneratedPrompts(
     shape=DecoderShape(architecture="gpt_oss", vocabulary=0, heads=8, groups=2, sharpness=1e4),
     model=MODEL,
     mean=16,

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.benchmarks.gptj import GENERATION, PUBLISHED, encode
 from harness.benchmarks.language.decoder_layers import DecoderShape
-from harness.benchmarks.language.rehearsing import MadePrompts, Row, write_prompts_and_network
+from harness.benchmarks.language.rehearsing import GeneratedPrompts, Row, write_prompts_and_network
 
 MODEL = "checkpoint-final"
 
@@ -21,7 +21,7 @@ def _refer(row: Row, answer: str) -> None:
     row["output"] = answer
 
 
-MADE = MadePrompts(
+MADE = GeneratedPrompts(
     shape=DecoderShape(architecture="gptj", vocabulary=0, ends=0.0),
     model=MODEL,
     mean=51,

@@ -1,1 +1,2 @@
-"""What benchmarks of language models share: prompts on disk, and the scores that official scripts print of texts."""
+"""Code that the benchmarks of language models share: prompts on disk, and the scores that official scripts print for
+texts."""

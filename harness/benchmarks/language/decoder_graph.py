@@ -85,7 +85,7 @@ class DecoderGraph:
         ov.save_model(model, str(path), compress_to_fp16=False)
 
     def _remember(self, name: str, fresh: Any) -> Any:
-        """What was there before, of the sequence that each row goes on with, and what these tokens add."""
+        """Join the earlier keys of the sequence that each row continues with those of these tokens."""
         info = VariableInfo()
         info.data_shape, info.data_type = ov.PartialShape([-1, self._groups, -1, self._head]), ov.Type.f32
         info.variable_id = f"past.{name}"

@@ -39,7 +39,7 @@ class DecoderShape:
 
 
 class Layers:
-    """Of Llama, GPT-J and Mixtral; ``groups``: heads of keys and values."""
+    """Layers of Llama, GPT-J and Mixtral; ``groups``: heads of keys and values."""
 
     def __init__(self, graph: DecoderGraph, shape: DecoderShape, groups: int, rng: np.random.Generator) -> None:
         self._graph, self._shape, self._groups, self._rng = graph, shape, groups, rng
@@ -70,7 +70,7 @@ class Layers:
         return op.add(hidden, self._mix(seen, layer))
 
     def _mix(self, seen: Any, _layer: int) -> Any:
-        """What a layer makes of each token by itself."""
+        """Apply the part of a layer that works on each token by itself."""
         return self._compute_experts(seen) if self._shape.architecture == "mixtral" else self._compute_gated(seen)
 
     def _attend(self, seen: Any, layer: int) -> Any:

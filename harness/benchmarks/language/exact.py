@@ -47,7 +47,7 @@ def compare_needles(answer: str, wanted: str) -> float:
 
 
 def compare_any(answer: str, wanted: str) -> float:
-    """100 where one of the answers that ``wanted`` has between bars is in what stands behind the last "Answer: "."""
+    """100 where one of the answers that ``wanted`` has between bars is in the text behind the last "Answer: "."""
     said = answer.rpartition(_ANSWER)[2]
     if said in wanted:
         return 100.0

@@ -1,7 +1,7 @@
 """Frames of pandas that other people pickled, read without pandas and without running anything of theirs.
 
-This reader knows the few names that a frame is made of, puts a stand-in of its own in the place of each class of
-pandas, and refuses a file that names anything else, before it has any effect.
+This reader knows the few names that a frame is made of, replaces each class of pandas by a placeholder, and refuses a
+file that names anything else, before it has any effect.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Block(NamedTuple):
 
 
 class _Shell:
-    """Stands for a class of pandas; what the pickle says of an object is kept, and nothing else happens."""
+    """Placeholder for a class of pandas; it keeps what the pickle says of an object, and nothing else happens."""
 
     def __init__(self, *arguments: Any) -> None:
         self.arguments = arguments
@@ -108,7 +108,7 @@ def _collect_columns(frame: Any, size: int) -> dict[str, list[Any]]:
 
 
 def _open_manager(manager: Any) -> tuple[Any, list[_Block]]:
-    """Of pandas 1.3 and later, or as the versions before it wrote them."""
+    """Open a manager of pandas 1.3 and later, or as the versions before it wrote them."""
     if not isinstance(manager, _Manager):
         raise ValueError("its columns are of a kind that is not known here")
     if manager.state is not None:

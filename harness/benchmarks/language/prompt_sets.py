@@ -35,13 +35,14 @@ Encode = Callable[[Tokenizer, Mapping[str, Any]], list[int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptSet:
-    """What is published. ``name``: of the benchmark, for `reconcile fetch`. ``files``: the names under which people
-    have the rows, any of which will do. ``tokens``: the column of token ids; or ``encode`` makes them of ``asked``
-    columns. ``references``: what a score needs of each row. ``vocabulary``: token ids are below it; ``longest``: tokens
-    of the longest prompt, 0 where that is not known. ``checkpoints``: folders below ``models`` of a scratch space in
-    which people have the checkpoint, whose tokenizer it is. ``sentences``: the score takes texts apart. ``also``: other
-    names that columns have had. ``within``: the folder below the dataset's that files are in, where they are in one.
-    ``stops``: what the column ``dataset`` says -> which of the benchmark's stop sequences ends the answer, from 1.
+    """A published set of prompts. ``name``: of the benchmark, for `reconcile fetch`. ``files``: the names under which
+    people have the rows, any of which will do. ``tokens``: the column of token ids; or ``encode`` makes them of
+    ``asked`` columns. ``references``: what a score needs of each row. ``vocabulary``: token ids are below it;
+    ``longest``: tokens of the longest prompt, 0 where that is not known. ``checkpoints``: folders below ``models`` of a
+    scratch space in which people have the checkpoint, whose tokenizer it is. ``sentences``: the score takes texts
+    apart. ``also``: other names that columns have had. ``within``: the folder below the dataset's that files are in,
+    where they are in one. ``stops``: what the column ``dataset`` says -> which of the benchmark's stop sequences ends
+    the answer, from 1.
     """
 
     name: str

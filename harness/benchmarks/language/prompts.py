@@ -28,7 +28,7 @@ def write_prompts(output: Path, prompts: Sequence[Sequence[int]], stops: Sequenc
 
 
 def load_prompts(dataset: Path) -> Arrays:
-    """What a run takes as samples: views of a memory map."""
+    """Load the samples of a run: views of a memory map."""
     tokens = np.load(dataset / _TOKENS, mmap_mode="r")
     ends = np.load(dataset / _ENDS).tolist()
     found: dict[str, Any] = {PROMPTS: Ragged([tokens[start:end] for start, end in zip([0, *ends], ends, strict=False)])}

@@ -58,7 +58,7 @@ def leave_to_script(names: Sequence[str]) -> None:
 
 
 def find_last_letter(text: str, last: str) -> str | None:
-    """The one behind the last "ANSWER"; of ten choices (A to J), else the last that stands alone."""
+    """Find the letter behind the last "ANSWER"; of ten choices (A to J), else the last single one."""
     text = _clean(text)
     found = _find_marked(text, last)
     if found is None and last == "J":
@@ -68,8 +68,8 @@ def find_last_letter(text: str, last: str) -> str | None:
 
 
 def find_final_letter(text: str, last: str) -> str | None:
-    """The one that the final message begins with, else the first behind "Answer" there, else the one behind the last
-    "ANSWER" of everything; of ten choices, else the last that stands alone there."""
+    """Find the letter that the final message begins with, else the first behind "Answer" there, else the one behind the
+    last "ANSWER" of everything; of ten choices, else the last single one there."""
     final = _clean(_BOLD.sub(r"\1", read_final(text)))
     begun = re.match(rf"^[^a-zA-Z]*([A-{last}])(?:[^a-zA-Z]|$)", final.strip(), re.IGNORECASE)
     found = begun or re.search(rf"\b(?:Answer|ANSWER)\s*[:.]?\s*([A-{last}])\b", final, re.IGNORECASE)
@@ -83,13 +83,13 @@ def find_final_letter(text: str, last: str) -> str | None:
 
 
 def read_final(text: str) -> str:
-    """What the channel "final" says; everything where there is none."""
+    """Read the channel "final"; everything where there is none."""
     found = _FINAL.search(text)
     return found[1].strip() if found else text
 
 
 def find_whole_number(text: str) -> int | None:
-    """Of 0 to 999: the last in a box, else the last behind "Answer:"."""
+    """Find a number of 0 to 999: the last in a box, else the last behind "Answer:"."""
     found = _BOXED.findall(text) or _NUMBERED.findall(text)
     try:
         number = int(found[-1])

@@ -16,8 +16,8 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from harness.benchmarks.language.decoder_layers import DecoderShape
-from harness.benchmarks.language.made_decoder import OwnAnswers, write_decoder
-from harness.benchmarks.language.made_frames import write_frame
+from harness.benchmarks.language.generated_decoder import OwnAnswers, write_decoder
+from harness.benchmarks.language.generated_frames import write_frame
 from harness.benchmarks.language.prompts import draw_lengths
 from harness.benchmarks.language.pydoc.text import END, learn_tokenizer, read_passages
 from harness.benchmarks.language.texts import SENTENCES, TOKENIZER, TOKENIZER_FACTS
@@ -30,7 +30,7 @@ Encode = Callable[[Tokenizer, Mapping[str, Any]], list[int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MadePrompts:
+class GeneratedPrompts:
     """``mean`` and ``longest``: tokens of prompts. ``least`` and ``most``: tokens of answers. ``model``: the folder of
     the network. ``finish``: the row of a text, without what the answer gives; ``refer``: what it gives, and whether
     the row is one: where it is none, another text is taken. ``encode``: makes tokens of a row where they are not its
@@ -50,7 +50,7 @@ class MadePrompts:
 
 
 def write_prompts_and_network(
-    made: MadePrompts, data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter
+    made: GeneratedPrompts, data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter
 ) -> list[Row]:
     """The rows, which the benchmark writes in its own format; all else is written here."""
     rng = np.random.default_rng(seed)
@@ -82,13 +82,13 @@ def write_prompts_and_network(
     return rows
 
 
-def answer_prompt(decoder: OwnAnswers, made: MadePrompts, prompt: list[int]) -> list[int]:
+def answer_prompt(decoder: OwnAnswers, made: GeneratedPrompts, prompt: list[int]) -> list[int]:
     if made.beams == 1:
         return decoder.answer(prompt, least=made.least, most=made.most, end=END)
     return decoder.answer_by_beams(prompt, beams=made.beams, least=made.least, most=made.most, end=END)
 
 
-def write_rehearsal_in_frame(made: MadePrompts, file: str, data: Path, models: Path, **asked: Any) -> None:
+def write_rehearsal_in_frame(made: GeneratedPrompts, file: str, data: Path, models: Path, **asked: Any) -> None:
     """As ``write_prompts_and_network``, with the rows in a pickled frame, as most datasets of prompts are published."""
     rows = write_prompts_and_network(made, data, models, **asked)
     write_frame(data / file, {name: [row[name] for row in rows] for name in rows[0]})
@@ -123,7 +123,7 @@ def _write_sentence_tables(passages: Sequence[str], folder: Path) -> None:
 
 
 def learn_sentences(passages: Sequence[str]) -> dict[str, str]:
-    """What NLTK learns of the ends of sentences in these texts, as it keeps such tables."""
+    """Learn the ends of sentences in these texts with NLTK, as it keeps such tables."""
     from nltk.tokenize.punkt import PunktTrainer  # which brings SciPy and scikit-learn along
 
     learned = PunktTrainer("\n".join(passages)).get_params()

@@ -78,7 +78,7 @@ def refuse_answers(found: bool, what: str, why: str) -> None:
 
 
 def read_texts(log: AnswerLog, dataset: Path, *, cleans: bool, marks: bool = False) -> list[str]:
-    """What each answer says. ``cleans`` and ``marks``: as of ``load_decoder``."""
+    """Read each answer as text. ``cleans`` and ``marks``: as of ``load_decoder``."""
     decode = load_decoder(dataset, cleans=cleans, marks=marks)
     return [decode(answer) for answer in read_answers(log)]
 

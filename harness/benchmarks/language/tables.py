@@ -21,8 +21,8 @@ _BATCH = 1024  # rows that are unpacked before they are counted
 def read_table(
     path: Path, columns: Sequence[str], fix: str, *, also: Mapping[str, str] = MappingProxyType({})
 ) -> Columns:
-    """The named columns, each with a value for each row. ``also``: other names that some of them have had. Raises
-    HarnessError naming the file and what it lacks."""
+    """Read the named columns, each with a value for each row. ``also``: other names that some of them have had. Raises
+    HarnessError naming the file and what is missing."""
     readers = {".json": _read_json, ".jsonl": _read_lines, ".parquet": _read_parquet}
     readers |= {".pkl": read_frame, ".pickle": read_frame}
     if path.suffix not in readers:

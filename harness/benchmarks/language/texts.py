@@ -1,7 +1,7 @@
 """Token ids as text and text as sentences, as the official scripts of the language benchmarks have them.
 
-A dataset's folder brings what that takes: the ``tokenizer.json`` of the checkpoint with its ``tokenizer_config.json``,
-and the four tables by which NLTK tells the ends of English sentences (``punkt_tab``).
+A dataset's folder brings the files for that: the ``tokenizer.json`` of the checkpoint with its
+``tokenizer_config.json``, and the four tables by which NLTK finds the ends of English sentences (``punkt_tab``).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from harness.errors import HarnessError
 TOKENIZER, TOKENIZER_FACTS = "tokenizer.json", "tokenizer_config.json"
 SENTENCES = "tokenizers/punkt_tab/english"  # below a folder of NLTK's
 SENTENCE_TABLES = ("abbrev_types.txt", "collocations.tab", "ortho_context.tab", "sent_starters.txt")
-_NLTK = ("nltk_data", "../nltk_data")  # beside the rows, or beside the dataset's folder
-# What transformers takes away where a tokenizer asks for it, in this order.
+_NLTK = ("nltk_data", "../nltk_data")  # in the folder of the rows, or next to the dataset's folder
+# Removed by transformers where a tokenizer asks for it, in this order.
 _SPACED = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
 
 

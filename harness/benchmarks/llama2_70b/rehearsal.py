@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from harness.benchmarks.language.decoder_layers import DecoderShape
-from harness.benchmarks.language.rehearsing import MadePrompts, Row, write_rehearsal_in_frame
+from harness.benchmarks.language.rehearsing import GeneratedPrompts, Row, write_rehearsal_in_frame
 from harness.benchmarks.llama2_70b import PUBLISHED
 
 MODEL = "Llama-2-70b-chat-hf"
@@ -21,7 +21,7 @@ def _refer(row: Row, answer: str) -> None:
     row["output"] = answer
 
 
-MADE = MadePrompts(
+MADE = GeneratedPrompts(
     shape=DecoderShape(architecture="llama", vocabulary=0, heads=8, groups=2),
     model=MODEL,
     mean=32,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from harness.benchmarks.language.decoder_layers import DecoderShape
-from harness.benchmarks.language.rehearsing import MadePrompts, Row, write_rehearsal_in_frame
+from harness.benchmarks.language.rehearsing import GeneratedPrompts, Row, write_rehearsal_in_frame
 from harness.benchmarks.llama3_1_405b import PUBLISHED
 
 MODEL = "Llama-3.1-405B-Instruct"
@@ -20,7 +20,7 @@ def _refer(row: Row, answer: str) -> None:
     row["gt_output"] = answer
 
 
-MADE = MadePrompts(
+MADE = GeneratedPrompts(
     shape=DecoderShape(architecture="llama", vocabulary=0, layers=3, heads=8, groups=1),
     model=MODEL,
     mean=9400 // 32,

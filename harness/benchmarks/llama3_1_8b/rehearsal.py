@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.benchmarks.language.decoder_layers import DecoderShape
-from harness.benchmarks.language.rehearsing import MadePrompts, Row, write_prompts_and_network
+from harness.benchmarks.language.rehearsing import GeneratedPrompts, Row, write_prompts_and_network
 
 MODEL = "Llama-3.1-8B-Instruct"
 _TEMPLATE = "Summarize the following news article in 128 tokens."
@@ -21,7 +21,7 @@ def _refer(row: Row, answer: str) -> None:
     row["output"] = answer
 
 
-MADE = MadePrompts(
+MADE = GeneratedPrompts(
     shape=DecoderShape(architecture="llama", vocabulary=0),
     model=MODEL,
     mean=51,  # a sixteenth of the published 819

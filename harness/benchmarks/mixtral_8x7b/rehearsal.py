@@ -6,7 +6,7 @@ from functools import partial
 
 from harness.benchmarks.language.decoder_layers import DecoderShape
 from harness.benchmarks.language.exact import find_number
-from harness.benchmarks.language.rehearsing import MadePrompts, Row, write_rehearsal_in_frame
+from harness.benchmarks.language.rehearsing import GeneratedPrompts, Row, write_rehearsal_in_frame
 from harness.benchmarks.mixtral_8x7b import PUBLISHED
 
 MODEL = "Mixtral-8x7B-Instruct-v0.1"
@@ -30,7 +30,7 @@ def _refer(row: Row, answer: str) -> None:
     row.update(dataset="GSM8K", gt_output=number) if number else row.update(gt_output=answer)
 
 
-MADE = MadePrompts(
+MADE = GeneratedPrompts(
     shape=DecoderShape(architecture="mixtral", vocabulary=0),
     model=MODEL,
     mean=32,

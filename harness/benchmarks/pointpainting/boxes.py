@@ -20,8 +20,8 @@ ROW = 14  # float32 values of an object in an answer
 THRESHOLD, MOST = np.float32(0.1), 500
 _OVERLAP = np.float32(0.25)
 _PI = np.float32(np.pi)
-_LAST = CAMERAS - 1  # the reference tells the place in the picture of the last camera
-# Of a box around the middle of its bottom, y down: halves of length, height and width.
+_LAST = CAMERAS - 1  # the reference reports the place in the picture of the last camera
+# A box around the middle of its bottom, y down: halves of length, height and width.
 _CORNERS = np.array([[x, y, z] for z in (-0.5, 0.5) for x, y in ((0.5, 0), (0.5, -1), (-0.5, -1), (-0.5, 0))], "f4")
 Floats = NDArray[np.float32]
 
@@ -69,8 +69,9 @@ def suppress(boxes: Floats) -> NDArray[np.intp]:
 
 
 def make_rows(number: int, objects: Objects, matrices: Floats, shapes: NDArray[np.int64]) -> Floats:
-    """Of each object length, height and width, its place and angle before the first camera, its rectangle in the last
-    one's picture, class, score and the number of the frame. A frame without any has one row that says so."""
+    """Make the row of each object: length, height and width, its place and angle before the first camera, its rectangle
+    in the last one's picture, class, score and the number of the frame. A frame without any has one row that says
+    so."""
     if not len(objects.scores):
         return np.array([[-1] * (ROW - 1) + [number]], np.float32)
     rows = np.empty((len(objects.scores), ROW), np.float32)

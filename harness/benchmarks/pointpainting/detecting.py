@@ -1,5 +1,5 @@
-"""What a sample goes through: five pictures are segmented, points painted and put into pillars, and objects found in
-them. The networks are engines; everything between them is computed here, in the run.
+"""Steps of a sample: five pictures are segmented, points painted and put into pillars, and objects found in them. The
+networks are engines; everything between them is computed here, in the run.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def loop(sample: Arrays) -> Steps:
     """
     number, room, *sizes = sample["frame"].tolist()
     (ahead,) = yield FRONT, {"images": sample["front"]}
-    (beside,) = yield SIDE, {"images": sample["side"]}
-    painted = paint_points(sample["points"], sample["matrices"], [*ahead, *beside])
+    (at_side,) = yield SIDE, {"images": sample["side"]}
+    painted = paint_points(sample["points"], sample["matrices"], [*ahead, *at_side])
     pillars = group_points(painted)
     if len(pillars.counts):
         (found,) = yield DETECTION, fill_room(pillars, room)

@@ -19,7 +19,7 @@ from harness.errors import HarnessError
 CAMERAS = 5  # front, front left, front right, side left, side right
 MATRICES = (*(f"P{camera}" for camera in range(CAMERAS)), "R0_rect", *(f"Tr_velo_to_cam_{n}" for n in range(CAMERAS)))
 CLASSES = ("Pedestrian", "Cyclist", "Car")  # in the order of the network's
-# What the official script lets pass for a pedestrian or a car, and holds against nobody.
+# Classes that the official script lets pass for a pedestrian or a car, without counting them as errors.
 TOLERATED = {"Person_sitting": 3, "Van": 4}
 OTHER = 5
 FIX = "bring kitti_format again, as `reconcile fetch pointpainting` says; nothing was prepared"

@@ -19,7 +19,8 @@ def find_near(ours: Floats, theirs: Floats) -> NDArray[np.bool_]:
 
 
 def measure_overlaps(ours: Floats, theirs: Floats) -> Floats:
-    """Of pairs of rectangles [n, 5], each middle, sizes and angle (clockwise where y points up): the area they share.
+    """Measure the area that pairs of rectangles [n, 5] share, each middle, sizes and angle (clockwise where y points
+    up).
 
     It has for corners those of one inside of the other, and the places where sides cross.
     """
@@ -37,7 +38,7 @@ def measure_overlaps(ours: Floats, theirs: Floats) -> Floats:
     order = np.argsort(np.where(valid, around, np.inf), axis=1)
     ring = np.take_along_axis(places, order[..., None], axis=1)
     used = np.take_along_axis(valid, order, axis=1)
-    ring = np.where(used[..., None], ring, ring[:, :1])  # what does not count stands where the first one is
+    ring = np.where(used[..., None], ring, ring[:, :1])  # what does not count is put where the first one is
     x, y = ring[..., 0], ring[..., 1]
     area: Floats = np.abs((x * np.roll(y, -1, axis=1) - np.roll(x, -1, axis=1) * y).sum(axis=1)) / 2
     return np.where(count > 2, area, 0)
@@ -53,7 +54,7 @@ def find_corners(boxes: Floats) -> Floats:
 
 
 def _find_inside(corners: Floats, boxes: Floats, middle: Floats) -> NDArray[np.bool_]:
-    """Which corners [n, k, 2], told from ``middle``, are in the box of their pair."""
+    """Find which corners [n, k, 2], as seen from ``middle``, are in the box of their pair."""
     from_box = corners - (boxes[:, None, :2] - middle)
     cos, sin = np.cos(boxes[:, 4, None]), np.sin(boxes[:, 4, None])
     along = from_box[..., 0] * cos - from_box[..., 1] * sin

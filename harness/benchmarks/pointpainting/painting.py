@@ -14,7 +14,7 @@ from harness.benchmarks.pointpainting.infos import CAMERAS
 
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of pictures, red first, as the network knows them
 SEEN = 19  # classes of the segmentation network, those of Cityscapes
-# What becomes of them: background, bicycle, vehicles, person, rider, motorcycle.
+# Target classes: background, bicycle, vehicles, person, rider, motorcycle.
 GROUPS: Sequence[Sequence[int]] = (range(11), (18,), (13, 14, 15, 16), (11,), (12,), (17,))
 FEATURES = 5  # of a point: place, intensity, elongation
 PAINTED = FEATURES + len(GROUPS)
@@ -38,7 +38,7 @@ def project_points(points: NDArray[np.float32], matrices: Matrices, camera: int,
     before = matrices[_ROTATION + 1 + camera] @ whole
     before[3] = 1
     found = matrices[camera] @ (matrices[_ROTATION] @ before)
-    with np.errstate(divide="ignore", invalid="ignore"):  # of what is beside the camera
+    with np.errstate(divide="ignore", invalid="ignore"):  # for points outside the camera's picture
         x, y = found[0] / found[2], found[1] / found[2]
     seen = (x > 0) & (x < shape[1]) & (y > 0) & (y < shape[0]) & (before[2] > 0)
     return Projection(seen, y[seen].astype(np.intp), x[seen].astype(np.intp))

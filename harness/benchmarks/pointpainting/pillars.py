@@ -25,7 +25,7 @@ class Pillars(NamedTuple):
 
 
 def crop_points(points: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Those inside of what the benchmark looks at."""
+    """Keep the points inside the benchmark's range."""
     inside = (points[:, :3] > LOWEST) & (points[:, :3] < HIGHEST)
     return points[inside.all(axis=1)]
 

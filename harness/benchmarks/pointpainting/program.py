@@ -130,15 +130,17 @@ class PointPillars(_Network):
             wider = functional.conv_transpose2d(x, self.weight(f"{name}.0.weight"), stride=upwards)
             made.append(self.normalise(wider, f"{name}.1"))
         x = torch.cat(made, dim=1)
-        return {"boxes": self._choose(*(self._tell(x, f"head.conv_{part}") for part in ("cls", "reg", "dir_cls")))}
+        return {
+            "boxes": self._choose(*(self._predict_maps(x, f"head.conv_{part}") for part in ("cls", "reg", "dir_cls")))
+        }
 
     def _encode(self, pillars: torch.Tensor, cells: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
         """[n, 64]."""
         places = pillars[:, :, :3]
-        beside = places - places.sum(dim=1, keepdim=True) / counts[:, None, None]
+        offsets = places - places.sum(dim=1, keepdim=True) / counts[:, None, None]
         middles = [float(SIZE[axis]) * cells[:, None, axis + 1 : axis + 2] + _first_middle(axis) for axis in range(2)]
         x, y = (pillars[:, :, axis : axis + 1] - middles[axis] for axis in range(2))
-        features = torch.cat([x, y, pillars[:, :, 2:], beside, x, y], dim=2)
+        features = torch.cat([x, y, pillars[:, :, 2:], offsets, x, y], dim=2)
         there = torch.arange(MOST_POINTS, device=pillars.device)[None] < counts[:, None]
         features = (features * there[:, :, None]).permute(0, 2, 1)
         name = "pillar_encoder"
@@ -151,7 +153,7 @@ class PointPillars(_Network):
         whole = whole.index_put((cells[:, 2] * CELLS + cells[:, 1],), features)
         return whole.reshape(1, CELLS, CELLS, -1).permute(0, 3, 1, 2).contiguous()
 
-    def _tell(self, x: torch.Tensor, name: str) -> torch.Tensor:
+    def _predict_maps(self, x: torch.Tensor, name: str) -> torch.Tensor:
         """[468, 468, values of the anchors there]."""
         return functional.conv2d(x, self.weight(f"{name}.weight"), self.weight(f"{name}.bias"))[0].permute(1, 2, 0)
 
@@ -173,7 +175,7 @@ def _as_attribute(name: str) -> str:
 
 
 def _first_middle(axis: int) -> float:
-    """Of the first column along an axis, m."""
+    """Middle of the first column along an axis, m."""
     return float(SIZE[axis]) / 2 + float(LOWEST[axis])
 
 

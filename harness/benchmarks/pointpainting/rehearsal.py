@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.benchmarks.images import draw_image, encode_image
-from harness.benchmarks.made_network import NetworkSession
+from harness.benchmarks.network_builder import NetworkSession
 from harness.benchmarks.pointpainting.boxes import ROW
 from harness.benchmarks.pointpainting.detecting import DETECTION, PARTS, loop
+from harness.benchmarks.pointpainting.generated_networks import make_detection, make_segmentation
 from harness.benchmarks.pointpainting.infos import CLASSES, MATRICES
-from harness.benchmarks.pointpainting.made_networks import make_detection, make_segmentation
 from harness.benchmarks.pointpainting.model import DETECTION_ONNX, SEGMENTATION_ONNX, build_model
 from harness.benchmarks.pointpainting.published_networks import MODEL
 from harness.benchmarks.pointpainting.waymo import INFOS, LISTED, STORED, build_dataset, load_samples

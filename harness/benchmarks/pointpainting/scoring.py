@@ -60,8 +60,8 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
     scenes = list(_read_scenes(log, dataset))
     found = {name: compute_precision(scenes, number) for number, name in enumerate(CLASSES)}
     total = float(np.mean(list(found.values())))
-    told = ", ".join(f"'{name}': [{value!r}]" for name, value in found.items())
-    (output / "accuracy.txt").write_text(f"{{{told}, 'Total': {total!r}}}\n", encoding="ascii")
+    summary = ", ".join(f"'{name}': [{value!r}]" for name, value in found.items())
+    (output / "accuracy.txt").write_text(f"{{{summary}, 'Total': {total!r}}}\n", encoding="ascii")
     return {"mAP": total, **found}
 
 
@@ -99,8 +99,8 @@ def _flatten(boxes: Floats) -> Floats:
 
 
 def measure_volumes(ours: Floats, theirs: Floats) -> Floats:
-    """Of pairs of boxes before the camera, y down, their middle at the bottom: the volume they share, as part of what
-    they fill together."""
+    """Measure the volume that pairs of boxes before the camera share, y down, their middle at the bottom, as part of
+    what they fill together."""
     lower = np.minimum(ours[:, 1], theirs[:, 1])
     upper = np.maximum(ours[:, 1] - ours[:, 4], theirs[:, 1] - theirs[:, 4])
     area = measure_overlaps(_flatten(ours), _flatten(theirs)).astype(np.float32)  # type: ignore[arg-type]
@@ -111,7 +111,7 @@ def measure_volumes(ours: Floats, theirs: Floats) -> Floats:
 
 
 def compute_precision(scenes: Sequence[Scene], label: int) -> float:
-    """Of one class, in percent."""
+    """Compute the precision of one class, in percent."""
     contests = [_look_at(scene, label) for scene in scenes]
     hits: list[float] = []
     for contest in contests:

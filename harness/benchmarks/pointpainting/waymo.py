@@ -16,7 +16,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.benchmarks.checking import FileRule, check_files, tell_state
+from harness.benchmarks.checking import FileRule, check_files, describe_problems
 from harness.benchmarks.images import read_picture_size
 from harness.benchmarks.pointpainting.detecting import FRONT, LOOKING, SIDE
 from harness.benchmarks.pointpainting.infos import CAMERAS, FIX, Frame, read_frames
@@ -141,19 +141,20 @@ def _check_listed(folder: Path, frames: Sequence[Frame]) -> None:
 
 
 def _check_sizes(folder: Path, frames: Sequence[Frame]) -> None:
-    """A cloud is made of whole points; the pictures of an engine are of one size, the one that the list tells."""
+    """Check the sizes: a cloud is made of whole points; the pictures of an engine are of one size, the one in the
+    list."""
     cut = [frame.cloud for frame in frames if (folder / frame.cloud).stat().st_size % _POINT]
     if cut:
-        problem = f"{folder}: {tell_state('cut off', cut, len(frames))}"
+        problem = f"{folder}: {describe_problems('cut off', cut, len(frames))}"
         raise HarnessError(problem, "input", FIX)
     wanted = frames[0].shapes
     for cameras in LOOKING.values():
         for frame in frames:
             for camera in cameras:
-                told, first = frame.shapes[camera].tolist(), wanted[cameras[0]].tolist()
+                stated, first = frame.shapes[camera].tolist(), wanted[cameras[0]].tolist()
                 found = read_picture_size(folder / frame.pictures[camera])
-                if not found == told == first:
-                    sizes = f"is {found}, the list of frames says {told}, and others of its cameras are {first}"
+                if not found == stated == first:
+                    sizes = f"is {found}, the list of frames says {stated}, and others of its cameras are {first}"
                     raise HarnessError(f"{folder / frame.pictures[camera]} {sizes}", "input", FIX)
 
 

@@ -13,8 +13,8 @@ from harness.benchmarks.qwen3_vl.scoring import score, write_text
 
 TOKENS = True
 RESPONSE_DTYPE = "uint8"
-# Of generation_config.json of the checkpoint, which the reference leaves the choice of tokens to; what it does not
-# name (penalties, min_p) is neutral. An answer ends where the model ends it.
+# From generation_config.json of the checkpoint, which the reference leaves the choice of tokens to; anything it does
+# not name (penalties, min_p) is neutral. An answer ends where the model ends it.
 GENERATION = {"max_new_tokens": 0, "temperature": 0.7, "top_p": 0.8, "top_k": 20, "seed": -1}
 
 __all__ = ["GENERATION", "RESPONSE_DTYPE", "TOKENS", "build_dataset", "load_samples", "score", "write_text"]

@@ -115,7 +115,7 @@ def _name_shards(split: str, counts: set[int]) -> Iterator[str]:
 
 
 def count_rows(path: Path) -> int:
-    """What the end of a shard says. Raises HarnessError where it is damaged, or has not the columns."""
+    """Count the rows by the end of a shard. Raises HarnessError where it is damaged, or has not the columns."""
     with _opened(path, "is cut off or not Parquet") as file:
         schema, rows = file.schema_arrow, int(file.metadata.num_rows)
     if missing := [name for name in (*ASKED, *SCORED) if name not in schema.names]:

@@ -1,4 +1,4 @@
-"""What is asked of one product: the messages of a chat, in the words of the reference.
+"""Question about one product: the messages of a chat, in the words of the reference.
 
 There are two references, which differ in a few words, in the schema that they quote, and in how they list categories:
 the one that drives LoadGen, and the one of the endpoints harness. Both encode the decoded picture anew in its own

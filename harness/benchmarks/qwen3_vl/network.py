@@ -1,4 +1,4 @@
-"""A small network that stands in for the model in a rehearsal: it sees a picture by its patches and texts by their
+"""A small network for rehearsals in the place of the model: it sees a picture by its patches and texts by their
 letters, and says which of the listed categories, which word of the title and which condition fit best.
 
 Its answers hang on every part of what is asked: of another picture, or another product's text, they are others.
@@ -53,7 +53,7 @@ class CatalogueNetwork:
             self._weights: Mapping[str, Values] = {name: found[name].astype(np.float64) for name in found.files}
 
     def answer(self, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """What is said of the product that the messages ask about."""
+        """Answer about the product in the messages."""
         text, picture = messages[-1]["content"]
         title, description, listed = _TEXTS.findall(text["text"])
         categories = ast.literal_eval(listed)

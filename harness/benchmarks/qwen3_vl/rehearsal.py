@@ -56,8 +56,8 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
         rows.append(_describe(network, _draw_product(rng, number)))
         counter.bump(1)
     (data / FOLDER).mkdir()
-    held = max(1, count // _TEST)
-    for split, part in (("train", rows[:-held]), ("test", rows[-held:])):
+    test_count = max(1, count // _TEST)
+    for split, part in (("train", rows[:-test_count]), ("test", rows[-test_count:])):
         _write_split(data / FOLDER, split, part)
 
 

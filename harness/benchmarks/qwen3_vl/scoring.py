@@ -23,7 +23,7 @@ _ALIKE = 0.9  # of two brands
 
 
 class ProductAnswer(BaseModel):
-    """What was asked for. What counts as such JSON is the library's decision, as in the reference."""
+    """The requested answer. Valid JSON is the library's decision, as in the reference."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -49,8 +49,15 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
         "is_secondhand_f1": score_conditions(said["is_secondhand"], conditions),
         "unparsable": answers.count(None),
     }
-    told = f"Brand F1 {scores['brand_f1']}, is_secondhand F1 {scores['is_secondhand_f1']}"
-    lines = ["Results", "", json.dumps({"f1": scores["f1"]}), "", told, f"{scores['unparsable']} answers are not JSON"]
+    summary = f"Brand F1 {scores['brand_f1']}, is_secondhand F1 {scores['is_secondhand_f1']}"
+    lines = [
+        "Results",
+        "",
+        json.dumps({"f1": scores["f1"]}),
+        "",
+        summary,
+        f"{scores['unparsable']} answers are not JSON",
+    ]
     (output / "accuracy.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return scores
 

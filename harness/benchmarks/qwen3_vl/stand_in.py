@@ -18,20 +18,20 @@ _MOST = 64 << 20  # bytes of a question
 _PIECE = 4  # letters of a token
 
 
-class StandIn:
-    """What it says of itself and of products."""
+class StubServer:
+    """Descriptions of itself and of products."""
 
     def __init__(self, network: CatalogueNetwork) -> None:
         self._network = network
 
     def make_application(self) -> web.Application:
         application = web.Application(client_max_size=_MOST)
-        application.router.add_get("/health", self.tell_health)
+        application.router.add_get("/health", self.answer_health)
         application.router.add_get("/v1/models", self.list_models)
         application.router.add_post("/v1/chat/completions", self.answer)
         return application
 
-    async def tell_health(self, _request: web.Request) -> web.Response:
+    async def answer_health(self, _request: web.Request) -> web.Response:
         return web.json_response({})
 
     async def list_models(self, _request: web.Request) -> web.Response:
@@ -70,7 +70,7 @@ async def _write(response: web.StreamResponse, event: dict[str, Any]) -> None:
 
 def main(model: str, port: str) -> None:
     network = CatalogueNetwork(Path(model))
-    web.run_app(StandIn(network).make_application(), host="127.0.0.1", port=int(port), print=None, access_log=None)
+    web.run_app(StubServer(network).make_application(), host="127.0.0.1", port=int(port), print=None, access_log=None)
 
 
 if __name__ == "__main__":

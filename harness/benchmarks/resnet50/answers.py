@@ -1,4 +1,4 @@
-"""What a response holds: the class of an image, 0 to 999, as int32."""
+"""Bytes of a response: the class of an image, 0 to 999, as int32."""
 
 from __future__ import annotations
 

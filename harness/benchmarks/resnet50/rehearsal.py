@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.benchmarks.images import draw_image, encode_image
-from harness.benchmarks.made_network import MadeNetwork, NetworkSession, Tensors
+from harness.benchmarks.network_builder import NetworkBuilder, NetworkSession, Tensors
 from harness.benchmarks.resnet50.answers import CLASSES, postprocess
 from harness.benchmarks.resnet50.imagenet import MAP, SIDE, preprocess
 from harness.contract import Counter
@@ -45,7 +45,7 @@ def write_network(path: Path, rng: np.random.Generator, images: NDArray[np.float
     Features are centred by what they are of ``images``: the deeper a network of random weights, the more alike its
     features of any two images, and all would be of one class.
     """
-    net = MadeNetwork(rng)
+    net = NetworkBuilder(rng)
     raw, width = _write_layers(net) if full else _write_patches(net)
     net.save(path, "features", _INPUTS, {raw: ("float32", ["N", width])})
     (found,) = NetworkSession(path).compute({"input_tensor:0": images})
@@ -65,7 +65,7 @@ def write_network(path: Path, rng: np.random.Generator, images: NDArray[np.float
     )
 
 
-def _write_patches(net: MadeNetwork) -> tuple[str, int]:
+def _write_patches(net: NetworkBuilder) -> tuple[str, int]:
     """Two layers over patches of 32 x 32, half over each other: far more time goes into computing an image than into
     bringing it from memory, or the samples that TEST04 repeats would be those that are quick."""
     channels = 128
@@ -75,7 +75,7 @@ def _write_patches(net: MadeNetwork) -> tuple[str, int]:
     return net.node("Flatten", [pooled]), channels * 4
 
 
-def _write_layers(net: MadeNetwork) -> tuple[str, int]:
+def _write_layers(net: NetworkBuilder) -> tuple[str, int]:
     """ResNet-50 v1.5, batch normalisation folded into the convolutions."""
     scaled = net.node("Mul", ["input_tensor:0", net.constant(1 / 64)])
     top = net.convolution(scaled, 3, 64, 7, 2)
@@ -87,7 +87,7 @@ def _write_layers(net: MadeNetwork) -> tuple[str, int]:
             inner = net.convolution(top, channels, width, 1)
             inner = net.convolution(inner, width, width, 3, stride)
             inner = net.convolution(inner, width, 4 * width, 1, active=False)
-            beside = top if block else net.convolution(top, channels, 4 * width, 1, stride, active=False)
-            half = net.node("Mul", [net.node("Add", [inner, beside]), net.constant(0.7)])
+            shortcut = top if block else net.convolution(top, channels, 4 * width, 1, stride, active=False)
+            half = net.node("Mul", [net.node("Add", [inner, shortcut]), net.constant(0.7)])
             top, channels = net.node("Relu", [half]), 4 * width
     return net.node("Flatten", [net.node("GlobalAveragePool", [top])]), channels

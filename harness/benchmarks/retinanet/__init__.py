@@ -26,7 +26,7 @@ __all__ = ["OUTPUTS", "RESPONSE_DTYPE", "build_dataset", "build_model", "postpro
 def build_model(
     source: Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path], output: Path, counter: Counter
 ) -> None:
-    """Of the reference's network its three outputs become one; one that ends at its heads ranks them as well."""
+    """Join the three outputs of the reference's network to one; a network that ends at its heads ranks them as well."""
     network = source if source is not None and source.suffix == ".onnx" else None
     if network is None or not rank_heads(network, output / "model.onnx", ANCHORS_OF_LEVELS, CLASSES, BEST):
         join_outputs(source, settings, inputs, output, counter, most=MOST)

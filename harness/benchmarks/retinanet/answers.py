@@ -1,4 +1,4 @@
-"""What is sent back for an image, of engines that end at objects and of those that end at the network's heads."""
+"""Response for an image, from engines that end at objects and from those that end at the network's heads."""
 
 from __future__ import annotations
 

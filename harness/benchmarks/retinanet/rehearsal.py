@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.benchmarks.detection.made_detector import FEW, Detector, write_detection_rehearsal
+from harness.benchmarks.detection.generated_detector import FEW, Detector, write_detection_rehearsal
 from harness.benchmarks.retinanet.heads import CLASSES
 from harness.benchmarks.retinanet.openimages import LAYOUT, SIDE, preprocess
 from harness.benchmarks.sources import read_list

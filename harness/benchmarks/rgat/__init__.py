@@ -1,4 +1,4 @@
-"""R-GAT on IGB-Heterogeneous: of which of 2,983 classes a paper is, told by what it is joined to.
+"""R-GAT on IGB-Heterogeneous: the class of a paper, one of 2,983, by its neighbours.
 
 Facts that planning needs are in ``benchmark.yaml``. What the graph is: ``graph``; its files and what becomes of them:
 ``igbh``, ``adjacency``; whom a batch reaches: ``sampling``, ``blocks``. The model: ``checkpoint`` reads the published

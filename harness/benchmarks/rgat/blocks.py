@@ -1,4 +1,4 @@
-"""What the network is given for a batch of papers: who is around them, and the features of all of those."""
+"""Inputs of the network for a batch of papers: their neighbourhood, and the features of everything in it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def name_features(kind: str) -> str:
 
 
 def name_adjacency(relation: Relation) -> tuple[str, str]:
-    """Of the bounds of each node's edges, and of their sources."""
+    """Name the bounds of each node's edges, and their sources."""
     return f"indptr_{relation.name}.npy", f"indices_{relation.name}.npy"
 
 
 def name_input(name: str) -> str:
-    """Of an entry of a block, as torch.export calls it."""
+    """Name an entry of a block as torch.export calls it."""
     return f"block_{name}"
 
 

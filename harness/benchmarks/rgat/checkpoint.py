@@ -24,7 +24,7 @@ def name_weight(layer: int, relation: str, part: str) -> str:
 
 
 def list_shapes(heads: int, width: int, classes: int) -> dict[str, tuple[int, ...]]:
-    """Of every weight of a network with so many heads, of this width each."""
+    """List the shapes of every weight of a network with so many heads, of this width each."""
     found: dict[str, tuple[int, ...]] = {}
     for layer in range(LAYERS):
         for relation in RELATIONS:

@@ -10,7 +10,7 @@ from functools import cache
 from typing import NamedTuple
 
 SEEDS = "paper"  # the kind of the nodes that are asked for
-# Of the full set.
+# Sizes of the full set.
 NODES = {
     "paper": 269_346_174,
     "author": 277_220_883,
@@ -30,7 +30,7 @@ LAYERS = len(FANOUTS)
 
 
 class Relation(NamedTuple):
-    """Edges from nodes of one kind to nodes of another; a node takes what the sources of its edges tell."""
+    """Edges from nodes of one kind to nodes of another; a node takes what the sources of its edges give."""
 
     source: str
     name: str
@@ -60,7 +60,7 @@ RELATIONS = (*PUBLISHED, *REVERSED.values())
 
 @cache
 def list_kinds(hop: int) -> tuple[str, ...]:
-    """What may be reached after so many steps, and not before."""
+    """List the kinds that may be reached after so many steps, and not before."""
     if not hop:
         return (SEEDS,)
     targets = list_kinds(hop - 1)
@@ -70,7 +70,7 @@ def list_kinds(hop: int) -> tuple[str, ...]:
 
 @cache
 def list_relations(hop: int) -> tuple[Relation, ...]:
-    """Those of which neighbours are drawn of nodes that were reached after so many steps."""
+    """List the relations in which neighbours are drawn for nodes that were reached after so many steps."""
     return tuple(relation for relation in RELATIONS if relation.target in list_kinds(hop))
 
 
@@ -80,7 +80,7 @@ def name_inner(kind: str) -> str:
 
 
 def list_inputs() -> list[str]:
-    """Of the network: features of each kind, neighbours of each relation, how many nodes are reached within one step,
-    and where the samples are."""
+    """List the inputs of the network: features of each kind, neighbours of each relation, how many nodes are reached
+    within one step, and the places of the samples."""
     names = [relation.name for relation in RELATIONS]
     return [*KINDS, *names, *map(name_inner, list_kinds(1)), "seeds"]

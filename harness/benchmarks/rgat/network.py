@@ -77,8 +77,10 @@ class RelationalGraphAttention(torch.nn.Module):  # type: ignore[misc]  # torch 
             targets, total = choose(hidden[kind]), None
             for relation in RELATIONS:
                 if relation.target == kind:
-                    told = self._attend(layer, relation, hidden[relation.source], targets, choose(block[relation.name]))
-                    total = told if total is None else total + told
+                    attended = self._attend(
+                        layer, relation, hidden[relation.source], targets, choose(block[relation.name])
+                    )
+                    total = attended if total is None else total + attended
             found[kind] = functional.leaky_relu(total) if layer < LAYERS - 1 else total
         return found
 

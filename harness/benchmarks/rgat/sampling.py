@@ -41,7 +41,7 @@ class Adjacency:
     indices: NDArray[np.int32]
 
     def draw(self, targets: Ids, fanout: int, salt: int) -> Ids:
-        """[targets, at most ``fanout``], filled up with NOBODY."""
+        """Draw [targets, at most ``fanout``], filled up with NOBODY."""
         there = np.maximum(targets, 0)
         starts = self.indptr[there]
         degrees = np.where(targets >= 0, self.indptr[there + 1] - starts, 0)
@@ -78,8 +78,8 @@ def hash_nodes(nodes: Ids, salt: int) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Of a batch. ``nodes``: of each kind, in the order in which they are reached. ``places``: what else the network is
-    given, by the names of its inputs: the places of neighbours among those nodes, and of the samples."""
+    """Nodes of a batch. ``nodes``: of each kind, in the order in which they are reached. ``places``: further inputs of
+    the network by their names: the places of neighbours among those nodes, and of the samples."""
 
     nodes: Mapping[str, Ids]
     places: Mapping[str, Ids]
@@ -115,7 +115,7 @@ class Sampler:
 
 
 def _stack(parts: Sequence[Ids]) -> Ids:
-    """Rows of different lengths below each other, filled up with NOBODY."""
+    """Stack rows of different lengths, filled up with NOBODY."""
     width = max(part.shape[1] for part in parts)
     filled = [np.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=NOBODY) for part in parts]
     return np.concatenate(filled)
@@ -130,7 +130,7 @@ class _Reached:
         self._ids = self._places = np.empty(0, np.int64)  # in the order of the ids
 
     def add(self, hop: int, ids: Ids) -> None:
-        """Some of them may be known, named twice, or NOBODY."""
+        """Add nodes, some of which may be known, named twice, or NOBODY."""
         found = np.unique(ids)
         fresh = found[(self.find(found) < 0) & (found >= 0)]
         padding = _LEAST - len(fresh) if hop < LAYERS else 0
@@ -142,7 +142,7 @@ class _Reached:
         self._count += len(self.hops[hop])
 
     def find(self, ids: Ids) -> Ids:
-        """Their places; NOBODY where there is none."""
+        """Find their places; NOBODY where there is none."""
         if not len(self._ids):
             return np.full(ids.shape, NOBODY, np.int64)
         at = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)

@@ -28,9 +28,9 @@ def _find_state(path: Path, document: Any) -> dict[str, torch.Tensor]:
     if isinstance(state, dict) and state and all(isinstance(item, torch.Tensor) for item in state.values()):
         return state
     if not isinstance(document, dict):
-        told = f"a {type(document).__name__}"
+        message = f"a {type(document).__name__}"
     elif state is None:
-        told = f"{', '.join(sorted(map(str, document))[:5]) or 'nothing'}, and no state_dict"
+        message = f"{', '.join(sorted(map(str, document))[:5]) or 'nothing'}, and no state_dict"
     else:
-        told = "a state_dict that is not one of tensors"
-    raise HarnessError(f"{path} is not a checkpoint of RNN-T: it holds {told}", "input", _FIX)
+        message = "a state_dict that is not one of tensors"
+    raise HarnessError(f"{path} is not a checkpoint of RNN-T: it holds {message}", "input", _FIX)

@@ -1,5 +1,5 @@
-"""What the network hears of a waveform: log-mel energies of three neighbouring frames of 10 ms, normalised over the
-utterance, as FilterbankFeatures of speech_recognition/rnnt in mlcommons/inference computes them.
+"""Features of a waveform: log-mel energies of three neighbouring frames of 10 ms, normalised over the utterance, as
+FilterbankFeatures of speech_recognition/rnnt in mlcommons/inference computes them.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _SMALLEST, _LEAST_DEVIATION = np.float32(1e-20), np.float32(1e-5)
 
 
 def count_frames(samples: int) -> int:
-    """Of the network's input."""
+    """Count the frames of the network's input."""
     return ceil(ceil(samples / _HOP) / SPLICED)
 
 
 def compute_features(waveform: NDArray[np.float32]) -> NDArray[np.float32]:
     """[samples] in -1..1 -> [frames, 240]."""
     mels = np.log(_measure_power(waveform) @ weigh_mels(_FFT, MELS) + _SMALLEST)
-    # A frame beside those that come after it; nothing comes after the last.
+    # A frame joined with those that come after it; nothing comes after the last.
     later = [np.concatenate([mels[n:], np.zeros((n, MELS), np.float32)]) for n in range(1, SPLICED)]
     spliced = np.concatenate([mels, *later], axis=1)[::SPLICED][: count_frames(len(waveform))]
     deviation = spliced.std(axis=0, ddof=1) + _LEAST_DEVIATION

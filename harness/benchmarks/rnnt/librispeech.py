@@ -1,5 +1,5 @@
 """LibriSpeech dev-clean as people have it on disk: FLAC files as published, or the WAV files and the manifest that the
-reference makes of them. Waveforms are samples; what the network hears of them is computed in a run.
+reference makes of them. Waveforms are samples; their features are computed in a run.
 
 Utterances of at most 15 s are samples, in the order of the reference's manifest.
 """
@@ -78,8 +78,8 @@ def _find_folder(source: Path) -> Path:
 
 
 def list_utterances(folder: Path) -> list[Utterance]:
-    """Of the manifest where there is one, else of the published chapters; of a rehearsal those that are there. Raises
-    HarnessError naming what is missing or no transcript."""
+    """List the utterances of the manifest where there is one, else of the published chapters; of a rehearsal those that
+    are there. Raises HarnessError naming what is missing or no transcript."""
     if (folder / MANIFEST).is_file():
         return list(_read_manifest(folder / MANIFEST))
     chapters = read_list("rnnt", "chapters.txt")

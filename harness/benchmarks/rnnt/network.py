@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.benchmarks.made_network import MadeNetwork, Tensors
+from harness.benchmarks.network_builder import NetworkBuilder, Tensors
 from harness.benchmarks.rnnt.features import FEATURES
 from harness.benchmarks.rnnt.transcribing import (
     CHUNK,
@@ -36,13 +36,13 @@ def write_parts(weights: Weights, output: Path) -> None:
     """encoder/model.onnx, prediction/model.onnx and joint/model.onnx."""
     for part, write in {"encoder": _write_encoder, "prediction": _write_prediction, "joint": _write_joint}.items():
         (output / part).mkdir()
-        net = MadeNetwork(np.random.default_rng(1))
+        net = NetworkBuilder(np.random.default_rng(1))
         inputs = write(net, weights)
         outputs: Tensors = {name: (dtype, ["N", *shape]) for name, (shape, dtype) in OUTPUTS[part].items()}
         net.save(output / part / MODEL, f"rnnt_{part}", inputs, outputs)
 
 
-def _write_encoder(net: MadeNetwork, weights: Weights) -> Tensors:
+def _write_encoder(net: NetworkBuilder, weights: Weights) -> Tensors:
     width = weights["encoder.pre_rnn.lstm.weight_hh_l0"].shape[1]
     states = _State(net, ENCODER_LAYERS, width, HIDDEN)
     x = net.node("Transpose", ["features"], perm=[1, 0, 2])  # frames first
@@ -62,11 +62,11 @@ def _write_encoder(net: MadeNetwork, weights: Weights) -> Tensors:
     }
 
 
-def _write_prediction(net: MadeNetwork, weights: Weights) -> Tensors:
+def _write_prediction(net: NetworkBuilder, weights: Weights) -> Tensors:
     embedded = weights["prediction.embed.weight"]
     width = embedded.shape[1]
     states = _State(net, PREDICTION_LAYERS, width, PREDICTED)
-    # At the start of a transcript there is no letter: zeros stand for it.
+    # At the start of a transcript there is no letter: zeros mean that.
     table = net.constant(np.concatenate([embedded, np.zeros((1, width), np.float32)]))
     x = net.node("Transpose", [net.node("Gather", [table, "letter"])], perm=[1, 0, 2])
     x = _recur(net, weights, "prediction.dec_rnn.lstm", x, range(PREDICTION_LAYERS), states, first=0)
@@ -76,7 +76,7 @@ def _write_prediction(net: MadeNetwork, weights: Weights) -> Tensors:
     return {"letter": ("int64", ["N", 1]), "hidden": ("float32", size), "cell": ("float32", size)}
 
 
-def _write_joint(net: MadeNetwork, weights: Weights) -> Tensors:
+def _write_joint(net: NetworkBuilder, weights: Weights) -> Tensors:
     predicted = weights["prediction.embed.weight"].shape[1]
     first, last = (weights[f"joint.net.{layer}.weight"] for layer in (0, 3))
     encoded = first.shape[1] - predicted
@@ -95,7 +95,7 @@ def _write_joint(net: MadeNetwork, weights: Weights) -> Tensors:
 class _State:
     """hidden and cell [N, layers, whole] going in, of which ``width`` is used, and hidden_out and cell_out."""
 
-    def __init__(self, net: MadeNetwork, layers: int, width: int, whole: int) -> None:
+    def __init__(self, net: NetworkBuilder, layers: int, width: int, whole: int) -> None:
         self._net, self._rest = net, whole - width
         self._given = {}
         for name in ("hidden", "cell"):
@@ -108,7 +108,7 @@ class _State:
         return [self._given[name][layer] for name in ("hidden", "cell")]
 
     def keep(self, hidden: str, cell: str) -> None:
-        """Those of the next layer."""
+        """Keep the state of the next layer."""
         self._made["hidden"].append(hidden)
         self._made["cell"].append(cell)
 
@@ -119,7 +119,7 @@ class _State:
 
 
 def _recur(
-    net: MadeNetwork, weights: Weights, name: str, x: str, layers: Sequence[int], states: _State, *, first: int
+    net: NetworkBuilder, weights: Weights, name: str, x: str, layers: Sequence[int], states: _State, *, first: int
 ) -> str:
     """LSTMs one behind the other over [frames, N, width]; ``first``: the number of the first of them in the state."""
     for layer in layers:
@@ -140,7 +140,7 @@ def _order_gates(weight: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.concatenate([i, o, f, g])
 
 
-def _narrow(net: MadeNetwork, source: str, axis: int, width: int, whole: int) -> str:
+def _narrow(net: NetworkBuilder, source: str, axis: int, width: int, whole: int) -> str:
     """The first ``width`` values of an axis."""
     if width == whole:
         return source
@@ -148,7 +148,7 @@ def _narrow(net: MadeNetwork, source: str, axis: int, width: int, whole: int) ->
     return net.node("Slice", [source, *bounds])
 
 
-def _widen(net: MadeNetwork, source: str, axes: int, rest: int, output: str) -> None:
+def _widen(net: NetworkBuilder, source: str, axes: int, rest: int, output: str) -> None:
     """Zeros behind the last axis."""
     pads = net.constant([0] * (2 * axes - 1) + [rest], "int64")
     net.node("Pad", [source, pads], output) if rest else net.node("Identity", [source], output)

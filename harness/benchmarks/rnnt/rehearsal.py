@@ -13,7 +13,7 @@ import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
-from harness.benchmarks.made_network import NetworkSession
+from harness.benchmarks.network_builder import NetworkSession
 from harness.benchmarks.rnnt.features import FEATURES
 from harness.benchmarks.rnnt.network import MODEL, POST, PRE, write_parts
 from harness.benchmarks.rnnt.transcribing import (
@@ -110,10 +110,10 @@ def _steer(weights: dict[str, NDArray[np.float32]], encoded: NDArray[np.float32]
     first, shift, last = (weights[f"joint.net.{name}"] for name in ("0.weight", "0.bias", "3.weight"))
     scale, middle = 1 / encoded[:, 0].std(), np.median(encoded[:, 0])
     # |e + p| - |e - p| is above 0 where e and p have the same sign.
-    for row, (heard, kept) in enumerate(((1, 1), (-1, -1), (1, -1), (-1, 1))):
+    for row, (sounds, kept) in enumerate(((1, 1), (-1, -1), (1, -1), (-1, 1))):
         first[row] = 0
-        first[row, 0], first[row, encoded.shape[1]] = heard * scale, kept
-        shift[row] = -heard * scale * middle
+        first[row, 0], first[row, encoded.shape[1]] = sounds * scale, kept
+        shift[row] = -sounds * scale * middle
     last[:, :4], last[BLANK] = 0, 0
     last[BLANK, :4] = np.array([1, 1, -1, -1]) * _SURE
 
@@ -122,7 +122,7 @@ def _balance(weights: dict[str, NDArray[np.float32]], waveforms: Sequence[np.nda
     """Shift what the joint says, so that all letters are about as likely, and words are short."""
     width = weights["encoder.pre_rnn.lstm.weight_hh_l0"].shape[1]
     shift = weights["joint.net.3.bias"]
-    shift[BLANK] = _CERTAIN  # nothing is written: all frames are heard
+    shift[BLANK] = _CERTAIN  # nothing is written: all frames are used
     encoded, _ = _listen(weights, waveforms, scratch)
     _steer(weights, encoded[:, :width])
     shift[BLANK] = 0
@@ -137,13 +137,13 @@ def _balance(weights: dict[str, NDArray[np.float32]], waveforms: Sequence[np.nda
 def _listen(
     weights: Mapping[str, NDArray[np.float32]], waveforms: Sequence[np.ndarray], scratch: Path
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """What the joint hears and says."""
+    """Compute the joint's inputs and outputs."""
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
         write_parts(weights, Path(folder))
         network = load_parts(Path(folder))
         found = [said for waveform in waveforms for said in transcribe(network, waveform)[1]]
-    heard, said = zip(*found, strict=True)
-    return np.concatenate(heard), np.concatenate(said)
+    sounds, said = zip(*found, strict=True)
+    return np.concatenate(sounds), np.concatenate(said)
 
 
 Network = Mapping[str, NetworkSession]
@@ -154,7 +154,7 @@ def load_parts(folder: Path) -> Network:
 
 
 def transcribe(network: Network, waveform: np.ndarray) -> tuple[list[int], list[tuple[np.ndarray, np.ndarray]]]:
-    """The letters, and what the joint heard and said on the way."""
+    """Transcribe to letters, with the joint's inputs and outputs on the way."""
     steps = loop({"samples": waveform})
     asked, said = next(steps), []
     while True:

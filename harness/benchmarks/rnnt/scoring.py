@@ -27,7 +27,7 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
 
 
 def read_text(data: bytes) -> str:
-    """Of a response's letters, int64 each."""
+    """Read the letters of a response, int64 each."""
     letters = np.frombuffer(data, np.int64) if len(data) % 8 == 0 else None
     if letters is None or (letters < 0).any() or (letters >= len(LETTERS)).any():
         raise HarnessError("a response does not hold numbers of letters, int64 each", "input", "run accuracy again")

@@ -1,7 +1,7 @@
 """Greedy decoding of a transducer: at each frame letters are taken until blank is the likeliest.
 
-The encoder hears an utterance in chunks and hands its state on, so that utterances of all lengths share batches. The
-joint is asked for several frames ahead at once: what it says of a frame holds until a letter is taken.
+The encoder takes an utterance in chunks and hands its state on, so that utterances of all lengths share batches. The
+joint is asked for several frames ahead at once: its answer for a frame is valid until a letter is taken.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.benchmarks.detection.made_detector import FEW, Detector, write_detection_rehearsal
+from harness.benchmarks.detection.generated_detector import FEW, Detector, write_detection_rehearsal
 from harness.benchmarks.sources import read_list
 from harness.benchmarks.ssd_resnet34.coco2017 import LAYOUT, SIDE, preprocess
 from harness.contract import Counter

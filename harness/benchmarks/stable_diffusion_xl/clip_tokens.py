@@ -44,7 +44,8 @@ class CaptionTokenizer:
 
 
 def read_tokenizer(folder: Path, fix: str) -> CaptionTokenizer:
-    """Of a folder of the checkpoint. Raises HarnessError that names the file which is missing or broken."""
+    """Read the tokenizer of a folder of the checkpoint. Raises HarnessError that names the file which is missing or
+    broken."""
     vocabulary = read_json(folder / "vocab.json", fix)
     try:
         lines = (folder / "merges.txt").read_text(encoding="utf-8").splitlines()

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.benchmarks import painted_samples
+from harness.benchmarks import pipeline_samples
 from harness.benchmarks.mapped_arrays import load_npy
-from harness.benchmarks.painted_samples import find_file, load_tokens, save_shared
+from harness.benchmarks.pipeline_samples import find_file, load_tokens, save_shared
 from harness.benchmarks.sources import choose_count, is_rehearsal, require_source
 from harness.benchmarks.stable_diffusion_xl.clip_tokens import CaptionTokenizer, read_tokenizer
 from harness.contract import Counter
@@ -66,11 +66,11 @@ def load_samples(dataset: Path) -> Mapping[str, Any]:
 
 def load_shared(dataset: Path) -> Mapping[str, np.ndarray]:
     """ "latents" [1, channels, height, width], and the tokens of the words that images are drawn against."""
-    return painted_samples.load_shared(dataset, tuple(TOKENIZERS))
+    return pipeline_samples.load_shared(dataset, tuple(TOKENIZERS))
 
 
 def find_tokenizer(folder: Path, part: str) -> Path:
-    """Beside the captions, else in a checkpoint of the scratch space."""
+    """Find the tokenizer in the folder of the captions, else in a checkpoint of the scratch space."""
     checkpoints = [folder / "../../models" / name for name in _CHECKPOINTS]
     places = [folder, *(path for base in checkpoints for path in (base / "checkpoint_pipe", base))]
     found = next((place / part for place in places if (place / part / "vocab.json").is_file()), None)
@@ -87,14 +87,14 @@ def read_captions(path: Path) -> list[str]:
             rows = [row.get("caption") for row in csv.DictReader(stream, delimiter="\t")]
     except (OSError, ValueError, csv.Error) as error:
         raise HarnessError(f"{path} cannot be read as a table: {error}", "input", _FIX) from error
-    lacking = next((number for number, caption in enumerate(rows, 2) if not caption), 0)
-    if lacking or not rows:
-        raise HarnessError(f"{path}{f':{lacking}' if lacking else ''} has no caption", "input", _FIX)
+    empty = next((number for number, caption in enumerate(rows, 2) if not caption), 0)
+    if empty or not rows:
+        raise HarnessError(f"{path}{f':{empty}' if empty else ''} has no caption", "input", _FIX)
     return [str(caption) for caption in rows]
 
 
 def read_latents(path: Path) -> NDArray[np.float32]:
-    """Of the reference, as NumPy or PyTorch wrote them."""
+    """Read the reference's latents, as NumPy or PyTorch wrote them."""
     if path.suffix == ".pt":
         from harness.benchmarks.saved_tensors import read_tensor
 

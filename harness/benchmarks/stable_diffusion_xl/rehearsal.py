@@ -1,8 +1,8 @@
 """Captions and latents in the reference's layout, and a pipeline of Stable Diffusion XL in diffusers' own format.
 
-Its networks have the parts of the published ones: two text encoders of CLIP, a network that is told of time, of sizes
-and of the whole text, and a decoder. Their weights are drawn, and what the library itself makes of each caption in fp32
-is what images are compared with.
+Its networks have the parts of the published ones: two text encoders of CLIP, a network that gets time, sizes and the
+whole text, and a decoder. Their weights are drawn, and images are compared with what the library itself makes of each
+caption in fp32.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import transformers
 from harness.backends.diffusers.loading import PIPE, SCHEDULER
 from harness.benchmarks.stable_diffusion_xl import PIPELINE
 from harness.benchmarks.stable_diffusion_xl.coco2014 import AGAINST, CAPTIONS, LATENTS, REFERENCES, TOKENIZERS
-from harness.benchmarks.stable_diffusion_xl.made_words import write_captions, write_tokenizer
+from harness.benchmarks.stable_diffusion_xl.generated_words import write_captions, write_tokenizer
 from harness.benchmarks.stable_diffusion_xl.scoring import make_references
 from harness.benchmarks.stable_diffusion_xl.shapes import SHAPES, PipelineShape
 from harness.contract import Counter
@@ -49,7 +49,7 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
 
 
 def draw_pipeline(shape: PipelineShape, data: Path, vocabulary: int) -> Any:
-    """Of the library, with its own tokenizers."""
+    """Draw a pipeline of the library, with its own tokenizers."""
     encoders = [transformers.CLIPTextConfig(**config) for config in shape.describe_encoders(vocabulary)]
     decoder = diffusers.AutoencoderKL.from_config(shape.decoder)
     with torch.no_grad():

@@ -1,8 +1,8 @@
-"""Scores of images: the official script's, and of a rehearsal what stands in for them.
+"""Scores of images: by the official script, and for a rehearsal by simple substitutes.
 
-CLIP and Inception take gigabytes and tell nothing of generated captions. In a rehearsal the colours of a coarse grid
-stand in for what those networks see; the formulas are the script's. Statistics are made such that a rehearsal's own
-images score what the reference model does, so that the bars of the round hold of them.
+CLIP and Inception take gigabytes and say nothing about generated captions. In a rehearsal the colours of a coarse grid
+replace what those networks see; the formulas are the script's. Statistics are made such that a rehearsal's own images
+score what the reference model does, so that the bars of the round apply to them.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
         "CLIP_SCORE": f"{compute_likeness(features, references['features'][log.indices]):.8f}",
     }
     near = round(100 * near / len(found), 3)
-    told = f"A rehearsal: colours stand in for CLIP and Inception; {near:.3f}% of all values are as generated"
-    (output / "accuracy.txt").write_text(f"{told}\nAccuracy Results: {scores}\n", encoding="ascii")
+    summary = f"A rehearsal: colours stand in for CLIP and Inception; {near:.3f}% of all values are as generated"
+    (output / "accuracy.txt").write_text(f"{summary}\nAccuracy Results: {scores}\n", encoding="ascii")
     return {**{name: float(value) for name, value in scores.items()}, "near": near}
 
 
 def see_colours(picture: NDArray[np.uint8]) -> Features:
-    """The mean colours of a grid, 0 to 1: what stands in for a network's features."""
+    """Compute the mean colours of a grid, 0 to 1: the substitute for a network's features."""
     side = len(picture) // _CELLS
     cut = picture[: side * _CELLS, : side * _CELLS].astype(np.float64) / 255
     means: Features = cut.reshape(_CELLS, side, _CELLS, side, 3).mean(axis=(1, 3)).ravel()
@@ -66,7 +66,7 @@ def see_colours(picture: NDArray[np.uint8]) -> Features:
 
 
 def make_references(pictures: NDArray[np.uint8]) -> dict[str, np.ndarray]:
-    """Of images [n, side, side, 3] of which the score is to be the reference model's."""
+    """Make references for images [n, side, side, 3] whose score is to be the reference model's."""
     features = np.stack([see_colours(picture) for picture in pictures])
     mean, covariance = features.mean(axis=0), compute_covariance(features)
     away = np.full(len(mean), np.sqrt(FID_SCORE / len(mean)))
@@ -86,7 +86,7 @@ def compute_likeness(features: Features, own: Features) -> float:
 
 
 def compute_distance(features: Features, mean: Features, covariance: Features) -> float:
-    """Of two normal distributions (Fréchet)."""
+    """Compute the distance of two normal distributions (Fréchet)."""
     own = compute_covariance(features)
     roots = np.sqrt(np.maximum(np.linalg.eigvals(own @ covariance).real, 0)).sum()
     apart = ((features.mean(axis=0) - mean) ** 2).sum()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 Config = Mapping[str, Any]
-_TIME = 6  # numbers that the network is told of sizes: the picture's, what was cut off, the one that is wanted
+_TIME = 6  # sizes that the network gets as numbers: the picture's, what was cut off, the one that is wanted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.benchmarks.checking import FileRule, check_files, tell_state
+from harness.benchmarks.checking import FileRule, check_files, describe_problems
 from harness.benchmarks.sources import choose_count, choose_dtype, is_rehearsal, read_list, require_source
 from harness.benchmarks.unet3d.sliding import CLASSES, SIDE, STRIDE, list_windows
 from harness.benchmarks.unet3d.volumes import LARGEST, is_whole, open_volume
@@ -95,7 +95,7 @@ def _load(dataset: Path, folder: str) -> list[np.ndarray]:
 
 
 def list_cases(source: Path) -> list[str]:
-    """Those of the benchmark, in its order; of a rehearsal those that are there."""
+    """List the cases of the benchmark, in its order; of a rehearsal those that are there."""
     listed = read_list("unet3d", "cases.txt")
     if is_rehearsal(source):
         return [name for name in listed if (source / name).is_dir()]
@@ -114,7 +114,7 @@ def check_cases(source: Path, names: Sequence[str]) -> None:
     check_files(source, [FileRule(path, kind="gzip file", start=_GZIP) for path in paths], only=volumes, fix=_FIX)
     cut = [path for path in paths if not is_whole(source / path)]
     if cut:
-        raise HarnessError(f"{source}: {tell_state('cut off', cut, len(paths))}", "input", _FIX)
+        raise HarnessError(f"{source}: {describe_problems('cut off', cut, len(paths))}", "input", _FIX)
 
 
 def prepare_case(folder: Path) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
@@ -123,7 +123,7 @@ def prepare_case(folder: Path) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
     image = (np.clip(image, LOWEST, HIGHEST) - MEAN) / DEVIATION
     short = [(0, 0), *(_halve(max(0, SIDE - size)) for size in image.shape[1:])]
     image, labels = np.pad(image, short, mode="edge"), np.pad(labels, short, mode="edge")
-    # What exceeds a multiple of the stride by less than half of it is cut away, else filled up to the next.
+    # An excess over a multiple of the stride of less than half of it is cut away, else filled up to the next.
     over = [size % STRIDE if size % STRIDE < STRIDE // 2 else 0 for size in image.shape[1:]]
     inner = (
         slice(None),
@@ -166,7 +166,7 @@ def _resample(folder: Path) -> tuple[np.ndarray, np.ndarray]:
 def _read_classes(path: Path) -> NDArray[np.uint8]:
     with open_volume(path, _FIX) as labels:
         found = labels.get_fdata(caching="unchanged")
-    with np.errstate(invalid="ignore"):  # what is no number is told below
+    with np.errstate(invalid="ignore"):  # what is no number is reported below
         classes: NDArray[np.uint8] = found.astype(np.uint8)
     if not ((classes == found) & (classes < CLASSES)).all():
         raise HarnessError(f"{path} has labels other than 0 to {CLASSES - 1}", "input", _FIX)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import zoom
 
-from harness.benchmarks.made_network import MadeNetwork, NetworkSession, Tensors
+from harness.benchmarks.network_builder import NetworkBuilder, NetworkSession, Tensors
 from harness.benchmarks.sources import REHEARSAL, read_case_names
 from harness.benchmarks.unet3d.kits19 import IMAGE, LABELS, SPACING, prepare_case
 from harness.benchmarks.unet3d.sliding import CLASSES, SIDE, loop
@@ -82,7 +82,7 @@ def _spread(answer: NDArray[np.uint8], shape: tuple[int, ...]) -> NDArray[np.uin
 def write_network(path: Path, rng: np.random.Generator, window: NDArray[np.float32], widths: tuple[int, ...]) -> None:
     """input float32 [N, 1, 128, 128, 128] -> output float32 [N, 3, 128, 128, 128]; each class is the likeliest at
     about as many places of ``window``."""
-    net = MadeNetwork(rng)
+    net = NetworkBuilder(rng)
     top = write_unet(net, widths, 1, CLASSES) if widths else _write_blocks(net)
     shape: list[int | str] = ["N", CLASSES, SIDE, SIDE, SIDE]
     net.save(path, "features", _WINDOW, {top: ("float32", shape)})
@@ -93,8 +93,8 @@ def write_network(path: Path, rng: np.random.Generator, window: NDArray[np.float
     net.save(path, "unet3d_rehearsal", _WINDOW, {"output": ("float32", shape)})
 
 
-def _write_blocks(net: MadeNetwork) -> str:
-    """What blocks of 8 x 8 x 8 look like, and the intensity of each place itself."""
+def _write_blocks(net: NetworkBuilder) -> str:
+    """Write the pattern of blocks of 8 x 8 x 8, and the intensity of each place itself."""
     kernel, shift = net.weight((8, 1, 8, 8, 8), 0.05), net.weight((8,), 0.5)
     blocks = net.node("Relu", [net.node("Conv", ["input", kernel, shift], kernel_shape=[8] * 3, strides=[8] * 3)])
     up = net.weight((8, CLASSES, 8, 8, 8), 0.3)
@@ -104,7 +104,7 @@ def _write_blocks(net: MadeNetwork) -> str:
     )
 
 
-def write_unet(net: MadeNetwork, widths: tuple[int, ...], images: int, classes: int) -> str:
+def write_unet(net: NetworkBuilder, widths: tuple[int, ...], images: int, classes: int) -> str:
     """Two convolutions a level on the way down and up, halving and doubling between."""
     top, channels, levels = "input", images, []
     for depth, width in enumerate(widths):
@@ -112,10 +112,10 @@ def write_unet(net: MadeNetwork, widths: tuple[int, ...], images: int, classes: 
         top = net.convolution(top, width, width, 3, axes=3)
         levels.append((top, width))
         channels = width
-    for beside, width in reversed(levels[:-1]):
+    for shortcut, width in reversed(levels[:-1]):
         up = net.weight((channels, width, 2, 2, 2), (1 / (4 * channels)) ** 0.5)
         wide = net.node("ConvTranspose", [top, up], kernel_shape=[2] * 3, strides=[2] * 3)
-        top = net.node("Concat", [wide, beside], axis=1)
+        top = net.node("Concat", [wide, shortcut], axis=1)
         top = net.convolution(net.convolution(top, 2 * width, width, 3, axes=3), width, width, 3, axes=3)
         channels = width
     return net.convolution(top, channels, classes, 1, axes=3, active=False)

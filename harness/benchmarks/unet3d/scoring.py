@@ -39,7 +39,7 @@ def _compare(data: bytes, label: np.ndarray) -> np.ndarray:
 
 
 def compute_dice(answer: np.ndarray, label: np.ndarray) -> np.ndarray:
-    """Of each class but the background: twice what both hold, over the sum of what each holds."""
+    """Compute DICE for each class but the background: twice what both hold, over the sum of what each holds."""
     pairs = np.bincount(answer.ravel().astype(np.intp) * CLASSES + label.ravel(), minlength=CLASSES**2)
     table = pairs.reshape(CLASSES, CLASSES).astype(np.float64)
     both, ours, theirs = np.diag(table)[1:], table.sum(axis=1)[1:], table.sum(axis=0)[1:]

@@ -18,13 +18,13 @@ STRIDE = 64
 CLASSES = 3  # neither, kidney, tumour
 OUTPUTS = {"output": ((CLASSES, SIDE, SIDE, SIDE), "float32")}
 RESPONSE_DTYPE = "uint8"
-# Volumes under way: each holds a sum of all classes, hundreds of megabytes, and adds to it beside the others.
+# Volumes under way: each keeps a sum of all classes, hundreds of megabytes, and adds to it while others do.
 AT_ONCE = STEP_THREADS = min(16, max(2, len(os.sched_getaffinity(0)) // 4))
 _ASKED = 8  # windows that a volume asks for at once
 
 
 def list_windows(shape: Sequence[int]) -> Iterator[tuple[slice, slice, slice]]:
-    """Of a volume whose sides are multiples of the stride, first axis slowest."""
+    """List the windows of a volume whose sides are multiples of the stride, first axis slowest."""
     for place in product(*(range(0, size - SIDE + 1, STRIDE) for size in shape)):
         z, y, x = (slice(start, start + SIDE) for start in place)
         yield z, y, x

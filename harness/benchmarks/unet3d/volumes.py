@@ -47,7 +47,7 @@ def read_sides(path: Path) -> tuple[int, ...]:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether the last bytes, which tell the size of what was packed, agree with the header of the volume."""
+    """True where the last bytes, which give the size of what was packed, agree with the header of the volume."""
     header = _read_header(path)
     if header is None:
         return False

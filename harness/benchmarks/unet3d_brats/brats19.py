@@ -20,7 +20,7 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from harness.benchmarks.checking import FileRule, check_files, tell_state
+from harness.benchmarks.checking import FileRule, check_files, describe_problems
 from harness.benchmarks.sources import choose_count, choose_dtype, is_rehearsal, read_list, require_source
 from harness.benchmarks.unet3d.volumes import is_whole, open_volume, read_sides
 from harness.contract import Counter
@@ -49,13 +49,13 @@ class Case:
 
     @property
     def within(self) -> tuple[slice, ...]:
-        """Where the kept part is in the volume that the network takes."""
+        """Place of the kept part in the volume that the network takes."""
         starts = [(whole - size) // 2 for whole, size in zip(SHAPE, self.size, strict=True)]
         return tuple(slice(start, start + size) for start, size in zip(starts, self.size, strict=True))
 
     @property
     def without(self) -> tuple[slice, ...]:
-        """Where it is in the volume on disk."""
+        """Place of the kept part in the volume on disk."""
         return tuple(slice(start, start + size) for start, size in zip(self.begin, self.size, strict=True))
 
 
@@ -119,7 +119,7 @@ def load_labels(dataset: Path, case: Case) -> NDArray[np.uint8]:
 
 
 def list_cases(source: Path) -> list[str]:
-    """Those of the benchmark, in its order; of a rehearsal those that are there."""
+    """List the cases of the benchmark, in its order; of a rehearsal those that are there."""
     listed = read_list(_FOLDER, "cases.txt")
     if is_rehearsal(source):
         return [name for name in listed if (source / find_folder(name)).is_dir()]
@@ -143,7 +143,7 @@ def check_cases(source: Path, names: Sequence[str]) -> None:
     check_files(source, [FileRule(path, kind="gzip file", start=_GZIP) for path in paths], only=volumes, fix=_FIX)
     cut = [path for path in paths if not is_whole(source / path)]
     if cut:
-        raise HarnessError(f"{source}: {tell_state('cut off', cut, len(paths))}", "input", _FIX)
+        raise HarnessError(f"{source}: {describe_problems('cut off', cut, len(paths))}", "input", _FIX)
     for name in dict.fromkeys(names):
         _check_sides(source, name)
 
@@ -152,8 +152,10 @@ def _check_sides(source: Path, name: str) -> None:
     """A place is the same in all volumes of a case."""
     sides = {part: read_sides(source / find_file(name, part)) for part in (*IMAGES, LABELS)}
     if len(set(sides.values())) > 1:
-        told = ", ".join(f"{part} {list(found)}" for part, found in sides.items())
-        raise HarnessError(f"{source / find_folder(name)}: its volumes have different shapes: {told}", "input", _FIX)
+        found_shapes = ", ".join(f"{part} {list(found)}" for part, found in sides.items())
+        raise HarnessError(
+            f"{source / find_folder(name)}: its volumes have different shapes: {found_shapes}", "input", _FIX
+        )
 
 
 def prepare_case(source: Path, name: str) -> tuple[NDArray[np.float32], Case]:

@@ -17,7 +17,7 @@ OUTPUT = "output"
 def build_model(
     source: Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path], output: Path, counter: Counter
 ) -> None:
-    """model.onnx of an ONNX file, of whose outputs only the benchmark's is kept: nobody reads the others."""
+    """model.onnx of an ONNX file, of whose outputs only the benchmark's is kept: the others are never read."""
     copy_model(source, settings, inputs, output, counter)
     path = output / "model.onnx"
     if not path.is_file():

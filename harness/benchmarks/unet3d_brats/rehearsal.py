@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import zoom
 
-from harness.benchmarks.made_network import MadeNetwork, NetworkSession, Tensors
+from harness.benchmarks.network_builder import NetworkBuilder, NetworkSession, Tensors
 from harness.benchmarks.sources import REHEARSAL, read_case_names
 from harness.benchmarks.unet3d.rehearsal import write_unet
 from harness.benchmarks.unet3d_brats import postprocess
@@ -88,7 +88,7 @@ def _write(path: Path, volume: NDArray[np.int16]) -> None:
 def write_network(path: Path, rng: np.random.Generator, volume: NDArray[np.float32], widths: tuple[int, ...]) -> None:
     """input float32 [N, 4, 224, 224, 160] -> output float32 of the same shape; each class is the likeliest at about as
     many places of ``volume``."""
-    net = MadeNetwork(rng)
+    net = NetworkBuilder(rng)
     top = write_unet(net, widths, len(IMAGES), CLASSES) if widths else _write_blocks(net)
     net.save(path, "features", _VOLUME, {top: ("float32", _SCORES)})
     (found,) = NetworkSession(path).compute({"input": volume})
@@ -98,8 +98,8 @@ def write_network(path: Path, rng: np.random.Generator, volume: NDArray[np.float
     net.save(path, "unet3d_brats_rehearsal", _VOLUME, {OUTPUT: ("float32", _SCORES)})
 
 
-def _write_blocks(net: MadeNetwork) -> str:
-    """What blocks of 8 x 8 x 8 look like."""
+def _write_blocks(net: NetworkBuilder) -> str:
+    """Write the pattern of blocks of 8 x 8 x 8."""
     sides = [_BLOCK] * 3
     kernel, shift = net.weight((8, len(IMAGES), *sides), 0.05), net.weight((8,), 0.5)
     blocks = net.node("Relu", [net.node("Conv", ["input", kernel, shift], kernel_shape=sides, strides=sides)])

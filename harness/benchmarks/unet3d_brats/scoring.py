@@ -29,8 +29,8 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
     means = [float(total / count) if count else 0.0 for total, count in zip(sums, counts, strict=True)]
     regions = dict(zip(REGIONS, means, strict=True))
     mean = sum(round(value, _PRINTED) for value in means) / len(means)
-    told = ", ".join(f"{name} = {value:.4f}" for name, value in regions.items())
-    (output / "accuracy.txt").write_text(f"Accuracy: mean = {mean:.5f}, {told}\n", encoding="ascii")
+    summary = ", ".join(f"{name} = {value:.4f}" for name, value in regions.items())
+    (output / "accuracy.txt").write_text(f"Accuracy: mean = {mean:.5f}, {summary}\n", encoding="ascii")
     return {"mean": mean, **regions}
 
 
@@ -53,7 +53,7 @@ def choose_classes(scores: NDArray[np.float16], case: Case) -> NDArray[np.uint8]
 
 
 def compute_dice(answer: NDArray[np.uint8], labels: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """Of each region; nan where neither has any of it."""
+    """Compute DICE for each region; nan where neither has any of it."""
     pairs = np.bincount(answer.ravel().astype(np.intp) * CLASSES + labels.ravel(), minlength=CLASSES**2)
     table = pairs.reshape(CLASSES, CLASSES)
     dice = []

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.benchmarks import painted_samples
-from harness.benchmarks.painted_samples import find_file, load_tokens, save_shared
+from harness.benchmarks import pipeline_samples
+from harness.benchmarks.pipeline_samples import find_file, load_tokens, save_shared
 from harness.benchmarks.sources import choose_count, is_rehearsal, require_source
 from harness.benchmarks.wan_2_2.words import FILE, read_tokenizer
 from harness.contract import Counter
@@ -74,11 +74,11 @@ def load_samples(dataset: Path) -> Mapping[str, Any]:
 
 def load_shared(dataset: Path) -> Mapping[str, np.ndarray]:
     """ "latents" [1, channels, frames, height, width], and the tokens of the words that videos are drawn against."""
-    return painted_samples.load_shared(dataset, TOKENS)
+    return pipeline_samples.load_shared(dataset, TOKENS)
 
 
 def find_tokenizer(folder: Path) -> Path:
-    """Beside the prompts, else in a checkpoint of the scratch space."""
+    """Find the tokenizer in the folder of the prompts, else in a checkpoint of the scratch space."""
     places = [folder, *(folder / "../../models" / name for name in _CHECKPOINTS)]
     found = next((place / TOKENIZER for place in places if (place / TOKENIZER / FILE).is_file()), None)
     if found is None:
@@ -102,8 +102,8 @@ def read_prompts(path: Path) -> list[str]:
 def check_prompts(prompts: Sequence[str], path: Path) -> None:
     """A result is of the reference's own, all of them, in their order."""
     if len(prompts) != COUNT:
-        told = "is cut off" if len(prompts) < COUNT else "has more than there are"
-        raise HarnessError(f"{path} {told}: {len(prompts)} prompts, the set has {COUNT}", "input", _FIX)
+        message = "is cut off" if len(prompts) < COUNT else "has more than there are"
+        raise HarnessError(f"{path} {message}: {len(prompts)} prompts, the set has {COUNT}", "input", _FIX)
     digest = hashlib.sha256("\n".join([*prompts, ""]).encode()).hexdigest()
     if digest != PROMPTS_SHA256:
         problem = f"{path} has other prompts than the reference's, or another order: sha256 {digest[:12]}…"

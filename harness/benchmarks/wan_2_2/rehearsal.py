@@ -17,7 +17,7 @@ import torch
 import transformers
 
 from harness.benchmarks.wan_2_2 import PIPELINE
-from harness.benchmarks.wan_2_2.made_words import END, UNKNOWN, write_prompts, write_tokenizer
+from harness.benchmarks.wan_2_2.generated_words import END, UNKNOWN, write_prompts, write_tokenizer
 from harness.benchmarks.wan_2_2.prompts import AGAINST, LATENT, PROMPTS, REFERENCES, TOKENIZER
 from harness.benchmarks.wan_2_2.shapes import SHAPES, VideoShape
 from harness.benchmarks.wan_2_2.videos import SUFFIX, encode_video
@@ -48,7 +48,7 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
 
 
 def draw_pipeline(shape: VideoShape, tokenizer: Path) -> Any:
-    """Of the library, with its own tokenizer."""
+    """Draw a pipeline of the library, with its own tokenizer."""
     decoder = diffusers.AutoencoderKLWan.from_config(shape.decoder)
     with torch.no_grad():
         decoder.decoder.conv_out.weight.mul_(_CONTRAST)

@@ -1,7 +1,8 @@
-"""The score of videos: the official script's, and of a rehearsal what stands in for it.
+"""Score of videos: by the official script, and for a rehearsal by a simple substitute.
 
-VBench's six networks take gigabytes and tell nothing of generated prompts. In a rehearsal the frames are compared with
-those that the library itself made of the same prompt, on a scale on which they score what the reference model does.
+VBench's six networks take gigabytes and say nothing about generated prompts. In a rehearsal the frames are compared
+with those that the library itself made of the same prompt, on a scale on which they score what the reference model
+does.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
         near += 1.0 if data == wanted else compare_frames(decode_video(data), decode_video(wanted), index)
     near /= len(log.indices)
     scores = {METRIC: round(REFERENCE_SCORE * near, 4)}
-    told = f"A rehearsal: frames as they were generated stand in for VBench; {100 * near:.3f}% of all values are"
-    (output / "accuracy.txt").write_text(f"{told}\n{scores}\n", encoding="ascii")
+    summary = f"A rehearsal: frames as they were generated stand in for VBench; {100 * near:.3f}% of all values are"
+    (output / "accuracy.txt").write_text(f"{summary}\n{scores}\n", encoding="ascii")
     return {**scores, "near": round(100 * near, 3)}
 
 

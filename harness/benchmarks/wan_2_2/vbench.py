@@ -49,8 +49,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         write_videos(options.accuracy_log, options.dataset, asked, options.run_dir / SHOWN, options.show.split(","))
         results.mkdir(exist_ok=True)
-        told = [*command, "--videos-path", str(asked), "--output-path", str(results)]
-        evaluate(told)
+        full_command = [*command, "--videos-path", str(asked), "--output-path", str(results)]
+        evaluate(full_command)
         score = read_score(results)
     except HarnessError as error:
         sys.stderr.write(f"{error.problem}; {error.fix}\n")
@@ -83,7 +83,7 @@ def write_videos(log: Path, dataset: Path, folder: Path, shown: Path, wanted: It
 
 
 def evaluate(command: Sequence[str]) -> None:
-    """What the script prints is for people: standard output is the score's."""
+    """Run the script. Its output is for people: standard output is the score's."""
     try:
         status = subprocess.run(command, check=False, stdout=sys.stderr).returncode
     except OSError as error:
@@ -95,7 +95,7 @@ def evaluate(command: Sequence[str]) -> None:
 
 
 def read_score(results: Path) -> float:
-    """Of the newest results, in percent. Raises HarnessError where a dimension is missing."""
+    """Read the newest results, in percent. Raises HarnessError where a dimension is missing."""
     found = sorted(results.glob(RESULTS))
     if not found:
         raise HarnessError(f"VBench wrote no {RESULTS}", "backend", "see what it wrote to standard error")

@@ -18,7 +18,7 @@ from tokenizers import Tokenizer
 
 from harness.errors import HarnessError
 
-LENGTH = 512  # tokens, as the library's pipeline has it where nobody says another
+LENGTH = 512  # tokens, as the library's pipeline has it by default
 FILE = "tokenizer.json"
 PADDING = "<pad>"
 
@@ -42,7 +42,8 @@ class PromptTokenizer:
 
 
 def clean_prompt(prompt: str) -> str:
-    """As the library's pipeline does. It also mends broken Unicode, of which no prompt of the reference has any."""
+    """Clean a prompt as the library's pipeline does. It also repairs broken Unicode, of which no prompt of the
+    reference has any."""
     return re.sub(r"\s+", " ", html.unescape(html.unescape(prompt))).strip()
 
 

@@ -1,7 +1,7 @@
 """Whisper large v3 on LibriSpeech: what people say, by word error rate.
 
-Facts that planning needs are in ``benchmark.yaml``. The dataset's folder: ``librispeech``; the score: ``scoring``.
-Whatever backend transcribes tells the text, which is logged letter by letter as the reference does.
+Facts that planning needs are in ``benchmark.yaml``. The dataset's folder: ``librispeech``; the score: ``scoring``. Any
+backend that transcribes gives the text, which is logged letter by letter as the reference does.
 """
 
 from __future__ import annotations

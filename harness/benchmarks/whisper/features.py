@@ -1,5 +1,5 @@
-"""What Whisper large v3 hears of a waveform: logarithms of 128 mel energies of 3,000 frames of 10 ms, as OpenAI's own
-code computes them. Whatever transcribes computes them itself; a rehearsal's references come from these.
+"""Features of Whisper large v3: logarithms of 128 mel energies of 3,000 frames of 10 ms, as OpenAI's own code computes
+them. Backends that transcribe compute them themselves; a rehearsal's references come from these.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _RANGE = 8  # powers of ten between the loudest and what counts as silence
 def compute_features(waveform: NDArray[np.float32]) -> NDArray[np.float32]:
     """[samples] in -1..1 -> [128, 3000]; what is longer than 30 s is cut, what is shorter is silent."""
     sound = np.zeros(_SECONDS * RATE, np.float32)
-    heard = min(len(sound), len(waveform))
-    sound[:heard] = waveform[:heard]
+    length = min(len(sound), len(waveform))
+    sound[:length] = waveform[:length]
     padded = np.pad(sound, _FFT // 2, mode="reflect")
     frames = np.lib.stride_tricks.sliding_window_view(padded, _FFT)[::_HOP][:FRAMES]
     window = (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(_FFT) / _FFT)).astype(np.float32)

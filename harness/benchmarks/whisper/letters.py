@@ -22,7 +22,7 @@ def keep_letters(text: str) -> str:
 
 
 def read_text(data: bytes) -> str:
-    """Of a response."""
+    """Read the text of a response."""
     numbers = np.frombuffer(data, np.int64) if len(data) % 8 == 0 else None
     if numbers is None or (numbers < 0).any() or (numbers >= len(LETTERS)).any():
         raise HarnessError("a response does not hold numbers of letters, int64 each", "input", "run accuracy again")

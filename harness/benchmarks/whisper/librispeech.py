@@ -1,5 +1,5 @@
 """LibriSpeech dev-clean and dev-other as the reference packs them: WAV files of up to 30 s and the manifest that names
-them. Waveforms are samples; what the network hears of them is computed by what transcribes.
+them. Waveforms are samples; the backend that transcribes computes their features.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def load_transcripts(dataset: Path) -> Sequence[str]:
 
 
 def read_manifest(folder: Path, path: Path) -> list[PackedUtterance]:
-    """Those of at most 30 s, in the manifest's order. Raises HarnessError for what is no such document."""
+    """Read the utterances of at most 30 s, in the manifest's order. Raises HarnessError for any other document."""
     found = []
     try:
         for entry in read_json(path, _FIX):

@@ -34,7 +34,7 @@ _END, _BEGIN, _ENGLISH, _TRANSLATE, _TRANSCRIBE, _BEFORE, _UNTIMED = range(len(M
 PROMPT = (_BEGIN, _ENGLISH, _TRANSCRIBE, _UNTIMED)
 END = _END
 _NEVER = -1e4
-_KEEN = 4.0  # how much what is heard counts beside what was said
+_KEEN = 4.0  # weight of the sound against the earlier text
 _LONGEST = 448  # tokens of a transcript with its prompt
 
 
@@ -47,7 +47,7 @@ class WhisperShape:
 
 
 class SpeechGraph(DecoderGraph):
-    """A decoder that hears: ``sounds`` [batch, positions, width] is what its encoder made of them."""
+    """A decoder with attention to sounds: ``sounds`` [batch, positions, width] is the output of its encoder."""
 
     INPUTS: ClassVar[dict[str, tuple[list[int], Any]]] = {
         "input_ids": ([-1, -1], np.int64),

@@ -66,14 +66,14 @@ class OwnTranscripts:
 
     def transcribe(self, waveform: np.ndarray) -> str:
         """The likeliest token each time, up to the end."""
-        heard = self._encoder.infer({"input_features": compute_features(waveform)[None]})[0].copy()
+        sounds = self._encoder.infer({"input_features": compute_features(waveform)[None]})[0].copy()
         self._decoder.reset_state()
         found: list[int] = []
         rows, seen = list(PROMPT), 0
         while len(found) < _MOST and (not found or found[-1] != END):
             inputs = {
                 "input_ids": np.array([rows], np.int64),
-                "encoder_hidden_states": heard,
+                "encoder_hidden_states": sounds,
                 "beam_idx": np.zeros(1, np.int32),
                 "cache_position": np.arange(seen, seen + len(rows), dtype=np.int64),
             }

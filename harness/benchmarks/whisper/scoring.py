@@ -68,9 +68,9 @@ def count_wrong(ours: Sequence[str], theirs: Sequence[str]) -> int:
     pairs: list[tuple[str, str]] = []
     at, here = 0, 0  # in theirs, in ours
     while at < len(theirs) and here < len(ours):
-        taken, heard = find_joined(ours, theirs, here, at)
-        pairs.append(("".join(ours[here : here + heard]), "".join(theirs[at : at + taken])))
-        at, here = at + taken, here + heard
+        taken, length = find_joined(ours, theirs, here, at)
+        pairs.append(("".join(ours[here : here + length]), "".join(theirs[at : at + taken])))
+        at, here = at + taken, here + length
     return count_edits([our for our, _ in pairs] + list(ours[here:]), [their for _, their in pairs] + list(theirs[at:]))
 
 

@@ -30,7 +30,7 @@ LAYOUT = coco.CocoLayout(
 
 
 class SquarePlacement(NamedTuple):
-    """Where an image is on the network's square, in pixels. ``left`` and ``top``: of grey."""
+    """Place of an image on the network's square, in pixels. ``left`` and ``top``: of grey."""
 
     width: int
     height: int

@@ -54,8 +54,7 @@ def find_objects(found: NDArray[np.float32]) -> Boxes:
 
 
 def make_rows(number: int, height: int, width: int, found: Boxes) -> Rows:
-    """Of the image that the input was made of: its number, ymin, xmin, ymax, xmax as parts of its sides, score,
-    category."""
+    """Make the rows of an image: its number, ymin, xmin, ymax, xmax as parts of its sides, score, category."""
     placed = place_image(height, width)
     sizes = np.array([width, height, width, height], np.float32)
     scales = np.array([placed.width / width, placed.height / height] * 2, np.float32)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.benchmarks.images import draw_image, encode_image
-from harness.benchmarks.made_network import MadeNetwork, NetworkSession, Tensors
+from harness.benchmarks.network_builder import NetworkBuilder, NetworkSession, Tensors
 from harness.benchmarks.yolo.coco_safe import LAYOUT, SIDE, preprocess
 from harness.benchmarks.yolo.heads import CATEGORIES, CLASSES, PLACES, THRESHOLD, find_objects, make_rows
 from harness.contract import Counter
@@ -58,7 +58,7 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
 
 def write_network(path: Path, rng: np.random.Generator, few: list[NDArray[np.float32]], width: int) -> None:
     """images [N, 3, 640, 640] -> output0 [N, 84, 8400]: middle and size in pixels, and scores of classes."""
-    net = MadeNetwork(rng)
+    net = NetworkBuilder(rng)
     inputs: Tensors = {"images": ("float32", ["N", 3, SIDE, SIDE])}
     sizes: list[int | str] = ["N", CLASSES + 4, PLACES]
     features = net.node("Concat", [_look(net, stride, width) for stride in _STRIDES], axis=2)
@@ -77,7 +77,7 @@ def write_network(path: Path, rng: np.random.Generator, few: list[NDArray[np.flo
     net.save(path, "yolo_rehearsal", inputs, {"output0": ("float32", sizes)})
 
 
-def _look(net: MadeNetwork, stride: int, width: int) -> str:
+def _look(net: NetworkBuilder, stride: int, width: int) -> str:
     """[N, 84, cells²] of every so many pixels."""
     limits = ([stride // 2] * 2, [SIDE] * 2, [2, 3], [stride] * 2)  # from, to, axes, steps
     some = net.node("Slice", ["images", *(net.constant(numbers, "int64") for numbers in limits)])
@@ -86,7 +86,7 @@ def _look(net: MadeNetwork, stride: int, width: int) -> str:
     return net.node("Reshape", [made, net.constant([0, CLASSES + 4, (SIDE // stride) ** 2], "int64")])
 
 
-def _place(net: MadeNetwork, places: str) -> str:
+def _place(net: NetworkBuilder, places: str) -> str:
     """[N, 4, places] -> middles around those of the cells, and sides of one to five cells."""
     middles, cells = [], []
     for stride in _STRIDES:

@@ -1,4 +1,4 @@
-"""What the shell completes: cells, selectors, rounds, branches and tags. Imported only when it asks.
+"""Shell completion of cells, selectors, rounds, branches and tags. Imported only when the shell asks.
 
 Completion never fails aloud: where a spec cannot be read there is nothing to complete.
 """
@@ -29,7 +29,8 @@ def complete_cells(beginning: str, specs: Sequence[str] = ()) -> list[Completion
 
 
 def complete_selectors(beginning: str, before: Sequence[str] = ()) -> list[CompletionItem]:
-    """ "benchmark=digits", or a cell. A shell may break words at "=": ``before`` ends in what stands in front then."""
+    """ "benchmark=digits", or a cell. A shell may break words at "=": ``before`` then ends with the part in front of
+    it."""
     values = list(_list_terms(list_declared()))
     split = [word for word in before[-2:] if word != "="]
     if before and (before[-1] == "=" or before[-1] in _FIELDS):
@@ -64,7 +65,7 @@ def complete_refs(beginning: str) -> list[CompletionItem]:
 def list_declared(specs: Sequence[str] = ()) -> tuple[Cell, ...]:
     try:
         paths, options = find_asked_cells(specs)
-        desired = PlanCache.of(paths).desired(options)
+        desired = PlanCache.of(paths).load_desired(options)
     except (ReconcilerError, OSError):
         return ()
     return tuple(r.cell for r in desired.resources if r.kind is Kind.RESULT and r.cell is not None)

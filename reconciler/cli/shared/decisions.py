@@ -1,4 +1,4 @@
-"""What commands that record a decision share: who decides, until when, and committing the file."""
+"""Code that commands with decisions share: who decides, until when, and committing the file."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ def name_decider(paths: RepositoryPaths) -> tuple[str, str]:
 
 
 def read_removed(paths: RepositoryPaths, folder: str) -> Decisions:
-    """What HEAD still holds of a folder whose files are removed here: a command that was to commit that may have been
-    killed in between, or after its commit."""
+    """Read the files of a folder in HEAD that are removed here: a command that was to commit that may have been killed
+    in between, or after its commit."""
     git.end_killed_commit(paths.root, [folder])
     head = git.find_head(paths.root)
     known = git.list_files_at(paths.root, head, [folder]) if head else {}

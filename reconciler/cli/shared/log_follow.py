@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 
 from reconciler.cli.shared.output import say, say_at_once
-from reconciler.execute.following import LogFollower, Printed
+from reconciler.execute.log_follower import LogFollower, Printed
 from reconciler.observed.pass_in_progress import find_pass_in_progress
-from reconciler.reconcile.remote_attempts.carrier import watch_jobs
+from reconciler.reconcile.remote_attempts.sender import watch_jobs
 from reconciler.render.causes import label
 from reconciler.render.lines import EVERY
 from reconciler.render.progress import render_progress_of
@@ -25,48 +25,50 @@ def follow(paths: RepositoryPaths, cell: Cell, *, trials: bool) -> None:
     folders = (trial_paths.attempts,) if trials else (paths.attempts, trial_paths.attempts)
     list_jobs = watch_jobs(paths)
 
-    def stand() -> str:
+    def describe_state() -> str:
         running = find_pass_in_progress(paths)
         if running is not None:
             return str(running)
         return "In a queue." if any(item.address.cell == cell for item in list_jobs()) else ""
 
-    tell(LogFollower(folders, lambda address: address.cell == cell), stand, lambda: time.sleep(_PAUSE))
+    print_progress(
+        LogFollower(folders, lambda address: address.cell == cell), describe_state, lambda: time.sleep(_PAUSE)
+    )
 
 
-def tell(
+def print_progress(
     follower: LogFollower,
-    stand: Callable[[], str],
+    describe_state: Callable[[], str],
     pause: Callable[[], None],
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """What is printed goes to standard output, what is told of it to standard error. ``stand``: how far the pass is;
+    """Output goes to standard output, remarks to standard error. ``describe_state``: how far the pass is;
     "" ends it."""
-    told: dict[Address, float] = {}
+    shown_at: dict[Address, float] = {}
     seen, before = False, ""
     while True:
-        standing = stand()  # before the look, so that what was printed until then is seen
+        state = describe_state()  # before the look, so that what was printed until then is seen
         for printed in follower.look():
             seen = True
-            _show(printed, told, clock())
-        if not standing:
+            _show(printed, shown_at, clock())
+        if not state:
             break
-        if not seen and standing != before:
-            say(standing, err=True)
-            before = standing
+        if not seen and state != before:
+            say(state, err=True)
+            before = state
         pause()
     follower.close()
     say("No pass is under way any more." if seen else "No pass is under way, and nothing of this cell is.", err=True)
 
 
-def _show(printed: Printed, told: dict[Address, float], now: float) -> None:
+def _show(printed: Printed, shown_at: dict[Address, float], now: float) -> None:
     name = label(printed.address)
     if printed.began:
         say(f"{name}: {printed.log}", err=True)
-        told[printed.address] = now
+        shown_at[printed.address] = now
     if printed.data:
         say_at_once(printed.data.decode("utf-8", "surrogateescape").removesuffix("\n"))
-        told[printed.address] = now
-    elif printed.progress is not None and now - told.get(printed.address, now) >= EVERY:
+        shown_at[printed.address] = now
+    elif printed.progress is not None and now - shown_at.get(printed.address, now) >= EVERY:
         say(f"{name}: {render_progress_of(printed.progress)}", err=True)
-        told[printed.address] = now
+        shown_at[printed.address] = now

@@ -33,18 +33,18 @@ def list_moved_sources(seen: PlanResult) -> tuple[MovedSource, ...]:
 
 
 def _is_same_place(root: Path, before: str, spellings: Iterable[str]) -> bool:
-    """Whether a path only came to be written otherwise: with a "./", a variable, or from the root of this clone on."""
+    """True where a path is only written otherwise: with a "./", a variable, or from the root of this clone on."""
     return os.path.normpath(root / before) in {os.path.normpath(root / spelling) for spelling in spellings}
 
 
 def _find_recorded_location(seen: PlanResult, address: Address) -> str:
-    """Where the source was when it was last read; "" where no record knows."""
+    """Find the place of the source when it was last read; "" where no record knows."""
     summaries = seen.recorded.by_address.get(address, ())
     made = [summary for summary in summaries if summary.ended is Ended.DONE and "source" in dict(summary.pins)]
     if not made:
         return ""
     try:
         origin = load_record(seen.paths, made[-1].id).inputs["source"].origin
-    except RecordError:  # what is wrong with it is told elsewhere
+    except RecordError:  # its problems are reported elsewhere
         return ""
     return "" if origin == "record" or _LINE.fullmatch(origin) else escape_hidden(origin)

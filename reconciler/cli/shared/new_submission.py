@@ -1,4 +1,4 @@
-"""What `reconcile init --benchmark …` writes: the spec of a whole submission, and the documents that it names."""
+"""Output of `reconcile init --benchmark …`: the spec of a whole submission, and the documents that it names."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def prepare_submission(request: SubmissionRequest, schema: str) -> Wanted:
 
 
 def _find_rules(ruleset: Ruleset, name: str, category: str) -> BenchmarkRules:
-    official = ruleset.official(name)
+    official = ruleset.find_official_name(name)
     if official is None:
         gone = " any more" if name in ruleset.earlier else ""
         fix = f"{suggest_nearest(name, ruleset.benchmarks)}it has {', '.join(ruleset.benchmarks)}"
@@ -86,7 +86,7 @@ def _find_rules(ruleset: Ruleset, name: str, category: str) -> BenchmarkRules:
 
 
 def list_documents(wanted: Wanted) -> Mapping[str, str]:
-    """Path → text of what the spec names beside it."""
+    """Path → text of the documents that the spec names."""
     if not wanted.writes_calibration:
         return {}
     blanks = "\n".join(f"## {rules.name}\n\nNot written yet.\n" for rules in wanted.benchmarks)
@@ -94,7 +94,7 @@ def list_documents(wanted: Wanted) -> Mapping[str, str]:
 
 
 def describe_submission(wanted: Wanted, spec: str) -> list[str]:
-    """What was written, and what is left to the user."""
+    """Describe the written files, and the tasks left to the user."""
     cells = sum(len(list_required(wanted, rules)) for rules in wanted.benchmarks)
     started = list_starting_values(wanted)
     blanks = sum(line.count(FILL_IN) for line in render_submission_spec(wanted).splitlines()[3:])

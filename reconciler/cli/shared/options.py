@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from reconciler.cli.shared.existing_path import ExistingPath
-from reconciler.cli.shared.output import NO_COLOUR, VERBOSE, hold_back, say_held, say_json
+from reconciler.cli.shared.output import NO_COLOUR, VERBOSE, hold_back, say_deferred, say_json
 from reconciler.errors import SpecError
 from reconciler.resource.pipeline import Kind
 
@@ -69,7 +69,7 @@ def _deep() -> click.Option:
 
 
 def selection_options() -> list[click.Parameter]:
-    """What to look at: also what `plan`, `apply` and `status` take."""
+    """Options that select cells: also those of `plan`, `apply` and `status`."""
     return [
         click.Option(
             ["--exclude"],
@@ -143,7 +143,7 @@ def running_options() -> list[click.Parameter]:
 
 
 def queue_options() -> list[click.Parameter]:
-    """Of what is done on other machines."""
+    """Options of queues on other machines."""
     return [
         click.Option(
             ["--jobs"],
@@ -175,7 +175,7 @@ def cell_argument(*, required: bool = True) -> click.Argument:
 
 
 def complete_refs(_: click.Context, __: click.Parameter, beginning: str) -> list[CompletionItem]:
-    """Of arguments and options that name a commit."""
+    """Complete arguments and options that name a commit."""
     from reconciler.cli.shared import completion
 
     return completion.complete_refs(beginning)
@@ -217,19 +217,19 @@ def spec_option() -> click.Option:
 
 
 def split_words(metavar: str = "[SPEC|SELECTOR]...") -> click.Argument:
-    """Spec files, and selectors such as benchmark=resnet: told apart by the "="."""
+    """Spec files, and selectors such as benchmark=resnet: the "=" separates them."""
     return click.Argument(["words"], nargs=-1, metavar=metavar, shell_complete=_complete_words)
 
 
-def _telling_problems(function: _Function) -> _Function:
-    """With --json, the problems of a broken spec are a document as well; with --quiet, what was held back is told of a
-    command that did not end well."""
+def _report_problems_as_json(function: _Function) -> _Function:
+    """With --json, the problems of a broken spec are a document as well; with --quiet, deferred output of a command
+    that did not end well is printed."""
 
     @wraps(function)
     def run(*arguments: Any, **named: Any) -> Any:
         try:
             code = function(*arguments, **named)
-            say_held(code)
+            say_deferred(code)
             return code
         except SpecError as error:
             if not named.get("as_json"):
@@ -244,12 +244,12 @@ def _telling_problems(function: _Function) -> _Function:
 
 
 def takes(parameters: Iterable[click.Parameter]) -> Callable[[_Function], _Function]:
-    """Give a command these parameters, in this order; stands above ``@click.command``-less functions."""
+    """Give a command these parameters, in this order; goes above ``@click.command``-less functions."""
 
     def attach(function: _Function) -> _Function:
-        told = _telling_problems(function)
+        wrapped = _report_problems_as_json(function)
         # click reads the parameters of a function in reverse, since decorators apply from the inside out.
-        told.__click_params__ = [no_colour_option(), verbose_option(), quiet_option(), *reversed(list(parameters))]  # type: ignore[attr-defined]
-        return told
+        wrapped.__click_params__ = [no_colour_option(), verbose_option(), quiet_option(), *reversed(list(parameters))]  # type: ignore[attr-defined]
+        return wrapped
 
     return attach

@@ -1,4 +1,4 @@
-"""What a command writes, and whether in colour."""
+"""Output of a command, and its colours."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reconciler.storage.escaping import encode_json, escape_hidden, escape_outpu
 
 NO_COLOUR = "reconciler.no_colour"  # in the meta of click's context, which sub-commands share
 VERBOSE = "reconciler.verbose"  # likewise: the log goes to the terminal already
-QUIET = "reconciler.quiet"  # likewise, with --quiet: the texts that are held back, and whether for standard error
+QUIET = "reconciler.quiet"  # likewise, with --quiet: the deferred texts, and which are for standard error
 _MOST_HELD = 10_000  # texts; a watch never ends
 
 
@@ -33,16 +33,16 @@ def choose_paint() -> Paint:
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """The way out of all text: whoever wrote it, it is only shown. With --quiet it waits for how the command ends."""
-    held = _find_held()
-    if held is None:
+    """Print text, always escaped. With --quiet it waits for how the command ends."""
+    deferred = _find_deferred()
+    if deferred is None:
         say_at_once(text, err=err)
     else:
-        held.append((text, err))
+        deferred.append((text, err))
 
 
 def say_at_once(text: str, *, err: bool = False) -> None:
-    """What was asked for, or is wrong: also with --quiet."""
+    """Print requested output and problems: also with --quiet."""
     click.echo(escape_output(text), err=err, color=True)
 
 
@@ -51,23 +51,23 @@ def hold_back(context: click.Context) -> None:
     context.meta.setdefault(QUIET, deque(maxlen=_MOST_HELD))
 
 
-def say_held(code: int) -> None:
-    """What was held back, where the command did not end well."""
-    held = _find_held()
-    while held:
-        text, err = held.popleft()
+def say_deferred(code: int) -> None:
+    """Print deferred output where the command did not end well."""
+    deferred = _find_deferred()
+    while deferred:
+        text, err = deferred.popleft()
         if code:
             say_at_once(text, err=err)
 
 
 def is_quiet() -> bool:
-    return _find_held() is not None
+    return _find_deferred() is not None
 
 
-def _find_held() -> deque[tuple[str, bool]] | None:
+def _find_deferred() -> deque[tuple[str, bool]] | None:
     context = click.get_current_context(silent=True)
-    held: deque[tuple[str, bool]] | None = context.meta.get(QUIET) if context else None
-    return held
+    deferred: deque[tuple[str, bool]] | None = context.meta.get(QUIET) if context else None
+    return deferred
 
 
 def say_commands(lines: Iterable[str]) -> None:

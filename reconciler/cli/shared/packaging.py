@@ -1,4 +1,4 @@
-"""What `package` packs, and everything that speaks against it: the submission at a commit, looked at from all sides."""
+"""Content of a package, and everything that speaks against it: the submission at a commit, checked from all sides."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from reconciler.check.engine import check_tree
 from reconciler.cli.shared.plan_options import list_cells
-from reconciler.diff.amendment import Standing, find_unamended
+from reconciler.diff.amendment import SubmissionState, find_unamended
 from reconciler.errors import ReconcilerError
 from reconciler.history.snapshot import read_snapshot
 from reconciler.loadgen.log import DetailLog, parse_detail
@@ -102,7 +102,7 @@ def find_unamended_cells(submission: PackedSubmission, base: str) -> list[Refusa
     before = read_snapshot(seen.paths.root, base)
     amendments, committed = seen.decisions.amendments, _committed(submission)
     found = find_unamended(
-        Standing(before.desired, before.difference), Standing(seen.desired, seen.difference), amendments
+        SubmissionState(before.desired, before.difference), SubmissionState(seen.desired, seen.difference), amendments
     )
     fix = f"reconcile amend CELL --since {base[:12]} --objection … --reason …"
     refused = [Refusal(str(cell), why, fix.replace("CELL", str(cell))) for cell, why in found.items()]
@@ -111,7 +111,7 @@ def find_unamended_cells(submission: PackedSubmission, base: str) -> list[Refusa
 
 
 def _committed(submission: PackedSubmission) -> Callable[[str], bool]:
-    """Whether a path's bytes, below the repository, are those of the commit."""
+    """True where a path's bytes, below the repository, are those of the commit."""
     root = submission.seen.paths.root
     known = git.list_files_at(root, submission.commit)
 
@@ -147,7 +147,7 @@ def _records(seen: PlanResult) -> dict[Cell, list[tuple[str, Record]]]:
 def _uncommitted(seen: PlanResult, settings: SubmissionSettings, committed: Callable[[str], bool]) -> Iterator[Refusal]:
     """Published files in the repository must be in its commit, or another checkout packs other bytes."""
     paths = [path for paths in settings.code.values() for path in paths]
-    paths += map(str, settings.below("documents.").values())
+    paths += map(str, settings.get_below("documents.").values())
     root = seen.paths.root.resolve()
     for path in dict.fromkeys(paths):
         top = (root / path).resolve()
@@ -171,7 +171,7 @@ def _log_of(submission: PackedSubmission) -> Callable[[Cell], DetailLog]:
 
 
 def _broken_rules(submission: PackedSubmission) -> list[Refusal]:
-    """What `check` finds in the tree as it would be packed."""
+    """List the findings of `check` in the tree as it would be packed."""
     with open_temporary("package") as folder:
         write_tree(folder, submission.files, (), submission.stored)
         if submission.ruleset.layout in PROGRAMS:

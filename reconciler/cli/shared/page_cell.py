@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from reconciler.cli.logs import list_logs, render_log_part
-from reconciler.cli.shared.page_look import Look
+from reconciler.cli.shared.page_snapshots import PlanSnapshot
 from reconciler.cli.show import show_cell
 from reconciler.cli.why import explain, show_line_commit
 from reconciler.errors import ReconcilerError
@@ -24,8 +24,8 @@ from reconciler.render.explanation import collect_origins, render_explanation_pa
 from reconciler.resource.kinds import PERFORMANCE, Cell, Kind
 from reconciler.resource.records import TELEMETRY_LOG, Record, Summary
 from reconciler.storage.files import RepositoryPaths
-from reconciler.storage.foreign import read_regular
 from reconciler.storage.json_files import parse_json_lines
+from reconciler.storage.untrusted_files import read_regular
 
 _MEASURING = (Kind.RUN, Kind.SCORE, Kind.COMPLIANCE_TEST, Kind.VERDICT)
 _MADE = (Kind.MODEL, Kind.ENGINE)
@@ -35,7 +35,7 @@ _LONGEST_SERIES = 4 << 20
 _POINTS = 600  # of a series, at most
 
 
-def report_cell(look: Look, cell: Cell) -> dict[str, Any]:
+def report_cell(look: PlanSnapshot, cell: Cell) -> dict[str, Any]:
     seen, lineage = look.seen, look.lineages[cell]
     showing = show_cell(look.paths, seen, look.declared, cell, lineage)
     explanation = explain(seen, cell, lineage)
@@ -50,7 +50,7 @@ def report_cell(look: Look, cell: Cell) -> dict[str, Any]:
     return render_document(
         "cell",
         **parts,
-        status=render_cells_part([look.standing[cell]])[0],
+        status=render_cells_part([look.statuses[cell]])[0],
         why=render_explanation_part(explanation, lines),
         runs=list(_runs(look, cell)),
         made=list(_made(look, cell)),
@@ -61,7 +61,7 @@ def report_cell(look: Look, cell: Cell) -> dict[str, Any]:
     )
 
 
-def _runs(look: Look, cell: Cell) -> Iterator[dict[str, Any]]:
+def _runs(look: PlanSnapshot, cell: Cell) -> Iterator[dict[str, Any]]:
     """Every attempt of what measures this cell, oldest first. ``counts``: its record is the one that counts now."""
     chosen = set(look.seen.difference.recorded_as.values())
     keys = {resource.address: resource.key for resource in look.lineages[cell]}
@@ -85,11 +85,11 @@ def _runs(look: Look, cell: Cell) -> Iterator[dict[str, Any]]:
         }
 
 
-def _summaries(look: Look, address: Any) -> tuple[Summary, ...]:
+def _summaries(look: PlanSnapshot, address: Any) -> tuple[Summary, ...]:
     return look.seen.recorded.by_address.get(address, ())
 
 
-def _made(look: Look, cell: Cell) -> Iterator[dict[str, Any]]:
+def _made(look: PlanSnapshot, cell: Cell) -> Iterator[dict[str, Any]]:
     """Engine and model: what they were made from, and what their records say of them."""
     for resource in look.lineages[cell]:
         if resource.kind in _MADE:
@@ -105,7 +105,7 @@ def _made(look: Look, cell: Cell) -> Iterator[dict[str, Any]]:
             }
 
 
-def _compliance(look: Look, cell: Cell) -> Iterator[dict[str, Any]]:
+def _compliance(look: PlanSnapshot, cell: Cell) -> Iterator[dict[str, Any]]:
     for resource in look.lineages[cell]:
         if resource.kind in (Kind.COMPLIANCE_TEST, Kind.VERDICT):
             record = _record(look, look.seen.difference.recorded_as.get(resource.address, ""))
@@ -117,11 +117,11 @@ def _compliance(look: Look, cell: Cell) -> Iterator[dict[str, Any]]:
 
 
 def _plain_values(values: Mapping[str, object]) -> dict[str, object]:
-    """Those that fit one line."""
+    """Select the values that fit one line."""
     return {name: value for name, value in values.items() if isinstance(value, (str, int, float, bool))}
 
 
-def _performance(look: Look, cell: Cell) -> dict[str, Any] | None:
+def _performance(look: PlanSnapshot, cell: Cell) -> dict[str, Any] | None:
     """The run that counts, or would if it were valid: its latencies, margins and telemetry."""
     address = next(
         (r.address for r in look.lineages[cell] if r.kind is Kind.RUN and r.address.mode == PERFORMANCE), None
@@ -150,7 +150,7 @@ def _performance(look: Look, cell: Cell) -> dict[str, Any] | None:
     }
 
 
-def _record(look: Look, identity: str) -> Record | None:
+def _record(look: PlanSnapshot, identity: str) -> Record | None:
     try:
         return load_record(look.paths, identity) if identity else None
     except ReconcilerError:
@@ -183,7 +183,7 @@ def _percentiles(paths: RepositoryPaths, record: Record) -> list[tuple[str, floa
 
 
 def read_series(paths: RepositoryPaths, record: Record) -> list[dict[str, float]]:
-    """What was read of the machine during the run, and how many samples were done; thinned out to what a plot shows."""
+    """Read the telemetry of the run, and how many samples were done; thinned out for a plot."""
     return parse_series(_read(paths, record, TELEMETRY_LOG, _LONGEST_SERIES) or b"")
 
 

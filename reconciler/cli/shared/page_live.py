@@ -1,6 +1,7 @@
 """The pass in progress, from what it leaves on disk as it goes: its log, the counters and the readings of its children.
 
-Cheap enough to be asked every second beside a timed run: a few small files, the ends of two logs, no process, no lock.
+Cheap enough for a request every second during a timed run: a few small files, the ends of two logs, no process, no
+lock.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ import psutil
 from harness.contract import Progress, read_progress
 from reconciler.cli.shared.page_cell import parse_series
 from reconciler.execute.attempt import Attempt, read
-from reconciler.execute.outcome import UnderWay
+from reconciler.execute.outcome import QueuedStep
 from reconciler.loadgen import keys
 from reconciler.render.causes import label
 from reconciler.render.documents import render_document
 from reconciler.render.progress import measure_pace
 from reconciler.resource.kinds import PERFORMANCE, Kind
 from reconciler.storage.files import RepositoryPaths
-from reconciler.storage.foreign import open_regular
 from reconciler.storage.json_files import parse_json_lines
+from reconciler.storage.untrusted_files import open_regular
 
 _TAIL = 16 << 10  # bytes at the end of a log
 _LINES = 12  # of it that are shown
@@ -34,10 +35,10 @@ _READINGS = 120  # of a run, the last
 
 
 def report_live(
-    paths: RepositoryPaths, planned: Sequence[dict[str, Any]], jobs: Sequence[UnderWay] = ()
+    paths: RepositoryPaths, planned: Sequence[dict[str, Any]], jobs: Sequence[QueuedStep] = ()
 ) -> dict[str, Any]:
-    """``planned``: steps of the last plan that was made, of which those are told that have not begun. ``jobs``: what is
-    in a queue, of which those are told that no pass follows."""
+    """``planned``: steps of the last plan, of which those that have not begun are shown. ``jobs``: entries of a queue,
+    of which those without a pass are shown."""
     log = _newest_log(paths.log)
     lines = _read_lines(log) if log is not None else []
     running = bool(lines) and lines[-1]["message"] not in _ENDED and _is_alive(log)
@@ -59,8 +60,8 @@ def report_live(
         attempts=attempts,
         jobs=[_job(job) for job in jobs if str(job.address) not in {attempt["address"] for attempt in attempts}],
         next=[step for step in planned if step["address"] not in begun] if running else [],
-        recent=[_told(line) for line in reversed(steps[-_STEPS:])],
-        problems=[_told(line) for line in steps if line.get("problem")][-_STEPS:],
+        recent=[_describe_step(line) for line in reversed(steps[-_STEPS:])],
+        problems=[_describe_step(line) for line in steps if line.get("problem")][-_STEPS:],
     )
 
 
@@ -68,7 +69,7 @@ _ENDED = ("pass ended", "pass broken off")
 
 
 def is_timed(paths: RepositoryPaths) -> bool:
-    """Whether a run is being timed in this repository now."""
+    """True while a run is being timed in this repository."""
     return any(_is_timed(attempt, read_progress(attempt.counter)) for attempt in _attempts(paths))
 
 
@@ -117,7 +118,7 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
     }
 
 
-def _job(job: UnderWay) -> dict[str, Any]:
+def _job(job: QueuedStep) -> dict[str, Any]:
     return {
         "address": str(job.address),
         "label": label(job.address),
@@ -129,13 +130,13 @@ def _job(job: UnderWay) -> dict[str, Any]:
     }
 
 
-def _told(line: dict[str, Any]) -> dict[str, Any]:
+def _describe_step(line: dict[str, Any]) -> dict[str, Any]:
     names = ("time", "resource", "cell", "status", "seconds", "problem")
     return {name: line.get(name, "") for name in names}
 
 
 def _newest_log(folder: Path) -> Path | None:
-    """Of passes: those of plans and audits begin with a word."""
+    """Find the newest log of passes: names of those of plans and audits begin with a word."""
     with contextlib.suppress(OSError):
         names = [entry.name for entry in os.scandir(folder) if entry.name[:1].isdigit()]
         return folder / max(names) if names else None
@@ -143,7 +144,7 @@ def _newest_log(folder: Path) -> Path | None:
 
 
 def _read_lines(path: Path) -> list[dict[str, Any]]:
-    """What is not a whole line yet is left out."""
+    """Read whole lines; an incomplete one at the end is left out."""
     return [row for row in parse_json_lines(_head(path)) if isinstance(row.get("message"), str)]
 
 
@@ -164,6 +165,6 @@ def _tail(path: Path, size: int) -> bytes:
 
 
 def _is_alive(path: Path | None) -> bool:
-    """Whether the pass that this file or folder names still runs: its id ends in the number of its process."""
+    """True while the pass that this file or folder names runs: its id ends in the number of its process."""
     number = path.name.removesuffix(".jsonl").rpartition("-")[2] if path is not None else ""
     return number.isdigit() and psutil.pid_exists(int(number))

@@ -1,4 +1,4 @@
-"""What the page shows, read from this repository as the commands read it that print the same with `--json`."""
+"""Data of the page, read from this repository as the commands read it that print the same with `--json`."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from reconciler.cli.pr import compare_commits
 from reconciler.cli.shared.cells import find_cell
 from reconciler.cli.shared.page_cell import report_cell
 from reconciler.cli.shared.page_live import is_timed, report_live
-from reconciler.cli.shared.page_look import Look, Looks
+from reconciler.cli.shared.page_snapshots import PlanSnapshot, PlanSnapshots
 from reconciler.cli.shared.page_spec import report_spec
 from reconciler.cli.status import report_status
 from reconciler.errors import ReconcilerError
-from reconciler.execute.outcome import UnderWay
+from reconciler.execute.outcome import QueuedStep
 from reconciler.history.compare import compare
 from reconciler.history.record_history import RecordHistory, read_record_history
 from reconciler.history.trees import read_tree_sides
 from reconciler.reconcile.planning import Options
-from reconciler.reconcile.remote_attempts.carrier import list_jobs_under_way
+from reconciler.reconcile.remote_attempts.sender import list_jobs_under_way
 from reconciler.record.store import find_readable
 from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.render.findings import render_findings_part
@@ -38,7 +38,7 @@ from reconciler.render.pull_request import render_document as render_impact
 from reconciler.resource.kinds import Cell
 from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths
-from reconciler.storage.foreign import read_regular
+from reconciler.storage.untrusted_files import read_regular
 from reconciler.verify.engine import verify_tree
 
 _LOG_TAIL = 256 << 10  # bytes of a log that are shown
@@ -47,19 +47,19 @@ _QUEUE_ASKED = 10.0  # seconds between two questions
 
 
 class RepositoryPage(Struct, dict=True):
-    """``trees``: name → a submission tree that may be looked at beside the rendered one. What takes long is worked out
-    when it is asked for, kept until the repository changes, and put off while a run is timed."""
+    """``trees``: name → a submission tree that may be shown in addition to the rendered one. Slow views are computed
+    when they are asked for, kept until the repository changes, and put off while a run is timed."""
 
     paths: RepositoryPaths
     options: Options
     trees: Mapping[str, Path] = field(default_factory=dict)
     _kept: dict[tuple[str, ...], tuple[object, dict[str, Any]]] = field(default_factory=dict)
     _history: RecordHistory | None = None
-    _jobs: tuple[float, tuple[UnderWay, ...]] = (float("-inf"), ())
+    _jobs: tuple[float, tuple[QueuedStep, ...]] = (float("-inf"), ())
     _alone: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
-        self._looks = Looks(self.paths, self.options, lambda: self.is_timed())
+        self._looks = PlanSnapshots(self.paths, self.options, lambda: self.is_timed())
 
     @property
     def name(self) -> str:
@@ -68,7 +68,7 @@ class RepositoryPage(Struct, dict=True):
     def is_timed(self) -> bool:
         return is_timed(self.paths)
 
-    def look(self) -> Look:
+    def look(self) -> PlanSnapshot:
         return self._looks.take()
 
     def find(self, cell: str) -> str:
@@ -79,7 +79,7 @@ class RepositoryPage(Struct, dict=True):
         look = self.look()
         return self._keep(look, ("matrix",), lambda: self._matrix(look))
 
-    def _matrix(self, look: Look) -> dict[str, Any]:
+    def _matrix(self, look: PlanSnapshot) -> dict[str, Any]:
         desired = look.seen.desired
         named = {"submission": desired.name, "round": desired.submission.round, "looked": _now()}
         return {**report_status(look.seen, look.cells), **named}
@@ -145,7 +145,7 @@ class RepositoryPage(Struct, dict=True):
         return self._keep_slow(at, ("compare",), lambda: self._compare(one, other))
 
     def _identify(self, name: str) -> str:
-        """What a side's name stands for now."""
+        """Find what a side's name means now."""
         known = name in self.trees or name in self.list_systems()
         return f"{name} {git.resolve(self.paths.root, 'HEAD')}" if known else git.resolve(self.paths.root, name)
 
@@ -192,17 +192,17 @@ class RepositoryPage(Struct, dict=True):
         planned = self._planned() if any(self.paths.attempts.glob("*/attempt.json")) else []
         return {**report_live(self.paths, planned, self._find_jobs()), "looked": _now()}
 
-    def _find_jobs(self) -> tuple[UnderWay, ...]:
+    def _find_jobs(self) -> tuple[QueuedStep, ...]:
         """A queue is not asked for every look: people share it. One that cannot be asked from here says nothing."""
         if time.monotonic() - self._jobs[0] >= _QUEUE_ASKED:
-            found: tuple[UnderWay, ...] = ()
+            found: tuple[QueuedStep, ...] = ()
             with suppress(ReconcilerError):
                 found = list_jobs_under_way(self.paths)
             self._jobs = time.monotonic(), found
         return self._jobs[1]
 
     def _planned(self) -> list[dict[str, Any]]:
-        """Of the last look: none is taken for this."""
+        """Steps of the last snapshot: none is taken for this."""
         last = self._looks.last
         steps = last.seen.plan.steps if last else ()
         return [{"address": str(step.change.address), "seconds": step.seconds} for step in steps]
@@ -224,14 +224,14 @@ RENDERED = "the rendered tree"
 
 def _report_history(past: RecordHistory, cell: Cell) -> dict[str, Any]:
     steps = [{**convert_plain_value(step), "change": step.change} for step in past.steps(cell)]
-    return render_document("history", cell=cell, results=past.measured(cell), steps=steps)
+    return render_document("history", cell=cell, results=past.list_measured(cell), steps=steps)
 
 
-def _report_cell(look: Look, name: str) -> dict[str, Any]:
+def _report_cell(look: PlanSnapshot, name: str) -> dict[str, Any]:
     return {**report_cell(look, _cell(look, name)), "specs": look.spec_files, "looked": _now()}
 
 
-def _report_findings(look: Look, tree: str, command: str, path: Path) -> dict[str, Any]:
+def _report_findings(look: PlanSnapshot, tree: str, command: str, path: Path) -> dict[str, Any]:
     if command == "verify-tree":
         report = verify_tree(path)
     else:
@@ -239,7 +239,7 @@ def _report_findings(look: Look, tree: str, command: str, path: Path) -> dict[st
     return render_document(command, **render_findings_part(report))
 
 
-def _cell(look: Look, name: str) -> Cell:
+def _cell(look: PlanSnapshot, name: str) -> Cell:
     return look.by_name.get(name) or find_cell(name, look.lineages)
 
 

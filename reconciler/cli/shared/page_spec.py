@@ -8,7 +8,7 @@ from reconciler.cli.why import show_line_commit
 from reconciler.errors import ReconcilerError
 from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths
-from reconciler.storage.foreign import read_regular
+from reconciler.storage.untrusted_files import read_regular
 
 _LARGEST = 16 << 20  # bytes
 

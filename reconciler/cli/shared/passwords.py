@@ -1,4 +1,4 @@
-"""Where a password comes from: a prompt, a file, or an environment variable; never the command line."""
+"""Sources of a password: a prompt, a file, or an environment variable; never the command line."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def read_password(file: Path | None, variable: str | None, *, confirm: bool) -> 
 
 
 def _read_first_line(file: Path) -> str:
-    """Of a pipe, too, which a shell makes of `<(pass show mlperf)`."""
+    """Read a file or a pipe, which a shell makes of `<(pass show mlperf)`."""
     try:
         with file.open("rb") as stream:
             line = stream.readline(_LONGEST + 1)

@@ -21,7 +21,7 @@ def report_deadline(seen: PlanResult, now: datetime, by: datetime) -> dict[str, 
 
 
 def _schedule(seen: PlanResult, now: datetime, by: datetime) -> tuple[MachineSchedule, ...]:
-    """What runs here waits for its turn here; what is for another machine has that one's time."""
+    """Schedule steps: those of this machine wait for their turn here; those of another have that one's time."""
     systems = seen.desired.submission.systems
 
     def place(step: Step) -> str:

@@ -1,4 +1,4 @@
-"""What the reporting commands share: a look at the repository, its cells, and who changed which line."""
+"""Code that the reporting commands share: a look at the repository, its cells, and who changed which line."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def list_cells(look: PlanResult, options: Options | None = None) -> tuple[CellSt
     found = summarise_cells(look.desired, look.recorded, look.observed, look.difference, blocked)
     if options is None or not (options.select or options.exclude):
         return found
-    return tuple(standing for standing in found if _selected(standing.cell, options))
+    return tuple(status for status in found if _selected(status.cell, options))
 
 
 def compute_selected_plan(paths: RepositoryPaths, options: Options) -> PlanResult:
@@ -75,8 +75,8 @@ def compute_selected_plan(paths: RepositoryPaths, options: Options) -> PlanResul
 
 def _selected(cell: Cell, options: Options) -> bool:
     at = Address(Kind.RESULT, str(cell))
-    excluded = parse_repeated(options.exclude).of_cells().matches(at)
-    return parse(options.select).of_cells().matches(at) and not excluded
+    excluded = parse_repeated(options.exclude).drop_resource_terms().matches(at)
+    return parse(options.select).drop_resource_terms().matches(at) and not excluded
 
 
 class LineCommitText(Protocol):
@@ -120,7 +120,7 @@ def find_line_commits(paths: RepositoryPaths, origins: Iterable[Origin]) -> dict
 
 
 def list_early_remarks(seen: PlanResult) -> list[str]:
-    """What would be refused at the end of what is about to be run, and can be mended before."""
+    """List what would be refused at the end of the coming runs, and can be fixed before."""
     runs = [step.change.address for step in seen.plan.steps if step.change.address.kind is Kind.RUN]
     found = []
     if seen.desired.gaps:

@@ -1,4 +1,4 @@
-"""What real runs, and the submission that they are for, still miss: of the machine, the repository and the spec."""
+"""Readiness for real runs, and for the submission that they are for: of the machine, the repository and the spec."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from msgspec import Struct
 from reconciler.cli.shared.loadgen_environment import find_python, install_loadgen
 from reconciler.errors import ReconcilerError, SpecError
 from reconciler.fetch.scratch import FileState, find_scratch, look_for
-from reconciler.observed.installed import list_installed
+from reconciler.observed.installed_backends import list_installed
 from reconciler.observed.loadgen_library import (
     explain_install,
     explain_unavailable,
@@ -45,7 +45,7 @@ class Check(Struct, frozen=True):
 
 
 def examine(paths: RepositoryPaths, specs: tuple[str, ...] = ()) -> list[Check]:
-    """Everything, in the order in which one would mend it. What is wrong with the spec is among it."""
+    """Examine everything, in the order in which one would fix it. Problems of the spec are included."""
     found = list(_machine())
     try:
         seen = compute_plan(paths, Options(specs=specs))
@@ -82,7 +82,7 @@ def _machine() -> Iterator[Check]:
 
 def _seeds(seen: PlanResult) -> Iterator[Check]:
     if find_program(seen.desired.submission.round):
-        return  # no LoadGen drives it, and its client is told the seeds
+        return  # no LoadGen drives it, and its client gets the seeds
     installed, library = list_installed().get("mlcommons-loadgen"), find_loadgen_library()
     if installed is None or library is None:
         yield Check(MACHINE, "LoadGen is not installed", True, explain_install(seen.desired.submission.round))
@@ -94,7 +94,7 @@ def _seeds(seen: PlanResult) -> Iterator[Check]:
 
 
 def _find_environment(seen: PlanResult) -> Check | None:
-    """Of a LoadGen that has an environment of its own: whether every system runs there."""
+    """Find a LoadGen that has an environment of its own; true where every system runs there."""
     python = find_python(seen.paths, seen.desired.submission.round)
     if python is None:
         return None
@@ -121,7 +121,7 @@ def explain_wrong_round(seen: PlanResult, installed: str, library: Path) -> tupl
 
 
 def _disk(seen: PlanResult) -> Iterator[Check]:
-    """Whether what is still to be fetched fits where it goes."""
+    """Check that the files still to be fetched fit where they go."""
     try:
         scratch = find_scratch(os.environ)
     except ReconcilerError:
@@ -194,7 +194,7 @@ def _spec(seen: PlanResult) -> Iterator[Check]:
 
 
 def _runs(seen: PlanResult) -> Iterator[Check]:
-    """What blocks steps, each reason once with the number of steps that wait for it."""
+    """List the reasons that block steps, each once with the number of steps that wait for it."""
     waiting: dict[tuple[str, str], list[str]] = {}
     for step in seen.plan.steps:
         if step.blocked and step.fix:  # the others wait for these

@@ -13,7 +13,7 @@ from reconciler.plan.select import join_parts
 from reconciler.resource.kinds import ALL_DIVISIONS
 from reconciler.spec.files import make_written_name
 from reconciler.storage.files import WORK, RepositoryPaths
-from reconciler.storage.foreign import find_in_index, find_place_in_git
+from reconciler.storage.untrusted_files import find_in_index, find_place_in_git
 
 _APART = "reconcile"  # the folder in that of git
 _SIGNS = ("specs", ".git", "state")
@@ -41,8 +41,8 @@ def find_repository(specs: Sequence[str] = ()) -> RepositoryPaths:
 
 
 def find_paths(root: Path) -> RepositoryPaths:
-    """Of a repository. What a commit may have brought is not to be believed: where git lists anything of the working
-    folder, one in git's own folder takes its place."""
+    """Find the paths of a repository. A commit may have brought anything: where git lists a part of the working folder,
+    one in git's own folder takes its place."""
     tracked = find_in_index(root, WORK)
     return RepositoryPaths(root, find_place_in_git(root, _APART) if tracked else None)
 

@@ -38,7 +38,7 @@ def run(
     show_all: bool = False,
     quick: bool = False,
 ) -> int:
-    """One pass, told as it goes; then the cells as they stand. Gives the exit code. Raises RepositoryError, after
+    """Run one pass and report it as it goes; then print the cells. Gives the exit code. Raises RepositoryError, after
     all that, when git does not take the records. ``quick``: short runs that never become results."""
     if quick:
         paths, options = prepare_quick_pass(paths, options, saved, choose_view(as_json))
@@ -59,7 +59,7 @@ def run(
 def prepare_quick_pass(
     paths: RepositoryPaths, options: Options, saved: Plan | None, view: Any
 ) -> tuple[RepositoryPaths, Options]:
-    """Where a quick pass records, and its options; what its runs are made from is made first, as ever."""
+    """Choose where a quick pass records, and its options; the inputs of its runs are made first, as ever."""
     if saved is not None or options.commit:
         what = "--commit keeps results" if options.commit else "a saved plan is of real runs"
         raise click.UsageError(f"{what}, and a quick run never becomes one; leave one of the two out")
@@ -84,7 +84,7 @@ def _is_invalid(outcome: Outcome) -> bool:
 def carry_out(
     paths: RepositoryPaths, options: Options, *, saved: Plan | None = None, as_json: bool = False
 ) -> PassReport | None:
-    """One pass, told as it goes; None where it was interrupted, which has been said then."""
+    """Run one pass and report it as it goes; None where it was interrupted, which has been reported then."""
     ended: list[Outcome] = []
     view = choose_view(as_json)
 
@@ -121,7 +121,7 @@ def stop_cleanly() -> Iterator[None]:
 
 
 def choose_view(as_json: bool) -> Any:
-    """Bars on a terminal; lines otherwise, and beside a JSON pass_report on standard error; with --quiet failures."""
+    """Bars on a terminal; lines otherwise, and on standard error where a pass_report is JSON; with --quiet failures."""
     if is_quiet():
         return Failures(lambda line: say_at_once(line, err=True))
     if as_json:
@@ -134,7 +134,7 @@ def choose_view(as_json: bool) -> Any:
 
 
 def say_pass(pass_report: PassReport, options: Options, limit: int | None) -> None:
-    """The cells as they stand, what is left to do, and what the pass took."""
+    """Print the cells, the remaining steps, and what the pass took."""
     plan = pass_report.after.plan
     if not pass_report.outcomes and plan.in_sync:
         if pass_report.rendered:

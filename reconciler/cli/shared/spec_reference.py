@@ -32,7 +32,7 @@ from reconciler.spec.declared import Declared
 from reconciler.spec.files import Source, compute_blob_id
 from reconciler.spec.groups import Group
 from reconciler.spec.loading import load_sources
-from reconciler.spec.shipped import read_shipped
+from reconciler.spec.packaged_files import read_shipped
 
 _PROGRAMS = tuple(program.load_reference() for program in load_programs())
 # Title, where it is written, the model, and the prefix of its settings; None: the settings have names of their own.
@@ -121,8 +121,8 @@ def find_field_effects() -> Mapping[str, tuple[str, ...]]:
 
 
 def _list_kinds_of_cells() -> Iterator[dict[str, Value]]:
-    """What decides which other settings are read: the backend, what its runs leave, and whether files and commands are
-    the user's own."""
+    """List the kinds of cells that decide which other settings are read: the backend, the format of its runs' results,
+    and whether files and commands are the user's own."""
     command, path = Value(("run",)), Value("somewhere")
     tests = {f"compliance.{test}": Value(True) for test in TESTS}
     own = {
@@ -157,8 +157,8 @@ def _stale(name: str, table: Mapping[str, tuple[str, ...]]) -> str:
 def _rows(
     group: type[Group], prefix: str | None, table: Mapping[str, tuple[str, ...]]
 ) -> Iterator[tuple[str, str, str]]:
-    beside = issubclass(group, settings_models.SettingsGroup) and group is not settings_models.SettingsGroup
-    inherited = set(settings_models.SettingsGroup.model_fields) if beside else set()
+    has_settings = issubclass(group, settings_models.SettingsGroup) and group is not settings_models.SettingsGroup
+    inherited = set(settings_models.SettingsGroup.model_fields) if has_settings else set()
     for name, field in group.model_fields.items():
         annotation = field.annotation
         nested = isinstance(annotation, type) and issubclass(annotation, Group)

@@ -1,4 +1,4 @@
-"""What `push` and `pull` share: which store, which objects, progress, and the transfer_report at the end."""
+"""Code that `push` and `pull` share: which store, which objects, progress, and the transfer_report at the end."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class ChosenStore(Struct, frozen=True):
     submission: SubmissionSettings
 
     def open(self) -> Remote:
-        """Whoever wrote the spec, perhaps of a pull request, chose where the store is and which variables it is told:
-        the machine's owner says which those may be. Raises StoreError."""
+        """The author of the spec, perhaps of a pull request, chose where the store is and which variables it gets: the
+        machine's owner says which those may be. Raises StoreError."""
         for variable in list_option_variables(self.options):
             if not may_be_sent(variable, os.environ):
                 fix = f"if the store may know its value: export {LISTED}={variable}"
@@ -70,7 +70,7 @@ def add_transfer_options() -> list[click.Parameter]:
 def choose_store(paths: RepositoryPaths, word: str, option: str) -> ChosenStore:
     """By name, by url, or the only one declared."""
     memory = PlanCache.of(paths)
-    submission = memory.desired(Options()).submission
+    submission = memory.load_desired(Options()).submission
     memory.save()
     declared = submission.stores
     if "://" in word:
@@ -87,27 +87,27 @@ def choose_store(paths: RepositoryPaths, word: str, option: str) -> ChosenStore:
 
 
 def list_objects(paths: RepositoryPaths, selectors: Sequence[str]) -> tuple[ObjectRef, ...]:
-    """What records name, as far as it is selected."""
+    """List the objects that records name, as far as they are selected."""
     return list_wanted(load(paths).recorded, parse(selectors).matches)
 
 
 @contextlib.contextmanager
 def take_turns(paths: RepositoryPaths, wait: float) -> Iterator[Callable[[], None]]:
-    """Copying loads the machine, so it begins when no run is timed there, and gives way to one that begins meanwhile;
-    what it holds all the time is only against another transfer here, whose parts it would share. A store may take for
-    ever, and nobody else's runs wait for it. Gives what is to be called now and then."""
+    """Copying loads the machine, so it begins when no run is timed there, and gives way to one that begins later; its
+    lock is only against another transfer here, whose parts it would share. A store may take for ever, and other users'
+    runs do not wait for it. Gives a function to call now and then."""
     transfer = Lock(paths.transfer_lock, purpose="transfer of objects")
     try:
         with transfer.acquire(wait=wait):
             make_machine_lock("quiet").acquire(wait=wait).release()
             sweep_folders((paths.work,))
-            yield GiveWay()
+            yield PauseWhileTimed()
     except LockedError as error:
         what = "a timed run, or another transfer, is under way on this machine"
         raise LockedError(f"{what}: {error.message}", fix="--wait SECONDS waits for it") from error
 
 
-class GiveWay(Struct):
+class PauseWhileTimed(Struct):
     """Called between two pieces of a transfer: waits while a run is timed on this machine."""
 
     asked: float = 0.0

@@ -1,4 +1,4 @@
-"""What `check` and `verify-tree` share: options, the progress bar, the archive of accuracy logs."""
+"""Code that `check` and `verify-tree` share: options, the progress bar, the archive of accuracy logs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reconciler.cli.shared.output import is_quiet, use_colour
 from reconciler.render.findings import ORDERS
 from reconciler.storage.files import hash_file
 
-Tell = Callable[[int, int, str], None]
+Report = Callable[[int, int, str], None]
 
 
 def round_option() -> click.Option:
@@ -45,7 +45,7 @@ def originals_option() -> click.Option:
 
 
 @contextmanager
-def show_progress(*, quiet: bool) -> Iterator[Tell | None]:
+def show_progress(*, quiet: bool) -> Iterator[Report | None]:
     """A bar on a terminal, nothing elsewhere."""
     if quiet or is_quiet() or not sys.stderr.isatty():
         yield None

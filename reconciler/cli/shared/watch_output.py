@@ -1,4 +1,4 @@
-"""Where a watch tells what it does: lines for people, JSON lines for programs, a hook, the state of the health page."""
+"""Outputs of a watch: lines for people, JSON lines for programs, a hook, the state of the health page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a watch does, in words: the plan when it is not the one told last, each trouble once."""
+"""Report of a watch in words: the plan when it is a new one, each problem once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class WatchReport:
 
     def __init__(self, output: WatchOutput, settings: WatchSettings) -> None:
         self._output, self._settings = output, settings
-        self._told = self._wrong = ""
+        self._last_plan = self._wrong = ""
 
     def say(self, event: str, text: str, **facts: Any) -> None:
         self._output.say(event, text, **facts)
@@ -55,7 +55,7 @@ class WatchReport:
         text = f"{_SPEC} is broken: the last good result stays, and nothing is made until it is valid\n{error}"
         if text != self._wrong:
             self._wrong = text
-            self._told = ""
+            self._last_plan = ""
             self.say("broken", text)
         self._output.now(state="broken spec", problem=str(error), next_try=None)
 
@@ -69,15 +69,15 @@ class WatchReport:
         self.say("superseded", text, stopped=name)
 
     def report_plan(self, result: PlanResult, due: Sequence[Step], topics: Sequence[str]) -> None:
-        """The plan, when it is not the one told last."""
+        """Print the plan when it is not the one printed last."""
         plan = render_plan_text(result.plan, limit=LIMIT)
-        if self._told == f"{plan} {len(due)}":
+        if self._last_plan == f"{plan} {len(due)}":
             return
-        self._told = f"{plan} {len(due)}"
-        held = len(result.plan.steps) - len(due)
+        self._last_plan = f"{plan} {len(due)}"
+        waiting = len(result.plan.steps) - len(due)
         why = f"changed: {', '.join(topics)}\n" if topics else ""
-        text = why + plan + (f"\nHeld back now: {held}." if held else "")
-        self.say("plan", text, due=len(due), held=held, in_sync=result.plan.in_sync)
+        text = why + plan + (f"\nHeld back now: {waiting}." if waiting else "")
+        self.say("plan", text, due=len(due), held=waiting, in_sync=result.plan.in_sync)
 
     def report_pass_begun(self, number: int) -> None:
         self._output.now(state="reconciling", passes=number)
@@ -88,7 +88,7 @@ class WatchReport:
         text = f"pass {number}: {count_outcomes(report.outcomes)}, in {took}. {summarise_plan(plan)}"
         self.say("pass", text, number=number, in_sync=plan.in_sync)
         self._output.now(last_pass=datetime.now().astimezone().isoformat(timespec="seconds"))
-        self._told = f"{render_plan_text(plan, limit=LIMIT)} {len(due)}"
+        self._last_plan = f"{render_plan_text(plan, limit=LIMIT)} {len(due)}"
 
     def report_state(self, result: PlanResult, next_try: datetime) -> None:
         state = "in sync" if result.plan.in_sync else "not in sync"

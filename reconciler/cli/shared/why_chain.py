@@ -1,4 +1,4 @@
-"""What `why` says down the chain: each step with the commit that recorded it, and the line that last changed it."""
+"""The chain that `why` shows: each step with the commit that recorded it, and the line that last changed it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _lines(resource: Resource, seen: PlanResult) -> Iterator[Input]:
 
 
 def _when(commits: Mapping[Origin, LineCommitText], item: Input) -> float:
-    """An edit that nobody committed is the newest of all; a file that git does not know, the oldest."""
+    """An uncommitted edit is the newest of all; a file that git does not know, the oldest."""
     commit = commits.get(item.origin)
     if commit is None:
         return float("-inf")

@@ -45,15 +45,15 @@ def check(view: CellView, about: About) -> Iterator[TreeFinding]:
 
 def read_metric(view: CellView) -> tuple[float | None, str]:
     summary, rules, scenario = view.files.result_summary.value, view.rules, view.cell.scenario
-    if summary is None or rules is None or rules.ruled("metric_key", scenario) is None:
+    if summary is None or rules is None or rules.find_ruled_value("metric_key", scenario) is None:
         return None, ""
-    metric = view.ruleset.endpoints.metric(rules.name, scenario, rules.metric(scenario))
+    metric = view.ruleset.endpoints.make_metric(rules.name, scenario, rules.find_metric(scenario))
     found = read_measured(summary, metric.key)
     return (make_finite(found / metric.divisor), metric.unit) if found is not None else (None, "")
 
 
 def render_runs(content: CellContent, _: Ruleset, layout: Layout, at: MakePath) -> Iterator[Rendered]:
-    """Byte for byte: the checker reads them beside the measurements."""
+    """Byte for byte: the checker reads them with the measurements."""
     assert content.configuration is not None
     yield at(layout.cell_file, file=CONFIG), content.configuration
     for folder, files in (("performance", content.performance), ("accuracy", content.accuracy)):

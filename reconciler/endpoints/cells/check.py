@@ -59,7 +59,7 @@ def check_seeds(view: CellView) -> Complaints:
 
 def check_duration(view: CellView) -> Complaints:
     config = view.files.config
-    least = parse_number(view.rules.value("least_min_duration", view.cell.scenario)) if view.rules else None
+    least = parse_number(view.rules.get_value("least_min_duration", view.cell.scenario)) if view.rules else None
     if config.value is None or least is None:
         return
     found = parse_number(_runtime(config.value, "min_duration_ms"))
@@ -78,9 +78,9 @@ def check_failures(view: CellView) -> Complaints:
 def check_metric(view: CellView) -> Complaints:
     """The checker ends on a result that does not state what is published of it."""
     summary, rules = view.files.result_summary, view.rules
-    if summary.value is None or rules is None or rules.ruled("metric_key", view.cell.scenario) is None:
+    if summary.value is None or rules is None or rules.find_ruled_value("metric_key", view.cell.scenario) is None:
         return
-    wanted = view.ruleset.endpoints.metric(rules.name, view.cell.scenario, rules.metric(view.cell.scenario))
+    wanted = view.ruleset.endpoints.make_metric(rules.name, view.cell.scenario, rules.find_metric(view.cell.scenario))
     if read_measured(summary.value, wanted.key) is None:
         yield Complaint(
             Place(summary.file), f"nothing to take {wanted.unit} from", f"what the checker calls {wanted.key}"
@@ -92,7 +92,7 @@ def check_latencies(view: CellView) -> Complaints:
     summary = view.files.result_summary
     if summary.value is None or view.rules is None or view.cell.scenario not in ("Server", "Interactive"):
         return
-    limits = LatencyLimits(*(parse_number(view.rules.value(name, view.cell.scenario)) for name in LIMITS))
+    limits = LatencyLimits(*(parse_number(view.rules.get_value(name, view.cell.scenario)) for name in LIMITS))
     for name, most in find_over_limits(summary.value, limits):
         found = read_percentile(summary.value, name)
         amount = "nothing" if found is None else f"{found / _MILLISECOND:.1f} ms"
@@ -107,7 +107,9 @@ def check_accuracy(view: CellView) -> Complaints:
     place, scores = _line(results, "accuracy_scores"), list(read_accuracy_scores(results.value))
     if not scores or any(score.get("score") is None for score in scores):
         yield Complaint(place, "no score", "a score for every dataset")
-    wanted = parse_number(view.rules.value("exact_accuracy_sample_count", view.cell.scenario)) if view.rules else None
+    wanted = (
+        parse_number(view.rules.get_value("exact_accuracy_sample_count", view.cell.scenario)) if view.rules else None
+    )
     counted = read_sample_count(results.value)
     if wanted is not None and counted != wanted:
         yield Complaint(place, f"{show_value(counted)} samples", f"exactly {wanted}")
@@ -120,7 +122,7 @@ def check_audits(view: CellView) -> Complaints:
 
 
 def _audit_passed(view: CellView, test: str, name: str) -> Complaints:
-    read = view.files.document(view.files.results / "audit", f"audit_{name}.json")
+    read = view.files.read_document(view.files.results / "audit", f"audit_{name}.json")
     if read.absent:
         if test in view.ruleset.endpoints.required:
             yield Complaint(Place(read.file), "missing", f"the result of {test}")
@@ -133,11 +135,14 @@ def _audit_passed(view: CellView, test: str, name: str) -> Complaints:
 
 def _output_lengths(view: CellView, test: str) -> Complaints:
     """TEST09 has no file of its own: the mean number of output tokens must be within its limits."""
-    summary, limits = view.files.result_summary, view.rules.test(test, view.cell.scenario).limits if view.rules else {}
+    summary, limits = (
+        view.files.result_summary,
+        view.rules.find_test(test, view.cell.scenario).limits if view.rules else {},
+    )
     least, most = (show_number(limits, name) for name in ("least_mean_tokens", "most_mean_tokens"))
     if summary.value is None or least is None or most is None:
         return
-    mean = parse_number(summary.value.within("output_sequence_lengths", "avg"))
+    mean = parse_number(summary.value.get_nested("output_sequence_lengths", "avg"))
     if mean is None or not least <= mean <= most:
         found = f"a mean of {show_value(mean)} output tokens"
         yield Complaint(_line(summary, "output_sequence_lengths"), found, f"between {least} and {most} ({test})")
@@ -154,7 +159,7 @@ def check_benchmark(view: CellView) -> Complaints:
 
 
 def _runtime(config: ResultDocument, name: str) -> Any:
-    return config.within("settings", "runtime", name)
+    return config.get_nested("settings", "runtime", name)
 
 
 def _line(read: Read[ResultDocument], name: str) -> Place:

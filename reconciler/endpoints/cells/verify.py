@@ -116,7 +116,9 @@ def verify_target(view: CellView) -> Complaints:
 def verify_scored(view: CellView) -> Complaints:
     """Scored samples are not the round's."""
     results = view.files.accuracy_results
-    wanted = parse_number(view.rules.value("exact_accuracy_sample_count", view.cell.scenario)) if view.rules else None
+    wanted = (
+        parse_number(view.rules.get_value("exact_accuracy_sample_count", view.cell.scenario)) if view.rules else None
+    )
     counted = read_sample_count(results.value) if results.value else None
     if wanted is not None and counted is not None and counted != wanted:
         yield Complaint(_place(results, "accuracy_scores"), f"{counted} scored samples", f"{wanted} in the dataset")
@@ -145,7 +147,7 @@ def _number(read: Read[ResultDocument], name: str) -> Decimal | None:
 
 
 def _setting(read: Read[ResultDocument], *names: str) -> Decimal | None:
-    return parse_number(read.value.within(*names)) if read.value else None
+    return parse_number(read.value.get_nested(*names)) if read.value else None
 
 
 def _place(read: Read[ResultDocument], name: str) -> Place:

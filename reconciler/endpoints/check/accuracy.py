@@ -59,7 +59,7 @@ def check_present(view: CurveView) -> Iterator[Complaint]:
 
 
 def check_bars(view: CurveView) -> Iterator[Complaint]:
-    """Of single-turn benchmarks: at every point that has results."""
+    """Check the bars of single-turn benchmarks: at every point that has results."""
     benchmark = _find_benchmark(view)
     if benchmark is None:
         if any(point.scores for point in view.folder.points):
@@ -111,7 +111,7 @@ def _mean_scores(scores: Sequence[AccuracyScore]) -> Mapping[str, Decimal]:
 
 
 def check_inline(view: CurveView) -> Iterator[Complaint]:
-    """Of agentic benchmarks: the score of the performance run itself, at every point."""
+    """Check agentic benchmarks: the score of the performance run itself, at every point."""
     benchmark = _agentic(view)
     if benchmark is None or benchmark.inline is None:
         return

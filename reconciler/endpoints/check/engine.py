@@ -26,11 +26,11 @@ from reconciler.endpoints.check.structure import (
 from reconciler.endpoints.rules.curve_rules import CurveRules, load_endpoints_rules
 from reconciler.endpoints.rules.ruleset import NAME
 from reconciler.endpoints.tree.reading import CurveFolder, SubmissionFolder, SystemFolder, find_submissions
-from reconciler.tree.closed_folders import UNREADABLE, report_closed_folders
 from reconciler.tree.findings import Rule, TreeFinding, TreeReport
-from reconciler.tree.reading.closed import collect_closed_folders, list_if_open, pass_over_closed
 from reconciler.tree.reading.files import list_folders
+from reconciler.tree.reading.unreadable_folders import collect_closed_folders, list_if_open, pass_over_closed
 from reconciler.tree.rule_engine import INTERNAL, About, apply_rules
+from reconciler.tree.unreadable_findings import UNREADABLE, report_closed_folders
 
 _OF_SYSTEMS = (*SYSTEM_RULES, *POWER_RULES)
 _OF_CURVES = (*CURVE_STRUCTURE_RULES, *DESCRIPTION_RULES, *CURVE_RULES, *RESULT_RULES, *ACCURACY_RULES)
@@ -72,7 +72,7 @@ def check_endpoints(path: Path, rules: CurveRules | None = None) -> TreeReport:
 
 
 def verify_endpoints(path: Path) -> TreeReport:
-    """What contradicts itself, without what is only missing or against a rule: each point beside its own run."""
+    """Verify contradictions, without what is only missing or against a rule: each point against its own run."""
     report = check_endpoints(path)
     kept = tuple(
         finding
@@ -102,7 +102,7 @@ def _check(folder: SubmissionFolder, rules: CurveRules) -> Iterator[TreeFinding]
 
 def _check_curve(submitter: str, curve: CurveFolder, rules: CurveRules) -> Iterator[TreeFinding]:
     for point in curve.points:
-        list_folders(point.path)  # of a curve that lacks points nothing is known
+        list_folders(point.path)  # a curve with points missing cannot be judged
     about = About(submitter, f"{curve.division or '?'}/{curve.system}/{curve.model}")
     yield from apply_rules(_OF_CURVES, CurveView(curve, rules), about)
     for point in curve.points:

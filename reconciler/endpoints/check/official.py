@@ -42,7 +42,7 @@ def run_official_checker(report: TreeReport, path: Path, environment: Path, outp
     """The report with what the official checker says of the one submission at ``path``. ``environment``: a virtual
     environment that has the package; any other folder for the running Python's.
 
-    ReconcilerError where nobody has it, or where there are several submissions.
+    ReconcilerError where it is not installed, or where there are several submissions.
     """
     found = find_submissions(path)
     if len(found) != 1:

@@ -1,4 +1,4 @@
-"""What one point.yaml states, by itself and beside the run that it describes."""
+"""Statements of one point.yaml, by itself and against the run that it describes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from reconciler.endpoints.check.structure import CHECKER, OURS, POLICY, PointView, complain, make_rule, tell_value
+from reconciler.endpoints.check.structure import (
+    CHECKER,
+    OURS,
+    POLICY,
+    PointView,
+    complain,
+    describe_mismatch,
+    make_rule,
+)
 from reconciler.endpoints.rules.regions import CHOICE, REGIONS
 from reconciler.endpoints.tree.content import DEDICATED, ELECTED
 from reconciler.loadgen import keys
@@ -35,13 +43,13 @@ def check_form(view: PointView) -> Iterator[Complaint]:
 
 def _malformed(values: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
     if not is_whole(values.get("concurrency")):
-        yield "concurrency", tell_value(values.get("concurrency")), "a whole number"
+        yield "concurrency", describe_mismatch(values.get("concurrency")), "a whole number"
     for name in _TEXTS:
         if values.get(name) is not None and not isinstance(values[name], str):
-            yield name, tell_value(values[name]), "text"
+            yield name, describe_mismatch(values[name]), "text"
     maximum = values.get("max_supported_concurrency")
     if maximum is not None and not is_whole(maximum):
-        yield "max_supported_concurrency", tell_value(maximum), "a whole number"
+        yield "max_supported_concurrency", describe_mismatch(maximum), "a whole number"
     yield from _malformed_settings(values.get("runtime_settings"))
     yield from _malformed_warmup(values.get("warmup"))
     yield from _malformed_nodes(values)
@@ -49,40 +57,40 @@ def _malformed(values: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
 
 def _malformed_settings(settings: Any) -> Iterator[tuple[str, str, str]]:
     if not isinstance(settings, Mapping):
-        yield "runtime_settings", tell_value(settings), "a mapping"
+        yield "runtime_settings", describe_mismatch(settings), "a mapping"
         return
     if not isinstance(settings.get("runtime"), Mapping):
-        yield "runtime", tell_value(settings.get("runtime")), "a mapping with the seeds"
+        yield "runtime", describe_mismatch(settings.get("runtime")), "a mapping with the seeds"
     else:
         for name, seed in settings["runtime"].items():
             if str(name).endswith("_seed") and seed is not None and not is_whole(seed):
-                yield str(name), tell_value(seed), "a whole number"
+                yield str(name), describe_mismatch(seed), "a whole number"
     for name in ("min_duration_ms", "min_sample_count"):
         if settings.get(name) is not None and not is_whole(settings[name]):
-            yield name, tell_value(settings[name]), "a whole number"
+            yield name, describe_mismatch(settings[name]), "a whole number"
     if not isinstance(settings.get("load_pattern", ""), str):
-        yield "load_pattern", tell_value(settings["load_pattern"]), "text"
+        yield "load_pattern", describe_mismatch(settings["load_pattern"]), "text"
 
 
 def _malformed_warmup(warmup: Any) -> Iterator[tuple[str, str, str]]:
     if warmup is None:
         return
     if not isinstance(warmup, Mapping):
-        yield "warmup", tell_value(warmup), "a mapping"
+        yield "warmup", describe_mismatch(warmup), "a mapping"
         return
     seconds = parse_number(warmup.get("duration_s"))
     if seconds is None or not 0 <= seconds <= _WARMUP_DAY:
-        yield "duration_s", tell_value(warmup.get("duration_s")), f"seconds from 0 to {_WARMUP_DAY}"
+        yield "duration_s", describe_mismatch(warmup.get("duration_s")), f"seconds from 0 to {_WARMUP_DAY}"
     counts: dict[str, int] = {}
     for name in _COUNTS:
         count = warmup.get(name)
         if not is_whole(count) or count < 0:
-            yield name, tell_value(count), "a whole number of 0 or more"
+            yield name, describe_mismatch(count), "a whole number of 0 or more"
             return
         counts[name] = count
     source = warmup.get("data_source")
     if not isinstance(source, str) or not source:
-        yield "data_source", tell_value(source), "where the warm-up's data comes from"
+        yield "data_source", describe_mismatch(source), "where the warm-up's data comes from"
     if counts["requests_completed"] > counts["requests_issued"]:
         yield "requests_completed", f"is {counts['requests_completed']}", "no more than were issued"
     if not counts["concurrency"] and (seconds or counts["requests_issued"]):
@@ -98,19 +106,19 @@ def _malformed_nodes(values: Mapping[str, object]) -> Iterator[tuple[str, str, s
                 is_whole(entry.get(name)) for name in ("system_node_ensemble_id", "nodes")
             )
             if not good:
-                yield "nodes_used", tell_value(entry), "entries of system_node_ensemble_id and nodes"
+                yield "nodes_used", describe_mismatch(entry), "entries of system_node_ensemble_id and nodes"
     short = values.get("dp_shortfall")
     if short is not None:
         stated = short if isinstance(short, Mapping) else {}
         if not (is_whole(stated.get("dp_actual")) and is_whole(stated.get("dp_formula")) and stated.get("reason")):
-            yield "dp_shortfall", tell_value(short), "dp_actual, dp_formula and reason"
+            yield "dp_shortfall", describe_mismatch(short), "dp_actual, dp_formula and reason"
 
 
 def check_disclosure(view: PointView) -> Iterator[Complaint]:
     document = view.folder.point.value
     if document is None:
         return
-    missing = [name for name in view.rules.words("disclosure") if document.get(name) in (None, "")]
+    missing = [name for name in view.rules.get_words("disclosure") if document.get(name) in (None, "")]
     if missing:
         yield complain(view.folder.point.file, f"no {', '.join(missing)}", "every field of the disclosure")
 
@@ -122,11 +130,11 @@ def check_cohort(view: PointView) -> Iterator[Complaint]:
 
 
 def check_old_seeds(view: PointView) -> Iterator[Complaint]:
-    """Version 0.7 had one seed, 42; a point without a seed set is held against it."""
+    """Version 0.7 had one seed, 42; a point without a seed set is compared with it."""
     if view.folder.point.value is None or view.folder.state("seed_set") is not None:
         return
     for name in ("scheduler_rng_seed", keys.SAMPLE_INDEX_RNG_SEED):
-        seed = view.folder.within("runtime_settings", "runtime", name)
+        seed = view.folder.get_nested("runtime_settings", "runtime", name)
         found = f"no seed_set, and {name} is {seed}"
         yield complain(view.folder.point.file, found, "a published seed set", warning=seed == 42)
 
@@ -134,22 +142,22 @@ def check_old_seeds(view: PointView) -> Iterator[Complaint]:
 def check_offline(view: PointView) -> Iterator[Complaint]:
     offline = view.folder.state("offline")
     if offline is not None and offline not in _OFFLINE:
-        yield complain(view.folder.point.file, f"offline {tell_value(offline)}", ", ".join(_OFFLINE))
+        yield complain(view.folder.point.file, f"offline {describe_mismatch(offline)}", ", ".join(_OFFLINE))
 
 
 def check_region(view: PointView) -> Iterator[Complaint]:
     region = view.folder.state("region")
     if region is not None and region not in (*REGIONS, CHOICE):
-        yield complain(view.folder.point.file, f"region {tell_value(region)}", ", ".join((*REGIONS, CHOICE)))
+        yield complain(view.folder.point.file, f"region {describe_mismatch(region)}", ", ".join((*REGIONS, CHOICE)))
 
 
 def check_pattern(view: PointView) -> Iterator[Complaint]:
     if view.folder.point.value is None or view.folder.state("offline") == DEDICATED:
         return
-    pattern = view.folder.within("runtime_settings", "load_pattern") or "concurrency"
-    allowed = view.rules.words("load_patterns")
+    pattern = view.folder.get_nested("runtime_settings", "load_pattern") or "concurrency"
+    allowed = view.rules.get_words("load_patterns")
     if pattern not in allowed:
-        yield complain(view.folder.point.file, f"load_pattern {tell_value(pattern)}", " or ".join(allowed))
+        yield complain(view.folder.point.file, f"load_pattern {describe_mismatch(pattern)}", " or ".join(allowed))
     concurrency = view.folder.state("concurrency")
     if is_whole(concurrency) and int(concurrency) <= 0:
         yield complain(view.folder.point.file, f"concurrency {concurrency}", "a concurrency above 0")
@@ -169,7 +177,7 @@ def check_warmup_logs(view: PointView) -> Iterator[Complaint]:
 
 
 def check_salt(view: PointView) -> Iterator[Complaint]:
-    if view.folder.within("runtime_settings", "warmup", "salt") is True:
+    if view.folder.get_nested("runtime_settings", "warmup", "salt") is True:
         wanted = "a warm-up with other data: salt shows that it used the performance dataset"
         yield complain(view.folder.point.file, "the warm-up was salted", wanted)
 
@@ -189,15 +197,17 @@ def check_window_words(view: PointView) -> Iterator[Complaint]:
     if isinstance(states, Mapping):
         words += [(f"state of {metric}", state, "metric_states") for metric, state in states.items()]
     for name, word, rule in words:
-        if word is not None and word not in view.rules.words(rule):
-            yield complain(view.folder.point.file, f"{name} {tell_value(word)}", ", ".join(view.rules.words(rule)))
+        if word is not None and word not in view.rules.get_words(rule):
+            yield complain(
+                view.folder.point.file, f"{name} {describe_mismatch(word)}", ", ".join(view.rules.get_words(rule))
+            )
 
 
 def check_window_sense(view: PointView) -> Iterator[Complaint]:
     block = view.folder.state("steady_state")
     if not isinstance(block, Mapping):
         return
-    least, place = view.rules.number("least_super_passes"), view.folder.point.file
+    least, place = view.rules.get_number("least_super_passes"), view.folder.point.file
     spans = _spans(block.get("window"))
     states = block.get("state")
     drifting = (
@@ -222,7 +232,7 @@ def _spans(window: Any) -> int | None:
 
 
 def check_as_run(view: PointView) -> Iterator[Complaint]:
-    """point.yaml beside the configuration that the client ran with."""
+    """Compare point.yaml with the configuration that the client ran with."""
     measured, document = view.folder.measured, view.folder.point.value
     if measured is None or document is None:
         if document is not None:
@@ -234,7 +244,7 @@ def check_as_run(view: PointView) -> Iterator[Complaint]:
         return
     settings = document.get("runtime_settings")
     stated: list[tuple[str, Any, Any]] = [
-        ("load_pattern", document.within("runtime_settings", "load_pattern"), measured.load_pattern)
+        ("load_pattern", document.get_nested("runtime_settings", "load_pattern"), measured.load_pattern)
     ]
     if not measured.is_offline:
         stated.append(("concurrency", document.get("concurrency"), measured.concurrency))
@@ -251,7 +261,7 @@ def check_as_run(view: PointView) -> Iterator[Complaint]:
             fix = "render the submission again: point.yaml is derived from the run"
             line = document.lines.get(name, 0)
             yield complain(
-                view.folder.point.file, f"{name} {tell_value(said)}", f"{ran}, as the client ran", fix, line=line
+                view.folder.point.file, f"{name} {describe_mismatch(said)}", f"{ran}, as the client ran", fix, line=line
             )
 
 

@@ -1,4 +1,4 @@
-"""What a point measured, and whether that is enough: counts, durations, metrics, utilisation."""
+"""Measurements of a point, and whether they are enough: counts, durations, metrics, utilisation."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from decimal import Decimal
 from reconciler.endpoints.check.curves import derive_curve_regions
 from reconciler.endpoints.check.structure import CHECKER, OURS, POLICY, CurveView, complain, make_rule
 from reconciler.endpoints.rules.curve_rules import CurveRules
-from reconciler.endpoints.rules.judge import Gravity, judge_point
+from reconciler.endpoints.rules.judge import PointSeverity, judge_point
 from reconciler.endpoints.rules.point import MeasuredPoint
 from reconciler.endpoints.tree.content import DEDICATED
 from reconciler.endpoints.tree.reading import PointFolder
 from reconciler.resource.quantities import parse_number
 from reconciler.tree.findings import Complaint, Rule
 
-# What ``judge_point`` finds that no other rule here does.
+# Findings of ``judge_point`` that no other rule here has.
 _JUDGED = (
     make_rule("point-duration", "each point lasts as long as its region asks"),
     make_rule("steady-state-basis", "each point has a steady state", warning=True),
@@ -39,7 +39,7 @@ def _judged(rule: Rule) -> tuple[Rule, Callable[[CurveView], Iterator[Complaint]
                 continue
             for finding in judge_point(point.measured, view.rules, regions):
                 if finding.rule == name:
-                    mild = finding.weight is Gravity.WARNING
+                    mild = finding.weight is PointSeverity.WARNING
                     yield complain(point.summary.file, finding.text, rule.title, warning=mild)
 
     return rule, check
@@ -83,7 +83,7 @@ def _same(rules: CurveRules, point: PointFolder, name: str, derived: Decimal) ->
     """A stated metric is the one that its counts make."""
     document = point.summary.value
     stated = parse_number(document.get(name)) if document is not None else None
-    if stated is not None and abs(stated - derived) > abs(derived) * rules.decimal("metric_tolerance"):
+    if stated is not None and abs(stated - derived) > abs(derived) * rules.get_decimal("metric_tolerance"):
         yield complain(point.summary.file, f"{name} {stated}", f"{derived:.4f}, as its counts make it")
 
 
@@ -96,7 +96,7 @@ def check_utilisation(view: CurveView) -> Iterator[Complaint]:
             found.append((point, point.measured.system_tps, share))
     peak = max((tps for _, tps, _ in found), default=Decimal(0))
     for point, tps, share in found if peak else ():
-        if abs(share - tps / peak) > view.rules.decimal("utilization_tolerance"):
+        if abs(share - tps / peak) > view.rules.get_decimal("utilization_tolerance"):
             fix = "render the submission again: it follows from the results"
             yield complain(
                 point.description.file, f"tps_utilization {share}", f"{tps / peak:.4f}, of the curve's peak", fix

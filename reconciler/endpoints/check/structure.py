@@ -38,8 +38,8 @@ def complain(place: str, found: str, wanted: str, fix: str = "", *, line: int = 
     return Complaint(Place(place, line), found, wanted, fix=fix, severity=Severity.WARNING if warning else None)
 
 
-def tell_value(value: object) -> str:
-    """What a field says, behind its name."""
+def describe_mismatch(value: object) -> str:
+    """Describe the value of a field, behind its name."""
     if value is None:
         return "is missing"
     return f"is {' '.join(str(value).split())[:60]!r}" if not isinstance(value, (int, Decimal)) else f"is {value}"

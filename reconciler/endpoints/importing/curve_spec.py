@@ -1,4 +1,4 @@
-"""The spec of an adopted Endpoints submission: its curves, with what nothing but its own documents can tell."""
+"""The spec of an adopted Endpoints submission: its curves, with facts from nothing but its own documents."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def read_submission(path: Path, submitter: str, *, rehearsal: bool) -> AdoptedCu
 def render_curves_spec(
     tree: TakenCurves, cells: Collection[TakenCell], left_out: Mapping[str, str], files: Collection[str]
 ) -> str:
-    """``cells``: those to declare. ``left_out``: cell or file → why it is not. ``files``: what was copied beside the
-    spec."""
+    """``cells``: those to declare. ``left_out``: cell or file → why it is not. ``files``: those copied to the folder of
+    the spec."""
     chosen = {item.cell: item for item in cells}
     kept = [curve for curve in tree.curves if any(curve.name_cell(point) in chosen for point in curve.all_points)]
     return "".join(f"{line}\n" for line in _lines(tree, kept, chosen, left_out, files))
@@ -103,7 +103,7 @@ def _system(
     nodes = stated.get("node_types")
     types = [_flatten_node(node) for node in nodes if isinstance(node, Mapping)] if isinstance(nodes, list) else []
     alone = types[0] if len(types) == 1 and not typed else {}
-    apart = {*FOLLOWING, *rules.words("per_point_description")}
+    apart = {*FOLLOWING, *rules.get_words("per_point_description")}
     own = {field: value for field, value in stated.items() if field not in apart and is_scalar(value)}
     yield from render_description({**own, **{n: v for n, v in alone.items() if (n, v) != (ENSEMBLE, 1)}})
     if types and not alone:
@@ -114,8 +114,8 @@ def _system(
 
 def _flatten_node(node: Mapping[str, Any]) -> dict[str, Any]:
     """With the fields of its one kind of accelerator, which are written flat."""
-    held = node.get(_ACCELERATORS)
-    flat = held[0] if isinstance(held, list) and len(held) == 1 and isinstance(held[0], Mapping) else {}
+    listed = node.get(_ACCELERATORS)
+    flat = listed[0] if isinstance(listed, list) and len(listed) == 1 and isinstance(listed[0], Mapping) else {}
     return {n: v for n, v in {**node, **flat}.items() if is_scalar(v) and not isinstance(v, bool)}
 
 
@@ -156,7 +156,8 @@ def _curve(tree: TakenCurves, curve: TakenCurve, cells: Mapping[Cell, TakenCell]
 
 
 def _choose_scored(curve: TakenCurve, rules: CurveRules) -> list[int]:
-    """Those that have an accuracy result, and what the rules ask beside them, which `plan` shows as due."""
+    """Choose the points that have an accuracy result, and those that the rules ask for in addition, which `plan` shows
+    as due."""
     try:
         regions = derive_regions(curve.points, curve.max_concurrency, rules, curve.min_concurrency or None)
     except ReconcilerError:

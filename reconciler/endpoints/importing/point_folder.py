@@ -16,7 +16,7 @@ from reconciler.endpoints.results.accuracy import read_accuracy_scores
 from reconciler.endpoints.rules.results import PLACES, UnreadablePointError
 from reconciler.errors import LogError
 from reconciler.execute.attempt_record import describe_artifact
-from reconciler.importing.log_folder import refuse_strange
+from reconciler.importing.log_folder import refuse_special
 from reconciler.importing.run_import import Import, ImportContext, Made, make_record
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.resource.canonical import digest
@@ -96,7 +96,7 @@ def is_reader_of(folder: Path) -> bool:
 def find_runs(path: Path, _user_conf: Path | None = None) -> tuple[PointRun, ...]:
     """The performance run in a folder, and the accuracy run that belongs to it; or the one that is there. LogError:
     neither, or a file that cannot be read."""
-    refuse_strange(path)
+    refuse_special(path)
     there = {name: found for name, places in PLACES.items() if (found := _find(path, places))}
     if CONFIG not in there:
         fix = "name the folder that the client reported into, or the point's folder in a submission"
@@ -116,12 +116,12 @@ def _find(path: Path, places: tuple[str, ...]) -> Path | None:
 
 
 def _read_runs(path: Path, there: Mapping[str, Path]) -> list[PointRun]:
-    """None of a performance phase that only stands before an accuracy run, one sample long."""
+    """Skip a performance phase that only precedes an accuracy run, one sample long."""
     config = parse_yaml_mapping(there[CONFIG].read_bytes())
     scored = ACCURACY_RESULTS in there and bool(
         list(read_accuracy_scores(parse_json_object(there[ACCURACY_RESULTS].read_bytes())))
     )
-    asked = parse_number(config.within("settings", "runtime", "n_samples_to_issue"))
+    asked = parse_number(config.get_nested("settings", "runtime", "n_samples_to_issue"))
     found: list[PointRun] = []
     if RESULT_SUMMARY in there:
         summary = parse_json_object(there[RESULT_SUMMARY].read_bytes())

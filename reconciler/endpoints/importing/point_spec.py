@@ -1,4 +1,4 @@
-"""What the spec of an adopted Endpoints submission says of a point: its settings, and what its documents tell of it."""
+"""Spec of a point of an adopted Endpoints submission: its settings, and the facts of its documents."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from reconciler.importing.run_reader import TakenCell
 from reconciler.loadgen import keys
 from reconciler.resource.quantities import is_whole, parse_number
 
-# Of a point.yaml what a rendering takes from elsewhere than `disclosure`, and what it does not show.
+# Fields of a point.yaml that a rendering takes from elsewhere than `disclosure`, and those it does not show.
 _DISCLOSED = (
     *("model_precision", "link_to_model", "link_to_model_transformation", "model_notes"),
     *("dataset_name", "dataset_type", "dataset_link", "target_cohort"),
 )
-# Of a system_desc.json what follows from the rest of the spec, or is computed.
+# Fields of a system_desc.json that follow from the rest of the spec, or are computed.
 FOLLOWING = (
     *("division", "system_availability_status", "max_supported_concurrency", "node_types", "tps_utilization"),
     *("submitter", "status", "system_type", "c_min_override"),
@@ -34,7 +34,7 @@ def describe_point(
     item: TakenCell, stated: Mapping[str, object], concurrency: int, rules: CurveRules
 ) -> dict[str, Any]:
     """By flat name. ``stated``: what its point.yaml and system_desc.json say of it."""
-    return {**_spell(item), **_disclose(stated, rules), **_tell_warmup(stated, item, concurrency)}
+    return {**_spell(item), **_disclose(stated, rules), **_describe_warmup(stated, item, concurrency)}
 
 
 def _spell(item: TakenCell) -> dict[str, Any]:
@@ -53,15 +53,15 @@ def _spell(item: TakenCell) -> dict[str, Any]:
 
 
 def _disclose(stated: Mapping[str, object], rules: CurveRules) -> dict[str, Any]:
-    names = (*_DISCLOSED, *(name for name in rules.words("per_point_description") if name not in FOLLOWING))
+    names = (*_DISCLOSED, *(name for name in rules.get_words("per_point_description") if name not in FOLLOWING))
     found = {n: stated[n] for n in names if is_scalar(stated.get(n)) and stated[n] != ""}
     if found.get("config_summary") == summarise_deployment(found):
         del found["config_summary"]
     drafted = stated.get("speculative_decoding")
-    told = {f"disclosure.{name}": value for name, value in found.items()}
+    disclosed = {f"disclosure.{name}": value for name, value in found.items()}
     for name, value in drafted.items() if isinstance(drafted, Mapping) else ():
-        told |= {f"speculative_decoding.{name}": value} if is_scalar(value) else {}
-    return make_exact(told) | _use_nodes(stated)
+        disclosed |= {f"speculative_decoding.{name}": value} if is_scalar(value) else {}
+    return make_exact(disclosed) | _use_nodes(stated)
 
 
 def _use_nodes(stated: Mapping[str, object]) -> dict[str, Any]:
@@ -77,10 +77,10 @@ def _use_nodes(stated: Mapping[str, object]) -> dict[str, Any]:
     return found
 
 
-def _tell_warmup(stated: Mapping[str, object], item: TakenCell, concurrency: int) -> dict[str, Any]:
-    """What a rendering would not say by itself of what happened before a point's run."""
-    block, told = stated.get("warmup"), item.settings.get("client.warmup")
-    known = show_warmup(WarmupContent.of_client(int(told), concurrency) if told else WarmupContent())
+def _describe_warmup(stated: Mapping[str, object], item: TakenCell, concurrency: int) -> dict[str, Any]:
+    """Describe what a rendering would not say by itself of what happened before a point's run."""
+    block, disclosed = stated.get("warmup"), item.settings.get("client.warmup")
+    known = show_warmup(WarmupContent.of_client(int(disclosed), concurrency) if disclosed else WarmupContent())
     found: dict[str, Any] = {}
     for name, value in block.items() if isinstance(block, Mapping) else ():
         seconds = parse_number(value) if name == "duration_s" else None
@@ -101,7 +101,7 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
-# Of the warm-up of a point.yaml what a spec can declare, beside its duration.
+# Fields of a point.yaml's warm-up that a spec can declare, apart from its duration.
 _TOLD: Mapping[str, Callable[[object], bool]] = {
     "requests_issued": _is_count,
     "requests_completed": _is_count,

@@ -24,7 +24,7 @@ from reconciler.endpoints.tree.reading import (
 )
 from reconciler.errors import LogError, ReconcilerError
 from reconciler.importing.run_reader import TakenCell
-from reconciler.importing.sent_files import find_publishable, is_readable
+from reconciler.importing.submitted_files import find_publishable, is_readable
 from reconciler.loadgen import keys
 from reconciler.resource.kinds import ACCURACY, Cell, name_point
 from reconciler.resource.quantities import is_whole, parse_number
@@ -32,7 +32,7 @@ from reconciler.resource.records import REHEARSAL
 from reconciler.rules.rounds import load_ruleset
 from reconciler.rules.ruleset import Ruleset
 from reconciler.storage.documents import ResultDocument
-from reconciler.storage.foreign import strange_entries
+from reconciler.storage.untrusted_files import list_special_entries
 
 VERSION = "v1.0"
 
@@ -64,8 +64,8 @@ class TakenCurve(Struct, frozen=True):
 
 
 class TakenCurves(Struct, frozen=True):
-    """Of one submission. ``strange``: what of the folder is not read, and what it is. ``stated``: cell → what its
-    point.yaml and system_desc.json say of this point."""
+    """Curves of one submission. ``unreadable``: what of the folder is not read, and what it is. ``stated``: cell → what
+    its point.yaml and system_desc.json say of this point."""
 
     submitter: str
     ruleset: Ruleset
@@ -75,7 +75,7 @@ class TakenCurves(Struct, frozen=True):
     stated: Mapping[Cell, Mapping[str, object]]
     problems: tuple[str, ...] = ()
     rehearsal: bool = False
-    strange: Mapping[Path, str] = field(default_factory=dict)
+    unreadable: Mapping[Path, str] = field(default_factory=dict)
 
     @property
     def folders(self) -> dict[str, Path]:
@@ -83,16 +83,17 @@ class TakenCurves(Struct, frozen=True):
         return {f"{self.submitter}/{PENDING}": self.path}
 
     def find_files(self) -> dict[str, Path]:
-        """What a repository keeps beside its spec, by where: code, documents, and the power of each system."""
+        """Find the files that a repository keeps with its spec, by their place: code, documents, and the power of each
+        system."""
         found: dict[str, Path] = {}
         for curve in self.curves:
             if curve.implementation:
                 own = self.path / SOURCES / curve.implementation
-                found |= find_publishable(own, f"{SOURCES}/{curve.benchmark}", self.strange)
+                found |= find_publishable(own, f"{SOURCES}/{curve.benchmark}", self.unreadable)
             power = self.path / RESULTS / curve.system / POWER
-            if is_readable(power, self.strange) and power.is_file():
+            if is_readable(power, self.unreadable) and power.is_file():
                 found[f"systems/{curve.system}_power.json"] = power
-        return found | dict(find_publishable(self.path / DOCUMENTS, DOCUMENTS, self.strange))
+        return found | dict(find_publishable(self.path / DOCUMENTS, DOCUMENTS, self.unreadable))
 
 
 def read_curves(path: Path, submitter: str = "") -> TakenCurves:
@@ -108,14 +109,14 @@ def read_curves(path: Path, submitter: str = "") -> TakenCurves:
 
 
 def _take(folder: SubmissionFolder, submitter: str) -> TakenCurves:
-    strange = dict(strange_entries(folder.path))
+    unreadable = dict(list_special_entries(folder.path))
     ruleset = load_ruleset(f"{ROUND_PREFIX}{VERSION}")
     curves: list[TakenCurve] = []
     cells: list[TakenCell] = []
     stated: dict[Cell, Mapping[str, object]] = {}
-    problems = [f"{path}: {what}, which is not read" for path, what in strange.items()]
+    problems = [f"{path}: {what}, which is not read" for path, what in unreadable.items()]
     for item in (curve for system in folder.systems for curve in system.curves if curve.points):
-        if not is_readable(item.path, strange):
+        if not is_readable(item.path, unreadable):
             continue
         taken, why = _curve(item, [curve.benchmark for curve in curves if curve.official != item.model])
         if taken is None:
@@ -135,7 +136,7 @@ def _take(folder: SubmissionFolder, submitter: str) -> TakenCurves:
             cells.append(_point(point, taken))
             stated[cells[-1].cell] = _state(point)
     return TakenCurves(
-        submitter, ruleset, folder.path, tuple(curves), tuple(cells), stated, tuple(problems), strange=strange
+        submitter, ruleset, folder.path, tuple(curves), tuple(cells), stated, tuple(problems), unreadable=unreadable
     )
 
 
@@ -163,7 +164,7 @@ def _curve(folder: CurveFolder, taken: list[str]) -> tuple[TakenCurve | None, st
 
 def _is_offline(point: PointFolder) -> bool:
     config = point.config.value
-    return config is not None and config.within("settings", "load_pattern", "type") == OFFLINE_PATTERN
+    return config is not None and config.get_nested("settings", "load_pattern", "type") == OFFLINE_PATTERN
 
 
 def _point(point: PointFolder, curve: TakenCurve) -> TakenCell:
@@ -172,7 +173,7 @@ def _point(point: PointFolder, curve: TakenCurve) -> TakenCell:
     config = point.config.value
     if config is None:
         return replace(taken, problems=(f"run: {point.config.problem or 'there is no config.yaml'}",))
-    model = str(config.within("model_params", "name") or "")
+    model = str(config.get_nested("model_params", "name") or "")
     taken = replace(taken, settings=_read_settings(config), harness={"results": points.NAME, "model_name": model})
     try:
         runs: tuple[PointRun, ...] = find_runs(point.path)
@@ -184,19 +185,19 @@ def _point(point: PointFolder, curve: TakenCurve) -> TakenCell:
 
 
 def _read_settings(config: ResultDocument) -> dict[str, Any]:
-    """What a spec must say of the run, by flat name; times in ms."""
+    """Read the settings with which a spec asks for the run, by flat name; times in ms."""
     runtime = {
         keys.MIN_DURATION: ("settings", "runtime", "min_duration_ms"),
         keys.MAX_DURATION: ("settings", "runtime", "max_duration_ms"),
         keys.MIN_QUERY_COUNT: ("settings", "runtime", "n_samples_to_issue"),
         keys.TARGET_QPS: ("settings", "load_pattern", keys.TARGET_QPS),
     }
-    found: dict[str, Any] = {n: value for n, at in runtime.items() if (value := parse_number(config.within(*at)))}
+    found: dict[str, Any] = {n: value for n, at in runtime.items() if (value := parse_number(config.get_nested(*at)))}
     found.setdefault(keys.MIN_DURATION, 0)
-    if config.within("settings", "warmup", "enabled") is True:
-        requests = parse_number(config.within("settings", "warmup", "n_requests"))
+    if config.get_nested("settings", "warmup", "enabled") is True:
+        requests = parse_number(config.get_nested("settings", "warmup", "n_requests"))
         found |= {"client.warmup": int(requests)} if requests else {}
-    api = config.within("endpoint_config", "api_type")
+    api = config.get_nested("endpoint_config", "api_type")
     found |= {"client.api": api} if api not in (None, "openai") else {}
     model = config.get("model_params")
     for name, value in model.items() if isinstance(model, Mapping) else ():

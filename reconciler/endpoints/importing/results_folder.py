@@ -22,7 +22,7 @@ from reconciler.endpoints.results.harness_format import (
 from reconciler.endpoints.results.measurements import SEEDS, collect_result_settings
 from reconciler.errors import LogError
 from reconciler.execute.attempt_record import describe_artifact
-from reconciler.importing.log_folder import refuse_strange
+from reconciler.importing.log_folder import refuse_special
 from reconciler.importing.run_import import Import, ImportContext, Made, make_record
 from reconciler.importing.run_reader import TakenCell
 from reconciler.loadgen import keys
@@ -79,7 +79,7 @@ class EndpointsRun(Struct, frozen=True):
                 f"{self.folder} does not hold a run of {resource.address}; the spec asks for something else:\n{listed}",
                 fix="change the cell's settings to what ran, or import the results of a run with the declared settings",
             )
-        least = detail.settings.number(keys.MIN_DURATION)
+        least = detail.settings.get_number(keys.MIN_DURATION)
         values = measure_results(self.left, detail.ruling, least) if self.mode == "performance" else {}
         kept = tuple(KeptFile(path, name, in_git=True) for name, path in self.files.items())
         source = digest([[name, hash_file(path)] for name, path in self.files.items()])
@@ -113,7 +113,7 @@ def read_cell(cell: TakenCell, files: CellFiles, _: BenchmarkRules) -> TakenCell
     there = {run.mode for run in runs}
     missing = tuple(f"{mode} run: it left no results" for mode in ("accuracy", "performance") if mode not in there)
     config = runs[-1].left.results.config
-    model = str(config.within("model_params", "name") or "")
+    model = str(config.get_nested("model_params", "name") or "")
     harness = {"results": endpoints_results.NAME, "model_name": model} if model else {}
     return replace(cell, settings=collect_result_settings(config), runs=runs, harness=harness, problems=missing)
 
@@ -121,7 +121,7 @@ def read_cell(cell: TakenCell, files: CellFiles, _: BenchmarkRules) -> TakenCell
 def find_runs(path: Path, _user_conf: Path | None = None) -> tuple[EndpointsRun, ...]:
     """The accuracy run and the performance run in a folder, or the one that is there. LogError: neither, or a file that
     cannot be read."""
-    refuse_strange(path)
+    refuse_special(path)
     config = next((path / name for name in _CONFIGS if (path / name).is_file()), path / CONFIG)
     found = [_found(path, config, mode) for mode in _PARTS if (path / mode / _PARTS[mode]).is_file()]
     runs = tuple(item for item in found if item is not None)
@@ -133,7 +133,7 @@ def find_runs(path: Path, _user_conf: Path | None = None) -> tuple[EndpointsRun,
 
 
 def _found(path: Path, config: Path, mode: str) -> EndpointsRun | None:
-    """None for the other mode's file as the harness leaves it beside a run: without a sample, or without a score."""
+    """Skip the other mode's file as the harness leaves it with a run: without a sample, or without a score."""
     files = {CONFIG: config, _PARTS[mode]: path / mode / _PARTS[mode]}
     if mode == "performance":
         audits = sorted(item for item in (path / AUDIT).rglob("*.json") if item.is_file())

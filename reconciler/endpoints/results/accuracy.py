@@ -36,8 +36,8 @@ def read_sample_count(results: ResultDocument) -> Decimal | None:
 
 def read_score(results: ResultDocument, bar: str, *, single: bool) -> Decimal | None:
     """The mean over all datasets of the part of a score that an accuracy bar names, without regard to case, or by its
-    last word (checker: accuracy_check). ``single``: a score without parts stands for the bar. None where there is
-    none. Parts may be text: the harness writes those of a ROUGE score so."""
+    last word (checker: accuracy_check). ``single``: a score without parts counts for the bar. None where there is none.
+    Parts may be text: the harness writes those of a ROUGE score so."""
     names = {bar.lower(), bar.rpartition("_")[2].lower()}
     found: list[Decimal | None] = []
     for value in (score.get("score") for score in read_accuracy_scores(results)):
@@ -52,7 +52,7 @@ def read_score(results: ResultDocument, bar: str, *, single: bool) -> Decimal | 
 
 
 def judge_accuracy_scores(results: ResultDocument, bars: Iterable[Bar], *, single: bool, binds: bool) -> dict[str, Any]:
-    """What a score's record says: the metric, the bars that the results have a figure for, and whether these are met.
+    """Judge a score for its record: the metric, the bars that the results have a figure for, and whether these are met.
 
     The checker compares no others: the harness states them on scales of its own. ValueError: a dataset has no score.
     """

@@ -29,7 +29,7 @@ class Audits(Struct, frozen=True):
 
 
 def find_wrong_audits(audits: Audits) -> Iterator[str]:
-    """What a stated test contradicts itself in."""
+    """Find contradictions of a stated test with itself."""
     for name, document in sorted(audits.stated.items()):
         if document.get("test") != name:
             yield f"audit: expected {name}, audit_{name}.json says {document.get('test')}"
@@ -65,7 +65,7 @@ def _caching(reference: ResultDocument, repeated: ResultDocument, stated: Result
 
 
 def find_missing_audits(audits: Audits, required: Mapping[str, str]) -> Iterator[str]:
-    """What keeps a result from being entered. ``required``: test → the harness's name of it."""
+    """Find what keeps a result from being entered. ``required``: test → the harness's name of it."""
     for test, name in sorted(required.items()):
         document = audits.stated.get(name)
         if document is None:

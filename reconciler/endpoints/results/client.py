@@ -1,4 +1,4 @@
-"""The configuration of the official Endpoints client for one point: made from what is asked, and held against what the
+"""The configuration of the official Endpoints client for one point: made from what is asked, and compared with what the
 client says it ran. Names and units (ms) are those of the client (mlcommons/endpoints: config/schema.py)."""
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
 class ClientPlaces(Struct, frozen=True):
-    """Where things are here: none of it is identity. ``dataset`` and ``accuracy``: files; ``report``: the empty folder
-    that the client leaves its results in; ``key_variable``: of its environment, with the endpoint's key."""
+    """Places here: none of them is identity. ``dataset`` and ``accuracy``: files; ``report``: the empty folder that the
+    client leaves its results in; ``key_variable``: of its environment, with the endpoint's key."""
 
     url: str
     report: str
@@ -67,12 +67,12 @@ def place_client_config(
     """The configuration of a run on this machine. ``values``: of placeholders, and ``report``; ``find_place``: the path
     of a location among the settings."""
     places = ClientPlaces(
-        url=settings.text("endpoint.url") or values["service_url"],
+        url=settings.get_text("endpoint.url") or values["service_url"],
         report=values["report"],
         dataset=values["dataset"],
         accuracy=find_place("client.accuracy.dataset"),
         tokenizer=find_place("client.tokenizer"),
-        key_variable=settings.text("endpoint.api_key_env"),
+        key_variable=settings.get_text("endpoint.api_key_env"),
     )
     return build_client_config(asked, places)
 
@@ -94,10 +94,10 @@ def build_client_config(asked: Mapping[str, Any], places: ClientPlaces) -> dict[
 def find_config_differences(
     config: ResultDocument, asked: Mapping[str, Any], *, foreign: bool = False
 ) -> Iterator[str]:
-    """Every value of config.yaml, as the client resolved it, that is not the one that was asked for. ``foreign``:
-    somebody else ran it, whom nobody asked for what only this project sets."""
+    """Every value of config.yaml, as the client resolved it, that is not the one that was asked for. ``foreign``: it
+    ran elsewhere, and was not asked for what only this project sets."""
     for path, wanted in _leaves(_collect_foreign(asked) if foreign else _collect_asked(asked), ()):
-        found = config.within(*path)
+        found = config.get_nested(*path)
         if not _equal(wanted, found):
             line = config.lines.get(path[-1], 0)
             where = f" (line {line})" if line else ""
@@ -105,14 +105,14 @@ def find_config_differences(
             yield f"{'.'.join(path)}: expected {wanted}, {CONFIG} says {shown}{where}"
 
 
-def find_place_differences(config: ResultDocument, told: ResultDocument) -> Iterator[str]:
+def find_place_differences(config: ResultDocument, reported: ResultDocument) -> Iterator[str]:
     """Every place in config.yaml that is not the one of this very run: its report folder, the endpoint that was asked,
-    the datasets and the tokenizer. ``told``: the configuration that the client was started with."""
+    the datasets and the tokenizer. ``reported``: the configuration that the client was started with."""
     for path in _PLACES:
-        wanted, found = told.within(*path), config.within(*path)
+        wanted, found = reported.get_nested(*path), config.get_nested(*path)
         if wanted is not None and wanted != found:
             yield f"{'.'.join(path)}: expected {_brief(wanted)}, {CONFIG} says {_brief(found)}"
-    wanted, found = (_list_datasets(document) for document in (told, config))
+    wanted, found = (_list_datasets(document) for document in (reported, config))
     if wanted != found:
         yield f"datasets: expected {_brief(wanted)}, {CONFIG} says {_brief(found)}"
 
@@ -140,8 +140,8 @@ def _collect_asked(asked: Mapping[str, Any]) -> dict[str, Any]:
         "n_samples_to_issue": asked.get(keys.MIN_QUERY_COUNT),
     }
     if not timed:
-        # Told to score alone, the client asks one question at a time. So it is told to do both, the first of which is
-        # one sample long: then it asks as many at a time as the point does.
+        # With orders to score alone, the client asks one question at a time. So it gets orders to do both, the first of
+        # which is one sample long: then it asks as many at a time as the point does.
         bounds = {"min_duration_ms": 0, "n_samples_to_issue": 1}
     offline = bool(asked.get(DEDICATED_OFFLINE))
     load: dict[str, Any] = {"type": "concurrency", "target_concurrency": int(asked["point.concurrency"])}
@@ -173,8 +173,8 @@ def _collect_asked(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _collect_foreign(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """What a run made elsewhere must have had: the model, the seeds, the load, and the bounds that are declared. One
-    configuration stands for both runs of a point in a submission, that of the performance run."""
+    """Collect the settings that a run made elsewhere must have had: the model, the seeds, the load, and the bounds that
+    are declared. One configuration counts for both runs of a point in a submission, that of the performance run."""
     whole = _collect_asked(asked)
     runtime = whole["settings"]["runtime"]
     if asked["mode"] != PERFORMANCE:
@@ -206,7 +206,7 @@ def _audit(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _steady_state(asked: Mapping[str, Any], *, timed: bool) -> dict[str, Any]:
-    """Older clients refuse the words, so that they stand there only where the spec does."""
+    """Older clients refuse the words, so they are written only where the spec has them."""
     asked_for = asked.get("client.steady_state")
     return {"steady_state": {"enabled": bool(asked_for)}} if timed and asked_for is not None else {}
 

@@ -16,7 +16,7 @@ from reconciler.endpoints.results.measurements import (
     MEAN_TOKENS,
     MEAN_TOKENS_LIMITS,
     SEEDS,
-    AskedResults,
+    RequestedResults,
     Results,
     find_differences,
     find_excess_duration,
@@ -36,8 +36,8 @@ from reconciler.rules.context import EndpointsContext, RuleContext
 from reconciler.rules.results.format import Kept, KeptFile, Recheck, RecordValues, RunFiles, ShownFiles, Verdict
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.storage.documents import ResultDocument, parse_json_object, parse_yaml_mapping
-from reconciler.storage.foreign import read_regular
 from reconciler.storage.storage_errors import refuse_storage_error
+from reconciler.storage.untrusted_files import read_regular
 
 NAME = "endpoints"
 LEAVES = "results of the endpoints harness"
@@ -62,7 +62,7 @@ class Left(Struct, frozen=True):
 
 
 def read_left(folder: Path) -> Left:
-    """Of a folder in which the files have the names of a record's artifacts. ValueError as ``parse_left``."""
+    """Read a folder in which the files have the names of a record's artifacts. ValueError as ``parse_left``."""
     paths = (folder / name for name in (CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS))
     found = [*(path for path in paths if path.is_file()), *(folder / AUDIT).rglob("*.json")]
     try:
@@ -96,9 +96,9 @@ def _document(name: str, data: bytes) -> ResultDocument:
         raise ValueError(f"{name}: {' '.join(str(error).split())}") from error
 
 
-def collect_asked_results(values: Mapping[str, object]) -> AskedResults:
-    """What a run's identity inputs ask of the harness."""
-    return AskedResults(
+def collect_asked_results(values: Mapping[str, object]) -> RequestedResults:
+    """Collect what a run's identity inputs ask of the harness."""
+    return RequestedResults(
         scenario=str(values["scenario"]),
         mode=str(values["mode"]),
         model=str(values.get("harness.model_name", "")),
@@ -113,7 +113,7 @@ def find_other_results(left: Left, values: Mapping[str, object]) -> list[str]:
 
 
 def find_wrong_results(summary: ResultDocument, audits: Audits) -> Iterator[LogFinding]:
-    """Where the results of a performance run contradict themselves."""
+    """Find contradictions of a performance run's results with themselves."""
     for item in (*find_lost_samples(summary), *find_wrong_rates(summary)):
         yield LogFinding("summary.counts", str(item), RESULT_SUMMARY, item.line)
     for text in find_wrong_audits(audits):
@@ -121,7 +121,7 @@ def find_wrong_results(summary: ResultDocument, audits: Audits) -> Iterator[LogF
 
 
 def measure_results(left: Left, rules: RuleContext, min_duration: int) -> RecordValues:
-    """What a performance run's record says of its results. ``min_duration``: in ms, as asked of the run."""
+    """Measure a performance run for its record. ``min_duration``: in ms, as asked of the run."""
     summary, audits = left.results.summary, left.audits
     assert summary is not None
     assert rules.endpoints is not None
@@ -136,13 +136,13 @@ def _output_length(summary: ResultDocument, bounds: tuple[Decimal, Decimal] | No
     if bounds is None:
         return
     least, most = bounds
-    mean = summary.within("output_sequence_lengths", "avg")
+    mean = summary.get_nested("output_sequence_lengths", "avg")
     if not isinstance(mean, (int, float)) or not least <= Decimal(str(mean)) <= most:
         yield f"TEST09: a mean of {mean} output tokens, between {least} and {most} is required"
 
 
 def score_results(left: Left, rules: RuleContext) -> RecordValues:
-    """What a score's record says. ValueError: not every dataset has a score."""
+    """Score for a record. ValueError: not every dataset has a score."""
     if left.results.scores is None:
         raise ValueError(f"there is no {ACCURACY_RESULTS}")
     assert rules.endpoints is not None
@@ -157,16 +157,16 @@ def complete_context(
     none."""
     ruled, scenario = ruleset.endpoints, cell.scenario
     tests = rules.compliance_tests if ruleset.binds(cell.division, "compliance_tests") else ()
-    tokens = rules.test(MEAN_TOKENS, scenario).limits if MEAN_TOKENS in tests else {}
+    tokens = rules.find_test(MEAN_TOKENS, scenario).limits if MEAN_TOKENS in tests else {}
     bounds = [Decimal(str(tokens[name].value)) for name in MEAN_TOKENS_LIMITS if name in tokens]
     own = EndpointsContext(
-        limits=LatencyLimits(*(parse_decimal(rules.value(name, scenario)) for name in LIMITS)),
+        limits=LatencyLimits(*(parse_decimal(rules.get_value(name, scenario)) for name in LIMITS)),
         audits={test: ruled.tests[test] for test in tests if test in ruled.required},
         mean_tokens=(bounds[0], bounds[1]) if bounds else None,
         single_score=rules.name in ruled.single,
         min_duration=shortest,
     )
-    return replace(context, metric=ruled.metric(rules.name, scenario, context.metric), endpoints=own)
+    return replace(context, metric=ruled.make_metric(rules.name, scenario, context.metric), endpoints=own)
 
 
 def is_shown(has: Callable[[str], bool]) -> bool:
@@ -213,7 +213,7 @@ def find_missing(kept: Kept) -> str:
 
 
 def is_timed(kept: Kept) -> bool:
-    """Whether it is a performance run, which alone states figures that may contradict each other."""
+    """True for a performance run, which alone states figures that may contradict each other."""
     return kept.metrics is None and kept.inputs.get("mode") == PERFORMANCE
 
 
@@ -245,7 +245,7 @@ def list_kept(run: RunFiles) -> Iterator[KeptFile]:
 
 
 def list_kept_answers(_: RunFiles) -> Iterator[KeptFile]:
-    """They stand in the results."""
+    """Answers are part of the results."""
     yield from ()
 
 

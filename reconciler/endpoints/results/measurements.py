@@ -40,21 +40,21 @@ _DURATIONS = {keys.MIN_DURATION: "min_duration_ms", keys.MAX_DURATION: "max_dura
 
 
 def list_read_settings(mode: str, scenario: str) -> tuple[str, ...]:
-    """The names of the settings that a run of the harness reads from a spec, besides the seeds."""
+    """List the names of the settings that a run of the harness reads from a spec, apart from the seeds."""
     return tuple(name for name in list_settings(mode, scenario) if name in _READ)
 
 
 class Results(Struct, frozen=True):
-    """What one run of the harness left. ``scores``: accuracy_results.json; ``summary``: result_summary.json."""
+    """Results of one run of the harness. ``scores``: accuracy_results.json; ``summary``: result_summary.json."""
 
     config: ResultDocument
     summary: ResultDocument | None = None
     scores: ResultDocument | None = None
 
 
-class AskedResults(Struct, frozen=True):
-    """What a run was started with. ``settings`` under the names of specs, in their units (ms); ``model``: the name that
-    the results must carry."""
+class RequestedResults(Struct, frozen=True):
+    """Settings that a run was started with. ``settings`` under the names of specs, in their units (ms); ``model``: the
+    name that the results must carry."""
 
     scenario: str
     mode: str
@@ -87,9 +87,10 @@ def list_scenarios(config: ResultDocument) -> tuple[str, ...]:
     """The scenarios that a run of this configuration can be. The harness knows offline and online runs; one request at
     a time is what SingleStream asks."""
     kind = str(config.get("type")).lower()
-    pattern = str(config.within("settings", "load_pattern", "type"))
+    pattern = str(config.get_nested("settings", "load_pattern", "type"))
     alone = (
-        pattern == "concurrency" and parse_number(config.within("settings", "load_pattern", "target_concurrency")) == 1
+        pattern == "concurrency"
+        and parse_number(config.get_nested("settings", "load_pattern", "target_concurrency")) == 1
     )
     known = {"offline": ("Offline",), "interactive": ("Interactive",), "singlestream": ("SingleStream",)}
     if kind == "online":
@@ -99,18 +100,18 @@ def list_scenarios(config: ResultDocument) -> tuple[str, ...]:
     return known.get(kind, ())
 
 
-def find_differences(results: Results, asked: AskedResults) -> Iterator[FieldDifference]:
+def find_differences(results: Results, asked: RequestedResults) -> Iterator[FieldDifference]:
     """Every difference between what was asked and what the files say, in a fixed order: results of another run, or of
     one that did not end."""
     config = results.config
     played = list_scenarios(config)
     if asked.scenario not in played:
         kind = f"type {_shown(config.get('type'))}"
-        pattern = config.within("settings", "load_pattern", "type")
+        pattern = config.get_nested("settings", "load_pattern", "type")
         kind += f" with load pattern {_shown(pattern)}" if pattern is not None else ""
         yield FieldDifference("scenario", asked.scenario, kind, CONFIG, config.lines.get("type", 0))
     yield from _mode(results, asked.mode)
-    name = config.within("model_params", "name")
+    name = config.get_nested("model_params", "name")
     if asked.model and name != asked.model:
         yield FieldDifference("model", asked.model, _shown(name), CONFIG, config.lines.get("name", 0))
     yield from _settings(config, asked)
@@ -133,7 +134,7 @@ def _mode(results: Results, mode: str) -> Iterator[FieldDifference]:
         yield FieldDifference("mode", "accuracy", "no score of an accuracy dataset", ACCURACY_RESULTS)
 
 
-def _settings(config: ResultDocument, asked: AskedResults) -> Iterator[FieldDifference]:
+def _settings(config: ResultDocument, asked: RequestedResults) -> Iterator[FieldDifference]:
     """Rates, durations and counts are those of a performance run; the seeds are the round's in both."""
     wanted: list[tuple[str, Any, tuple[str, ...]]] = [
         (keys.TARGET_QPS, asked.settings.get(keys.TARGET_QPS), ("settings", "load_pattern", keys.TARGET_QPS)),
@@ -142,7 +143,7 @@ def _settings(config: ResultDocument, asked: AskedResults) -> Iterator[FieldDiff
         *((n, seed, ("settings", "runtime", SEEDS[n])) for n, seed in asked.seeds.items() if n in SEEDS),
     ]
     for name, value, path in wanted:
-        found = config.within(*path)
+        found = config.get_nested(*path)
         if value is not None and parse_number(found) != Decimal(str(value)):
             yield FieldDifference(name, str(value), _shown(found), CONFIG, config.lines.get(path[-1], 0))
 
@@ -177,7 +178,7 @@ def find_lost_samples(summary: ResultDocument) -> Iterator[FieldDifference]:
 
 
 def find_wrong_rates(summary: ResultDocument) -> Iterator[FieldDifference]:
-    """A stated rate must be that of the counts beside it."""
+    """A stated rate must be that of the stated counts."""
     for name in ("qps", "tps"):
         stated, made = parse_number(summary.get(name)), compute_rate(summary, name)
         if stated is None or made is None:
@@ -197,9 +198,9 @@ def compute_rate(summary: ResultDocument, name: str) -> Decimal | None:
         return None
     if name == "qps":
         return (done - 1 if window else done) * _SECOND / over
-    tokens = parse_number(summary.within("output_sequence_lengths", "total"))
+    tokens = parse_number(summary.get_nested("output_sequence_lengths", "total"))
     if tokens is None:
-        mean = parse_number(summary.within("output_sequence_lengths", "avg"))
+        mean = parse_number(summary.get_nested("output_sequence_lengths", "avg"))
         tokens = None if mean is None else mean * done
     return None if tokens is None else tokens * _SECOND / over
 
@@ -217,7 +218,7 @@ def read_measured(summary: ResultDocument, key: str) -> Decimal | None:
         stated = parse_number(summary.get("tps"))
         return compute_rate(summary, "tps") if stated is None else stated
     if key == keys.RESULT_MEAN_LATENCY_NS:
-        return parse_number(summary.within("latency", "avg"))
+        return parse_number(summary.get_nested("latency", "avg"))
     if key.startswith("result_") and key.endswith("_percentile_latency_ns"):
         percent = Decimal(key.removeprefix("result_").removesuffix("_percentile_latency_ns"))
         return read_percentile(summary, "latency", percent)
@@ -232,8 +233,9 @@ def list_metrics(summary: ResultDocument) -> Iterator[dict[str, str]]:
 
 
 def read_percentile(summary: ResultDocument, series: str, percent: Decimal = Decimal(99)) -> Decimal | None:
-    """Of latency, ttft or tpot, after early stopping, in ns. The harness writes the name as 99 or 99.0."""
-    found = summary.within(series, "early_stopping_percentiles")
+    """Read a percentile of latency, ttft or tpot, after early stopping, in ns. The harness writes the name as 99 or
+    99.0."""
+    found = summary.get_nested(series, "early_stopping_percentiles")
     for key, value in found.items() if isinstance(found, Mapping) else ():
         if parse_decimal(key) == percent:
             return parse_number(value)
@@ -241,23 +243,23 @@ def read_percentile(summary: ResultDocument, series: str, percent: Decimal = Dec
 
 
 def collect_result_settings(config: ResultDocument) -> dict[str, Any]:
-    """What a spec must ask for to have had this configuration, under its names: durations in ms, a whole rate as an
-    integer."""
+    """Collect the settings with which a spec asks for this configuration, under its names: durations in ms, a whole
+    rate as an integer."""
     found: dict[str, Any] = {}
-    rate_asked = parse_number(config.within("settings", "load_pattern", keys.TARGET_QPS))
+    rate_asked = parse_number(config.get_nested("settings", "load_pattern", keys.TARGET_QPS))
     if rate_asked is not None:
         found[keys.TARGET_QPS] = int(rate_asked) if rate_asked == int(rate_asked) else rate_asked
     found[keys.MIN_DURATION] = 0
     runtime = {**_DURATIONS, keys.MIN_QUERY_COUNT: "n_samples_to_issue"}
     for name, own in runtime.items():
-        value = parse_number(config.within("settings", "runtime", own))
+        value = parse_number(config.get_nested("settings", "runtime", own))
         if value and value == int(value):
             found[name] = int(value)
     return found
 
 
 def find_shortcomings(summary: ResultDocument, limits: LatencyLimits, min_duration: int) -> Iterator[str]:
-    """What makes a run INVALID though it is the one that was asked. ``min_duration`` in ms."""
+    """Find what makes a run INVALID though it is the one that was asked for. ``min_duration`` in ms."""
     failed = parse_number(summary.get("n_samples_failed"))
     if failed:
         yield f"{show_count(int(failed), 'sample')} failed"
@@ -284,7 +286,7 @@ def find_over_limits(summary: ResultDocument, limits: LatencyLimits) -> Iterator
 def measure_performance(
     summary: ResultDocument, metric: Metric, limits: LatencyLimits, min_duration: int
 ) -> dict[str, Any]:
-    """What a performance run's record says: validity, reasons, metric."""
+    """Measure a performance run for its record: validity, reasons, metric."""
     reasons = list(find_shortcomings(summary, limits, min_duration))
     found = read_measured(summary, metric.key)
     if found is None:

@@ -18,9 +18,9 @@ from reconciler.endpoints.results.measurements import find_wrong_rates
 from reconciler.endpoints.rules.curve_rules import CurveRules, load_endpoints_rules
 from reconciler.endpoints.rules.event_log import LoggedRun, find_untold, parse_events
 from reconciler.endpoints.rules.judge import (
-    AskedPoint,
-    Gravity,
     PointFinding,
+    PointSeverity,
+    RequestedPoint,
     find_differences,
     judge_logged,
     judge_point,
@@ -38,8 +38,8 @@ from reconciler.resource.settings import DEDICATED_OFFLINE
 from reconciler.rules.context import RuleContext
 from reconciler.rules.results.format import Kept, KeptFile, Recheck, RecordValues, RunFiles, ShownFiles, Verdict
 from reconciler.storage.documents import ResultDocument, parse_json_object, parse_yaml_mapping
-from reconciler.storage.foreign import open_regular, read_regular
 from reconciler.storage.storage_errors import refuse_storage_error
+from reconciler.storage.untrusted_files import open_regular, read_regular
 
 NAME = "points"
 LEAVES = "results of the official Endpoints client"
@@ -100,7 +100,7 @@ def _refuse(differing: Sequence[str]) -> Verdict:
 
 
 def _find_moved(files: Mapping[str, bytes], told: Path) -> Iterator[str]:
-    """Results of another run, laid there: the client writes down where it was told to leave them."""
+    """Find results of another run that were put there: the client writes down its own folder."""
     if told.is_file():
         yield from find_place_differences(_config(files), parse_json_object(read_regular(told)))
 
@@ -121,7 +121,7 @@ def _parse(files: Mapping[str, bytes], inputs: Mapping[str, object]) -> Measured
 
 
 def _find_logged(logged: LoggedRun, point: MeasuredPoint, run: RunFiles) -> Iterator[PointFinding]:
-    """Of what only the events show."""
+    """Find problems that only the events show."""
     rules, size = load_endpoints_rules(), int(str(run.inputs.get(keys.PERFORMANCE_SAMPLE_COUNT) or 0))
     least = int(str(run.inputs.get("point.least_duration") or 0)) // _MILLISECONDS
     yield from judge_logged(logged, point, rules, dataset_size=size, least_seconds=least)
@@ -162,8 +162,8 @@ def _config(files: Mapping[str, bytes]) -> ResultDocument:
     return parse_yaml_mapping(files[CONFIG])
 
 
-def _collect_asked(inputs: Mapping[str, object]) -> AskedPoint:
-    return AskedPoint(
+def _collect_asked(inputs: Mapping[str, object]) -> RequestedPoint:
+    return RequestedPoint(
         concurrency=int(str(inputs["point.concurrency"])),
         load_pattern=OFFLINE_PATTERN if inputs.get(DEDICATED_OFFLINE) else "concurrency",
         model=str(inputs.get("harness.model_name") or ""),
@@ -172,17 +172,19 @@ def _collect_asked(inputs: Mapping[str, object]) -> AskedPoint:
 
 
 def measure_point(files: Mapping[str, bytes], inputs: Mapping[str, object], *, rehearsal: bool) -> RecordValues:
-    """What a performance run's record says of its point, as far as its summary goes."""
+    """Measure a point for a performance run's record, as far as its summary goes."""
     point = _parse(files, inputs)
     return _describe_run(point, list(_find_all_shortcomings(files, point, inputs, rehearsal=rehearsal)))
 
 
 def _describe_run(point: MeasuredPoint, findings: Sequence[PointFinding]) -> RecordValues:
-    reasons = [f"{finding.rule}: {finding.text}" for finding in findings if finding.weight is Gravity.INVALID]
+    reasons = [f"{finding.rule}: {finding.text}" for finding in findings if finding.weight is PointSeverity.INVALID]
     return {
         "validity": "INVALID" if reasons else "VALID",
         "reasons": reasons,
-        "warnings": [f"{finding.rule}: {finding.text}" for finding in findings if finding.weight is Gravity.WARNING],
+        "warnings": [
+            f"{finding.rule}: {finding.text}" for finding in findings if finding.weight is PointSeverity.WARNING
+        ],
         "metric": {"value": show_plain(point.system_tps), "unit": "tokens/s"},
         "margins": [],
         "suggestion": None,
@@ -198,22 +200,22 @@ def _audits(files: Mapping[str, bytes]) -> Audits:
 def _find_all_shortcomings(
     files: Mapping[str, bytes], point: MeasuredPoint, inputs: Mapping[str, object], *, rehearsal: bool
 ) -> Iterator[PointFinding]:
-    """Of the point itself, and of the test that the client was told to run behind it."""
+    """Find the shortcomings of the point itself, and of the test that the client ran behind it."""
     yield from _find_shortcomings(point, inputs, rehearsal=rehearsal)
     stated = _audits(files).stated.get(CACHING)
     if stated is None and inputs.get("client.audit.samples"):
         text = f"the spec asks for the client's {CACHING}, and the run left no audit_{CACHING}.json"
-        yield PointFinding("audit", Gravity.INVALID, text)
+        yield PointFinding("audit", PointSeverity.INVALID, text)
     elif stated is not None and stated.get("passed") is not True:
         yield PointFinding(
-            "audit", Gravity.INVALID, f"{CACHING} failed: {stated.get('reason') or 'it gives no reason'}"
+            "audit", PointSeverity.INVALID, f"{CACHING} failed: {stated.get('reason') or 'it gives no reason'}"
         )
 
 
 def _find_shortcomings(
     point: MeasuredPoint, inputs: Mapping[str, object], *, rehearsal: bool
 ) -> Iterator[PointFinding]:
-    """Of what the client does not enforce itself. Which region the point is of was settled when it was declared."""
+    """Find shortcomings that the client does not check itself. The point's region was settled when it was declared."""
     rules = load_endpoints_rules()
     least = int(str(inputs.get("point.least_duration") or 0)) // _MILLISECONDS
     timed = replace(rules.shorten(least), rehearsal=rehearsal)
@@ -223,8 +225,8 @@ def _find_shortcomings(
 
 def _regions_around(concurrency: int, rules: CurveRules) -> Regions:
     """Some curve that the point is on: every region has the same duration here."""
-    c_max = max(concurrency, rules.number("least_max_concurrency"))
-    return compute_regions(c_max, min(concurrency, rules.number("most_ultra_low_concurrency")), rules)
+    c_max = max(concurrency, rules.get_number("least_max_concurrency"))
+    return compute_regions(c_max, min(concurrency, rules.get_number("most_ultra_low_concurrency")), rules)
 
 
 def _describe(point: MeasuredPoint) -> dict[str, object]:
@@ -304,7 +306,7 @@ def list_kept(run: RunFiles) -> Iterator[KeptFile]:
 
 
 def list_kept_answers(_: RunFiles) -> Iterator[KeptFile]:
-    """They stand among the events, which are kept with what the client left."""
+    """Answers are among the events, which are kept with the client's files."""
     yield from ()
 
 

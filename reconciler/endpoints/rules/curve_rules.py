@@ -83,7 +83,7 @@ class Drafter(Struct, frozen=True):
 
 
 class OpenQuestion(Struct, frozen=True):
-    """What the sources leave open, and the reading that is taken."""
+    """Question that the sources leave open, and the reading that is taken."""
 
     asks: str
     taken: str
@@ -105,29 +105,30 @@ class CurveRules(Struct, frozen=True):
         """The value of a rule. KeyError for a name that no rule has."""
         return self.rules[name].value
 
-    def number(self, name: str) -> int:
+    def get_number(self, name: str) -> int:
         return int(self.get(name))
 
-    def decimal(self, name: str) -> Decimal:
+    def get_decimal(self, name: str) -> Decimal:
         return Decimal(str(self.get(name)))
 
-    def words(self, name: str) -> tuple[str, ...]:
+    def get_words(self, name: str) -> tuple[str, ...]:
         return tuple(self.get(name))
 
     def find_least_seconds(self, region: str, concurrency: int, *, agentic: bool) -> int:
-        """What a point's window must span. Up to 32 requests at a time the shorter duration holds, whatever region
-        the point falls into."""
+        """Find the seconds that a point's window must span. Up to 32 requests at a time the shorter duration applies,
+        whatever region the point falls into."""
         table = self.get("least_seconds_agentic" if agentic else "least_seconds")
-        if concurrency <= self.number("most_ultra_low_concurrency"):
+        if concurrency <= self.get_number("most_ultra_low_concurrency"):
             return int(table["low_latency"])
         return int(table.get(region, 0))
 
     def find_offline_seconds(self) -> int:
-        """What a dedicated Offline run must last: it is of no region, so that the longest duration holds."""
+        """Find the seconds that a dedicated Offline run must last: it is of no region, so that the longest duration
+        applies."""
         return max(map(int, self.get("least_seconds").values()))
 
     def count_accuracy_points(self, *, agentic: bool) -> int:
-        return self.number("accuracy_points_agentic" if agentic else "accuracy_points")
+        return self.get_number("accuracy_points_agentic" if agentic else "accuracy_points")
 
     def find_seed_set(self, name: str) -> SeedSet:
         """ReconcilerError names the nearest published set."""
@@ -139,7 +140,7 @@ class CurveRules(Struct, frozen=True):
 
     def list_adopting_cohorts(self, seeds: SeedSet) -> tuple[Cohort, ...]:
         """In which cohorts a new submission may bind itself to these seeds."""
-        return list_adoption_window(seeds.published, self.number("adoption_cohorts"))
+        return list_adoption_window(seeds.published, self.get_number("adoption_cohorts"))
 
     def shorten(self, seconds: int) -> CurveRules:
         """For a rehearsal: every point lasts ``seconds`` at least, and everything else stays as it is."""

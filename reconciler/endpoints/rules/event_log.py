@@ -1,5 +1,5 @@
 """events.jsonl of the official client: every request of a run, in the order of what happened (mlcommons/endpoints:
-core/record.py). It is what a summary is held against, since nothing in it is an average."""
+core/record.py). A summary is compared with it, since nothing in it is an average."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FAILED = "error."
 _SECOND = 10**9
 # Totals are sums of whole nanoseconds on both sides; the client may count a sample's first chunk a little later.
 _NEAR = 1000
-# Tokens of one response that stand for none of its bytes, such as the frame of a chat template.
+# Tokens of one response that are none of its bytes, such as the frame of a chat template.
 _FRAME = 32
 
 
@@ -117,7 +117,7 @@ def _texts(found: object) -> Iterator[str]:
 
 
 def find_untold(run: LoggedRun, point: MeasuredPoint) -> Iterator[str]:
-    """Where a summary says something else than the events of the same run."""
+    """Find where a summary says something else than the events of the same run."""
     if len(run.requests) != point.issued:
         yield f"samples issued: expected {len(run.requests)}, as events.jsonl shows, the summary says {point.issued}"
     if len(run.done) not in (point.completed, point.completed + point.failed):

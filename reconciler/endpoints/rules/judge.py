@@ -1,4 +1,4 @@
-"""What a measured point is worth under the rules, beyond what the client itself enforces: its load, duration, counts,
+"""Judgement of a measured point under the rules, beyond what the client itself checks: its load, duration, counts,
 seeds, warm-up and steady state. Each finding has the name of the official check that fails for the same reason."""
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from reconciler.endpoints.rules.event_log import LoggedRun
 from reconciler.endpoints.rules.plausibility import find_impossible_figures
 from reconciler.endpoints.rules.point import MeasuredPoint, SteadyWindow
 from reconciler.endpoints.rules.regions import Regions
-from reconciler.endpoints.rules.steadiness import find_false_claims, find_window, roll_up
+from reconciler.endpoints.rules.steady_state import find_false_claims, find_window, roll_up
 from reconciler.resource.quantities import show_count
 
 WINDOWABLE, SHORT, FEW, PARTIAL = "windowable", "insufficient_duration", "insufficient_passes", "partial_dataset"
 STEADY, UP, DOWN, ANOMALY, NOT_FOUND = "STEADY STATE", "drifting_up", "drifting_down", "anomaly", "not found"
 
 
-class Gravity(StrEnum):
+class PointSeverity(StrEnum):
     """INVALID: the point cannot be submitted. WARNING: it can, and a reviewer will ask."""
 
     INVALID = "invalid"
@@ -32,12 +32,12 @@ class PointFinding(Struct, frozen=True):
     """``rule``: the official check, or one of ours that no official check states."""
 
     rule: str
-    weight: Gravity
+    weight: PointSeverity
     text: str
 
 
-class AskedPoint(Struct, frozen=True):
-    """What a point was to be; of what is left empty, or 0, nobody asked anything."""
+class RequestedPoint(Struct, frozen=True):
+    """Point as it was to be; empty values, and 0, were not asked for."""
 
     concurrency: int
     load_pattern: str = "concurrency"
@@ -47,7 +47,7 @@ class AskedPoint(Struct, frozen=True):
     min_duration_ms: int = 0
 
 
-def find_differences(point: MeasuredPoint, asked: AskedPoint) -> Iterator[PointFinding]:
+def find_differences(point: MeasuredPoint, asked: RequestedPoint) -> Iterator[PointFinding]:
     """Wherever the client says that it ran something else: any difference fails the run."""
     pairs: list[tuple[str, object, object]] = [
         ("concurrency", asked.concurrency, point.concurrency),
@@ -61,7 +61,9 @@ def find_differences(point: MeasuredPoint, asked: AskedPoint) -> Iterator[PointF
     for name, wanted, found in pairs:
         if wanted != found:
             shown = "nothing" if found in (None, "") else found
-            yield PointFinding("ran-as-asked", Gravity.INVALID, f"{name}: asked for {wanted}, the client ran {shown}")
+            yield PointFinding(
+                "ran-as-asked", PointSeverity.INVALID, f"{name}: asked for {wanted}, the client ran {shown}"
+            )
 
 
 def judge_point(
@@ -72,8 +74,8 @@ def judge_point(
     dataset_size: int = 0,
     seeds: SeedSet | None = None,
 ) -> tuple[PointFinding, ...]:
-    """Everything that the rules hold against one point. ``seeds``: the set that the submission binds itself to;
-    ``dataset_size``: 0 where nobody says."""
+    """Judge one point by all rules. ``seeds``: the set that the submission binds itself to; ``dataset_size``: 0 where
+    it is unknown."""
     checks = (_ended, _pattern, _place, _span, _steadiness, _metrics, _figures, _streamed, _warmed)
     found = [finding for check in checks for finding in check(point, rules, regions)]
     found += _counts(point, rules, dataset_size)
@@ -84,8 +86,8 @@ def judge_point(
 def judge_logged(
     logged: LoggedRun, point: MeasuredPoint, rules: CurveRules, *, dataset_size: int, least_seconds: int
 ) -> Iterator[PointFinding]:
-    """What only the events of a run show: whether its load was held, and its steady state. ``dataset_size``: 0 where
-    nobody says, and no super-pass is known."""
+    """Judge what only the events of a run show: whether its load was kept, and its steady state. ``dataset_size``: 0
+    where it is unknown, and then no super-pass is known."""
     if point.is_offline:
         return
     sustained = min(point.concurrency, len(logged.requests))
@@ -118,7 +120,7 @@ def classify_window(window: SteadyWindow, least_seconds: int, rules: CurveRules)
         verdict = UP
     else:
         verdict = DOWN if drifting else STEADY
-    if window.super_passes < rules.number("least_super_passes") or not window.found:
+    if window.super_passes < rules.get_number("least_super_passes") or not window.found:
         return FEW, verdict
     # The table has no row for a long window that drifts; this one falls back to the whole run as it must.
     if drifting or window.seconds is None or window.seconds < least_seconds:
@@ -127,7 +129,7 @@ def classify_window(window: SteadyWindow, least_seconds: int, rules: CurveRules)
 
 
 def find_least_seconds(point: MeasuredPoint, rules: CurveRules, regions: Regions) -> int:
-    """What the rules ask of this point's duration."""
+    """Find the duration that the rules ask of this point."""
     if point.is_offline:
         return rules.find_offline_seconds()
     return rules.find_least_seconds(
@@ -140,11 +142,11 @@ def is_agentic(point: MeasuredPoint, rules: CurveRules) -> bool:
 
 
 def _invalid(rule: str, text: str) -> PointFinding:
-    return PointFinding(rule, Gravity.INVALID, text)
+    return PointFinding(rule, PointSeverity.INVALID, text)
 
 
 def _warning(rule: str, text: str) -> PointFinding:
-    return PointFinding(rule, Gravity.WARNING, text)
+    return PointFinding(rule, PointSeverity.WARNING, text)
 
 
 def _ended(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[PointFinding]:
@@ -153,12 +155,12 @@ def _ended(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[Poin
     if point.issued and point.completed + point.failed != point.issued:
         counted = f"{point.completed} completed and {point.failed} failed of {point.issued} issued"
         yield _invalid("metric-consistency-accounting", counted)
-    if point.failed > rules.number("failed_samples_allowed"):
+    if point.failed > rules.get_number("failed_samples_allowed"):
         yield _invalid("failed-samples", f"{show_count(point.failed, 'sample')} failed")
 
 
 def _pattern(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[PointFinding]:
-    allowed = (*rules.words("load_patterns"), str(rules.get("offline_load_pattern")))
+    allowed = (*rules.get_words("load_patterns"), str(rules.get("offline_load_pattern")))
     if point.load_pattern not in allowed:
         text = f"load pattern {point.load_pattern or 'unknown'}; a curve has {', '.join(allowed)}"
         yield _invalid("load-pattern", text)

@@ -1,4 +1,4 @@
-"""Whether the figures of one result can be those of one run: the client computes all of them from the same samples."""
+"""Plausibility of the figures of one result: the client computes all of them from the same samples."""
 
 from __future__ import annotations
 

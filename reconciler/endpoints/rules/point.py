@@ -13,7 +13,7 @@ DRIFTING = "Drifting"  # how the states of a metric that is not flat begin
 
 
 class Distribution(Struct, frozen=True):
-    """Of nanoseconds or tokens. ``percentiles``: percent → value, "90" and "90.0" alike as Decimal(90); ``least``,
+    """Nanoseconds or tokens. ``percentiles``: percent → value, "90" and "90.0" alike as Decimal(90); ``least``,
     ``median`` and ``most`` of all values."""
 
     total: Decimal = Decimal(0)
@@ -28,8 +28,8 @@ class Distribution(Struct, frozen=True):
 
 
 class Warmup(Struct, frozen=True):
-    """What the client was told to send before the run. ``requests`` 0: none, or as many as the dataset has where
-    ``whole_pass``. The client does not report what came of them."""
+    """Requests of the client before the run. ``requests`` 0: none, or as many as the dataset has where ``whole_pass``.
+    The client does not report what came of them."""
 
     requests: int
     whole_pass: bool
@@ -38,7 +38,7 @@ class Warmup(Struct, frozen=True):
 
 
 class SteadyWindow(Struct, frozen=True):
-    """What the client's detector found of a run. ``found``: it claims a steady state; ``first`` and ``last``:
+    """Findings of the client's detector in a run. ``found``: it claims a steady state; ``first`` and ``last``:
     super-passes of the window, both included, ``last`` below ``first`` where there is none; ``seconds``: of issue time;
     ``states``: metric → Plateau, Drifting Up or Drifting Down; ``anomaly``: a later shift of level, in words;
     ``skipped``: super-passes of the ramp before the first one that is counted."""
@@ -63,9 +63,9 @@ class SteadyWindow(Struct, frozen=True):
 
 
 class AccuracyScore(Struct, frozen=True):
-    """Of one dataset. ``inline``: scored on the performance run itself; ``scores``: metric → value on the scorer's own
-    scale, a single unnamed score as "score"; ``samples`` of the dataset and how many were ``issued`` with repetitions,
-    0 where nothing says."""
+    """Score of one dataset. ``inline``: scored on the performance run itself; ``scores``: metric → value on the
+    scorer's own scale, a single unnamed score as "score"; ``samples`` of the dataset and how many were ``issued`` with
+    repetitions, 0 where nothing says."""
 
     dataset: str
     inline: bool
@@ -106,7 +106,7 @@ class MeasuredPoint(Struct, frozen=True, kw_only=True):
 
     @property
     def is_offline(self) -> bool:
-        """Whether it is a dedicated Offline run."""
+        """True for a dedicated Offline run."""
         return self.load_pattern == OFFLINE_PATTERN
 
     @property
@@ -131,7 +131,8 @@ class MeasuredPoint(Struct, frozen=True, kw_only=True):
 
     @property
     def interactivity(self) -> Decimal | None:
-        """Of agentic benchmarks: output tokens by the seconds that all turns took; None where a turn failed."""
+        """Interactivity of agentic benchmarks: output tokens by the seconds that all turns took; None where a turn
+        failed."""
         return None if self.failed or not self.latency.total else self.output_tokens / (self.latency.total / _SECOND)
 
     @property

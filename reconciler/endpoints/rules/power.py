@@ -19,7 +19,7 @@ from reconciler.resource.quantities import is_whole, parse_number
 _ZERO = Decimal(0)
 _KILO = Decimal(1000)
 _CENTS = Decimal("0.01")
-_WIDE = Context(prec=4000)  # whatever a descriptor states: nobody has to believe it, and it must be shown
+_WIDE = Context(prec=4000)  # whatever a descriptor states: it may be wrong, and it must be shown
 _SOURCE_TYPES = ("vendor_spec", "publication", "public_statement", "mlc_default")
 _DEFAULT = "mlc_default"
 _APPENDIX = ("D.1", "D.2", "D.3", "D.4")
@@ -55,7 +55,8 @@ class ProvisionedPower(Struct):
     warnings: list[str] = field(default_factory=list)
 
     def find_point_kilowatts(self, nodes: Mapping[int, int]) -> Decimal | None:
-        """Of a point that engages ``nodes`` of a set, by its ensemble; sets that it does not name are engaged whole."""
+        """Find the power of a point that engages ``nodes`` of a set, by its ensemble; sets that it does not name are
+        engaged whole."""
         if self.kilowatts is None or not self.sets:
             return self.kilowatts
         shares = {item.id: Decimal(nodes.get(item.ensemble, item.nodes)) / item.nodes for item in self.sets}
@@ -69,7 +70,7 @@ class ProvisionedPower(Struct):
 
     @property
     def accelerators(self) -> int | None:
-        """Of the whole system, None where one set does not say."""
+        """Accelerators of the whole system, None where one set does not say."""
         total = 0
         for item in self.sets:
             if item.accelerators is None:
@@ -153,7 +154,7 @@ def compute_power(
 def _disagreements(
     document: Mapping[str, Any], figures: Mapping[str, Decimal], overhead: Decimal, total: Decimal
 ) -> Iterator[str]:
-    """Stated figures beside ours."""
+    """Compare stated figures with ours."""
     computed = document.get("computed")
     stated = computed if isinstance(computed, Mapping) else {}
     for name, figure in figures.items():
@@ -176,7 +177,7 @@ class _Sums(Struct):
     gaps: list[str] = field(default_factory=list)
 
     def watts(self, label: str, value: Any, default: tuple[Decimal, str] | None = None) -> Decimal | None:
-        """Of a sourced value, or the rules' own where there is none."""
+        """Watts of a sourced value, or the rules' own where there is none."""
         if value is None:
             if default is None:
                 self.gaps.append(f"{label} is missing, and the rules have no figure for it")
@@ -364,7 +365,7 @@ class _Sums(Struct):
 
 
 def find_default(model: Any, rules: CurveRules) -> tuple[Decimal, str] | None:
-    """Of an accelerator that the rules list; the longer name first."""
+    """Find the default of an accelerator that the rules list; the longer name first."""
     name = re.sub(r"[^a-z0-9]", "", str(model or "").lower())
     for known, watts in rules.get("accelerator_watts").items():
         if known in name:
@@ -381,7 +382,7 @@ def find_switch_default(model: Any, cabling: Any, rules: CurveRules) -> tuple[De
 
 
 def find_processor_default(model: Any, cores: int | None, rules: CurveRules) -> tuple[Decimal, str] | None:
-    """Of a processor whose architecture its name tells."""
+    """Find the default of a processor whose name shows its architecture."""
     text = str(model or "").lower()
     if cores is None and (named := re.search(r"(\d+)[\s-]*core", text)):
         cores = int(named[1])

@@ -75,7 +75,7 @@ def compute_regions(c_max: int, c_min: int, rules: CurveRules, *, declared: bool
 
     ReconcilerError where the maximum is too small or the minimum is out of range.
     """
-    limit, least = rules.number("most_ultra_low_concurrency"), rules.number("least_max_concurrency")
+    limit, least = rules.get_number("most_ultra_low_concurrency"), rules.get_number("least_max_concurrency")
     if not 1 <= c_min <= limit:
         raise ReconcilerError(f"the lowest concurrency is {c_min}", fix=f"measure a point between 1 and {limit}")
     if c_max < least:
@@ -86,7 +86,7 @@ def compute_regions(c_max: int, c_min: int, rules: CurveRules, *, declared: bool
     interval = math.log2(c_max - c_min) / 3
     low, medium = round(c_min + 2**interval), round(c_min + 2 ** (2 * interval))
     # In whole numbers: 1.1 times the maximum in floating point can lie above the next one.
-    margin = -(-c_max * int(rules.decimal("margin") * 100) // 100)
+    margin = -(-c_max * int(rules.get_decimal("margin") * 100) // 100)
     return Regions(
         c_min=c_min,
         c_max=c_max,
@@ -108,7 +108,7 @@ def derive_regions(concurrencies: Iterable[int], c_max: int, rules: CurveRules, 
     if not found:
         raise ReconcilerError("no point has a concurrency", fix="declare `points`")
     if c_min is None:
-        return compute_regions(c_max, min(found[0], rules.number("most_ultra_low_concurrency")), rules)
+        return compute_regions(c_max, min(found[0], rules.get_number("most_ultra_low_concurrency")), rules)
     if c_min not in found:
         raise ReconcilerError(
             f"no point is at the declared minimum concurrency, {c_min}", fix=f"measure one at {c_min}"
@@ -125,7 +125,7 @@ def place_points(
     The maximum is among them, so that it can be elected as the Offline point. ReconcilerError where ``count`` is out of
     range or the regions have no room for as many.
     """
-    least, most = rules.number("least_points"), rules.number("most_points")
+    least, most = rules.get_number("least_points"), rules.get_number("most_points")
     wanted = count or least
     if not least <= wanted <= most:
         raise ReconcilerError(f"{wanted} points", fix=f"a curve has {least} to {most}")
@@ -212,7 +212,7 @@ def find_gaps(concurrencies: Iterable[int], regions: Regions, rules: CurveRules)
 def place_denser(
     measured: Sequence[tuple[int, float, float]], count: int, taken: Collection[int] = ()
 ) -> tuple[int, ...]:
-    """Where ``count`` more points show most of a curve: beside the sharpest bends, ascending.
+    """Place ``count`` more points where they show most of a curve: near the sharpest bends, ascending.
 
     ``measured``: (concurrency, tokens a second per user, tokens a second of the system). Both are taken as shares of
     their largest value. ``taken``: concurrencies that are points already, measured or not. Fewer than three points have
@@ -238,5 +238,5 @@ def place_denser(
 
 
 def _area(a: tuple[int, float, float], b: tuple[int, float, float], c: tuple[int, float, float]) -> float:
-    """Of the triangle of three neighbours: nothing where they are on one line."""
+    """Compute the area of the triangle of three neighbours: nothing where they are on one line."""
     return abs((b[1] - a[1]) * (c[2] - a[2]) - (c[1] - a[1]) * (b[2] - a[2])) / 2

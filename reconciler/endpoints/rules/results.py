@@ -27,7 +27,7 @@ from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.resource.quantities import parse_decimal, parse_number
 from reconciler.storage.documents import ResultDocument, parse_json_object, parse_yaml_mapping
-from reconciler.storage.foreign import read_regular
+from reconciler.storage.untrusted_files import read_regular
 
 # Where the client writes each file, and where a submission has it.
 PLACES: Mapping[str, tuple[str, ...]] = {
@@ -74,7 +74,7 @@ class UnreadablePointError(ReconcilerError):
 
 
 def read_point(folder: Path, dataset_size: int = 0) -> MeasuredPoint:
-    """Of the client's report folder, or of a point's folder in a submission. ``dataset_size``: samples of the
+    """Read the client's report folder, or a point's folder in a submission. ``dataset_size``: samples of the
     performance dataset, which a dedicated Offline run has as its concurrency.
 
     UnreadablePointError names every problem.
@@ -106,7 +106,7 @@ def parse_point(files: Mapping[str, bytes], dataset_size: int = 0) -> MeasuredPo
 
 
 def parse_scores(data: bytes) -> tuple[AccuracyScore, ...]:
-    """Of an accuracy_results.json. UnreadablePointError for what is none."""
+    """Parse an accuracy_results.json. UnreadablePointError for anything else."""
     reader = _Reader({ACCURACY_RESULTS: data})
     scores = reader.scores()
     if reader.problems:
@@ -139,7 +139,7 @@ class _Reader(Struct):
 
     def whole(self, document: ResultDocument, name: str, *path: str, least: int = 0, default: int | None = None) -> int:
         """A whole number of at least ``least``. ``default``: for one that may be missing."""
-        found = document.within(*path)
+        found = document.get_nested(*path)
         number = parse_number(found)
         if number is not None and number == int(number) and number >= least:
             return int(number)
@@ -229,7 +229,7 @@ def _score(name: str, entry: Mapping[str, Any], *, typed: bool) -> AccuracyScore
 
 
 def _make_point(reader: _Reader, config: ResultDocument, summary: ResultDocument, dataset_size: int) -> MeasuredPoint:
-    pattern = str(config.within("settings", "load_pattern", "type") or "")
+    pattern = str(config.get_nested("settings", "load_pattern", "type") or "")
     if not pattern:
         reader.refuse(CONFIG, "settings.load_pattern.type is missing", "ran-as-asked")
     offline = pattern == OFFLINE_PATTERN
@@ -238,12 +238,12 @@ def _make_point(reader: _Reader, config: ResultDocument, summary: ResultDocument
     count = "n_samples"
     duration = reader.whole(summary, RESULT_SUMMARY, "duration_ns", least=1)
     tokens = reader.spread(summary, "output_sequence_lengths")
-    full = summary.within("output_sequence_lengths_full_run", "output_sequence_lengths", "avg")
+    full = summary.get_nested("output_sequence_lengths_full_run", "output_sequence_lengths", "avg")
     runtime = ("settings", "runtime")
     return MeasuredPoint(
         concurrency=concurrency,
         load_pattern=pattern,
-        model=str(config.within("model_params", "name") or ""),
+        model=str(config.get_nested("model_params", "name") or ""),
         dataset=_dataset(config),
         issued=reader.whole(summary, RESULT_SUMMARY, f"{count}_issued", default=0),
         completed=reader.whole(summary, RESULT_SUMMARY, f"{count}_completed"),
@@ -254,10 +254,12 @@ def _make_point(reader: _Reader, config: ResultDocument, summary: ResultDocument
         tpot=reader.spread(summary, "tpot"),
         latency=reader.spread(summary, "latency"),
         finished=summary.get("complete") is not False and summary.get("state") in (None, "complete"),
-        streaming=_streams(config.within("model_params", "streaming"), offline=offline),
-        stream_all_chunks=config.within("settings", "client", "stream_all_chunks") is True,
+        streaming=_streams(config.get_nested("model_params", "streaming"), offline=offline),
+        stream_all_chunks=config.get_nested("settings", "client", "stream_all_chunks") is True,
         min_duration_ms=reader.whole(config, CONFIG, *runtime, "min_duration_ms", default=0),
-        seeds={n: int(seed) for n, path in SEEDS.items() if (seed := parse_number(config.within(*path))) is not None},
+        seeds={
+            n: int(seed) for n, path in SEEDS.items() if (seed := parse_number(config.get_nested(*path))) is not None
+        },
         samples_asked=reader.whole(config, CONFIG, *runtime, "n_samples_to_issue", default=0),
         warmup=_warmup(config, concurrency),
         window=_window(summary),
@@ -269,7 +271,7 @@ def _make_point(reader: _Reader, config: ResultDocument, summary: ResultDocument
 
 
 def _dataset(config: ResultDocument) -> str:
-    """Of the performance run: the first that is of its type."""
+    """Find the dataset of the performance run: the first that is of its type."""
     listed = config.get("datasets")
     for entry in listed if isinstance(listed, list) else ():
         if isinstance(entry, Mapping) and entry.get("type", "performance") == "performance":
@@ -283,7 +285,7 @@ def _streams(stated: object, *, offline: bool) -> bool:
 
 
 def _warmup(config: ResultDocument, concurrency: int) -> Warmup | None:
-    block = config.within("settings", "warmup")
+    block = config.get_nested("settings", "warmup")
     if not isinstance(block, Mapping) or block.get("enabled") is not True:
         return None
     requests = parse_number(block.get("n_requests"))
@@ -291,12 +293,12 @@ def _warmup(config: ResultDocument, concurrency: int) -> Warmup | None:
 
 
 def _endpoints(config: ResultDocument) -> tuple[str, ...]:
-    listed = config.within("endpoint_config", "endpoints")
+    listed = config.get_nested("endpoint_config", "endpoints")
     return tuple(map(str, listed)) if isinstance(listed, list) else ()
 
 
 def _window(summary: ResultDocument) -> SteadyWindow | None:
-    """What the client's detector reports of itself (mlcommons/endpoints: Report.steady_state); None where it did not
+    """Read the client's detector's own report (mlcommons/endpoints: Report.steady_state); None where it did not
     look."""
     block = summary.get("steady_state")
     if not isinstance(block, Mapping):

@@ -1,7 +1,6 @@
 """The rules of MLPerf Endpoints in the form of a round, so that every stage that asks a round asks them alike.
 
-What is ruled of single points (regions, durations, seeds) stands in the points' own settings; here is what holds for
-all.
+Rules of single points (regions, durations, seeds) are in the points' own settings; those for all points are here.
 """
 
 from __future__ import annotations

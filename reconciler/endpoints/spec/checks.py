@@ -1,5 +1,5 @@
-"""What a point of a declared curve cannot be without or must not have of its own, and what a cell of a round with
-results of the client must not ask for: reported before days are spent."""
+"""Checks of declared points: settings that one must have or must not have of its own, and those that a cell of a round
+with results of the client must not ask for: reported before days are spent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from reconciler.spec.layers import Block
 
 # (name of a setting, message, fix)
 SettingProblem = tuple[str, str, str]
-# What a point may set for itself; whatever else there is belongs to the one stack of the curve, or to its client.
+# Settings of a point's own; all others belong to the one stack of the curve, or to its client.
 _OF_A_POINT = (
     *(
         keys.TARGET_QPS,
@@ -36,7 +36,7 @@ _OF_A_POINT = (
 )
 _ANSWERING = ("endpoint.url", "harness.service.command")
 _SERVICED = "serviced"
-# What the rules ask of a service that anybody can buy (§2.3.1), by names of the disclosure.
+# Disclosures that the rules ask of a service that anybody can buy (§2.3.1), by their names.
 _SERVICE_TERMS = {
     "advertised_model": "the model's name and version, as the service advertises it",
     "pricing": "its prices at the time of submission",
@@ -45,7 +45,7 @@ _SERVICE_TERMS = {
 
 
 def find_unlocked(own: Block, settings: Block) -> Iterator[SettingProblem]:
-    """What a point sets for itself, and would then be measured on another stack, or by another client. ``settings``:
+    """Find settings of a point with which it would be measured on another stack, or by another client. ``settings``:
     all that it has; of runs that were made elsewhere they are as they were."""
     for name in sorted(own) if not is_elsewhere(settings) else ():
         if not name.startswith(_OF_A_POINT):
@@ -54,7 +54,7 @@ def find_unlocked(own: Block, settings: Block) -> Iterator[SettingProblem]:
 
 
 def find_point_problems(settings: Block, rules: CurveRules, *, rehearsal: bool) -> Iterator[SettingProblem]:
-    """What a point's run cannot be without. ``rehearsal``: durations are its own."""
+    """Find missing settings without which a point cannot run. ``rehearsal``: durations are its own."""
     if "harness.model_name" not in settings:
         fix = "write 'client: {model_name: NAME}'; GET /v1/models of the server lists the names"
         yield "client.model_name", "nothing says which model the endpoint serves", fix
@@ -121,8 +121,8 @@ def find_node_problems(settings: Block, system: Mapping[str, Value]) -> Iterator
 
 
 def find_service_problems(settings: Block, division: str, description: Mapping[str, Value]) -> Iterator[SettingProblem]:
-    """Of a curve in the Serviced division: it is of a service that everybody reaches over the network, and its terms
-    are public."""
+    """Find problems of a curve in the Serviced division: it is of a service that everybody reaches over the network,
+    and its terms are public."""
     if division != _SERVICED or is_elsewhere(settings):
         return
     if "harness.service.command" in settings:
@@ -141,7 +141,7 @@ def find_service_problems(settings: Block, division: str, description: Mapping[s
 
 
 def check_cell(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
-    """What a declared cell asks that the round does not take of these results."""
+    """Check a declared cell for settings that the round does not take of these results."""
     problems, value = [], cell.settings[RESULTS]
     if rules.name not in ruleset.endpoints.benchmarks:
         known = ", ".join(ruleset.endpoints.benchmarks) or f"no benchmark in round {ruleset.round}"

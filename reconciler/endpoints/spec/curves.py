@@ -31,7 +31,9 @@ from reconciler.spec.layers import Block, LayeredSetting
 SEED_SET = "seed_set"
 ACCURACY_POINTS = "accuracy_points"
 ELSEWHERE = "external"  # code of a benchmark whose runs are made elsewhere and imported
-_SPARE = 125  # percent of the shortest duration: the steady-state window must span it, and ramps are no part of one
+_MARGIN_PERCENT = (
+    125  # percent of the shortest duration: the steady-state window must span it, and ramps are no part of one
+)
 _MILLISECONDS = 1000
 _CLIENT_COMMAND = (
     *("{client_python}", "-m", "inference_endpoint.main", "benchmark", "from-config"),
@@ -39,7 +41,7 @@ _CLIENT_COMMAND = (
 )
 _PYTHON = ".venv/bin/python"
 REPORT = "report"  # the client's own folder, in that of a run
-# What the rules ask to be kept of each run beside its results: every request, warm-up included.
+# Files of each run that the rules ask to be kept with its results: every request, warm-up included.
 _KEPT = tuple(
     f"{{run_dir}}/{REPORT}/{name}"
     for name in ("events.jsonl", "sample_idx_map.json", "report.txt", "metrics", "steady_state.json", "run_meta.json")
@@ -72,7 +74,7 @@ class PlacedCurve(Struct, frozen=True):
         return (*self.points, self.offline) if self.offline else self.points
 
     def find_source(self, concurrency: int) -> int:
-        """The point of the same region whose accuracy run stands for it, else the nearest one below or above."""
+        """The point of the same region whose accuracy run it shares, else the nearest one below or above."""
         region = self.regions.find(concurrency)
         if region in self.owners:
             return self.owners[region]
@@ -89,7 +91,7 @@ def place_curve(
     count: int = 0,
     c_min: int | None = None,
 ) -> PlacedCurve:
-    """``written``: numbers, and the word auto for points that the rules place; the word offline stands for a dedicated
+    """``written``: numbers, and the word auto for points that the rules place; the word offline means a dedicated
     Offline run over a dataset of ``size`` samples. ``scored``: points that are declared to have an accuracy run, in
     place of those that the rules choose. ``count``: how many points ``auto`` places, 0 for the fewest; ``c_min``: a
     declared lower bound of the regions. ReconcilerError where the rules cannot place it."""
@@ -104,7 +106,7 @@ def place_curve(
     by_rules = place_points(c_max, rules, count=placed, min_concurrency=c_min or 1) if automatic else ()
     points = tuple(sorted({*by_rules, *by_hand}))
     regions = derive_regions(points, c_max, rules, c_min)
-    elected = c_max if c_max in points else None  # also beside a dedicated Offline run, which then stales no other run
+    elected = c_max if c_max in points else None  # also with a dedicated Offline run, which then stales no other run
     owners = choose_accuracy_points(scored or points, regions, rules, elected=elected)
     accuracy = frozenset({*(scored or owners.values()), *([offline] if offline else [])})
     return PlacedCurve(points, regions, accuracy, owners, declared=bool(scored), offline=offline)
@@ -124,9 +126,9 @@ def _check_offline(size: int, c_max: int) -> int:
 
 
 def find_curve_problems(placed: PlacedCurve, rules: CurveRules) -> Iterator[CurveProblem]:
-    """What the official checker would refuse at the end, told before days are spent."""
-    count, most = len(placed.all_points), rules.number("most_points")
-    least = rules.number("least_points_with_dedicated_offline" if placed.offline else "least_points")
+    """Find what the official checker would refuse at the end, before days are spent."""
+    count, most = len(placed.all_points), rules.get_number("most_points")
+    least = rules.get_number("least_points_with_dedicated_offline" if placed.offline else "least_points")
     if count < least:
         fix = f"write 'points: auto', or add {least - count}"
         yield CurveProblem("points", f"{count} points are declared; the rules ask at least {least}", fix)
@@ -149,7 +151,8 @@ def find_curve_problems(placed: PlacedCurve, rules: CurveRules) -> Iterator[Curv
 
 
 def _find_accuracy_problems(placed: PlacedCurve) -> Iterator[CurveProblem]:
-    """Of points that are declared to have an accuracy run: each region needs one, and so does the Offline point."""
+    """Find problems of points that are declared to have an accuracy run: each region needs one, and so does the Offline
+    point."""
     for point in sorted(placed.accuracy - set(placed.all_points)):
         yield CurveProblem(ACCURACY_POINTS, f"{point} is not a point of the curve", "add it to points, or take it out")
     for band in (band for band in BANDS if band not in placed.owners):
@@ -163,7 +166,7 @@ def _find_accuracy_problems(placed: PlacedCurve) -> Iterator[CurveProblem]:
 
 
 def is_elsewhere(settings: Block) -> bool:
-    """Whether the runs of a point are made elsewhere, and imported."""
+    """True where the runs of a point are made elsewhere, and imported."""
     return _text(settings, "benchmark.code") == ELSEWHERE
 
 
@@ -178,7 +181,7 @@ def complete_point(
 ) -> Block:
     """The point's settings with what follows from the rules and from the client's way to be started.
 
-    ``where``: what stands for the curve in the spec. Raises ReconcilerError for an unknown seed set."""
+    ``where``: the curve's place in the spec. Raises ReconcilerError for an unknown seed set."""
     offline = concurrency == placed.offline
     region = CHOICE if offline else placed.regions.find(concurrency)
     seconds = rules.find_offline_seconds() if offline else rules.find_least_seconds(region, concurrency, agentic=False)
@@ -216,8 +219,8 @@ def complete_point(
     if rehearsal and keys.MIN_DURATION in result:
         result["point.least_duration"] = result[keys.MIN_DURATION]
     if keys.MIN_DURATION not in result:
-        spare = LayeredSetting(Value(seconds * _MILLISECONDS * _SPARE // 100, ruled), where.path)
-        result[keys.MIN_DURATION] = (spare,)
+        margin = LayeredSetting(Value(seconds * _MILLISECONDS * _MARGIN_PERCENT // 100, ruled), where.path)
+        result[keys.MIN_DURATION] = (margin,)
     if "client.model_name" in result:
         result["harness.model_name"] = result.pop("client.model_name")
     if CLIENT_CODE in result and "client.python" not in result:

@@ -1,5 +1,5 @@
-"""What a submission of curves would be refused for at its end, and that a spec can say at its beginning: disclosures of
-its points, the description of its systems, and seeds that are not those of the set that it is bound to."""
+"""Early refusals of a submission of curves: disclosures of its points, the description of its systems, and seeds that
+are not those of the set that it is bound to."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ def find_curve_gaps(declared: Declared) -> tuple[Problem, ...]:
 
 def _of_system(system: DeclaredSystem) -> Iterator[Problem]:
     path, whole = f"spec.systems.{system.name}.description", system.description
-    lacking = ["serving_framework"] if not is_filled(whole.get("serving_framework")) else []
+    absent = ["serving_framework"] if not is_filled(whole.get("serving_framework")) else []
     wanted = _BY_STATUS.get(str(status.value)) if (status := system.settings.get("system.status")) else None
-    lacking += [wanted] if wanted and not is_filled(whole.get(wanted)) else []
+    absent += [wanted] if wanted and not is_filled(whole.get(wanted)) else []
     for name, node in _list_nodes(system).items():
         fields = [field for field in (*_OF_NODE, "cooling") if not is_filled(node.get(field))]
         fields += [_CORES[0]] if not any(is_filled(node.get(field)) for field in _CORES) else []
-        lacking += [f"{field} of {name}" if name else field for field in fields]
-    if lacking:
-        message = f"the description of {system.name} lacks {', '.join(lacking)}"
+        absent += [f"{field} of {name}" if name else field for field in fields]
+    if absent:
+        message = f"the description of {system.name} lacks {', '.join(absent)}"
         fix = "write them there; what one type of node has of its own stands in node_types"
         yield _at(system.origin, path, message, fix)
 
@@ -55,10 +55,10 @@ def _list_nodes(system: DeclaredSystem) -> dict[str, Mapping[str, Value]]:
 
 def _of_point(cell: DeclaredCell, rules: CurveRules) -> Iterator[Problem]:
     settings, path = cell.settings, f"spec.benchmarks.{cell.cell.benchmark}"
-    lacking = [name for name in _DISCLOSED if not is_filled(settings.get(f"disclosure.{name}"))]
-    if lacking:
-        fix = f"write 'disclosure: {{{lacking[0]}: …}}'; the fields are published in point.yaml"
-        yield _at(_place(cell), path, f"the disclosure of {cell.cell.benchmark} lacks {', '.join(lacking)}", fix)
+    absent = [name for name in _DISCLOSED if not is_filled(settings.get(f"disclosure.{name}"))]
+    if absent:
+        fix = f"write 'disclosure: {{{absent[0]}: …}}'; the fields are published in point.yaml"
+        yield _at(_place(cell), path, f"the disclosure of {cell.cell.benchmark} lacks {', '.join(absent)}", fix)
     seeds = rules.find_seed_set(str(settings["seed_set"].value))
     yield from _unadopted(settings, seeds, rules, path)
     told = settings.get("client.parameters.seed")

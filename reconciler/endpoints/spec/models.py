@@ -1,4 +1,4 @@
-"""What a spec says of MLPerf Endpoints: the client, the endpoint that it loads, and the curve of points."""
+"""Spec fields of MLPerf Endpoints: the client, the endpoint that it loads, and the curve of points."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _APIS = ("openai", "openai_completions", "sglang")
 
 
 def _parse_concurrency(value: Any) -> str:
-    """Of a point: how many requests are under way at a time; ``auto`` for points that the rules place, ``offline`` for
-    a dedicated Offline run."""
+    """Parse the concurrency of a point: how many requests are under way at a time; ``auto`` for points that the rules
+    place, ``offline`` for a dedicated Offline run."""
     written = parse_text(value)
     if not re.fullmatch(r"[1-9][0-9]{0,6}|auto|offline", written, re.ASCII):
         fix = "write numbers such as [1, 8, 40], or 'points: auto'; 'offline' for a dedicated Offline run"
@@ -32,7 +32,7 @@ def _parse_concurrency(value: Any) -> str:
 
 
 def _parse_concurrencies(value: Any) -> tuple[int, ...]:
-    """Points of a curve, ascending; a single one may stand without brackets."""
+    """Points of a curve, ascending; a single one needs no brackets."""
     written = value if isinstance(value, list) else [value]
     points = [_parse_concurrency(item) for item in written]
     if not points or not all(map(str.isdigit, points)):
@@ -59,7 +59,7 @@ _Concurrencies = Annotated[
 
 class ClientAccuracy(Group):
     """The accuracy dataset, and how the client scores its answers. Points at which the rules demand accuracy run it
-    beside their performance run, unsalted and at the same concurrency."""
+    with their performance run, unsalted and at the same concurrency."""
 
     dataset: fields.Location = Field(
         None, description="File of the accuracy dataset, relative to the repository; ${NAME} is expanded."
@@ -89,7 +89,7 @@ class ClientAudit(Group):
 
 
 class EndpointsClient(Group):
-    """The official client, mlcommons/endpoints, and what it is told. A change makes every point stale."""
+    """The official client, mlcommons/endpoints, and its settings. A change makes every point stale."""
 
     code: fields.Location = Field(
         None, description="Checkout of the client, such as ${MLPERF_ENDPOINTS_CLIENT}; its content counts."
@@ -133,7 +133,7 @@ class Shortfall(Group):
 
 
 class PointWarmup(Group):
-    """What happened before a point's run, where it is more than the client was told: published in point.yaml."""
+    """Events before a point's run, where they are more than the client was asked for: published in point.yaml."""
 
     duration: fields.Microseconds = Field(
         None, description="From the first request of the warm-up to the start of the run, such as 90 s (duration_s)."
@@ -200,7 +200,7 @@ class PointGroup(SettingsGroup):
 
 
 class CurveGroup(PointGroup):
-    """The points of one benchmark on one system, with program endpoints. What is set beside `points` holds for each."""
+    """The points of one benchmark on one system, with program endpoints. Settings next to `points` apply to each."""
 
     max_supported_concurrency: fields.Count = Field(
         None, description="The most requests at a time that the system supports (C_max), more than 32."

@@ -30,7 +30,7 @@ from reconciler.tree.content import CellContent, Content, LogRef, SubmissionCont
 
 _DIVISIONS = {"standardized": "Standardized", "serviced": "Serviced", "rdi": "RDI"}
 _AVAILABILITY = {"available": "Available", "preview": "Preview", "rdi": "RDI"}
-# Of system_desc.json what holds for the whole system; every other field is one of its type of node, or of its power.
+# Fields of system_desc.json for the whole system; every other field is one of its type of node, or of its power.
 _OF_SYSTEM = (
     *("system_name", "shortened_system_name", "availability_url", "target_availability_date", "system_size"),
     *("system_node_ensemble_count", "system_node_ensemble_total", "endpoint_url", "serving_framework", "node_config"),
@@ -79,7 +79,7 @@ def _collect_code(benchmark: str, submission: SubmissionContent) -> dict[str, Co
 
 
 def name_point_folders(content: CellContent) -> str:
-    """What only the files of this point have in their paths."""
+    """Name the folders that only the files of this point have in their paths."""
     return f"/{content.cell.system}/{_name_model(content)}/r{content.cell.scenario[1:]}/"
 
 
@@ -89,22 +89,22 @@ def describe_point(
     accuracy: Mapping[str, LogRef],
     load_bytes: Callable[[LogRef], bytes],
 ) -> PointFacts:
-    """What a point's files show beside the client's own, from the client's files as they were recorded."""
+    """Describe a point for its files other than the client's own, from the client's files as they were recorded."""
     own = ACCURACY_FROM not in settings
     chosen = {CONFIG: performance[CONFIG], RESULT_SUMMARY: performance[RESULT_SUMMARY]}
     chosen |= {ACCURACY_RESULTS: accuracy[ACCURACY_RESULTS]} if own else {}
     files = {name: load_bytes(ref) for name, ref in chosen.items()}
     return PointFacts(
-        measured=parse_point(files, settings.number("point.concurrency")),
-        nodes={name: int(str(count)) for name, count in settings.below("nodes_used.").items()},
-        shortfall=settings.below("dp_shortfall."),
-        warmup=settings.below("warmup."),
-        speculative=settings.below("speculative_decoding."),
-        max_concurrency=settings.number(MAXIMUM),
-        min_concurrency=settings.number("min_concurrency"),
-        seed_set=settings.text("seed_set"),
+        measured=parse_point(files, settings.get_number("point.concurrency")),
+        nodes={name: int(str(count)) for name, count in settings.get_below("nodes_used.").items()},
+        shortfall=settings.get_below("dp_shortfall."),
+        warmup=settings.get_below("warmup."),
+        speculative=settings.get_below("speculative_decoding."),
+        max_concurrency=settings.get_number(MAXIMUM),
+        min_concurrency=settings.get_number("min_concurrency"),
+        seed_set=settings.get_text("seed_set"),
         own_accuracy=own,
-        disclosed=settings.below("disclosure."),
+        disclosed=settings.get_below("disclosure."),
     )
 
 
@@ -143,8 +143,8 @@ def _curve(cells: Sequence[CellContent], system: SystemContent, rules: CurveRule
 
 
 def _point(content: CellContent, system: SystemContent, rules: CurveRules, *, elects: bool) -> PointContent:
-    """``elects``: the curve has no dedicated Offline run, so that the point at the maximum stands for it."""
-    facts, own = _facts(content), rules.words("per_point_description")
+    """``elects``: the curve has no dedicated Offline run, so that the point at the maximum counts as one."""
+    facts, own = _facts(content), rules.get_words("per_point_description")
     assert content.configuration is not None
     ids, short = _number_nodes(system), facts.shortfall
     elected = ELECTED if elects and facts.measured.concurrency == facts.max_concurrency else ""
@@ -181,7 +181,7 @@ def _power(system: SystemContent, division: str, rules: CurveRules) -> dict[str,
     it."""
     if system.nameplate:
         return _read_power(system)
-    wanted = division not in rules.words("power_optional") or POWER_FIELDS & set(system.description)
+    wanted = division not in rules.get_words("power_optional") or POWER_FIELDS & set(system.description)
     return make_power(system.name, system.description, _list_nodes(system)) if wanted else {}
 
 
@@ -194,8 +194,8 @@ def _read_power(system: SystemContent) -> dict[str, Any]:
 
 
 def _describe(system: SystemContent) -> dict[str, Any]:
-    """What is declared flat, as the rules nest it: fields of the whole, and of each type of node, which has those of
-    the description too that it does not set itself."""
+    """Nest the flat declaration as the rules do: fields of the whole, and of each type of node, which has those of the
+    description too that it does not set itself."""
     own = {name: value for name, value in system.description.items() if name in _OF_SYSTEM}
     nodes = _list_nodes(system)
     counts = [_count(node, "number_of_nodes") for node in nodes]
@@ -239,7 +239,7 @@ def _size(nodes: Sequence[Mapping[str, object]]) -> str:
 
 
 def _nest(node: Mapping[str, object]) -> dict[str, object]:
-    """The fields of an accelerator stand in a list of their own; the checkers read them flat only for old files."""
+    """The fields of an accelerator are in a list of their own; the checkers read them flat only for old files."""
     held = {name: node[name] for name in _OF_ACCELERATOR if name in node}
     shown = {name: value for name, value in node.items() if name not in {*_OF_ACCELERATOR, *POWER_FIELDS}}
     counted = {**shown, "number_of_nodes": _count(node, "number_of_nodes")}

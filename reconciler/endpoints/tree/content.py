@@ -1,4 +1,4 @@
-"""What the folder of an Endpoints submission is made from: values, and references to bytes that are in storage."""
+"""Content of the folder of an Endpoints submission: values, and references to bytes that are in storage."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ PENDING = "pending-submission-id"  # until MLCommons assigns one
 
 
 class PointFacts(Struct, frozen=True):
-    """What the files of a point show beside the client's own. ``own_accuracy``: its accuracy is of this very point, not
-    of the one that stands for its region. ``disclosed``: fields of point.yaml that the spec states. ``nodes``: that it
-    engages, by type; ``min_concurrency``: as declared, 0 for none; ``shortfall``: replicas, fitting and reason, where
-    fewer ran than the system holds. ``warmup`` and ``speculative``: of point.yaml what the spec declares of them."""
+    """Facts of a point for its files other than the client's own. ``own_accuracy``: its accuracy is of this very point,
+    not of the one that counts for its region. ``disclosed``: fields of point.yaml that the spec states. ``nodes``: that
+    it engages, by type; ``min_concurrency``: as declared, 0 for none; ``shortfall``: replicas, fitting and reason,
+    where fewer ran than the system has room for. ``warmup`` and ``speculative``: of point.yaml what the spec declares
+    of them."""
 
     measured: MeasuredPoint
     max_concurrency: int
@@ -32,8 +33,8 @@ class PointFacts(Struct, frozen=True):
 
 
 class WarmupContent(Struct, frozen=True, kw_only=True):
-    """What happened before a point's run. ``seconds`` from the first request to the start; ``steps``: what the platform
-    did; ``logs``: where a reviewer finds them, "" for nowhere; ``retained`` None: as the logs and the requests say."""
+    """Events before a point's run. ``seconds`` from the first request to the start; ``steps``: what the platform did;
+    ``logs``: where a reviewer finds them, "" for nowhere; ``retained`` None: as the logs and the requests say."""
 
     seconds: float = 0.0
     issued: int = 0
@@ -46,15 +47,15 @@ class WarmupContent(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of_client(cls, requests: int, concurrency: int) -> WarmupContent:
-        """What the client was told of its own."""
+        """Make the warm-up that the client itself did."""
         return cls(issued=requests, data_source="performance dataset, salted", concurrency=concurrency)
 
 
 class PointContent(Struct, frozen=True, kw_only=True):
     """One r<N> folder. ``config``, ``summary`` and ``accuracy`` are the client's own files, byte for byte. ``offline``:
-    "" or how the point stands for Offline. ``deployment``: fields of system_desc.json that this point has of its own,
-    ``disclosed``: those of point.yaml, over the curve's.
-    ``nodes``: nodes engaged, by system_node_ensemble_id. ``shortfall``: (replicas run, replicas that fit, reason)."""
+    "" or how the point counts for Offline. ``deployment``: fields of system_desc.json that this point has of its own,
+    ``disclosed``: those of point.yaml, over the curve's. ``nodes``: nodes engaged, by system_node_ensemble_id.
+    ``shortfall``: (replicas run, replicas that fit, reason)."""
 
     measured: MeasuredPoint
     config: Content

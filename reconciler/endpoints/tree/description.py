@@ -44,7 +44,8 @@ def compute_utilization(point: PointContent, peak: Decimal) -> float:
 
 
 def summarise_deployment(values: Mapping[str, Any]) -> str:
-    """Of the fields that are more than 1, with the notes: one of at least four characters, as the checker asks."""
+    """Summarise the fields that are more than 1, with the notes: one of at least four characters, as the checker
+    asks."""
     parts = [f"{name}={int(values[name])}" for name in _PARALLEL if _more_than_one(values.get(name))]
     notes = str(values.get("config_summary_notes") or "").strip()
     return "; ".join([*parts, *([notes] if notes else [])]) or "one replica, not partitioned"

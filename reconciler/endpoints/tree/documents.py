@@ -8,7 +8,7 @@ from typing import Any
 from reconciler.endpoints.tree.content import CurveContent
 from reconciler.endpoints.tree.layout import name_point
 
-# What the rules ask of a service, and of a model that is not the reference's (§2.3.1, §2.4.1).
+# Disclosures that the rules ask of a service, and of a model that is not the reference's (§2.3.1, §2.4.1).
 _TERMS = (
     *(("advertised_model", "model as advertised"), ("pricing", "pricing"), ("rate_limits", "rate limits and quotas")),
     ("augmentations", "changes to the reference model"),

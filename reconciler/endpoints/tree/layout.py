@@ -1,4 +1,4 @@
-"""Where each file of an Endpoints submission stands (rules §8.1), and the names of its files."""
+"""Layout of an Endpoints submission (rules §8.1), and the names of its files."""
 
 from __future__ import annotations
 

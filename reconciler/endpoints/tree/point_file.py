@@ -64,8 +64,8 @@ def collect_point_fields(
 
 
 def _runtime_settings(point: PointContent, seeds: SeedSet | None) -> dict[str, Any]:
-    """Those of the very run, from the configuration that the client resolved. A seed of the set that the client has no
-    place for is the set's."""
+    """List the settings of the very run, from the configuration that the client resolved. A seed of the set that the
+    client has no place for is the set's."""
     measured = point.measured
     settings: dict[str, Any] = {"load_pattern": measured.load_pattern, "min_duration_ms": measured.min_duration_ms}
     if measured.samples_asked:

@@ -22,9 +22,9 @@ POWER_FIELDS = frozenset(
 
 def make_power(system: str, description: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
     """``nodes``: the fields of each type of node, of which there is a set each; one set of equal nodes where nothing
-    says more. What is not declared is left out, so that the checkers fill it with the rules' own figures, and the
-    result is marked as estimated. Cooling that nobody names counts as air, which takes the greater overhead; so does
-    one type of node that is cooled by air."""
+    says more. Undeclared values are left out, so that the checkers fill them with the rules' own figures, and the
+    result is marked as estimated. Undeclared cooling counts as air, which takes the greater overhead; so does one type
+    of node that is cooled by air."""
     sets = nodes or (description,)
     cooling = {find_cooling(str(node.get("cooling", ""))) or "air" for node in sets}
     total = read_count(description.get("system_node_ensemble_total"), 1) if len(sets) == 1 else 1
@@ -66,7 +66,7 @@ def _components(description: Mapping[str, Any]) -> dict[str, Any]:
 def _units(description: Mapping[str, Any], model: str, count: str, rated: str, usual: int) -> dict[str, Any]:
     number = read_count(description.get(count), usual)
     block: dict[str, Any] = {"model": str(description.get(model, "")), "count_per_node": number}
-    if not number:  # nothing is there, so that nobody has to say what it draws
+    if not number:  # nothing is there, so its power need not be stated
         return {**block, "tdp_per_unit": {"value_w": 0, "source_type": "mlc_default", "source": "D.3"}}
     return block | _optional("tdp_per_unit", _sourced(description, f"{rated}_w", f"{rated}_source"))
 

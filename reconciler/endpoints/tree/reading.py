@@ -1,4 +1,4 @@
-"""Reads the folder of an Endpoints submission, whoever made it: each file once, problems as values."""
+"""Reads the folder of an Endpoints submission of any submitter: each file once, problems as values."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ from reconciler.resource.kinds import DIVISIONS, Cell, name_point
 from reconciler.resource.quantities import is_whole
 from reconciler.storage.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 from reconciler.tree.layout import is_portable
-from reconciler.tree.reading.closed import list_if_open
 from reconciler.tree.reading.files import (
     TEXT_LIMIT,
     Read,
@@ -42,6 +41,7 @@ from reconciler.tree.reading.files import (
     read_bytes,
     read_file,
 )
+from reconciler.tree.reading.unreadable_folders import list_if_open
 
 
 class PointFolder(Struct, frozen=True, dict=True):
@@ -76,11 +76,11 @@ class PointFolder(Struct, frozen=True, dict=True):
         return self.path.name
 
     def state(self, name: str) -> Any:
-        """What point.yaml states, None where it cannot be read."""
+        """Content of point.yaml, None where it cannot be read."""
         return None if self.point.value is None else self.point.value.get(name)
 
-    def within(self, *names: str) -> Any:
-        return None if self.point.value is None else self.point.value.within(*names)
+    def get_nested(self, *names: str) -> Any:
+        return None if self.point.value is None else self.point.value.get_nested(*names)
 
     @cached_property
     def concurrency(self) -> int:
@@ -146,18 +146,18 @@ class CurveFolder(Struct, frozen=True, dict=True):
 
     @cached_property
     def stated(self) -> tuple[PointFolder, ...]:
-        """Those whose point.yaml can be read."""
+        """Points whose point.yaml can be read."""
         return tuple(point for point in self.points if point.point.value is not None)
 
     @cached_property
     def description(self) -> Mapping[str, Any]:
-        """Of the first point that has one, as the official checker takes it."""
+        """Description of the first point that has one, as the official checker takes it."""
         found = (point.description.value for point in self.points)
         return next((document.values for document in found if document is not None), {})
 
     @cached_property
     def pareto(self) -> ParetoCurve:
-        """Of the points whose result can be read."""
+        """Pareto curve of the points whose result can be read."""
         measured = [point.measured for point in self.points if point.measured is not None]
         patterns = {point.load_pattern for point in measured if not point.is_offline}
         agentic = load_endpoints_rules().get("agentic_load_pattern")
@@ -229,7 +229,7 @@ def find_submissions(path: Path) -> tuple[SubmissionFolder, ...]:
 
 
 def is_endpoints_submission(path: Path) -> bool:
-    """Whether a path holds points of MLPerf Endpoints rather than a tree of MLPerf Inference."""
+    """True where a path has points of MLPerf Endpoints rather than a tree of MLPerf Inference."""
     return path.is_dir() and any(_below(str(path), "", _DEPTH))
 
 
@@ -260,7 +260,7 @@ def find_implementation(curve: CurveFolder) -> str:
 
 
 def resolve_shared(root: Path, value: object) -> Path | None:
-    """What shared_src or shared_docs leads to: a folder below the submission, None for anything else."""
+    """Resolve shared_src or shared_docs: a folder below the submission, None for anything else."""
     if not isinstance(value, str) or not value.strip() or value.strip()[0] in "/~":
         return None
     parts = [part for part in value.strip().replace("\\", "/").split("/") if part not in ("", ".")]

@@ -38,7 +38,7 @@ Rendered = tuple[str, Content]
 def render_endpoints(submission: EndpointsContent, rules: CurveRules) -> Iterator[Rendered]:
     """Every file of the submission as (path with "/", content), sorted by path.
 
-    ReconcilerError when a name cannot stand in a tree, when two files claim one path, or when a system has two power
+    ReconcilerError when a name is not allowed in a tree, when two files claim one path, or when a system has two power
     descriptors.
     """
     files: dict[str, Content] = {}
@@ -88,8 +88,8 @@ def _curve(curve: CurveContent, rules: CurveRules, names: dict[str, str]) -> Ite
 
 
 def find_regions(curve: CurveContent, rules: CurveRules) -> Regions:
-    """Of all points, a dedicated Offline run among them, as the official checker derives them; with a declared minimum,
-    of those at a fixed concurrency."""
+    """Find the regions of all points, a dedicated Offline run among them, as the official checker derives them; with a
+    declared minimum, of those at a fixed concurrency."""
     declared = curve.min_concurrency
     chosen = [point for point in curve.points if declared is None or point.offline != DEDICATED]
     return derive_regions((point.measured.concurrency for point in chosen), curve.max_concurrency, rules, declared)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
-# What no YAML reader, of version 1.1 or 1.2, takes for anything but text.
+# Words that every YAML reader, of version 1.1 or 1.2, takes for text.
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9 _/.+-]*[A-Za-z0-9_/+-]|[A-Za-z]")
 _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"})
 

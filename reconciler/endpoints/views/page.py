@@ -1,4 +1,5 @@
-"""A curve of MLPerf Endpoints: its regions with what lacks, its points, its plots, and its row of the matrix. Pure."""
+"""A curve of MLPerf Endpoints: its regions with what is missing, its points, its plots, and its row of the matrix.
+Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ _KINDS = ("no", "maybe", "ok", "absent")  # of marks, the worst first
 
 
 def read_template() -> str:
-    """Of the view of a curve."""
+    """Read the template of the view of a curve."""
     return (files(__package__) / "curve.html").read_text(encoding="utf-8")
 
 

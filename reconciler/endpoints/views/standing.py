@@ -1,4 +1,4 @@
-"""How the curves of MLPerf Endpoints stand: points per region, gaps, points that others beat, what one more costs."""
+"""Status of the curves of MLPerf Endpoints: points per region, gaps, points that others beat, the cost of one more."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reconciler.endpoints.rules.curve_rules import CurveRules, load_endpoints_ru
 from reconciler.endpoints.rules.pareto import read_recorded_point
 from reconciler.endpoints.rules.regions import BAND_TITLES, BANDS, Regions, derive_regions, place_denser
 from reconciler.endpoints.rules.ruleset import ROUND_PREFIX
-from reconciler.endpoints.views.text import BandStanding, CurveStanding
+from reconciler.endpoints.views.text import BandStatus, CurveStatus
 from reconciler.reconcile.planning import PlanResult, make_expectation
 from reconciler.record.index import load_record
 from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress, read_point
@@ -22,8 +22,8 @@ from reconciler.rules.results.format import RecordValues
 _SUGGESTED = 2
 
 
-def list_curves(seen: PlanResult, suggested: int = _SUGGESTED) -> tuple[CurveStanding, ...]:
-    """None where the spec declares no curve. ``suggested``: how many concurrencies beside bends each tells of."""
+def list_curves(seen: PlanResult, suggested: int = _SUGGESTED) -> tuple[CurveStatus, ...]:
+    """None where the spec declares no curve. ``suggested``: the number of concurrencies near bends that each gives."""
     if not seen.desired.submission.round.startswith(ROUND_PREFIX):
         return ()
     rules = load_endpoints_rules(seen.desired.submission.round.removeprefix(ROUND_PREFIX))
@@ -37,11 +37,11 @@ def list_curves(seen: PlanResult, suggested: int = _SUGGESTED) -> tuple[CurveSta
 
 def _stand_whole(
     name: str, points: dict[int, Cell], seen: PlanResult, rules: CurveRules, suggested: int
-) -> CurveStanding:
+) -> CurveStatus:
     """A dedicated Offline run is of no region, and no point of the curve's line: it is its ceiling."""
     settings = {point: seen.desired.detail(Address(Kind.RESULT, str(cell))).settings for point, cell in points.items()}
     fixed = {point: cell for point, cell in points.items() if DEDICATED_OFFLINE not in settings[point]}
-    room = max(0, rules.number("most_points") - len(points))
+    room = max(0, rules.get_number("most_points") - len(points))
     standing = _stand(name, fixed, seen, rules, min(suggested, room))
     offline = next((point for point in points if point not in fixed), 0)
     values = _read_measured(points[offline], seen) if offline else {}
@@ -49,16 +49,16 @@ def _stand_whole(
     return replace(standing, offline=offline, ceiling=None if rate is None else Decimal(str(rate)))
 
 
-def _stand(name: str, points: dict[int, Cell], seen: PlanResult, rules: CurveRules, suggested: int) -> CurveStanding:
+def _stand(name: str, points: dict[int, Cell], seen: PlanResult, rules: CurveRules, suggested: int) -> CurveStatus:
     declared = tuple(sorted(points))
     first = points[declared[0]]
-    c_max = seen.desired.detail(Address(Kind.RESULT, str(first))).settings.number(MAXIMUM)
-    c_min = seen.desired.detail(Address(Kind.RESULT, str(first))).settings.number("min_concurrency") or None
+    c_max = seen.desired.detail(Address(Kind.RESULT, str(first))).settings.get_number(MAXIMUM)
+    c_min = seen.desired.detail(Address(Kind.RESULT, str(first))).settings.get_number("min_concurrency") or None
     regions = derive_regions(declared, c_max, rules, c_min)
     drawn = tuple(_list_measured(points, seen))
     measured = tuple(point.concurrency for point in drawn)
     rates = [(point.concurrency, float(point.per_user), float(point.system_tps)) for point in drawn]
-    return CurveStanding(
+    return CurveStatus(
         curve=name,
         max_concurrency=c_max,
         declared=declared,
@@ -80,19 +80,19 @@ def _list_measured(points: dict[int, Cell], seen: PlanResult) -> Iterator[CurveP
 
 
 def _read_measured(cell: Cell, seen: PlanResult) -> RecordValues:
-    """Of the performance run that is published; nothing where there is none."""
+    """Read the published performance run; nothing where there is none."""
     chosen = seen.difference.chosen.get(cell)
     return dict(load_record(seen.paths, chosen.performance).values) if chosen and chosen.performance else {}
 
 
 def _band(
     band: str, declared: tuple[int, ...], measured: tuple[int, ...], regions: Regions, rules: CurveRules
-) -> BandStanding:
+) -> BandStatus:
     region = regions.get(band)
     own, done = (
         tuple(point for point in points if band in regions.list_bands(point, rules)) for points in (declared, measured)
     )
-    return BandStanding(BAND_TITLES[band], region.first, region.last, own, done)
+    return BandStatus(BAND_TITLES[band], region.first, region.last, own, done)
 
 
 def _cost(points: dict[int, Cell], seen: PlanResult) -> float | None:

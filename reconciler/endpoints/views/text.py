@@ -13,7 +13,7 @@ from reconciler.resource.quantities import join_listing, show_count, show_durati
 _BENDING = 3  # points that make a bend
 
 
-class BandStanding(Struct, frozen=True):
+class BandStatus(Struct, frozen=True):
     """A mandatory band: its concurrencies, the points that are declared there, and those of them that are measured."""
 
     title: str
@@ -23,9 +23,9 @@ class BandStanding(Struct, frozen=True):
     measured: tuple[int, ...]
 
 
-class CurveStanding(Struct, frozen=True):
-    """``dominated``: points than which another is better on both axes. ``denser``: concurrencies beside the sharpest
-    bends; ``seconds``: what one more point takes, None where nothing can tell. ``points``: those that can be drawn.
+class CurveStatus(Struct, frozen=True):
+    """``dominated``: points than which another is better on both axes. ``denser``: concurrencies near the sharpest
+    bends; ``seconds``: what one more point takes, None where it is unknown. ``points``: those that can be drawn.
     ``offline``: samples of a dedicated Offline run, 0 where the point at the maximum is elected; ``ceiling``: its
     tokens a second."""
 
@@ -33,7 +33,7 @@ class CurveStanding(Struct, frozen=True):
     max_concurrency: int
     declared: tuple[int, ...]
     measured: tuple[int, ...]
-    bands: tuple[BandStanding, ...]
+    bands: tuple[BandStatus, ...]
     dominated: tuple[int, ...] = ()
     denser: tuple[int, ...] = ()
     seconds: float | None = None
@@ -42,11 +42,11 @@ class CurveStanding(Struct, frozen=True):
     ceiling: Decimal | None = None
 
 
-def render_curves_text(curves: Iterable[CurveStanding]) -> str:
+def render_curves_text(curves: Iterable[CurveStatus]) -> str:
     return "\n".join(line for curve in curves for line in _curve(curve))
 
 
-def _curve(curve: CurveStanding) -> Iterator[str]:
+def _curve(curve: CurveStatus) -> Iterator[str]:
     far = f"{len(curve.measured)} of {show_count(len(curve.declared), 'point')} measured"
     yield f"Curve {curve.curve}: {far}, up to {curve.max_concurrency} requests at a time"
     width = max(len(band.title) for band in curve.bands)
@@ -65,7 +65,7 @@ def _curve(curve: CurveStanding) -> Iterator[str]:
         yield f"  One more point takes about {show_duration(curve.seconds)}{bends}"
 
 
-def render_denser_text(curve: CurveStanding, patch: str) -> str:
+def render_denser_text(curve: CurveStatus, patch: str) -> str:
     """``patch``: the edit of the spec that adds ``curve.denser``."""
     if curve.denser:
         cost = "" if curve.seconds is None else f", about {show_duration(curve.seconds)} each"

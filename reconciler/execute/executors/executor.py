@@ -1,4 +1,4 @@
-"""What every executor can do. A step is a request file in the folder of an attempt; harvesting reads that folder."""
+"""Protocol of every executor. A step is a request file in the folder of an attempt; harvesting reads that folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from harness.contract import FileMessage
 from reconciler.execute.attempt import Attempt
-from reconciler.execute.executors.carrier import Ticket
+from reconciler.execute.executors.attempt_transport import Ticket
 from reconciler.resource.settings import CellSettings
 from reconciler.storage.files import replace
 from reconciler.storage.json_files import read_json
@@ -28,9 +28,9 @@ _HANDLE = "handle.json"
 
 class Submission(Struct, frozen=True):
     """``request`` is carried out for ``attempt``, and leaves its result in ``result``. ``keep_open``: descriptors of
-    locks, which are held as long as anything of it runs. ``sweeps``: what it started, and left, ends with it.
-    ``ticket``: of one whose folder its node does not see. ``seconds`` that it is expected to take, None where nobody
-    knows."""
+    locks, which stay locked as long as anything of it runs. ``sweeps``: processes that it started, and left, end with
+    it. ``ticket``: of one whose folder its node does not see. ``seconds`` that it is expected to take, None where that
+    is unknown."""
 
     attempt: Attempt
     request: FileMessage
@@ -42,7 +42,7 @@ class Submission(Struct, frozen=True):
 
 
 class Handle(Struct, frozen=True):
-    """What a later pass needs to find a submission: whose it is, where its folder is, and the name that it was given
+    """Data for a later pass to find a submission: whose it is, where its folder is, and the name that it was given
     before it was started."""
 
     executor: str
@@ -60,7 +60,7 @@ class State(StrEnum):
 
 
 class Interruption(Struct, frozen=True):
-    """Why something ended that left no result, as its queue tells: the class of the problem, what it is and the fix."""
+    """Reason of an end without a result, as its queue says: the class of the problem, what it is and the fix."""
 
     problem_class: str
     problem: str
@@ -101,7 +101,7 @@ class Executor(Protocol):
     def name(self) -> str: ...
 
     def capacity(self, settings: CellSettings) -> Capacity:
-        """What the machine of these settings has room for."""
+        """Capacity of the machine of these settings."""
 
     def submit(self, submission: Submission) -> Handle:
         """Write the handle, then start. Raises ReconcilerError or OSError when it cannot be started."""
@@ -113,7 +113,7 @@ class Executor(Protocol):
         """Ask it to end, and make it after ``grace`` seconds."""
 
     def harvest(self, handle: Handle) -> None:
-        """Once it has ended: bring what it left into its folder, and free what it held."""
+        """Once it has ended: bring its files into its folder, and free its resources."""
 
 
 def write_handle(handle: Handle) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from harness.contract import LaunchRequest
 from reconciler.execute.attempt import Attempt
-from reconciler.execute.executors.carrier import TICKET, Ticket
+from reconciler.execute.executors.attempt_transport import TICKET, Ticket
 from reconciler.execute.executors.executor import Submission
 from reconciler.resource.kinds import PERFORMANCE, Kind
 from reconciler.storage.process import FIXED, build_harness_command
@@ -63,12 +63,12 @@ def _set_variables() -> list[str]:
 
 
 def find_interpreter(attempt: Attempt) -> str:
-    """Of the node; behind a launcher, of what starts that."""
+    """Find the interpreter of the node; behind a launcher, of what starts that."""
     settings = attempt.intent.settings
     return sys.executable if settings.launcher.words else settings.launcher.python or sys.executable
 
 
 def must_be_alone(attempt: Attempt) -> bool:
-    """A timed run shares its machine with nobody, whatever the spec says."""
+    """A timed run shares its machine with nothing else, whatever the spec says."""
     address = attempt.intent.address
     return address.mode == PERFORMANCE or address.kind is Kind.COMPLIANCE_TEST

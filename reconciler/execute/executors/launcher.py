@@ -21,7 +21,7 @@ from reconciler.resource.settings import SERVICE_COMMAND, CellSettings
 from reconciler.storage.files import RepositoryPaths, hash_bytes
 from reconciler.storage.process import build_elsewhere_environment, build_harness_command
 
-_MARGIN = 5.0  # seconds beyond those that a server may take to end, for its end to be told
+_MARGIN = 5.0  # seconds beyond those that a server may take to end, for its end to be reported
 
 
 class LauncherExecutor(Struct):
@@ -82,7 +82,7 @@ def put_behind_launcher(attempt: Attempt, request: FileMessage, paths: Repositor
 
 
 def _list_secrets(request: FileMessage) -> dict[str, str]:
-    """Those that the child is given; and those which it only hides, where they are set."""
+    """List the secrets that the child is given; and those which it only hides, where they are set."""
     given = dict(list_secrets(request))
     hides = request.hides if isinstance(request, ServiceRequest) else ()
     return given | {name: name for name in hides if name in os.environ}

@@ -76,7 +76,7 @@ class LocalExecutor(Struct):
 
 
 def name_submission(attempt: Attempt) -> str:
-    """Of this attempt alone: also the name of its container."""
+    """Name a submission of this attempt alone: also its container."""
     return f"reconcile-{attempt.intent.id}"
 
 

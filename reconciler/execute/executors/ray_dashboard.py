@@ -11,13 +11,13 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from reconciler.errors import ReconcilerError
-from reconciler.execute.executors.queued import QueueSilentError
+from reconciler.execute.executors.queue_executor import QueueSilentError
 from reconciler.storage.json_files import parse_json
 
 _DEFAULT = "http://127.0.0.1:8265"
 _LIMIT = 30.0  # seconds that the dashboard may take to answer
 _PIECE, _MOST = 65_536, 64 << 20  # bytes of an answer: read at a time, and in all
-_LONGEST = 300  # characters of what it says that are told
+_LONGEST = 300  # characters of its message that are shown
 
 
 def find_address(declared: str, environment: Mapping[str, str] = os.environ) -> str:
@@ -39,7 +39,7 @@ def list_jobs(address: str) -> list[dict[str, object]]:
 
 
 def submit_job(address: str, job: Mapping[str, object]) -> bool:
-    """Whether it is new there; False where it has one of this name. Raises ReconcilerError where Ray refuses it."""
+    """True where it is new there; False where it has one of this name. Raises ReconcilerError where Ray refuses it."""
     status, answer = _ask(address, "POST", "/api/jobs/", json.dumps(job).encode())
     if status == 200:
         return True

@@ -18,7 +18,7 @@ from reconciler.errors import ReconcilerError
 from reconciler.execute.attempt import read_placement
 from reconciler.execute.executors.executor import Handle, Interruption, Progressing, State, Submission
 from reconciler.execute.executors.job_script import make_script
-from reconciler.execute.executors.queued import LastAnswer
+from reconciler.execute.executors.queue_executor import LastAnswer
 from reconciler.execute.request_parts import list_secrets, select_slices
 from reconciler.resource.queues import EXECUTOR
 from reconciler.resource.settings import CellSettings
@@ -31,8 +31,8 @@ _JOB, _SCRIPT = "ray.json", "ray.sh"  # in the folder of an attempt
 _LONGEST = 300  # characters of what Ray says that a record keeps
 _STOPPED = ("cancelled", "was stopped", "pass again to queue it again")
 
-# What Ray calls the error of a job that failed → its class, what is said of it, and what to do. What a job's command
-# did wrong stands in the child's log.
+# Ray's name of the error of a job that failed → its class, the message, and what to do. Errors of a job's command are
+# in the child's log.
 _ENDS: Mapping[str, tuple[str, str, str]] = {
     "RUNTIME_ENV_SETUP_FAILURE": (
         "missing",
@@ -93,7 +93,7 @@ class RayJob(Struct, frozen=True):
         if found is None or self.status == "SUCCEEDED":
             return None
         if self.placed and self.error == "JOB_SUPERVISOR_ACTOR_START_FAILURE":
-            found = _NODE_LOST  # Ray found nobody any more who keeps it
+            found = _NODE_LOST  # Ray found no process any more that keeps it
         if found is _NODE_LOST and "OutOfMemory" in self.message:
             found = _NO_MEMORY
         kind, said, fix = found
@@ -111,7 +111,7 @@ class RayQueue(Struct):
         from reconciler.execute.executors.ray_dashboard import delete_job, find_address, submit_job
 
         settings = submission.attempt.intent.settings
-        address = find_address(settings.text(f"{RAY}.address"))
+        address = find_address(settings.get_text(f"{RAY}.address"))
         script = make_job_script(submission, handle.name)
         travels = submission.ticket is not None  # then its node has no script of ours
         started = f"-c {shlex.quote(script)}" if travels else shlex.quote(str(handle.folder / _SCRIPT))
@@ -165,22 +165,22 @@ def make_job_script(submission: Submission, name: str) -> str:
 
 
 def choose_resources(settings: CellSettings) -> dict[str, object]:
-    """What a job holds on its node as long as it runs, as the API calls it. By default one of the custom resource that
-    is named like the system, so that two steps never share a machine; and the GPUs that the system declares. Ray
-    counts GPUs whole, also those that are cut: a job holds them, and takes its slices among theirs. Raises
-    ReconcilerError where it would hold none."""
+    """Choose the resources of a job on its node as long as it runs, as the API calls them. By default one of the custom
+    resource that is named like the system, so that two steps never share a machine; and the GPUs that the system
+    declares. Ray counts GPUs whole, also those that are cut: a job reserves them, and takes its slices among theirs.
+    Raises ReconcilerError where it would reserve none."""
     hardware = settings.hardware
-    gpus = settings.number(f"{RAY}.gpus", hardware.count or 1 if hardware.accelerator else 0)
+    gpus = settings.get_number(f"{RAY}.gpus", hardware.count or 1 if hardware.accelerator else 0)
     if not gpus and select_slices(settings):
         fix = "leave it out: a job then holds the GPUs whose slices it computes on"
         raise ReconcilerError("executor.ray.gpus is 0: Ray hides every GPU from its jobs, and every slice", fix=fix)
-    held = settings.below(f"{RAY}.resources.") or {settings.text("system.name"): 1}
+    resources = settings.get_below(f"{RAY}.resources.") or {settings.get_text("system.name"): 1}
     chosen: dict[str, object] = {
-        "entrypoint_num_cpus": settings.number(f"{RAY}.cpus"),
+        "entrypoint_num_cpus": settings.get_number(f"{RAY}.cpus"),
         "entrypoint_num_gpus": gpus,
-        "entrypoint_resources": {name: int(str(count)) for name, count in held.items()},
+        "entrypoint_resources": {name: int(str(count)) for name, count in resources.items()},
     }
-    if labels := settings.below(f"{RAY}.labels."):  # a Ray that has none refuses the very word
+    if labels := settings.get_below(f"{RAY}.labels."):  # a Ray that has none refuses the very word
         chosen["entrypoint_label_selector"] = {name: str(value) for name, value in labels.items()}
     return chosen
 
@@ -192,9 +192,13 @@ def _list_jobs(address: str) -> dict[str, RayJob]:
 
 
 def _read(job: Mapping[str, object]) -> RayJob:
-    told = {name: str(job.get(name) or "") for name in ("submission_id", "status", "error_type", "message")}
+    details = {name: str(job.get(name) or "") for name in ("submission_id", "status", "error_type", "message")}
     return RayJob(
-        told["submission_id"], told["status"], told["error_type"], told["message"], bool(job.get("driver_node_id"))
+        details["submission_id"],
+        details["status"],
+        details["error_type"],
+        details["message"],
+        bool(job.get("driver_node_id")),
     )
 
 

@@ -1,6 +1,6 @@
 """Job arrays: steps of one kind that come while Slurm takes another are handed over together, in one submission.
 
-Nobody waits for company: the first goes alone, and those that came meanwhile are the next array.
+No job waits for company: the first goes alone, and those that came after it are the next array.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from reconciler.storage.files import hash_bytes, replace
 from reconciler.storage.json_files import read_json
 from reconciler.storage.storage_errors import refuse_storage_error
 
-LARGEST = 100  # tasks of one array; Slurm takes 1001 where nobody changed that
+LARGEST = 100  # tasks of one array; Slurm takes 1001 by default
 _MEMBER = "array.json"  # in the folder of an attempt that is a task of an array
 
 
@@ -55,7 +55,7 @@ class Gathering(Struct):
             raise own.error
 
     def _take(self, key: str, own: Waiting) -> list[Waiting]:
-        """What goes now, this one among it; nothing where another took it along."""
+        """Take the members that go now, this one among them; nothing where another took it along."""
         with self.guard:
             if own.taken:
                 return []
@@ -76,7 +76,7 @@ class Member(Struct, frozen=True):
     index: int
 
     def matches(self, job: str) -> bool:
-        """Whether Slurm's ``12_3`` is this one."""
+        """True where Slurm's ``12_3`` is this one."""
         return job.rpartition("_")[2] == str(self.index)
 
 

@@ -28,10 +28,10 @@ def make_job_script(submission: Submission, module: Sequence[str] = ("harness",)
 def choose_options(settings: CellSettings, *, alone: bool) -> dict[str, object]:
     """Arguments of submitit's executor. ``alone``: the job must have its nodes for itself."""
     own = f"{SLURM}."
-    chosen: dict[str, object] = {name: settings.text(own + name) for name in _TEXTS if own + name in settings}
-    limit = settings.seconds(f"{own}time")
+    chosen: dict[str, object] = {name: settings.get_text(own + name) for name in _TEXTS if own + name in settings}
+    limit = settings.get_seconds(f"{own}time")
     chosen["time"] = max(1, -(-int(limit) // _MINUTE)) if limit else None
-    chosen["nodes"] = settings.number(f"{own}nodes") or settings.hardware.nodes or 1
+    chosen["nodes"] = settings.get_number(f"{own}nodes") or settings.hardware.nodes or 1
     if alone or settings.get(f"{own}exclusive") is not False:
         chosen["exclusive"] = True
     return chosen
@@ -41,7 +41,7 @@ def choose_more_options(settings: CellSettings, *, travels: bool = False) -> dic
     """Further options of sbatch. Slurm never starts a job again by itself: the attempt that it was for is over then.
     ``travels``: its node has no folder of ours to begin or to write in, so that two jobs of one attempt, which happens
     where an answer was lost, could not see each other; Slurm lets one begin after the other."""
-    declared = {name: value for name, value in settings.below(f"{SLURM}.options.").items() if value is not False}
+    declared = {name: value for name, value in settings.get_below(f"{SLURM}.options.").items() if value is not False}
     away = {"chdir": "/", "output": "/dev/null", "dependency": "singleton"} if travels else {}
     return {"no-requeue": True, "wckey": "mlperf-reconciler", **away, **declared}
 

@@ -1,4 +1,5 @@
-"""Slurm: its jobs are submitted by submitit, which writes the batch script. One question tells of all of them.
+"""Slurm: its jobs are submitted by submitit, which writes the batch script. One question gives the state of all of
+them.
 
 submitit's own program on the node is left out: what a request leaves is a file already, the output of a run can be
 long, and a job that was preempted must not be queued again behind our back.
@@ -18,7 +19,7 @@ from harness.contract import installing
 from reconciler.errors import ReconcilerError
 from reconciler.execute.executors.executor import Handle, Interruption, Progressing, State, Submission
 from reconciler.execute.executors.job_script import must_be_alone
-from reconciler.execute.executors.queued import LastAnswer, QueueSilentError
+from reconciler.execute.executors.queue_executor import LastAnswer, QueueSilentError
 from reconciler.execute.executors.slurm_arrays import (
     Gathering,
     Member,
@@ -137,8 +138,9 @@ class SlurmQueue(Struct, dict=True):
         self.gathering.submit(repr((address.kind, address.mode, options)), submission, handle)
 
     def find(self, handle: Handle, since: float) -> SlurmJob | None:
-        """Of several of its name, as after a submission whose answer was lost, the one that runs counts; else the one
-        that took it over. Whether one did is looked up after Slurm was asked: its own job may end on that account."""
+        """Find the job. Of several of its name, as after a submission whose answer was lost, the one that runs counts;
+        else the one that took it over. A takeover is looked up after Slurm was asked: its own job may end on that
+        account."""
         own = max(self._list_jobs(handle, since), key=_rank, default=None)
         if own is not None and own.state in _RUNNING:
             return own
@@ -194,7 +196,7 @@ class SlurmQueue(Struct, dict=True):
         more = {**more, "array": f"0-{len(group) - 1}", "output": "/dev/null"}
         try:
             number = _submit(group[0].handle, script, {**options, "job_name": name}, more, hidden)
-        except ReconcilerError:  # it takes no arrays, or none of these: then each hears why
+        except ReconcilerError:  # it takes no arrays, or none of these: then each gets the reason
             for each in group:
                 try:
                     self._submit_alone(each)

@@ -9,7 +9,7 @@ from submitit import SlurmExecutor
 from submitit.core.utils import FailedJobError, FailedSubmissionError
 
 from reconciler.errors import ReconcilerError
-from reconciler.execute.executors.queued import QueueSilentError
+from reconciler.execute.executors.queue_executor import QueueSilentError
 
 # How sbatch says that it reached no controller, or lost it before the answer.
 _SILENT = (
@@ -20,8 +20,8 @@ _SILENT = (
 
 
 class _Sbatch(SlurmExecutor):
-    """``hidden``: variables of this process that no job is to see. Slurm hands on the others as they are; told by name
-    what to hand on, it would start a login shell on the node first."""
+    """``hidden``: variables of this process that no job is to see. Slurm hands on the others as they are; with a list
+    of names to hand on, it would start a login shell on the node first."""
 
     hidden: Sequence[str] = ()
 

@@ -35,10 +35,10 @@ def choose_takeover(submission: Submission, options: object, token: str) -> Take
     """None of an attempt that travels to its node, and of one that takes as long as jobs take over. ``options``: all
     that its job is submitted with; ``token``: of one pass, whose environment all its jobs have."""
     settings = submission.attempt.intent.settings
-    seconds = settings.seconds(f"{SLURM}.take_over", LONGEST)
+    seconds = settings.get_seconds(f"{SLURM}.take_over", LONGEST)
     if submission.ticket is not None or (submission.seconds or 0.0) >= seconds:
         return None
-    alike = (settings.text("system.name"), find_interpreter(submission.attempt), options)
+    alike = (settings.get_text("system.name"), find_interpreter(submission.attempt), options)
     return Takeover(f"{token}-{hash_bytes(repr(alike).encode())[:8]}", seconds)
 
 

@@ -10,20 +10,20 @@ from msgspec import Struct
 
 from harness.contract import CommandRequest, FileMessage, ServiceRequest
 from reconciler.execute.attempt import Attempt
-from reconciler.execute.executors.carrier import Carrier
+from reconciler.execute.executors.attempt_transport import AttemptTransport
 from reconciler.execute.executors.executor import Executor, Handle, read_handle
 from reconciler.execute.executors.launcher import LauncherExecutor
 from reconciler.execute.executors.local import LocalExecutor
-from reconciler.execute.executors.logged import LoggedExecutor
-from reconciler.execute.executors.queued import JobQueue, QueuedExecutor
+from reconciler.execute.executors.logging_executor import LoggingExecutor
+from reconciler.execute.executors.queue_executor import JobQueue, QueueExecutor
 from reconciler.execute.executors.ray_queue import RayQueue
 from reconciler.execute.executors.slurm_queue import SlurmQueue
 from reconciler.resource.kinds import Kind
 from reconciler.resource.settings import SCORE_COMMAND, CellSettings
 from reconciler.storage.files import RepositoryPaths
 
-# What belongs to the machine of a system. Data sets, models and scores are the same wherever they are made; a command
-# that scores, or a server, comes with the image of the command that runs.
+# Kinds that belong to the machine of a system. Data sets, models and scores are the same wherever they are made; a
+# command that scores, or a server, comes with the image of the command that runs.
 _OF_THE_MACHINE = (Kind.ENGINE, Kind.RUN, Kind.COMPLIANCE_TEST)
 
 
@@ -33,12 +33,12 @@ class Executors(Struct, frozen=True):
     by_name: Mapping[str, Executor]
 
     @classmethod
-    def of(cls, paths: RepositoryPaths, carrier: Carrier | None = None) -> Self:
+    def for_paths(cls, paths: RepositoryPaths, carrier: AttemptTransport | None = None) -> Self:
         """``carrier``: of attempts whose nodes do not see their folder."""
         queues: dict[str, JobQueue] = {"slurm": SlurmQueue(), "ray": RayQueue()}
         executors: list[Executor] = [LocalExecutor(), LauncherExecutor(paths)]
-        executors += (QueuedExecutor(name, paths, queue, carrier) for name, queue in queues.items())
-        return cls({executor.name: LoggedExecutor(executor) for executor in executors})
+        executors += (QueueExecutor(name, paths, queue, carrier) for name, queue in queues.items())
+        return cls({executor.name: LoggingExecutor(executor) for executor in executors})
 
     def choose_for_system(self, settings: CellSettings) -> Executor:
         """The one that reaches the machine of a system."""
@@ -59,14 +59,14 @@ class Executors(Struct, frozen=True):
         )
 
     def end(self, folder: Path) -> None:
-        """What was submitted for this folder, if anything was."""
+        """End what was submitted for this folder, if anything was."""
         handle = read_handle(folder)
         if handle is not None and handle.executor in self.by_name:
             executor = self.by_name[handle.executor]
             executor.cancel(handle)
             executor.harvest(handle)
 
-    def goes_on(self, handle: Handle | None) -> bool:
-        """Whether what an earlier pass submitted still runs somewhere, or is to."""
+    def is_still_running(self, handle: Handle | None) -> bool:
+        """True where a submission of an earlier pass still runs somewhere, or is to."""
         executor = self.by_name.get(handle.executor) if handle else None
         return handle is not None and executor is not None and executor.poll(handle).goes_on

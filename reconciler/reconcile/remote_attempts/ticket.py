@@ -1,4 +1,4 @@
-"""What a job is told of the attempt that it is to fetch, and the notes that both sides keep of it in the store."""
+"""Ticket of a job for the attempt that it is to fetch, and the notes that both sides keep of it in the store."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from reconciler.execute.executors.carrier import TICKET
+from reconciler.execute.executors.attempt_transport import TICKET
 from reconciler.record.remote import Remote, open_remote, read_options
 from reconciler.resource.codec import decode_json, encode_json
 from reconciler.resource.settings import StoreSettings
@@ -15,8 +15,8 @@ from reconciler.resource.settings import StoreSettings
 # once a job has it, and TWICE after another came; PROGRESS while that runs; RESULT: what it left, the last of all.
 WANTED, BEGUN, TWICE, PROGRESS, RESULT = ("wanted", "begun", "twice", "progress", "result")
 NOTES = (WANTED, BEGUN, TWICE, PROGRESS, RESULT)
-# Of an attempt's folder, what no job leaves: what was sent, and what a command works in, of which no record takes
-# anything.
+# Files of an attempt's folder that no job leaves: those that were sent, and a command's work folder, from which no
+# record takes anything.
 NOT_LEFT = frozenset({"attempt.json", "handle.json", "inputs", "run", TICKET})
 
 
@@ -57,14 +57,14 @@ def decode_ticket(data: bytes) -> FetchTicket:
 
 
 class ProgressNote(Struct, frozen=True):
-    """What a node tells while it works: its files ``placed`` and ``last-line``, and its counter in hexadecimal."""
+    """Progress from a node while it works: its files ``placed`` and ``last-line``, and its counter in hexadecimal."""
 
     placed: str = ""
     counter: str = ""
     last_line: str = ""
 
 
-class Depot(Struct, frozen=True):
+class AttemptStore(Struct, frozen=True):
     """A store through which attempts may travel. ``refused``: why nothing may go there today, "" when it may."""
 
     store: StoreSettings

@@ -1,4 +1,4 @@
-"""What a compliance test is: the logs a verdict is made from, what a test declares of itself, and its judgement.
+"""Definition of a compliance test: the logs a verdict is made from, what a test declares of itself, and its judgement.
 
 A test is one module that holds a ``ComplianceTest``; ``judging.py`` lists them.
 """
@@ -27,24 +27,24 @@ class RunLogs(Struct, frozen=True):
     summary: bytes = b""
     answers: Callable[[], Iterable[bytes]] | None = None
 
-    def entries(self, run: str) -> Iterable[Entry]:
+    def read_entries(self, run: str) -> Iterable[Entry]:
         if self.answers is None:
             raise MissingLogError(run)
         return read_entries(self.answers(), name_answers(run))
 
-    def detail_log(self, run: str) -> DetailLog:
+    def read_detail_log(self, run: str) -> DetailLog:
         if not self.detail:
             raise MissingLogError(run)
         return parse_detail(self.detail, f"{DETAIL} of the {run} run")
 
-    def summary_log(self, run: str) -> SummaryLog:
+    def read_summary_log(self, run: str) -> SummaryLog:
         if not self.summary:
             raise MissingLogError(run)
         return parse_summary(self.summary, f"{SUMMARY} of the {run} run")
 
 
 def name_answers(run: str) -> str:
-    """What messages call the accuracy log of a run."""
+    """Name the accuracy log of a run for messages."""
     return f"{ACCURACY_LOG} of the {run} run"
 
 
@@ -53,9 +53,9 @@ class MissingLogError(LookupError):
 
 
 class VerdictInputs(Struct, frozen=True):
-    """What a verdict is made from. ``limits``: the round's, as decimal text. ``dtype`` "" is the official script's
-    default. ``metrics``: the benchmark's accuracy metrics. ``reports``: what the scorer said, by file name.
-    ``known_answers``: the comparison of answers as made before, for when the whole logs are not at hand."""
+    """Inputs of a verdict. ``limits``: the round's, as decimal text. ``dtype`` "" is the official script's default.
+    ``metrics``: the benchmark's accuracy metrics. ``reports``: what the scorer said, by file name. ``known_answers``:
+    the comparison of answers as made before, for when the whole logs are not at hand."""
 
     audit: RunLogs
     performance: RunLogs = RunLogs()
@@ -71,8 +71,8 @@ class VerdictInputs(Struct, frozen=True):
     def limit(self, name: str, default: str) -> Decimal:
         return Decimal(self.limits.get(name, default))
 
-    def slack(self, name: str) -> Slack:
-        return Slack.ruled(self.limits, name)
+    def find_slack(self, name: str) -> Slack:
+        return Slack.from_limits(self.limits, name)
 
 
 class Judge(Protocol):
@@ -82,7 +82,7 @@ class Judge(Protocol):
 
 
 class ComplianceTest(Struct, frozen=True, kw_only=True):
-    """What a test is, besides what each round says of it (``TestRules``: audit settings, files, limits).
+    """Definition of a test, apart from what each round says of it (``TestRules``: audit settings, files, limits).
 
     ``judge``: its verdict. ``reads_answers``: the runs whose whole accuracy log it reads, of "audit" and "accuracy".
     ``compare_answers``: where the verdict keeps its comparison of answers, so that it can be made again without them;
@@ -92,9 +92,9 @@ class ComplianceTest(Struct, frozen=True, kw_only=True):
     answers are read.
 
     Of the folder in the tree: ``shows_run`` (the run's logs below performance/run_1) and ``shows_answers``;
-    ``shown_whole``: truncation passes them over, and nobody asks for a hash. ``own_files``: the verify files where the
-    round has no such test. ``sure``: a published failure is wrong where the logs pass. ``marks``: settings of
-    which a log of this test shows one, and one of a performance run none.
+    ``shown_whole``: truncation passes them over, and no hash is asked for. ``own_files``: the verify files where the
+    round has no such test. ``sure``: a published failure is wrong where the logs pass. ``marks``: settings of which a
+    log of this test shows one, and one of a performance run none.
     """
 
     judge: Judge
@@ -114,5 +114,5 @@ class ComplianceTest(Struct, frozen=True, kw_only=True):
 
     @property
     def asks_scorer(self) -> bool:
-        """Whether the benchmark's scorer is asked: always, or when the answers differ."""
+        """True where the benchmark's scorer is asked: always, or when the answers differ."""
         return self.scored or self.compare_answers is not None

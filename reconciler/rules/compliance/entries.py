@@ -27,7 +27,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     token_count: int | None = None
     token_data: bytes | None = None
 
-    def values(self, dtype: str) -> tuple[Any, ...]:
+    def read_values(self, dtype: str) -> tuple[Any, ...]:
         """The data as numbers. ValueError when its bytes are not a whole number of them."""
         return unpack_entries(self.data, dtype)
 
@@ -35,18 +35,18 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
         """How many numbers the data is. ValueError as ``values``."""
         return _count(self.data, dtype)
 
-    def first(self, dtype: str, count: int = 1) -> tuple[Any, ...]:
+    def read_first(self, dtype: str, count: int = 1) -> tuple[Any, ...]:
         """The first of these numbers; fewer, or none, where there are no more."""
         _count(self.data, dtype)
         return unpack_entries(self.data[: count * _SIZES[dtype]], dtype)
 
-    def last(self, dtype: str, count: int) -> tuple[Any, ...]:
+    def read_last(self, dtype: str, count: int) -> tuple[Any, ...]:
         """The last of these numbers, of which there are at least as many."""
         return unpack_entries(self.data[len(self.data) - count * _SIZES[dtype] :], dtype)
 
 
 class _Logged(msgspec.Struct):
-    """An answer as LoadGen writes it; what else stands in it is passed over."""
+    """An answer as LoadGen writes it; anything else in it is passed over."""
 
     qsl_idx: int
     data: str
@@ -55,7 +55,7 @@ class _Logged(msgspec.Struct):
 
 
 _LOGGED = msgspec.json.Decoder(_Logged)
-# What stands before the data of each answer, and behind it, as LoadGen writes them.
+# Text before the data of each answer, and behind it, as LoadGen writes them.
 _COUNT = rb"(0|[1-9][0-9]{0,17}+)"
 _BEFORE = rb'\n\{ "seq_id" : %b, "qsl_idx" : %b, "data" : "' % (_COUNT.replace(b"(", b"(?:"), _COUNT)
 _FIRST = re.compile(rb"\[" + _BEFORE)
@@ -80,7 +80,7 @@ def _count(data: bytes, dtype: str) -> int:
     return count
 
 
-def read_held_entries(data: bytes, file: str = ACCURACY_LOG) -> Iterable[Entry]:
+def read_cached_entries(data: bytes, file: str = ACCURACY_LOG) -> Iterable[Entry]:
     """As ``read_entries``, of a whole log in memory: at once where it is as LoadGen writes it."""
     try:
         found = _read_plain(data)

@@ -55,7 +55,7 @@ def verify_test05(
             reasons.append(
                 f"the score {show_score(after.score)} is {measure_distance(before.score, after.score)} of that measured"
             )
-    return _told("TEST05", Part(tuple(reasons), figures))
+    return _make_verdict("TEST05", Part(tuple(reasons), figures))
 
 
 def verify_test04_ab(unique: SummaryLog, same: SummaryLog) -> AuditVerdict:
@@ -75,7 +75,7 @@ def verify_test04_ab(unique: SummaryLog, same: SummaryLog) -> AuditVerdict:
         short = before.scenario == "SingleStream" and before.score <= 200_000
         if _faster(before.scenario, before.score, after.score, 0.20 if short else 0.10):
             reasons.append(f"TEST04-B is faster: {measure_distance(before.score, after.score)} of TEST04-A's score")
-    return _told("TEST04-A", Part(tuple(reasons), figures))
+    return _make_verdict("TEST04-A", Part(tuple(reasons), figures))
 
 
 def _faster(scenario: str, before: float, after: float, allowed: float) -> bool:
@@ -90,21 +90,21 @@ def _off(summary: SummaryLog, setting: str) -> bool:
     return summary.get(setting) == "0"
 
 
-def _told(test: str, part: Part) -> AuditVerdict:
+def _make_verdict(test: str, part: Part) -> AuditVerdict:
     text = verify_text(f"{test}: speed against the run it is compared with", part)
     return AuditVerdict(test, part.reasons, (), {VERIFY_PERFORMANCE: text}, part.figures)
 
 
 def _judge_ab(inputs: VerdictInputs) -> AuditVerdict:
-    """The run with different samples stands for the performance run, that with the same ones for the test's."""
-    return verify_test04_ab(inputs.performance.summary_log(UNIQUE), inputs.audit.summary_log(SAME))
+    """The run with different samples counts as the performance run, that with the same ones as the test's."""
+    return verify_test04_ab(inputs.performance.read_summary_log(UNIQUE), inputs.audit.read_summary_log(SAME))
 
 
 def _judge_test05(inputs: VerdictInputs) -> AuditVerdict:
-    performance, audit = inputs.performance.summary_log("performance"), inputs.audit.summary_log(AUDIT)
+    performance, audit = inputs.performance.read_summary_log("performance"), inputs.audit.read_summary_log(AUDIT)
     keys = None
     with suppress(MissingLogError):  # its summary is enough but for one release
-        keys = find_summary_keys(inputs.performance.detail_log("performance"))
+        keys = find_summary_keys(inputs.performance.read_detail_log("performance"))
     return verify_test05(performance, audit, both_ways=_BETTER in inputs.limits, keys=keys)
 
 

@@ -1,4 +1,4 @@
-"""Verify files as somebody published them, against the verdicts that the logs beside them give."""
+"""Verify files as published, against the verdicts by their own logs."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _verdicts(published: Published, file: str) -> Iterator[AuditVerdict]:
     names = (BASELINE, COMPLIANCE) if test.asks_scorer else ()
     reports = {name: published.text(f"accuracy/{name}") for name in names}
     if test.scored:
-        reports = {COMPLIANCE: published.text(VERIFY_ACCURACY)}  # the scorer's words stand in there
+        reports = {COMPLIANCE: published.text(VERIFY_ACCURACY)}  # the scorer's words are in there
     for dtype in ("",) if speed else test.dtypes or ("",):
         question = VerdictInputs(
             audit=replace(published.audit, answers=None) if speed else published.audit,
@@ -93,7 +93,7 @@ def _verdicts(published: Published, file: str) -> Iterator[AuditVerdict]:
 
 
 def is_passed(text: str, file: str, rules: TestRules | None) -> bool:
-    """Whether a verify file says what the round's checkers want to read in it."""
+    """True where a verify file says what the round's checkers want to read in it."""
     lines = text.splitlines()
     expected = [item for item in rules.expected if item.file == file] if rules else []
     if not expected:

@@ -25,7 +25,7 @@ SUMMARY_KEYS: Mapping[str, re.Pattern[str]] = {
     "Server": re.compile(r"Completed samples per second"),
 }
 _FIRST_ESTIMATE, _ESTIMATED = 2, "Early stopping satisfied"  # LoadGen's release, and a name in its summaries
-# Of rounds before early stopping: a percentile, the scheduled rate, and how many samples a query could have.
+# Rounds before early stopping: a percentile, the scheduled rate, and how many samples a query could have.
 _EARLY_DETAIL_KEYS: Mapping[str, str] = {
     **DETAIL_KEYS,
     "SingleStream": keys.RESULT_PERCENTILES["90.00"],
@@ -39,7 +39,7 @@ EARLY_SUMMARY_KEYS: Mapping[str, re.Pattern[str]] = {
     "MultiStream": _SAMPLES_PER_QUERY,
     "Server": re.compile(r"Scheduled samples per second"),
 }
-# Of LoadGen 2.0, which estimates: the scripts of its round (mlcommons/inference v2.0: compliance/nvidia) compared
+# LoadGen 2.0, which estimates: the scripts of its round (mlcommons/inference v2.0: compliance/nvidia) compared
 # percentiles still; those of v2.1 were the first to take the estimates.
 _PERCENTILES = "2.0"
 _PERCENTILE_DETAIL_KEYS = {**_EARLY_DETAIL_KEYS, "MultiStream": keys.RESULT_QUERY_PERCENTILES["99.00"]}
@@ -56,7 +56,7 @@ class Slack(Struct, frozen=True):
     multi_stream: float = 1_600_000
 
     @classmethod
-    def ruled(cls, limits: Mapping[str, object], name: str) -> Slack:
+    def from_limits(cls, limits: Mapping[str, object], name: str) -> Slack:
         """``limits``: a test's as its round states them, of which ``name`` is the usual one; what is not stated is as
         everywhere."""
         usual = cls()

@@ -62,8 +62,8 @@ def compare_answers(accuracy: Iterable[Entry], audit: Iterable[Entry], dtype: st
     """The first element of each logged answer must equal that of the accuracy run (first answer to the sample).
 
     ``dtype`` ANY: it is not stated how the answers are to be read, so that they must be equal whichever way it is.
-    Samples that only the audit run has are counted, not held against it; one sample at least must be in both. Unlike
-    the official script, answers of the audit run are never compared with each other.
+    Samples that only the audit run has are counted, and are no failure; one sample at least must be in both. Unlike the
+    official script, answers of the audit run are never compared with each other.
     """
     try:
         known: dict[int, bytes] = {}
@@ -113,17 +113,17 @@ def _same_first(one: Entry, other: Entry, dtype: str) -> bool:
     if dtype == ANY:
         fitting = (t for t in DTYPES if not len(one.data) % measure(t) and not len(other.data) % measure(t))
         return all(_same_first(one, other, t) for t in fitting)
-    left, right = one.first(dtype), other.first(dtype)
+    left, right = one.read_first(dtype), other.read_first(dtype)
     return len(left) == len(right) and all(a == b for a, b in zip(left, right, strict=True))
 
 
 def find_slack(rules: BenchmarkRules | None, scenario: str) -> Slack:
     """How far apart the round lets two runs of one system be; what is usual where it does not have the test."""
     try:
-        limits = rules.test("TEST01", scenario).limits if rules else {}
+        limits = rules.find_test("TEST01", scenario).limits if rules else {}
     except KeyError:
         limits = {}
-    return Slack.ruled({name: value.value for name, value in limits.items()}, MOST_CHANGE)
+    return Slack.from_limits({name: value.value for name, value in limits.items()}, MOST_CHANGE)
 
 
 def compare_speed(reference: DetailLog, audit: DetailLog, slack: Slack) -> Part:
@@ -170,8 +170,8 @@ def compare_accuracies(fallback: Fallback) -> Part:
 
 def _judge(inputs: VerdictInputs) -> AuditVerdict:
     answers = _make_answers_part(inputs)
-    slack = inputs.slack(MOST_CHANGE)
-    speed = compare_speed(inputs.performance.detail_log("performance"), inputs.audit.detail_log(AUDIT), slack)
+    slack = inputs.find_slack(MOST_CHANGE)
+    speed = compare_speed(inputs.performance.read_detail_log("performance"), inputs.audit.read_detail_log(AUDIT), slack)
     fallback = None
     if not answers.passed and {BASELINE, COMPLIANCE} <= set(inputs.reports):
         fallback = compare_accuracies(_collect_fallback(inputs))
@@ -181,7 +181,7 @@ def _judge(inputs: VerdictInputs) -> AuditVerdict:
 def _make_answers_part(inputs: VerdictInputs) -> Part:
     """The comparison of answers, made before where the logs are not at hand."""
     try:
-        audit, accuracy = inputs.audit.entries(AUDIT), inputs.accuracy.entries("accuracy")
+        audit, accuracy = inputs.audit.read_entries(AUDIT), inputs.accuracy.read_entries("accuracy")
     except MissingLogError:
         if inputs.known_answers is None or not _was_compared_as(inputs.known_answers, inputs.dtype or USUAL):
             raise

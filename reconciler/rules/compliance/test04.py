@@ -48,8 +48,8 @@ def _rate(run: Scored) -> float | None:
 
 
 def _judge(inputs: VerdictInputs) -> AuditVerdict:
-    reference, audit = inputs.performance.summary_log("performance"), inputs.audit.summary_log(AUDIT)
-    return judge_test04(reference, audit, inputs.slack("most_score_gain"))
+    reference, audit = inputs.performance.read_summary_log("performance"), inputs.audit.read_summary_log(AUDIT)
+    return judge_test04(reference, audit, inputs.find_slack("most_score_gain"))
 
 
 TEST04 = ComplianceTest(judge=_judge, shows_answers=False, marks=(keys.ISSUE_SAME,))

@@ -67,15 +67,15 @@ def _check(entry: Entry, dtype: str, eos: int, checks: _Checks, *, needs_first: 
         return
     if needs_first and not checks.first_token:
         checks.first_token = _wrong_first(entry, dtype)
-    if not checks.eos and count > 2 and _may_repeat(entry, dtype) and entry.last(dtype, 2) == (eos, eos):
-        ending = _count_ending(entry.last(dtype, count - 1), eos)
+    if not checks.eos and count > 2 and _may_repeat(entry, dtype) and entry.read_last(dtype, 2) == (eos, eos):
+        ending = _count_ending(entry.read_last(dtype, count - 1), eos)
         checks.eos = f"sample {entry.index} ends with {ending} tokens {eos} (end of sequence), one at most is allowed"
     if count != entry.token_count and not checks.length:
         checks.length = f"sample {entry.index} has {count} tokens, and {entry.token_count} were reported"
 
 
 def _may_repeat(entry: Entry, dtype: str) -> bool:
-    """Whether the last two numbers may be the same: of integers, whether their bytes are."""
+    """True where the last two numbers may be the same: of integers, whether their bytes are."""
     size = measure(dtype)
     return dtype == _FLOAT or entry.data[-size:] == entry.data[-2 * size : -size]
 
@@ -94,14 +94,17 @@ def _wrong_first(entry: Entry, dtype: str) -> str:
         first = unpack_entries(entry.token_data, dtype)
     except ValueError as error:
         return f"sample {entry.index}: first token: {error}"
-    tokens = entry.first(dtype, len(first))
+    tokens = entry.read_first(dtype, len(first))
     same = all(a == b for a, b in zip(tokens, first, strict=False))
     return "" if same else f"sample {entry.index} begins with {tokens}, and {first} was reported first"
 
 
 def _judge(inputs: VerdictInputs) -> AuditVerdict:
     return judge_test06(
-        inputs.audit.entries(AUDIT), inputs.scenario, eos_token_id=inputs.eos_token_id, dtype=inputs.dtype or "int32"
+        inputs.audit.read_entries(AUDIT),
+        inputs.scenario,
+        eos_token_id=inputs.eos_token_id,
+        dtype=inputs.dtype or "int32",
     )
 
 

@@ -50,12 +50,12 @@ def judge_test08(accuracy: Iterable[Entry], audit: Iterable[Entry], tolerance: f
 
 
 def _compare(accuracy: Iterable[Entry], audit: Iterable[Entry], tolerance: float) -> Part:
-    # The audit run's answers first: they are few, and of the accuracy run's only theirs need be held.
-    tested = [(_key(values), values[2:]) for values in (entry.values("float32") for entry in audit)]
+    # The audit run's answers first: they are few, and of the accuracy run's only theirs need be kept.
+    tested = [(_key(values), values[2:]) for values in (entry.read_values("float32") for entry in audit)]
     counts, wanted = _Counts(audit=len(tested)), {key for key, _ in tested}
     known: dict[Key, Sequence[float]] = {}
     for entry in accuracy:
-        values = entry.values("float32")
+        values = entry.read_values("float32")
         counts.accuracy += 1
         if not values or len(values) != 3 + 3 * int(values[-1]):
             raise ValueError(f"sample {entry.index} of the accuracy run has {len(values)} numbers, not 3 + 3 for each")
@@ -133,7 +133,7 @@ def _clipped(number: float) -> float:
 
 def _judge_inputs(inputs: VerdictInputs) -> AuditVerdict:
     tolerance = float(inputs.limit("most_entropy_change", "0.1")) / 100
-    return judge_test08(inputs.accuracy.entries("accuracy"), inputs.audit.entries(AUDIT), tolerance)
+    return judge_test08(inputs.accuracy.read_entries("accuracy"), inputs.audit.read_entries(AUDIT), tolerance)
 
 
 TEST08 = ComplianceTest(judge=_judge_inputs, reads_answers=(AUDIT, "accuracy"), shows_run=False, shows_answers=False)

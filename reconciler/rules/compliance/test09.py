@@ -43,7 +43,7 @@ def _within(lengths: list[int], least: Decimal, most: Decimal) -> Part:
 
 def _judge(inputs: VerdictInputs) -> AuditVerdict:
     least, most = Decimal(inputs.limits["least_mean_tokens"]), Decimal(inputs.limits["most_mean_tokens"])
-    return judge_test09(inputs.audit.entries(AUDIT), least, most)
+    return judge_test09(inputs.audit.read_entries(AUDIT), least, most)
 
 
 TEST09 = ComplianceTest(judge=_judge, reads_answers=(AUDIT,))

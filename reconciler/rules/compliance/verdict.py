@@ -42,7 +42,7 @@ class Part(Struct, frozen=True):
 
 
 def verify_text(title: str, part: Part) -> str:
-    """The text of a verify file. TEST PASS stands on a line of its own; a failure names its reasons."""
+    """The text of a verify file. TEST PASS is on a line of its own; a failure names its reasons."""
     lines = [title, *(f"{name}: {value}" for name, value in part.figures.items())]
     if part.passed:
         lines.append(PASS)

@@ -13,7 +13,7 @@ from reconciler.rules.programs import load_program
 
 
 def predict_seconds(settings: Settings, inputs: Mapping[str, object]) -> float | None:
-    """Of a run with these identity inputs; None where only an earlier one shows it."""
-    results = settings.text(RESULTS, "loadgen")
+    """Predict a run with these identity inputs; None where only an earlier one shows it."""
+    results = settings.get_text(RESULTS, "loadgen")
     program = find_program_of_results(results)
     return load_program(program).predict_seconds(results, inputs) if program else predict_run_seconds(inputs)

@@ -23,8 +23,8 @@ class KeptFile(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """What an attempt came to. ``problem`` not empty: it failed, whatever its child said. Only files that cannot be
-    read, that end early, or that are plainly another run's make it fail: all else is judged from what is kept."""
+    """Verdict on an attempt. ``problem`` not empty: it failed, whatever its child said. Only files that cannot be read,
+    that end early, or that are plainly another run's make it fail: all else is judged from what is kept."""
 
     values: RecordValues
     problem: str = ""
@@ -33,7 +33,7 @@ class Verdict(Struct, frozen=True):
 
 
 class RunFiles(Struct, frozen=True):
-    """What a run left in ``output``, and what was asked of it: its identity ``inputs`` and the round's ``rules``.
+    """Files of a run in ``output``, and what was asked of it: its identity ``inputs`` and the round's ``rules``.
 
     ``said``: what its child said of it. ``by_command``: a harness command made it. ``rehearsal``: it is of one.
     ``scratch``: a folder for files that are derived.
@@ -69,11 +69,11 @@ class Kept(Struct, frozen=True):
 
 
 class Recheck(Struct, frozen=True):
-    """What recorded files say of a run or a score when they are read again. ``missing``: files that are not there;
-    without them nothing else is known. ``differing``: where the run is not the one that was asked; ``shown``: what
-    proves that it is. ``values``: those of the record that were derived again, from the file ``source``.
-    ``partial``: names of values of which the record may state more, from files that are not kept in git.
-    ``other_metrics``: the same file's figures in units that rules of another version may publish."""
+    """Second reading of the recorded files of a run or a score. ``missing``: files that are not there; without them
+    nothing else is known. ``differing``: where the run is not the one that was asked; ``shown``: what proves that it
+    is. ``values``: those of the record that were derived again, from the file ``source``. ``partial``: names of values
+    of which the record may state more, from files that are not kept in git. ``other_metrics``: the same file's figures
+    in units that rules of another version may publish."""
 
     source: str
     missing: tuple[str, ...] = ()
@@ -125,7 +125,8 @@ class ResultFormat(Protocol):
     JUDGED: tuple[str, ...]
 
     def is_shown(self, has: Callable[[str], bool]) -> bool:
-        """Whether a scenario folder of a tree shows results of this format. ``has``: whether it has a path below it."""
+        """True where a scenario folder of a tree shows results of this format. ``has``: whether it has a path below
+        it."""
 
     def list_asked(self, mode: str, scenario: str, declared: Container[str]) -> tuple[str, ...]:
         """The settings that a run is asked for, of the spec and of the round. ``declared``: those in the spec."""
@@ -137,17 +138,17 @@ class ResultFormat(Protocol):
         """``output``: what a scorer left; ``run``: the files of the accuracy run."""
 
     def find_missing(self, kept: Kept) -> str:
-        """What the run or score cannot be judged without, by name; "" where all is here."""
+        """Find the file without which the run or score cannot be judged, by name; "" where all are here."""
 
     def judge_kept(self, kept: Kept) -> Iterator[LogFinding]:
-        """What is wrong with the kept files of a run or a score that ended: pure, and again whenever rules change.
-        Raises LogError or ValueError for files that cannot be read."""
+        """Judge the kept files of a run or a score that ended: pure, and again whenever rules change. Raises LogError
+        or ValueError for files that cannot be read."""
 
     def list_kept(self, run: RunFiles) -> Iterator[KeptFile]:
-        """What the tree and a later judgement need of a run that did not fail, in a fixed order."""
+        """List the files of a run that did not fail that the tree and a later judgement need, in a fixed order."""
 
     def list_kept_answers(self, run: RunFiles) -> Iterator[KeptFile]:
-        """What it answered, and what is derived of that."""
+        """List its answers, and what is derived of them."""
 
     def recheck_run(
         self,

@@ -48,8 +48,8 @@ from reconciler.rules.context import InferredMetric, RuleContext
 from reconciler.rules.results.format import Kept, KeptFile, Recheck, RecordValues, RunFiles, ShownFiles, Verdict
 from reconciler.rules.results.log_set import find_broken_files, find_excess_time, find_other_summary
 from reconciler.storage.files import replace as write
-from reconciler.storage.foreign import describe_strange, read_regular
 from reconciler.storage.storage_errors import refuse_storage_error
+from reconciler.storage.untrusted_files import describe_special, read_regular
 
 NAME = "loadgen"
 USER_CONF = "user.conf"
@@ -91,7 +91,7 @@ def _list_asked(mode: str, scenario: str) -> tuple[str, ...]:
 
 def judge_run(run: RunFiles) -> Verdict:
     for name in (SUMMARY, ACCURACY_LOG):
-        if what := describe_strange(run.output / name):
+        if what := describe_special(run.output / name):
             return Verdict({}, f"the run left no readable {name}: it is {what}", "backend", "see what the command does")
     try:
         log = parse_detail(read_regular(run.output / DETAIL), DETAIL)
@@ -114,7 +114,7 @@ def judge_run(run: RunFiles) -> Verdict:
         return Verdict(run.said)
     measured = measure_performance(log, run.rules)
     if not run.rules.performance_checked:
-        # A test that ends after a fixed number of queries may be too short for LoadGen, and nobody asks.
+        # A test that ends after a fixed number of queries may be too short for LoadGen, and that does not matter.
         measured = {name: measured[name] for name in ("metric", keys.LOADGEN_VERSION)}
     return Verdict({**run.said, **measured, **_add_efficiency(run.said, log, measured)})
 
@@ -165,7 +165,7 @@ def _judge_date(kept: Kept, log: DetailLog) -> Iterator[LogFinding]:
         if early > _RESOLUTION and not kept.clock_set:
             text = f"LoadGen logged a start {early:.6g} s before that of the attempt"
             premise = "the clocks of both machines show the same time"
-            yield LogFinding("run.dated-before", text, DETAIL, log.number(keys.POWER_BEGIN), premise)
+            yield LogFinding("run.dated-before", text, DETAIL, log.find_line_number(keys.POWER_BEGIN), premise)
 
 
 def _judge_log(log: DetailLog, *, rehearsal: bool) -> Iterator[LogFinding]:
@@ -178,7 +178,7 @@ def _judge_log(log: DetailLog, *, rehearsal: bool) -> Iterator[LogFinding]:
 
 
 def _may_differ(kept: Kept) -> bool:
-    """Whether a command may have written its user.conf, or changed the given one. What a test sets wins over it."""
+    """True where a command may have written its user.conf, or changed the given one. A test's setting wins over it."""
     given = COMMAND in kept.inputs and kept.inputs.get("mode") == PERFORMANCE and "test" not in kept.inputs
     return kept.inputs.get("harness.user_conf") == "harvested" or (given and not kept.imported)
 
@@ -191,7 +191,7 @@ def _judge_conf(data: bytes, inputs: Mapping[str, object], log: DetailLog) -> It
 
 
 def _judge_answers(kept: Kept, log: DetailLog) -> Iterator[LogFinding]:
-    """Of the log of answers as it is here: whole, or its two ends."""
+    """Judge the log of answers as it is here: whole, or its two ends."""
     whole, short = kept.files.get(ACCURACY_LOG), kept.files.get(TRUNCATED)
     if whole is not None:
         with whole.open("rb") as stream:
@@ -205,7 +205,7 @@ def _judge_answers(kept: Kept, log: DetailLog) -> Iterator[LogFinding]:
 
 
 def _logs_answers(run: RunFiles) -> bool:
-    """Whether LoadGen leaves a log of answers: that of an accuracy run, or of a test that samples them."""
+    """True where LoadGen leaves a log of answers: that of an accuracy run, or of a test that samples them."""
     return run.mode == ACCURACY or _SAMPLED in run.inputs
 
 
@@ -218,7 +218,7 @@ def _ending(said: RecordValues) -> str:
 
 
 def collect_asked(values: Mapping[str, object], mode: str) -> Asked:
-    """What a run's identity inputs ask of LoadGen; a compliance test's audit settings win."""
+    """Collect what a run's identity inputs ask of LoadGen; a compliance test's audit settings win."""
     scenario, audit = str(values["scenario"]), audit_settings(values)
     values = {**values, **audit}
     ruled = {n: values[n] for n in list_ruled(scenario) if find_setting(n, scenario) and values.get(n) is not None}
@@ -228,7 +228,7 @@ def collect_asked(values: Mapping[str, object], mode: str) -> Asked:
 
 
 def find_asked_elsewhere(values: Mapping[str, object], mode: str) -> Asked:
-    """Of an accuracy run no rule asks for seeds, samples in memory or targets, and elsewhere they often differ."""
+    """For an accuracy run no rule asks for seeds, samples in memory or targets, and elsewhere they often differ."""
     wanted = collect_asked(values, mode)
     if mode == PERFORMANCE:
         return wanted
@@ -237,7 +237,7 @@ def find_asked_elsewhere(values: Mapping[str, object], mode: str) -> Asked:
 
 
 def measure_performance(log: DetailLog, rules: RuleContext) -> RecordValues:
-    """What a performance run's record says of its log."""
+    """Measure a performance run by its log for its record."""
     verdict = judge_performance(log, rules.metric)
     inferred = _derive_inferred(log, rules.inferred)
     return {
@@ -320,7 +320,7 @@ def list_kept(run: RunFiles) -> Iterator[KeptFile]:
 
 
 def list_kept_answers(run: RunFiles) -> Iterator[KeptFile]:
-    """The log goes whole into git where a verdict reads it and it is small enough: whoever has the repository can take
+    """The log goes whole into git where a verdict reads it and it is small enough: a clone of the repository can take
     the verdict again."""
     log = run.output / ACCURACY_LOG
     if not (_logs_answers(run) and log.exists()):
@@ -365,13 +365,13 @@ def recheck_run(
 
 
 def find_denials(log: DetailLog, asked: Asked, *, rehearsal: bool) -> list[str]:
-    """Where a log is not of the run that was asked for, and where it contradicts itself beyond doubt."""
+    """Find where a log is not of the run that was asked for, and where it contradicts itself beyond doubt."""
     own = (item.text for item in _judge_log(log, rehearsal=rehearsal) if not item.premise)
     return [*map(str, find_contradictions(log, asked)), *own]
 
 
 def _find_wrong_answers(files: Mapping[str, bytes], log: DetailLog) -> Iterator[str]:
-    """Of the log of answers as it is in git: whole, or its two ends."""
+    """Find wrong answers in the log of answers as it is in git: whole, or its two ends."""
     kept = files.get(ACCURACY_LOG, files.get(TRUNCATED))
     if kept is not None and log.complete:
         lines, whole = split_answers(kept)

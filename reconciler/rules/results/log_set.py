@@ -1,4 +1,4 @@
-"""Whether the files next to a detail log are whole and belong to its run: LoadGen leaves one set, and a submission
+"""Completeness of a detail log's companions, and that they belong to its run: LoadGen leaves one set, and a submission
 shows all of it."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from reconciler.loadgen.summary import find_differing, parse_summary
 from reconciler.resource.records import LogFinding
 
 _SLACK = 1.0  # seconds by which the clocks of the log and of the command may differ
-_ENDS = 64  # bytes at each end of an accuracy log, in which LoadGen's brackets stand
+_ENDS = 64  # bytes at each end of an accuracy log, with LoadGen's brackets
 MEASURED = "the clock of its machine was not set, and is that by which the command was timed"
 
 
@@ -37,7 +37,7 @@ def find_other_summary(path: Path, log: DetailLog) -> Iterator[LogFinding]:
     for reading in summary.list_readings(log):
         for name, key in find_differing(reading, log):
             where = f"{SUMMARY} says {reading.get(name)} (line {reading.number(name)})"
-            text = f"summary: {name}: {where}, {DETAIL} {log.get(key)} (line {log.number(key)})"
+            text = f"summary: {name}: {where}, {DETAIL} {log.get(key)} (line {log.find_line_number(key)})"
             yield LogFinding("summary.differs", text, SUMMARY, reading.number(name))
 
 
@@ -50,7 +50,7 @@ def find_excess_time(log: DetailLog, seconds: float) -> Iterator[LogFinding]:
         return
     logged = (ended - began).total_seconds() if began and ended else 0.0
     if logged > seconds + _SLACK:
-        line = log.number(keys.POWER_END)
+        line = log.find_line_number(keys.POWER_END)
         where = f"LoadGen logged {logged:.6g} s (line {line})"
         text = f"duration: expected a run within the {seconds:.6g} s of the command, {where}"
         yield LogFinding("run.duration", text, DETAIL, line, MEASURED)

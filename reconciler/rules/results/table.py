@@ -23,7 +23,7 @@ def load_format(name: str) -> ResultFormat:
 
 
 def find_format(settings: Settings) -> ResultFormat:
-    return load_format(settings.text(RESULTS, USUAL))
+    return load_format(settings.get_text(RESULTS, USUAL))
 
 
 def find_declared_format(settings: Mapping[str, Value]) -> ResultFormat:

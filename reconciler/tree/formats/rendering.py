@@ -19,7 +19,8 @@ class RenderedFormat(Protocol):
     DESCRIBED: str
 
     def render_runs(self, content: CellContent, ruleset: Ruleset, layout: Layout, at: MakePath) -> Iterator[Rendered]:
-        """What a scenario folder has beside its measurements and its README.md. ``at``: a path of the layout."""
+        """Render the files of a scenario folder other than its measurements and its README.md. ``at``: a path of the
+        layout."""
 
 
 def find_rendered_format(results: str) -> RenderedFormat:

@@ -14,7 +14,7 @@ from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, BUILT_IN_C
 from reconciler.loadgen.summary import SummaryLog, parse_summary
 from reconciler.loadgen.text_log import is_text_log, parse_text_log
 from reconciler.loadgen.user_conf import UserConf, parse_user_conf
-from reconciler.resource.kept_property import kept_property
+from reconciler.resource.lazy_property import lazy_property
 from reconciler.rules.results.format import ResultFormat
 from reconciler.rules.results.table import find_shown_format
 from reconciler.storage.documents import ResultDocument, parse_json_object, parse_yaml_mapping
@@ -31,8 +31,8 @@ from reconciler.tree.reading.files import (
     read_bytes,
     read_file,
 )
+from reconciler.tree.reading.log_cache import RECENT, RECENT_ANSWERS, CachedAnswers, digest_log
 from reconciler.tree.reading.places import LEGACY, CellPlace, SubmitterPlace
-from reconciler.tree.reading.recent import RECENT, RECENT_ANSWERS, HeldAnswers, digest_log
 
 USER_CONF, README, MEASUREMENTS = "user.conf", "README.md", "measurements.json"
 _TEST = re.compile(r"TEST\d\d(-[AB])?")
@@ -56,16 +56,16 @@ class Folder(Struct, frozen=True):
         return is_folder(self.location)
 
     def has(self, name: str) -> bool:
-        """Whether there is anything under a name, links followed."""
+        """True where there is anything under a name, links followed."""
         return is_there(f"{self.location}/{name}")
 
-    def files(self) -> tuple[str, ...]:
+    def list_files(self) -> tuple[str, ...]:
         return list_files(self.location)
 
-    def folders(self) -> tuple[str, ...]:
+    def list_folders(self) -> tuple[str, ...]:
         return list_folders(self.location)
 
-    def size(self, name: str) -> int | None:
+    def get_size(self, name: str) -> int | None:
         """In bytes; None when there is no such file."""
         return find_size(self.location, name)
 
@@ -76,16 +76,16 @@ class RunFolder(Struct, frozen=True, dict=True):
     name: str
     folder: Folder
 
-    @kept_property
+    @lazy_property
     def detail(self) -> Read[DetailLog]:
         return self._detail[0]
 
     @property
     def digest(self) -> str:
-        """What tells the detail log from others (``digest_log``), "" where it is absent, empty or no file."""
+        """Digest of the detail log (``digest_log``), "" where it is absent, empty or no file."""
         return self._detail[1]
 
-    @kept_property
+    @lazy_property
     def _detail(self) -> tuple[Read[DetailLog], str]:
         """Parsed and digested at one reading: a tree's logs have hundreds of megabytes."""
         digest = ""
@@ -102,7 +102,7 @@ class RunFolder(Struct, frozen=True, dict=True):
 
         return self._read(DETAIL, parse), digest
 
-    @kept_property
+    @lazy_property
     def summary(self) -> Read[SummaryLog]:
         return self._read(SUMMARY, parse_summary)
 
@@ -121,27 +121,27 @@ class CellFiles(Struct, frozen=True, dict=True):
         rest = f"{area}/{cell.system}/{cell.benchmark}/{self.place.folder}"
         return Folder(f"{top.path}/{rest}", f"{top.shown}/{rest}")
 
-    @kept_property
+    @lazy_property
     def _kept(self) -> dict[str, tuple[bytes | None, int]]:
         return {}
 
-    @kept_property
-    def _answers(self) -> dict[str, HeldAnswers]:
+    @lazy_property
+    def _answers(self) -> dict[str, CachedAnswers]:
         return {}
 
-    @kept_property
+    @lazy_property
     def _texts(self) -> dict[str, Read[str]]:
         return {}
 
-    @kept_property
+    @lazy_property
     def results(self) -> Folder:
         return self._folder("results")
 
-    @kept_property
+    @lazy_property
     def measurements_folder(self) -> Folder:
         return self._folder("measurements") if self.legacy else self.results
 
-    @kept_property
+    @lazy_property
     def compliance_folder(self) -> Folder:
         return self._folder("compliance") if self.legacy else self.results
 
@@ -149,30 +149,30 @@ class CellFiles(Struct, frozen=True, dict=True):
     def legacy(self) -> bool:
         return self.submitter.layout == LEGACY
 
-    @kept_property
+    @lazy_property
     def performance(self) -> RunFolder:
         return RunFolder("performance", self.results / "performance" / "run_1")
 
-    @kept_property
+    @lazy_property
     def accuracy(self) -> RunFolder:
         return RunFolder("accuracy", self.results / "accuracy")
 
-    @kept_property
+    @lazy_property
     def tests(self) -> Mapping[str, Folder]:
         """The compliance tests that have a folder."""
-        names = (name for name in self.compliance_folder.folders() if _TEST.fullmatch(name))
+        names = (name for name in self.compliance_folder.list_folders() if _TEST.fullmatch(name))
         return {name: self.compliance_folder / name for name in names}
 
-    @kept_property
+    @lazy_property
     def test_runs(self) -> Mapping[str, RunFolder]:
         return {name: RunFolder(name, folder / "performance" / "run_1") for name, folder in self.tests.items()}
 
-    @kept_property
+    @lazy_property
     def format(self) -> ResultFormat:
         """That of the results it shows."""
         return find_shown_format(self.results.has)
 
-    @kept_property
+    @lazy_property
     def user_conf(self) -> Read[UserConf]:
         return self._user_conf[0]
 
@@ -181,7 +181,7 @@ class CellFiles(Struct, frozen=True, dict=True):
         """b"" where it is absent or no file."""
         return self._user_conf[1]
 
-    @kept_property
+    @lazy_property
     def _user_conf(self) -> tuple[Read[UserConf], bytes]:
         text = b""
 
@@ -192,53 +192,53 @@ class CellFiles(Struct, frozen=True, dict=True):
 
         return self._read(self.measurements_folder, USER_CONF, parse), text
 
-    @kept_property
+    @lazy_property
     def mlperf_conf(self) -> Read[UserConf]:
         """A copy of LoadGen's built-in configuration, which older rounds asked for."""
         return self._read(self.measurements_folder, BUILT_IN_CONF, parse_user_conf)
 
-    @kept_property
+    @lazy_property
     def measurements(self) -> Read[ResultDocument]:
         return self._read(self.measurements_folder, self.measurements_name or MEASUREMENTS, parse_json_object)
 
-    @kept_property
+    @lazy_property
     def measurements_name(self) -> str:
         """Legacy: the first file named system*_scenario.json or system*.json, as the checker chooses; "" for none."""
         if not self.legacy:
             return MEASUREMENTS
         system = self.place.cell.system
-        names = [n for n in self.measurements_folder.files() if n.startswith(system) and n.endswith(".json")]
+        names = [n for n in self.measurements_folder.list_files() if n.startswith(system) and n.endswith(".json")]
         return names[0] if names else ""
 
     @property
     def accuracy_text(self) -> Read[str]:
-        return self.text(self.accuracy.folder, ACCURACY_TEXT)
+        return self.read_text(self.accuracy.folder, ACCURACY_TEXT)
 
-    @kept_property
+    @lazy_property
     def config(self) -> Read[ResultDocument]:
         """config.yaml of the endpoints harness."""
         name = "config.yml" if self.results.has("config.yml") and not self.results.has("config.yaml") else "config.yaml"
         return self._read(self.results, name, parse_yaml_mapping)
 
-    @kept_property
+    @lazy_property
     def result_summary(self) -> Read[ResultDocument]:
         return self._read(self.results / "performance", "result_summary.json", parse_json_object)
 
-    @kept_property
+    @lazy_property
     def accuracy_results(self) -> Read[ResultDocument]:
         return self._read(self.results / "accuracy", "accuracy_results.json", parse_json_object)
 
-    def text(self, folder: Folder, name: str) -> Read[str]:
+    def read_text(self, folder: Folder, name: str) -> Read[str]:
         """Read once, as what ``content`` gives: several rules want the same texts and answers."""
         place = f"{folder.location}/{name}"
         if place not in self._texts:
             self._texts[place] = self._read(folder, name, decode_text)
         return self._texts[place]
 
-    def document(self, folder: Folder, name: str) -> Read[ResultDocument]:
+    def read_document(self, folder: Folder, name: str) -> Read[ResultDocument]:
         return self._read(folder, name, parse_json_object)
 
-    def content(self, folder: Folder, name: str, limit: int) -> bytes | None:
+    def read_content(self, folder: Folder, name: str, limit: int) -> bytes | None:
         """None where it is absent, larger than ``limit`` bytes, or cannot be read."""
         place = f"{folder.location}/{name}"
         data, allowed = self._kept.get(place, (None, -1))
@@ -250,19 +250,19 @@ class CellFiles(Struct, frozen=True, dict=True):
             self._kept[place] = data, limit
         return data if data is not None and len(data) <= limit else None
 
-    def answers(self, folder: Folder) -> HeldAnswers | None:
+    def read_answers(self, folder: Folder) -> CachedAnswers | None:
         """The accuracy log of a run, whole or truncated; None where it is absent or cannot be read."""
-        data, place = self.content(folder, ACCURACY_LOG, LOG_LIMIT), folder.location
+        data, place = self.read_content(folder, ACCURACY_LOG, LOG_LIMIT), folder.location
         if data is not None and place not in self._answers:
             self._answers[place] = RECENT_ANSWERS.find(data)
         return self._answers.get(place)
 
-    def whole_answers(self, folder: Folder) -> HeldAnswers | None:
+    def read_whole_answers(self, folder: Folder) -> CachedAnswers | None:
         """The same, where the tree has all of it."""
-        found = self.answers(folder)
+        found = self.read_answers(folder)
         return found if found is not None and found.data and not found.truncated else None
 
-    def runs(self) -> tuple[RunFolder, ...]:
+    def list_runs(self) -> tuple[RunFolder, ...]:
         return (self.performance, self.accuracy, *self.test_runs.values())
 
     @staticmethod

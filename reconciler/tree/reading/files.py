@@ -13,15 +13,15 @@ from msgspec import Struct
 
 from reconciler.errors import LogError
 from reconciler.resource.kinds import DIVISIONS
-from reconciler.storage.foreign import StrangeFileError, read_regular
 from reconciler.storage.storage_errors import refuse_storage_error
-from reconciler.tree.reading.closed import (
-    ClosedFolderError,
+from reconciler.storage.untrusted_files import SpecialFileError, read_regular
+from reconciler.tree.reading.in_memory_tree import InMemoryTree, find_in_memory_tree, name_in_tree
+from reconciler.tree.reading.unreadable_folders import (
+    UnreadableFolderError,
     find_closed_folder,
     note_closed_file,
     refuse_closed_folder,
 )
-from reconciler.tree.reading.held import HeldTree, find_held, name_in_tree
 
 T = TypeVar("T", covariant=True)
 
@@ -51,8 +51,8 @@ class UnreadableError(ValueError):
 
 def read_bytes(path: Path | str, limit: int) -> bytes | None:
     """None when there is nothing at ``path``. UnreadableError for anything but a regular file within the limit."""
-    if (held := find_held()) is not None:
-        return _read_held(held, name_in_tree(path), limit)
+    if (in_memory := find_in_memory_tree()) is not None:
+        return _read_in_memory(in_memory, name_in_tree(path), limit)
     try:
         return read_regular(path, limit, follow=False)
     except (FileNotFoundError, NotADirectoryError):
@@ -65,7 +65,7 @@ def read_bytes(path: Path | str, limit: int) -> bytes | None:
         raise _unreadable(error) from error
 
 
-def _read_held(tree: HeldTree, name: str, limit: int) -> bytes | None:
+def _read_in_memory(tree: InMemoryTree, name: str, limit: int) -> bytes | None:
     if name in tree.folders:
         raise UnreadableError("it is not a regular file")
     data = tree.files[name]() if name in tree.files else None
@@ -90,7 +90,7 @@ def _read_link(path: Path, limit: int) -> bytes | None:
 def _unreadable(error: OSError) -> UnreadableError:
     if isinstance(error, IsADirectoryError):
         return UnreadableError("it is not a regular file")
-    if isinstance(error, StrangeFileError):
+    if isinstance(error, SpecialFileError):
         return UnreadableError(str(error.strerror))
     return UnreadableError(f"it cannot be read: {error.strerror}")
 
@@ -128,37 +128,37 @@ def join_path(path: str, name: str) -> str:
 
 def list_folders(path: Path | str) -> tuple[str, ...]:
     """The names of the folders in a folder, sorted; none when it is not a folder or cannot be read."""
-    if (held := find_held()) is not None:
-        return held.folders.get(name_in_tree(path), _EMPTY)[0]
+    if (in_memory := find_in_memory_tree()) is not None:
+        return in_memory.folders.get(name_in_tree(path), _EMPTY)[0]
     return tuple(sorted(entry.name for entry in list_entries(path) if _is_folder(entry)))
 
 
 def list_files(path: Path | str) -> tuple[str, ...]:
     """The names of everything in a folder that is not a folder, sorted."""
-    if (held := find_held()) is not None:
-        return held.folders.get(name_in_tree(path), _EMPTY)[1]
+    if (in_memory := find_in_memory_tree()) is not None:
+        return in_memory.folders.get(name_in_tree(path), _EMPTY)[1]
     return tuple(sorted(entry.name for entry in list_entries(path) if not _is_folder(entry)))
 
 
 def is_folder(path: Path | str) -> bool:
     """Links followed."""
-    if (held := find_held()) is not None:
-        return name_in_tree(path) in held.folders
+    if (in_memory := find_in_memory_tree()) is not None:
+        return name_in_tree(path) in in_memory.folders
     return (status := _find_status(path)) is not None and stat.S_ISDIR(status.st_mode)
 
 
 def is_there(path: str) -> bool:
-    """Whether there is anything under a name, links followed."""
-    if (held := find_held()) is not None:
-        return (name := name_in_tree(path)) in held.files or name in held.folders
+    """True where there is anything under a name, links followed."""
+    if (in_memory := find_in_memory_tree()) is not None:
+        return (name := name_in_tree(path)) in in_memory.files or name in in_memory.folders
     return _find_status(path) is not None
 
 
 def find_size(folder: str, name: str) -> int | None:
     """In bytes; None when there is no such file."""
-    if (held := find_held()) is not None:
+    if (in_memory := find_in_memory_tree()) is not None:
         path = name_in_tree(f"{folder}/{name}")
-        return len(held.files[path]()) if path in held.files else None
+        return len(in_memory.files[path]()) if path in in_memory.files else None
     found = next((entry for entry in list_entries(folder) if entry.name == name), None)
     try:
         return None if found is None or found.is_dir() else found.stat().st_size
@@ -176,7 +176,7 @@ def list_entries(path: Path | str) -> list[os.DirEntry[str]]:
         with os.scandir(path) as found:
             return list(found)
     except PermissionError as error:
-        raise ClosedFolderError(error, find_closed_folder(path) or Path(path)) from error
+        raise UnreadableFolderError(error, find_closed_folder(path) or Path(path)) from error
     except OSError as error:
         refuse_storage_error(error, path)
         return []
@@ -195,8 +195,8 @@ def _find_status(path: Path | str) -> os.stat_result | None:
 
 
 def leads_out(path: Path) -> bool:
-    """Whether a link leads to anything that is not of the tree in which it is: whoever made the tree would have it
-    read under another name."""
+    """True where a link leads out of the tree in which it is: the maker of the tree would have another file read under
+    its name."""
     parent = Path(os.path.realpath(path.parent))
     divisions = [index for index, name in enumerate(parent.parts) if name in DIVISIONS]
     top = Path(*parent.parts[: divisions[-1]]) if divisions else parent

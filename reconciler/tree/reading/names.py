@@ -1,4 +1,4 @@
-"""Benchmark folders and the official benchmarks they stand for."""
+"""Benchmark folders and their official benchmarks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from reconciler.rules.ruleset import Ruleset
 
 # The official checker also guesses from a part of the name, in this order (submission checker: model mapping).
 _GUESSES = (
-    # Of rounds that had small detectors.
+    # For rounds that had small detectors.
     ("ssdlite", "ssd-small"),
     ("ssd-inception", "ssd-small"),
     ("ssd-mobilenet", "ssd-small"),
@@ -30,5 +30,5 @@ def find_official_name(folder: str, ruleset: Ruleset, mapping: Mapping[str, obje
     mapped = mapping.get(folder)
     if isinstance(mapped, str):
         return mapped if mapped in ruleset.benchmarks else ""
-    guesses = (ruleset.official(name) for part, name in _GUESSES if part in folder)
-    return ruleset.official(folder) or next(filter(None, guesses), "")
+    guesses = (ruleset.find_official_name(name) for part, name in _GUESSES if part in folder)
+    return ruleset.find_official_name(folder) or next(filter(None, guesses), "")

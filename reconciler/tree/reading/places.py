@@ -1,4 +1,4 @@
-"""Where the parts of a tree are: its root, divisions, submitters, systems, benchmarks and scenarios."""
+"""Places of the parts of a tree: its root, divisions, submitters, systems, benchmarks and scenarios."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from msgspec import Struct
 from reconciler.errors import ReconcilerError
 from reconciler.resource.kinds import DIVISIONS, SCENARIOS, Cell
 from reconciler.storage.documents import parse_json_object
-from reconciler.tree.reading.closed import list_if_open, read_if_open
 from reconciler.tree.reading.files import is_folder, join_path, list_files, list_folders, read_file
+from reconciler.tree.reading.unreadable_folders import list_if_open, read_if_open
 
 V6, LEGACY = "v6", "legacy"
 _DEPTH = 3  # how far below a path its trees are searched
@@ -36,13 +36,13 @@ class SubmitterPlace(Struct, frozen=True):
     layout: str
     only: tuple[str, ...] = ()
 
-    def systems(self) -> tuple[str, ...]:
+    def list_systems(self) -> tuple[str, ...]:
         return self._selected(list_folders(self.path / "results"), 0)
 
-    def benchmarks(self, system: str) -> tuple[str, ...]:
+    def list_benchmarks(self, system: str) -> tuple[str, ...]:
         return self._selected(list_folders(self.path / "results" / system), 1)
 
-    def scenario_folders(self, system: str, benchmark: str) -> tuple[CellPlace, ...]:
+    def list_scenario_folders(self, system: str, benchmark: str) -> tuple[CellPlace, ...]:
         """The folders named for a scenario, in whatever case."""
         names = list_folders(self.path / "results" / system / benchmark)
         return tuple(
@@ -51,15 +51,15 @@ class SubmitterPlace(Struct, frozen=True):
             if name.lower() in _CANONICAL
         )
 
-    def other_folders(self, system: str, benchmark: str) -> tuple[str, ...]:
-        """Folders beside the scenarios that are named for none."""
+    def list_other_folders(self, system: str, benchmark: str) -> tuple[str, ...]:
+        """List the folders among the scenarios that are named for none."""
         names = list_folders(self.path / "results" / system / benchmark)
         return tuple(name for name in names if name.lower() not in _CANONICAL)
 
-    def cells(self) -> Iterator[CellPlace]:
-        for system in list_if_open(self.systems):
-            for benchmark in list_if_open(self.benchmarks, system):
-                yield from list_if_open(self.scenario_folders, system, benchmark)
+    def list_cells(self) -> Iterator[CellPlace]:
+        for system in list_if_open(self.list_systems):
+            for benchmark in list_if_open(self.list_benchmarks, system):
+                yield from list_if_open(self.list_scenario_folders, system, benchmark)
 
     def _selected(self, names: tuple[str, ...], level: int) -> tuple[str, ...]:
         return tuple(name for name in names if len(self.only) <= level or name == self.only[level])
@@ -125,7 +125,7 @@ def _is_submitter(path: Path) -> bool:
 
 def _layout(path: Path) -> str:
     """The legacy layout keeps measurements, compliance and code apart from results. Later ones name the code ``src``;
-    tools that wrote both layouts leave a folder ``code`` beside it, or link one to the other."""
+    tools that wrote both layouts leave a folder ``code`` as well, or link one to the other."""
     if any(is_folder(path / name) for name in ("measurements", "compliance")):
         return LEGACY
     return LEGACY if is_folder(path / "code") and not is_folder(path / "src") else V6
@@ -149,7 +149,7 @@ def _around(path: Path) -> RootPlace | None:
 
 
 def _lone_submitter(path: Path) -> RootPlace | None:
-    """A submitter's folder that stands in no division: its system descriptions say which it is."""
+    """A submitter's folder that is in no division: its system descriptions say which it is."""
     if not _is_submitter(path):
         return None
     division = "closed"

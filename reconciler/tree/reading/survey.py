@@ -46,7 +46,7 @@ class RecognisedRound(Struct, frozen=True):
 
     @property
     def is_known(self) -> bool:
-        """Whether its rules are here."""
+        """True where its rules are here."""
         return self.name in list_rounds()
 
 
@@ -61,13 +61,13 @@ class Survey(Struct, frozen=True, dict=True):
     @cached_property
     def total(self) -> int:
         """The number of cells."""
-        return sum(1 for submitter in self.root.submitters for _ in submitter.cells())
+        return sum(1 for submitter in self.root.submitters for _ in submitter.list_cells())
 
-    def official(self, files: SubmitterFiles, benchmark: str) -> str:
+    def find_official_name(self, files: SubmitterFiles, benchmark: str) -> str:
         mapping = files.mapping.value.values if files.mapping.value else {}
         return find_official_name(benchmark, self.ruleset, mapping)
 
-    def view(self, submitter: SubmitterPlace, place: CellPlace, system: SystemFile, official: str) -> CellView:
+    def make_view(self, submitter: SubmitterPlace, place: CellPlace, system: SystemFile, official: str) -> CellView:
         return CellView(CellFiles(submitter, place), system, self.ruleset, official, self.original)
 
 
@@ -123,8 +123,8 @@ def recognise_round(root: RootPlace) -> RecognisedRound:
 
 
 def _read_seeds(files: CellFiles, versions: Counter[str]) -> Iterator[Seeds]:
-    """Those of each run of a cell, as far as it has three. Zeros are none: LoadGen's where no configuration was read.
-    ``versions`` counts LoadGen's."""
+    """Read the seeds of each run of a cell, as far as it has three. Zeros are none: LoadGen's where no configuration
+    was read. ``versions`` counts LoadGen's."""
     for run in (files.performance, files.accuracy):
         log = run.detail.value
         if log is None:
@@ -169,7 +169,7 @@ def _read_name(root: RootPlace, versions: Counter[str]) -> RecognisedRound:
 def _spread(root: RootPlace) -> Iterator[tuple[SubmitterPlace, CellPlace]]:
     """Cells in turn from each submitter, so that no single one decides; also those that the user's path leaves out."""
     whole = [replace(submitter, only=()) for submitter in root.submitters]
-    iterators = [(submitter, submitter.cells()) for submitter in whole]
+    iterators = [(submitter, submitter.list_cells()) for submitter in whole]
     while iterators:
         left = []
         for submitter, cells in iterators:

@@ -1,4 +1,4 @@
-"""What a submitter's folder holds once: system descriptions and the model mapping."""
+"""Files that a submitter's folder has once: system descriptions and the model mapping."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SystemFile(Struct, frozen=True, dict=True):
 
     @property
     def machine(self) -> tuple[str, ...]:
-        """What two entries of one machine have in common, whatever their names, categories and wording; () without a
+        """Common fields of two entries of one machine, whatever their names, categories and wording; () without a
         description."""
         said = self.read.value
         found = tuple(str(said.get(name) or "").strip() for name in _MACHINE_FIELDS) if said else ()
@@ -61,7 +61,7 @@ class SystemFile(Struct, frozen=True, dict=True):
         found = self.read.value.get(field) if self.read.value else None
         return found if isinstance(found, str) else ""
 
-    def whole(self, field: str) -> int | None:
+    def get_count(self, field: str) -> int | None:
         """A count, which some write as a number and some as text; None of anything else."""
         found = self.read.value.get(field) if self.read.value else None
         if isinstance(found, bool) or not isinstance(found, (int, str)):
@@ -74,7 +74,7 @@ class SystemFile(Struct, frozen=True, dict=True):
 
 
 class SubmitterFiles(Struct, frozen=True, dict=True):
-    """``ruleset``: None where nobody asks what the round demands."""
+    """``ruleset``: None where the round's demands do not matter."""
 
     place: SubmitterPlace
     ruleset: Ruleset | None = None
@@ -82,7 +82,7 @@ class SubmitterFiles(Struct, frozen=True, dict=True):
     def binds(self, demand: str) -> bool:
         return self.ruleset is None or self.ruleset.binds(self.place.division, demand)
 
-    def system(self, name: str) -> SystemFile:
+    def read_system(self, name: str) -> SystemFile:
         file = f"systems/{name}.json"
         return SystemFile(name, read_file(f"{self.place.path}/{file}", f"{self.place.shown}/{file}", parse_json_object))
 

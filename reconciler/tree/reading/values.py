@@ -16,7 +16,7 @@ _SHOWN = 80
 
 
 def read_value(log: DetailLog, key: str) -> Any:
-    entry = log.line(key)
+    entry = log.find_line(key)
     return None if entry is None or entry.raw else entry.value
 
 
@@ -49,7 +49,7 @@ def _plain(found: Any) -> str:
 
 def find_at(log: DetailLog, key: str) -> Place:
     """The line of a key, or the log as a whole where it is absent."""
-    return Place(log.file, log.number(key))
+    return Place(log.file, log.find_line_number(key))
 
 
 def read_start(log: DetailLog) -> datetime | None:

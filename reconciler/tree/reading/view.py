@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.settings import name_loadgen_scenario
-from reconciler.resource.kept_property import kept_property
 from reconciler.resource.kinds import Cell
+from reconciler.resource.lazy_property import lazy_property
 from reconciler.resource.records import REHEARSAL
 from reconciler.resource.ruled_values import TestRules
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset
@@ -20,7 +20,7 @@ from reconciler.tree.reading.system import SystemFile
 
 T = TypeVar("T")
 
-# SHA-256 → where a file of that content is; None: nobody has it.
+# SHA-256 → where a file of that content is; None: nowhere.
 FindOriginal = Callable[[str], "Path | None"]
 
 
@@ -44,13 +44,13 @@ class CellView(Struct, frozen=True, dict=True):
 
     @property
     def rules(self) -> BenchmarkRules | None:
-        return self.ruleset.benchmark(self.official)
+        return self.ruleset.find_benchmark(self.official)
 
     def binds(self, demand: str) -> bool:
         return self.ruleset.binds(self.division, demand)
 
-    def once(self, make: Callable[[CellView], T]) -> T:
-        """What a function makes of this cell, made when it is first asked for."""
+    def compute_once(self, make: Callable[[CellView], T]) -> T:
+        """Compute a function of this cell once, when it is first asked for."""
         if make not in self._made:
             self._made[make] = make(self)
         found: T = self._made[make]
@@ -62,48 +62,48 @@ class CellView(Struct, frozen=True, dict=True):
         for name in ("performance", "accuracy", "test_views", "_made"):
             vars(self).pop(name, None)
 
-    @kept_property
+    @lazy_property
     def _made(self) -> dict[Callable[[CellView], Any], Any]:
         return {}
 
     @property
     def rehearsal(self) -> bool:
-        """Whether measurements.json says that this is one, and no result."""
+        """True where measurements.json says that this is a rehearsal, and no result."""
         read = self.files.measurements.value
         return read is not None and str(read.get(REHEARSAL)).lower() == "true"
 
-    @kept_property
+    @lazy_property
     def tests(self) -> tuple[str, ...]:
         """The compliance tests that this cell needs."""
         return self.rules.compliance_tests if self.rules and self.binds("compliance_tests") else ()
 
-    @kept_property
+    @lazy_property
     def performance(self) -> RunView | None:
         return self._run(self.files.performance)
 
-    @kept_property
+    @lazy_property
     def accuracy(self) -> RunView | None:
         return self._run(self.files.accuracy)
 
-    @kept_property
+    @lazy_property
     def test_views(self) -> dict[str, RunView]:
         """Compliance runs whose detail log can be read, by test."""
         found = {name: self._run(run) for name, run in self.files.test_runs.items()}
         return {name: run for name, run in found.items() if run is not None}
 
     def is_foreign(self, run: str) -> bool:
-        """Whether a run is of a test that the round does not have, as one of an earlier round that was left there."""
+        """True for a run of a test that the round does not have, as one of an earlier round that was left there."""
         return run in self.files.tests and self.rules is not None and self.find_test(run) is None
 
     def find_test(self, test: str) -> TestRules | None:
         """None for a test that the round does not know."""
         try:
-            return self.rules.test(test, self.cell.scenario) if self.rules else None
+            return self.rules.find_test(test, self.cell.scenario) if self.rules else None
         except KeyError:
             return None
 
     def audit_settings(self, test: str) -> dict[str, Any]:
-        """What the audit.config of a test sets, by LoadGen's names; nothing for a test that the round does not know."""
+        """Settings of a test's audit.config, by LoadGen's names; nothing for a test that the round does not know."""
         rules = self.find_test(test)
         return {name: item.value for name, item in rules.settings.items()} if rules else {}
 
@@ -131,7 +131,7 @@ class RunView(Struct, frozen=True, dict=True):
 
     @property
     def inferred(self) -> bool:
-        """Whether the folder's scenario is not the one that ran, so that its result is derived from another's."""
+        """True where the folder's scenario is not the one that ran, so that its result is derived from another's."""
         return self.log.scenario != name_loadgen_scenario(self.cell.cell.scenario)
 
     @property

@@ -252,7 +252,7 @@ def test_a_folder_with_another_scenarios_logs_is_inferred(tree: Path) -> None:
     taken = {item.cell.scenario: item for item in read_tree(tree).cells}
     assert taken["SingleStream"].source == taken["Offline"].cell
     assert taken["Offline"].source is None
-    assert load_ruleset("v6.1").inference("SingleStream", "Offline", "edge") is None
+    assert load_ruleset("v6.1").find_inference("SingleStream", "Offline", "edge") is None
 
 
 @pytest.mark.parametrize("trap", ["link", "folder link", "pipe", "device", "hole"])

@@ -11,7 +11,7 @@ import pytest
 from reconciler.record.index import load
 from reconciler.record.store import find_readable
 from reconciler.resource.kinds import Address, Kind
-from reconciler.resource.records import SPARE_LOGS
+from reconciler.resource.records import REDUNDANT_LOGS
 from reconciler.storage.files import RepositoryPaths
 
 from .conftest import CELL, Reconcile, edit
@@ -25,7 +25,7 @@ def export(source: Path, folder: Path, mode: str) -> Path:
     folder.mkdir(parents=True)
     recorded = load(paths).recorded
     for artifact in recorded.by_address[Address(Kind.RUN, f"{CELL}/{mode}")][-1].artifacts:
-        if "truncated" not in artifact.name and artifact.name not in SPARE_LOGS:
+        if "truncated" not in artifact.name and artifact.name not in REDUNDANT_LOGS:
             shutil.copyfile(find_readable(paths, artifact), folder / artifact.name)
     if mode == "accuracy":
         score = recorded.by_address[Address(Kind.SCORE, CELL)][-1].artifacts[0]

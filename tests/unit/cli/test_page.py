@@ -21,7 +21,7 @@ from reconciler.cli.shared.page_live import is_timed, report_live
 from reconciler.cli.shared.page_source import RepositoryPage
 from reconciler.errors import ReconcilerError
 from reconciler.execute.attempt import Intent, create
-from reconciler.execute.outcome import UnderWay
+from reconciler.execute.outcome import QueuedStep
 from reconciler.page.guard import RequestGuard
 from reconciler.page.links import Links
 from reconciler.page.server import make_application
@@ -340,7 +340,7 @@ def test_a_pass_that_left_off_is_not_live(recorded: Path) -> None:
 
 def test_a_job_that_no_pass_follows_is_live(recorded: Path) -> None:
     address = RunAddress(Cell.parse(CELL), "performance").address
-    job = UnderWay(address, "running", "job 4711 on n3", ("n3",), 1200, 5000)
+    job = QueuedStep(address, "running", "job 4711 on n3", ("n3",), 1200, 5000)
 
     class WithJobs(RepositoryPage):
         def read_live(self) -> dict[str, Any]:
@@ -359,7 +359,7 @@ def test_a_job_that_a_pass_follows_is_told_once(recorded: Path) -> None:
     address = RunAddress(Cell.parse(CELL), "performance").address
     identity = f"99991231T000002.123456-{os.getpid()}"
     create(paths.attempts, Intent(identity, address, "0" * 64, 1, started="9999-12-31T00:00:02Z", inputs={}))
-    document = report_live(paths, (), [UnderWay(address, "running", "job 4711", (), 0, 0)])
+    document = report_live(paths, (), [QueuedStep(address, "running", "job 4711", (), 0, 0)])
     assert [attempt["address"] for attempt in document["attempts"]] == [str(address)]
     assert document["jobs"] == []
 

@@ -19,7 +19,7 @@ from reconciler.cli import rehearse as rehearsing
 from reconciler.cli.rehearse import command
 from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.loadgen.early_stopping import compute_least_queries
-from reconciler.observed.installed import PROJECT
+from reconciler.observed.installed_backends import PROJECT
 from reconciler.rehearse import rehearsal_spec
 from reconciler.rehearse.generated_data import Generated, generate
 from reconciler.rehearse.rehearsal_spec import Rehearsed, choose_round, find_rehearsed, list_scenarios

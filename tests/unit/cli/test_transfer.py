@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.cli.shared.transfers import GiveWay
+from reconciler.cli.shared.transfers import PauseWhileTimed
 from reconciler.record.remote import Remote
 from reconciler.storage.files import Lock, RepositoryPaths, hash_file
 from reconciler.storage.machine_locks import make_machine_lock
@@ -199,7 +199,7 @@ def test_a_slow_store_keeps_no_run_waiting(stored: Path, reconcile: Reconcile, m
     monkeypatch.setattr(Remote, "put", put)
     assert reconcile("push")[0] == 0
     assert seen
-    give_way, ended = GiveWay(), threading.Event()
+    give_way, ended = PauseWhileTimed(), threading.Event()
     with make_machine_lock("quiet").acquire():
         threading.Thread(target=lambda: (give_way(), ended.set()), daemon=True).start()
         assert not ended.wait(1.0)

@@ -67,10 +67,10 @@ def test_queue_when_changes_cease_gives_each_topic_once() -> None:
     for _ in range(1000):
         queue.add("specs")
         queue.add("git")
-    assert queue.settles_in() == pytest.approx(0.3)
-    assert queue.added() == {"specs": 1000, "git": 1000}
-    clock.now += queue.settles_in()
-    assert queue.settles_in() == 0
+    assert queue.compute_wait() == pytest.approx(0.3)
+    assert queue.count_added() == {"specs": 1000, "git": 1000}
+    clock.now += queue.compute_wait()
+    assert queue.compute_wait() == 0
     assert queue.take(until=0.0) == ("specs", "git")
     assert queue.take(until=0.0) == ()
 
@@ -81,19 +81,19 @@ def test_queue_when_changes_never_cease_is_patient_but_not_for_ever() -> None:
     for _ in range(100):
         queue.add("specs")
         clock.now += 0.1
-    assert queue.settles_in() == 0
+    assert queue.compute_wait() == 0
 
 
 @pytest.mark.parametrize("kind", WAITS)
 def test_backoff_doubles_up_to_a_cap_and_is_forgotten_on_success(kind: str) -> None:
     backoff = Backoff()
-    waits = [backoff.failed("key", kind, 0.0).seconds for _ in range(40)]
+    waits = [backoff.record_failure("key", kind, 0.0).seconds for _ in range(40)]
     assert waits[:2] == [WAITS[kind][0], 2 * WAITS[kind][0]]
     assert waits[-1] == WAITS[kind][1]
-    assert backoff.held(WAITS[kind][1] - 1) == {"key"}
-    assert not backoff.held(WAITS[kind][1] + 1)
-    backoff.went_well("key")
-    assert backoff.failed("key", kind, 0.0).tries == 1
+    assert backoff.list_waiting(WAITS[kind][1] - 1) == {"key"}
+    assert not backoff.list_waiting(WAITS[kind][1] + 1)
+    backoff.record_success("key")
+    assert backoff.record_failure("key", kind, 0.0).tries == 1
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_a_test_that_the_round_does_not_have_is_refused_at_its_line(test: str, o
 
 
 def names(declared: Declared, official: str = "resnet") -> list[str]:
-    return [rules.name for rules in select_tests(declared.cells[0], ROUND.benchmark(official), ROUND)]
+    return [rules.name for rules in select_tests(declared.cells[0], ROUND.find_benchmark(official), ROUND)]
 
 
 def test_the_closed_division_has_the_rounds_tests_and_the_open_one_those_asked_for() -> None:
@@ -64,7 +64,7 @@ def test_the_closed_division_has_the_rounds_tests_and_the_open_one_those_asked_f
     [("v5.0", {"TEST01", "TEST04", "TEST06"}), ("v6.1", {"TEST01", "TEST04", "TEST06", "TEST07", "TEST08", "TEST09"})],
 )
 def test_a_round_has_its_own_tests(round_name: str, tests: set[str]) -> None:
-    rules = load_ruleset(round_name).benchmark("resnet")
+    rules = load_ruleset(round_name).find_benchmark("resnet")
     assert rules is not None
     assert {f"TEST{n:02}" for n in range(1, 100) if has_test(rules, f"TEST{n:02}", "Offline")} == tests
 

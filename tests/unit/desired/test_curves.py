@@ -237,7 +237,7 @@ def test_a_dedicated_offline_run_is_a_point_of_its_own_with_an_accuracy_run() ->
     own = {a.cell.scenario for a in desired.by_address if a.mode == "accuracy" and a.cell is not None}
     settings = desired.detail(Address.parse(f"Result:{CELL}/c6396")).settings
     assert settings.get(DEDICATED_OFFLINE) is True
-    assert settings.number("min_duration") == 1_500_000
+    assert settings.get_number("min_duration") == 1_500_000
     assert len(own) == 5
     assert "c6396" in own
     assert len(list_points({str(a): "" for a in desired.by_address})) == 8

@@ -315,7 +315,7 @@ def _list_used(desired: Desired, system: str, kind: Kind) -> list[Address]:
 def test_a_setting_of_a_cell_counts_before_that_of_its_system() -> None:
     run = Address(Kind.RUN, "open/box/digits/Server/performance")
     for more, said in (({}, "edge"), ({"system__category": "datacenter"}, "datacenter")):
-        assert compiled(declare(**more)).detail(run).settings.text("system.category") == said
+        assert compiled(declare(**more)).detail(run).settings.get_text("system.category") == said
 
 
 @pytest.mark.parametrize("rehearsal", [False, True])

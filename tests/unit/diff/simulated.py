@@ -13,7 +13,7 @@ from reconciler.desired.state import Desired
 from reconciler.diff.change import Difference, Work
 from reconciler.diff.difference import compare
 from reconciler.observed.state import Observed
-from reconciler.plan.make import PlanContext, Policy, Predict, make_plan
+from reconciler.plan.builder import PlanContext, Policy, Predict, make_plan
 from reconciler.plan.plan import Plan
 from reconciler.resource.inputs import Input, Origin, make_key
 from reconciler.resource.kinds import Address, Cell, Kind

@@ -6,7 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from reconciler.diff.acceptance import Refused
-from reconciler.diff.amendment import Standing, find_unamended, judge_amendment, list_differing_inputs, list_repeated
+from reconciler.diff.amendment import (
+    SubmissionState,
+    find_unamended,
+    judge_amendment,
+    list_differing_inputs,
+    list_repeated,
+)
 from reconciler.diff.change import Chosen
 from reconciler.resource.decisions import AcceptedInput, Amendment, KeyChange
 from reconciler.resource.kinds import Address, Kind
@@ -18,12 +24,12 @@ NET, SERVER = Wish(), Wish(scenario="Server")
 CELL = NET.cell
 
 
-def stand(world: World, *wishes: Wish) -> Standing:
+def stand(world: World, *wishes: Wish) -> SubmissionState:
     desired = desire(wishes)
-    return Standing(desired, world.compare(desired))
+    return SubmissionState(desired, world.compare(desired))
 
 
-def measure(*wishes: Wish) -> tuple[World, Standing]:
+def measure(*wishes: Wish) -> tuple[World, SubmissionState]:
     world = World()
     world.settle(desire(wishes))
     return world, stand(world, *wishes)
@@ -36,7 +42,7 @@ def repeat(world: World, *modes: str) -> None:
         world.summaries.append(replace(run, id=f"Run/again-{mode}", started="2026-01-02T000001"))
 
 
-def judge(before: Standing, after: Standing) -> tuple[Refused, ...]:
+def judge(before: SubmissionState, after: SubmissionState) -> tuple[Refused, ...]:
     inputs = list_differing_inputs(before.desired, after.desired, CELL)
     chosen = [standing.difference.chosen.get(CELL, Chosen()) for standing in (before, after)]
     return judge_amendment(CELL, before, after, inputs, list_repeated(*chosen))
@@ -84,7 +90,7 @@ def test_other_inputs_are_a_correction_once_their_results_are_there(change: dict
 
 def test_what_is_no_correction_is_refused_with_its_reason() -> None:
     world, before = measure(NET)
-    nothing = Standing(before.desired, World().compare(before.desired))
+    nothing = SubmissionState(before.desired, World().compare(before.desired))
     assert judge(nothing, before) == (
         Refused("it has no result in the commit that was submitted", "name that commit: --since COMMIT"),
     )
@@ -108,7 +114,7 @@ def test_what_is_no_correction_is_refused_with_its_reason() -> None:
 def test_accepted_results_correct_nothing() -> None:
     world, before = measure(NET)
     asked = desire([replace(NET, batch=2)])
-    after = Standing(asked, with_it(world, asked, accepted(world, asked, CELL)))
+    after = SubmissionState(asked, with_it(world, asked, accepted(world, asked, CELL)))
     (refused,) = judge(before, after)
     assert refused.why == "its results are accepted, not measured as the spec asks: no correction rests on that"
     assert refused.fix == f"measure it: reconcile accept {CELL} --revoke, then reconcile cell={CELL}"

@@ -14,7 +14,12 @@ from msgspec.structs import replace
 
 from reconciler.diff.change import Chosen, InputChange
 from reconciler.diff.explain import list_input_changes
-from reconciler.diff.fingerprint import RENDERER, compute_fingerprint, compute_submission_fingerprint, same_but_for_code
+from reconciler.diff.fingerprint import (
+    RENDERER,
+    compute_fingerprint,
+    compute_submission_fingerprint,
+    differ_only_in_code,
+)
 from reconciler.diff.host_drift import find_host_drift
 from reconciler.diff.timeline import (
     CellChange,
@@ -183,7 +188,7 @@ def test_shared_files_are_a_function_of_what_is_shared_of_the_cells_and_of_the_r
 def test_other_code_of_a_run_is_another_submission_that_differs_in_its_code_alone() -> None:
     alike = [fingerprint("", ""), fingerprint("a", ""), fingerprint("a", "b"), fingerprint("b", "a")]
     assert len(set(alike)) == len(alike)
-    assert all(same_but_for_code(one, other) for one in alike for other in alike)
+    assert all(differ_only_in_code(one, other) for one in alike for other in alike)
 
 
 def test_what_all_cells_share_makes_another_submission_with_the_same_code() -> None:
@@ -199,7 +204,7 @@ def test_what_all_cells_share_makes_another_submission_with_the_same_code() -> N
         for cells in (CELLS, set[str]())
     ]
     assert len(set(made)) == len(made)
-    assert not any(same_but_for_code(one, other) for one, other in combinations(made, 2))
+    assert not any(differ_only_in_code(one, other) for one, other in combinations(made, 2))
 
 
 def test_files_of_a_cell_are_a_function_of_its_key_its_records_and_the_renderer() -> None:

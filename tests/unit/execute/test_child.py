@@ -113,7 +113,7 @@ def an_attempt(root: Path, kind: Kind = Kind.DATASET, server: ServerAccess | Non
 
 
 def executors(root: Path) -> Executors:
-    return Executors.of(RepositoryPaths(root))
+    return Executors.for_paths(RepositoryPaths(root))
 
 
 def started(monkeypatch: pytest.MonkeyPatch, code: str) -> None:

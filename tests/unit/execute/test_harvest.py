@@ -168,7 +168,7 @@ def test_a_test_whose_logs_cannot_be_read_is_not_done(tmp_path: Path) -> None:
         (attempt.inputs / run).mkdir(parents=True)
         (attempt.inputs / run / "mlperf_log_accuracy.json").write_bytes(b"[\n{broken},\n]\n")
     paths = RepositoryPaths(tmp_path)
-    judge_attempt(attempt, paths, Watch(lambda _: None), Executors.of(paths))
+    judge_attempt(attempt, paths, Watch(lambda _: None), Executors.for_paths(paths))
     result = Result.read(attempt.result)
     assert (result.done, result.problem_class) == (False, "input")
     assert "--rerun" in result.fix
@@ -188,7 +188,7 @@ def test_of_what_goes_on_the_newest_of_a_key_is_followed(tmp_path: Path) -> None
         asked.append(handle.name if handle else "none")
         return handle is not None and handle.name != "job 3"
 
-    found = find_under_way(tmp_path, cast(Executors, SimpleNamespace(goes_on=goes_on)))
+    found = find_under_way(tmp_path, cast(Executors, SimpleNamespace(is_still_running=goes_on)))
     assert found == {f"{1:064}": other}
     assert asked == ["job 1", "job 2", "job 3", "job 4", "none"]
 

@@ -19,7 +19,7 @@ from tests.passes.repository import make_repository
 
 
 def test_runs_wait_for_those_that_use_the_same_machine(tmp_path: Path) -> None:
-    executors = Executors.of(RepositoryPaths(tmp_path))
+    executors = Executors.for_paths(RepositoryPaths(tmp_path))
 
     def lock_name(values: dict[str, Any]) -> str:
         settings = CellSettings(values)

@@ -34,7 +34,7 @@ from reconciler.execute.perform import (
     find_known_answers,
     perform,
 )
-from reconciler.plan.make import Policy
+from reconciler.plan.builder import Policy
 from reconciler.plan.plan import Step
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Artifact, Ended, Record, Summary

@@ -18,10 +18,10 @@ from reconciler.errors import ReconcilerError
 from reconciler.execute import plan_executor
 from reconciler.execute.attempt import Attempt, Intent, ServerAccess
 from reconciler.execute.outcome import Event, Outcome, Status
+from reconciler.execute.parallel_executor import ParallelExecutor
 from reconciler.execute.perform import Finished
 from reconciler.execute.plan_executor import PlanExecutor, compute_minimum_seconds, is_timed
 from reconciler.execute.service import Services
-from reconciler.execute.side_by_side import SideBySide
 from reconciler.plan.plan import Step
 from reconciler.reconcile.run import PassReport
 from reconciler.record.codec import summarize
@@ -96,7 +96,7 @@ def test_what_the_machine_did_to_a_run_is_over_the_next_time(
     failed = make_record(step, Ended.FAILED, problem="what it was", problem_class=kind)
     walk = PlanExecutor(desired, make_context(tmp_path), lambda _: None, lambda done: summarize(done.record, "x"), {})
     tried = 0
-    while not walk.given_up(step) and tried < 10:
+    while not walk.is_given_up(step) and tried < 10:
         assert walk.settle(step, finish(tmp_path, failed)).status is Status.RETRY
         tried += 1
     assert tried == tries
@@ -217,7 +217,7 @@ class Walk:
     def go(self, spread: bool = False, **options: Any) -> list[tuple[str, str]]:
         """Once through the plan: each outcome. ``spread``: as where several machines work at a time."""
         plan = World().plan(self.desired, **options)
-        steps = SideBySide(self.executor).steps(plan) if spread else self.executor.steps(plan)
+        steps = ParallelExecutor(self.executor).execute_steps(plan) if spread else self.executor.execute_steps(plan)
         return [(str(each.step.change.address), str(each.status)) for each in steps]
 
 
@@ -229,7 +229,7 @@ class Kept:
     def __init__(self, walk: Walk) -> None:
         self.walk, self.said, self.key = walk, list[str](), ""
 
-    def runs(self, key: str) -> Any:
+    def find_running(self, key: str) -> Any:
         return self.key == key and self.key != ""
 
     def stop(self) -> None:
@@ -240,7 +240,7 @@ class Kept:
         self.said.append("start")
         self.key = step.change.key
         access = ServerAccess(8000, "log")
-        self.server = SimpleNamespace(access=access, lost=lambda: None)
+        self.server = SimpleNamespace(access=access, find_exit=lambda: None)
         finished = self.walk.finish(step)
         return replace(finished, lives=not finished.record.problem)
 
@@ -397,13 +397,13 @@ def test_a_server_that_is_not_asked_ends_before_anything_is_built_or_timed(
 def test_what_is_not_there_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     walk = Walk(tmp_path, monkeypatch, Wish(service="serve"))
     steps = {str(step.change.address): step for step in World().plan(walk.desired).steps}
-    lacks = walk.executor.lacks(steps[f"Run:{CELL}/accuracy"])
+    lacks = walk.executor.find_missing_upstream(steps[f"Run:{CELL}/accuracy"])
     assert lacks is not None
     assert (lacks.status, lacks.message) == (
         Status.BLOCKED,
         f"waits for Engine:{CELL}, Dataset:net, Service:{CELL}",
     )
-    assert walk.executor.lacks(steps["Dataset:net"]) is None
+    assert walk.executor.find_missing_upstream(steps["Dataset:net"]) is None
     started = walk.executor.start(steps[f"Service:{CELL}"])
     assert (started.status, started.message) == (Status.BLOCKED, f"waits for Engine:{CELL}")
     assert walk.services.said == []
@@ -417,9 +417,9 @@ def test_a_run_that_changes_its_key_each_time_is_given_up_by_its_name(tmp_path: 
     for name, given_up in ((f"Run:{CELL}/performance", True), (f"Engine:{CELL}", False)):
         for number in range(2):
             step = replace(steps[name], change=replace(steps[name].change, key=f"{number:064}"))
-            assert not walk.given_up(step)
+            assert not walk.is_given_up(step)
             walk.settle(step, finish(tmp_path, make_record(step, Ended.DONE)))
-        assert walk.given_up(replace(steps[name], change=replace(steps[name].change, key="f" * 64))) is given_up
+        assert walk.is_given_up(replace(steps[name], change=replace(steps[name].change, key="f" * 64))) is given_up
 
 
 def test_a_record_of_another_key_makes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -427,7 +427,7 @@ def test_a_record_of_another_key_makes_nothing(tmp_path: Path, monkeypatch: pyte
     dataset = Address(Kind.DATASET, "net")
     detail = walk.desired.detail(Address(Kind.MODEL, "net"))
     walk.executor.used[dataset] = make_summary(dataset)
-    assert walk.executor.upstream(detail) == {}
+    assert walk.executor.collect_upstream(detail) == {}
     same = replace(make_summary(dataset), key=walk.desired.by_address[dataset].key)
     walk.executor.used[dataset] = same
-    assert walk.executor.upstream(detail) == {"dataset": same}
+    assert walk.executor.collect_upstream(detail) == {"dataset": same}

@@ -20,7 +20,7 @@ from reconciler.errors import ReconcilerError
 from reconciler.execute.attempt import Attempt, Intent, create, read_placement
 from reconciler.execute.executors import ray_dashboard
 from reconciler.execute.executors.executor import Handle, State, Submission
-from reconciler.execute.executors.queued import QueuedExecutor, QueueSilentError
+from reconciler.execute.executors.queue_executor import QueueExecutor, QueueSilentError
 from reconciler.execute.executors.ray_queue import RayQueue, choose_resources, make_job_script
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
@@ -96,11 +96,11 @@ def begin(folder: Path) -> Attempt:
     return create(folder, Intent("2026-1", Address(Kind.MODEL, "net"), "k" * 64, 1, "2026", {}, settings))
 
 
-def make_executor(root: Path) -> QueuedExecutor:
-    return QueuedExecutor("ray", RepositoryPaths(root), RayQueue())
+def make_executor(root: Path) -> QueueExecutor:
+    return QueueExecutor("ray", RepositoryPaths(root), RayQueue())
 
 
-def submit(root: Path) -> tuple[QueuedExecutor, Handle, Attempt]:
+def submit(root: Path) -> tuple[QueueExecutor, Handle, Attempt]:
     attempt, executor = begin(root / "attempts"), make_executor(root)
     return executor, executor.submit(Submission(attempt, ProbeRequest(), attempt.result)), attempt
 

@@ -282,9 +282,9 @@ def test_user_conf_leaves_to_loadgen_what_the_round_has_built_in(round_name: str
     ruleset = load_ruleset(round_name)
     (cell,) = declare("Offline", target_qps="54", min_duration=None, target_latency=None).cells
     declared = replace(declare("Offline"), cells=(cell,))
-    context = CellReaders(declared, ruleset, Pins()).rule_context(cell)
+    context = CellReaders(declared, ruleset, Pins()).make_rule_context(cell)
     rules = ruleset.benchmarks["resnet"]
-    values = {name: value.value for name, value in rules.settings("Offline").items()}
+    values = {name: value.value for name, value in rules.list_settings("Offline").items()}
     asked = {**values, "scenario": "Offline", "mode": "performance", "target_qps": "54"}
 
     def write(**changes: object) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import harness.contract
-from harness.child.own_code import pack_own_code
+from harness.child.harness_code import pack_own_code
 from harness.contract import BENCHMARKS
 from reconciler.execute.run_code import pack_run_code, take_launched_code
 from reconciler.resource.settings import CellSettings

@@ -134,7 +134,7 @@ def test_a_keeper_that_said_why_it_ended_is_believed(tmp_path: Path) -> None:
     server, _ = run(tmp_path, Progressing(State.ENDED, 1))
     said = Result(done=False, seconds=9.0, problem="the port is taken", problem_class="config", fix="use another")
     said.write(server.attempt.folder / ENDED)
-    lost = server.lost()
+    lost = server.find_exit()
     assert lost is not None
     assert (lost.problem, lost.problem_class, lost.fix, lost.seconds) == (
         "the port is taken",
@@ -143,19 +143,19 @@ def test_a_keeper_that_said_why_it_ended_is_believed(tmp_path: Path) -> None:
         0.0,
     )
     Result(done=True, seconds=9.0).write(server.attempt.folder / ENDED)  # it ended well, and still it is lost
-    assert server.lost() != lost
+    assert server.find_exit() != lost
     (server.attempt.folder / ENDED).write_text("{")
-    assert server.lost() is not None
+    assert server.find_exit() is not None
 
 
 def test_a_pass_asks_the_server_of_a_key_while_it_is_well(tmp_path: Path) -> None:
     server, keeper = run(tmp_path, Progressing(State.RUNNING))
     services = Services(server)
-    assert server.lost() is None
-    assert services.runs("key") is server
-    assert services.runs("other") is None
+    assert server.find_exit() is None
+    assert services.find_running("key") is server
+    assert services.find_running("other") is None
     keeper.found = Progressing(State.ENDED, 1)
-    assert services.runs("key") is None
+    assert services.find_running("key") is None
     with services:
         pass
     assert keeper.ended == [("cancelled", 35.0), ("harvested", 0.0)]  # its own time to stop, and that of its keeper

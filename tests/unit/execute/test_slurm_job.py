@@ -9,7 +9,7 @@ import pytest
 
 from harness.contract import ProbeRequest
 from reconciler.execute.attempt import Attempt, Intent, create
-from reconciler.execute.executors.carrier import Ticket
+from reconciler.execute.executors.attempt_transport import Ticket
 from reconciler.execute.executors.executor import Handle, Submission
 from reconciler.execute.executors.job_script import must_be_alone
 from reconciler.execute.executors.slurm_arrays import (

@@ -16,12 +16,12 @@ import pytest
 from harness.contract import ProbeRequest, Result, RunRequest, WaitingAttempt, installing
 from reconciler.execute.attempt import Attempt, Intent, create, read_placement
 from reconciler.execute.executors.executor import Handle, State, Submission, write_handle
-from reconciler.execute.executors.queued import QueuedExecutor, QueueSilentError
+from reconciler.execute.executors.queue_executor import QueueExecutor, QueueSilentError
 from reconciler.execute.executors.slurm_job import list_hidden, make_job_script
 from reconciler.execute.executors.slurm_queue import SlurmQueue
 from reconciler.execute.executors.slurm_takeover import choose_takeover
 from reconciler.execute.perform import INTERRUPTED
-from reconciler.reconcile.remote_attempts.carrier import watch_jobs
+from reconciler.reconcile.remote_attempts.sender import watch_jobs
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
 from reconciler.storage.files import RepositoryPaths
@@ -30,8 +30,8 @@ from tests.processes import wait_for
 NAME = "reconcile-2026-1"
 
 
-def slurm(root: Path) -> QueuedExecutor:
-    return QueuedExecutor("slurm", RepositoryPaths(root), SlurmQueue())
+def slurm(root: Path) -> QueueExecutor:
+    return QueueExecutor("slurm", RepositoryPaths(root), SlurmQueue())
 
 
 def begin(folder: Path, address: Address | None = None, name: str = "2026-1") -> Attempt:
@@ -331,7 +331,7 @@ class Crowd:
 
     folder: Path
     attempts: list[Attempt]
-    executor: QueuedExecutor
+    executor: QueueExecutor
 
     @property
     def scripts(self) -> list[str]:
@@ -352,7 +352,7 @@ def crowd(tmp_path: Path, answers: Path, request: pytest.FixtureRequest) -> Crow
     attempts = [begin(tmp_path / "attempts", run, f"2026-{number}") for number in range(4)]
     attempts.append(begin(tmp_path / "attempts", Address(Kind.ENGINE, "other"), "2026-4"))
     queue = SlurmQueue()
-    executor = QueuedExecutor("slurm", RepositoryPaths(tmp_path), queue)
+    executor = QueueExecutor("slurm", RepositoryPaths(tmp_path), queue)
 
     def submit(attempt: Attempt) -> threading.Thread:
         submission = Submission(attempt, ProbeRequest(), attempt.result)
@@ -416,7 +416,7 @@ echo "Submitted batch job 5"
 """
 
 
-def submit(tmp_path: Path, words: str, seconds: float | None = None) -> tuple[QueuedExecutor, Handle, Attempt]:
+def submit(tmp_path: Path, words: str, seconds: float | None = None) -> tuple[QueueExecutor, Handle, Attempt]:
     """To a Slurm that refuses, with these words, as long as there is ``down``."""
     for name in ("sbatch", "srun"):
         program = tmp_path / "bin" / name

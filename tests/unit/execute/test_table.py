@@ -29,7 +29,7 @@ SERVICE = ServiceRequest(command=("go",), cwd="/", counter="c", ready="r", probe
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_what_belongs_to_a_machine_is_made_there_and_the_rest_here(system: str, tmp_path: Path) -> None:
-    executors, settings = Executors.of(RepositoryPaths(tmp_path)), SYSTEMS[system]
+    executors, settings = Executors.for_paths(RepositoryPaths(tmp_path)), SYSTEMS[system]
     assert executors.choose_for_system(CellSettings(settings)).name == system
     there = {Kind.ENGINE, Kind.RUN, Kind.COMPLIANCE_TEST}
     for more, of_machine in (({}, there), (SCORED, {*there, Kind.SCORE, Kind.VERDICT})):
@@ -54,7 +54,7 @@ def test_commands_of_the_users_and_servers_come_with_their_machine(
 ) -> None:
     settings = CellSettings(SYSTEMS["launcher"])
     intent = Intent("1", Address(kind, "open/box/net/Offline/accuracy"), "k" * 64, 1, "2026", {}, settings)
-    found = Executors.of(RepositoryPaths(tmp_path)).choose(create(tmp_path, intent), request_)
+    found = Executors.for_paths(RepositoryPaths(tmp_path)).choose(create(tmp_path, intent), request_)
     assert found.name == ("launcher" if there else "local")
 
 
@@ -68,7 +68,7 @@ def test_only_what_was_submitted_to_somebody_who_is_known_goes_on_or_is_ended(tm
     ended = SimpleNamespace(poll=lambda _: Progressing(State.LOST))
     executors = Executors(cast(Any, {"known": known, "ended": ended}))
     handles = [Handle(name, tmp_path, "n") for name in ("known", "ended", "of a later version")]
-    assert [executors.goes_on(handle) for handle in (*handles, None)] == [True, False, False, False]
+    assert [executors.is_still_running(handle) for handle in (*handles, None)] == [True, False, False, False]
     executors.end(tmp_path)
     write_handle(handles[2])
     executors.end(tmp_path)

@@ -15,7 +15,7 @@ import pytest
 from reconciler.errors import ReconcilerError, StorageError
 from reconciler.fetch import fetch as fetching
 from reconciler.fetch.download import DownloadLimits, DownloadProgress
-from reconciler.fetch.fetch import Due, Fate, FetchResult, Mirror, check_room, decide, fetch
+from reconciler.fetch.fetch import Due, FetchResult, FetchStatus, Mirror, check_room, decide, fetch
 from reconciler.fetch.scratch import FileState, Scratch, find_scratch, look_for
 from reconciler.fetch.unpacking import unpack_folder, unpack_member
 from reconciler.rules.benchmark_files import BenchmarkFiles, FileDigest, SourceFile, load_benchmark_files
@@ -77,8 +77,8 @@ def test_files_come_and_a_second_fetch_asks_for_nothing(scratch: Scratch) -> Non
             make_file("models/b.onnx", f"{address}/m", data=b"model"),
             make_file("data/b/labels.txt", f"{address}/l"),
         )
-        assert [item.fate for item in bring(scratch, *files)] == [Fate.FETCHED, Fate.FETCHED]
-        assert [item.fate for item in bring(scratch, *files)] == [Fate.HERE, Fate.HERE]
+        assert [item.fate for item in bring(scratch, *files)] == [FetchStatus.FETCHED, FetchStatus.FETCHED]
+        assert [item.fate for item in bring(scratch, *files)] == [FetchStatus.HERE, FetchStatus.HERE]
     assert len(behaviour.asked) == 2
     assert (scratch.root / "data/b/labels.txt").read_bytes() == b"labels"
 
@@ -87,7 +87,7 @@ def test_a_failure_keeps_no_other_file_from_coming(scratch: Scratch) -> None:
     with serve(Behaviour({"/m": b"model"})) as address:
         gone, there = make_file("data/gone", f"{address}/gone"), make_file("data/m", f"{address}/m")
         ended = bring(scratch, gone, there)
-    assert [item.fate for item in ended] == [Fate.FAILED, Fate.FETCHED]
+    assert [item.fate for item in ended] == [FetchStatus.FAILED, FetchStatus.FETCHED]
     assert "404" in ended[0].why
 
 
@@ -100,7 +100,7 @@ def test_a_file_whose_digest_nobody_publishes_must_be_the_one_that_was_fetched_f
         behaviour.files["/f"] = b"other"
         (second,) = bring(scratch, file)
     assert first.sha256 == hashlib.sha256(b"first").hexdigest()
-    assert second.fate is Fate.FAILED
+    assert second.fate is FetchStatus.FAILED
     assert "the first fetch" in second.why
 
 
@@ -108,7 +108,7 @@ def test_a_damaged_file_is_named_and_left_alone(scratch: Scratch) -> None:
     (scratch.root / "models").mkdir(parents=True)
     (scratch.root / "models/b.onnx").write_bytes(b"damaged")
     (ended,) = bring(scratch, make_file("models/b.onnx", "http://127.0.0.1:9/m", data=b"model"))
-    assert ended.fate is Fate.FAILED
+    assert ended.fate is FetchStatus.FAILED
     assert str(scratch.root / "models/b.onnx") in ended.why
     assert "move it away" in ended.fix
     assert (scratch.root / "models/b.onnx").read_bytes() == b"damaged"
@@ -132,27 +132,27 @@ def test_another_published_version_under_the_same_name_counts(scratch: Scratch) 
     (scratch.root / "models").mkdir(parents=True)
     (scratch.root / "models/b.onnx").write_bytes(b"old")
     file = make_file("models/b.onnx", "http://127.0.0.1:9/m", digest=digest)
-    assert [item.fate for item in bring(scratch, file)] == [Fate.HERE]
+    assert [item.fate for item in bring(scratch, file)] == [FetchStatus.HERE]
 
 
 def test_what_a_form_stands_before_is_told_with_its_place_and_comes_by_hand(scratch: Scratch) -> None:
     images = make_file("data/b/*.jpg", count=3, by_hand="register first")
     (ended,) = bring(scratch, images)
-    assert (ended.fate, ended.why) == (Fate.BY_HAND, "")
+    assert (ended.fate, ended.why) == (FetchStatus.BY_HAND, "")
     assert ended.fix == f"register first; it belongs at {scratch.root}/data/b/*.jpg"
     (scratch.root / "data/b").mkdir(parents=True)
     for name in ("1.jpg", "2.jpg"):
         (scratch.root / "data/b" / name).write_bytes(b"i")
     assert [item.why for item in bring(scratch, images)] == ["2 of 3 files are there"]
     (scratch.root / "data/b/3.jpg").write_bytes(b"i")
-    assert [item.fate for item in bring(scratch, images)] == [Fate.HERE]
+    assert [item.fate for item in bring(scratch, images)] == [FetchStatus.HERE]
 
 
 def test_optional_files_come_when_they_are_asked_for(scratch: Scratch) -> None:
     with serve(Behaviour({"/f": b"data"})) as address:
         file = make_file("data/f", f"{address}/f", optional=True)
         assert bring(scratch, file) == []
-        assert [item.fate for item in bring(scratch, file, optional=True)] == [Fate.FETCHED]
+        assert [item.fate for item in bring(scratch, file, optional=True)] == [FetchStatus.FETCHED]
 
 
 @pytest.mark.parametrize("pack", [zip_files, tar_files])
@@ -162,8 +162,8 @@ def test_files_come_out_of_archives(scratch: Scratch, pack: object) -> None:
     with serve(behaviour) as address:
         images = make_file("data/b/*.jpg", f"{address}/a", data=packed, unpack="top/val/", packed=1000, count=2)
         labels = make_file("data/map.txt", f"{address}/a", data=packed, member="l.txt", packed=1000)
-        assert [item.fate for item in bring(scratch, images, labels)] == [Fate.FETCHED, Fate.FETCHED]
-        assert [item.fate for item in bring(scratch, images, labels)] == [Fate.HERE, Fate.HERE]
+        assert [item.fate for item in bring(scratch, images, labels)] == [FetchStatus.FETCHED, FetchStatus.FETCHED]
+        assert [item.fate for item in bring(scratch, images, labels)] == [FetchStatus.HERE, FetchStatus.HERE]
     assert sorted(path.name for path in (scratch.root / "data/b").iterdir()) == ["1.jpg", "2.jpg"]
     assert (scratch.root / "data/map.txt").read_bytes() == b"labels"
     assert [path for path in scratch.incoming.iterdir() if path.suffix != ".lock"] == []
@@ -177,7 +177,7 @@ def test_an_archive_that_nothing_proves_comes_anew_where_it_could_not_be_unpacke
         (refused,) = bring(scratch, images)
         behaviour.files["/a.zip"] = zip_files({"val/1.jpg": b"one"})
         (came,) = bring(scratch, images)
-    assert (refused.fate, came.fate) == (Fate.FAILED, Fate.FETCHED), refused.why
+    assert (refused.fate, came.fate) == (FetchStatus.FAILED, FetchStatus.FETCHED), refused.why
 
 
 def test_what_a_killed_fetch_left_half_written_goes(scratch: Scratch) -> None:
@@ -186,7 +186,7 @@ def test_what_a_killed_fetch_left_half_written_goes(scratch: Scratch) -> None:
         folder.mkdir(parents=True)
         (folder / ".a.bin.json.x1.partial").write_bytes(b"{")
     (scratch.root / "data/a.bin").write_bytes(b"x")
-    assert [item.fate for item in bring(scratch, here)] == [Fate.HERE]
+    assert [item.fate for item in bring(scratch, here)] == [FetchStatus.HERE]
     left = [path.parent for path in scratch.root.rglob("*.partial")]
     assert left == [scratch.root / "data"], "others write there"
 
@@ -197,7 +197,7 @@ def test_an_archive_that_is_here_already_is_only_unpacked(scratch: Scratch) -> N
     assert images.digest is not None
     scratch.incoming.mkdir(parents=True)
     (scratch.incoming / f"{images.digest.value[:16]}-a.tgz").write_bytes(packed)
-    assert [item.fate for item in bring(scratch, images)] == [Fate.FETCHED]
+    assert [item.fate for item in bring(scratch, images)] == [FetchStatus.FETCHED]
 
 
 @pytest.mark.parametrize("name", ["val/../../escaped", "val//etc/escaped"])
@@ -245,7 +245,7 @@ def test_a_web_server_as_mirror_has_archives_where_their_files_belong(scratch: S
         images = make_file("data/b/*.jpg", "https://x.example/images.zip", data=packed, unpack="val/", packed=9)
         model = make_file("models/b c.onnx", "https://x.example/m", data=b"model")
         ended = bring(scratch, images, model, mirror=Mirror(f"{address}/lab/"))
-    assert [item.fate for item in ended] == [Fate.FETCHED, Fate.FETCHED], ended
+    assert [item.fate for item in ended] == [FetchStatus.FETCHED, FetchStatus.FETCHED], ended
 
 
 @pytest.mark.parametrize("as_address", [True, False])
@@ -259,7 +259,7 @@ def test_a_folder_as_mirror_gives_also_what_comes_by_hand(scratch: Scratch, tmp_
     labels = make_file("data/labels.txt", "https://x.example/a.zip", data=b"archive", member="l.txt")
     mirror = Mirror(lab.as_uri() if as_address else str(lab))
     ended = bring(scratch, images, labels, make_file("data/none", "https://x.example/n"), mirror=mirror)
-    assert [item.fate for item in ended] == [Fate.FETCHED, Fate.FETCHED, Fate.FAILED]
+    assert [item.fate for item in ended] == [FetchStatus.FETCHED, FetchStatus.FETCHED, FetchStatus.FAILED]
     assert (scratch.root / "data/b/2.jpg").read_bytes() == b"2.jpg"
     assert (scratch.root / "data/labels.txt").read_bytes() == b"labels"
 
@@ -275,8 +275,8 @@ def test_a_mirror_that_has_only_some_of_the_files_leaves_the_others_to_be_brough
     published = make_file("data/c/*.jpg", "https://x.example/c.zip", count=3, unpack="c/")
     ended = bring(scratch, by_hand, published, mirror=Mirror(str(lab)))
     assert [(item.fate, item.why.rpartition("/")[2]) for item in ended] == [
-        (Fate.BY_HAND, "1 of 3 files are there"),
-        (Fate.FAILED, "c: 1 of 3 files are there"),
+        (FetchStatus.BY_HAND, "1 of 3 files are there"),
+        (FetchStatus.FAILED, "c: 1 of 3 files are there"),
     ]
     assert (scratch.root / "data/b/1.jpg").read_bytes() == b"one"
 
@@ -325,7 +325,7 @@ def test_the_files_that_a_list_names_come_after_it(scratch: Scratch) -> None:
         labels = make_file("data/list.json", f"{address}/l", data=listing)
         (scratch.root / "data/b").mkdir(parents=True)
         (scratch.root / "data/b/1.jpg").write_bytes(b"one")
-        assert [item.fate for item in bring(scratch, images, labels)] == [Fate.FETCHED, Fate.FETCHED]
+        assert [item.fate for item in bring(scratch, images, labels)] == [FetchStatus.FETCHED, FetchStatus.FETCHED]
     assert (scratch.root / "data/b/2 a.jpg").read_bytes() == b"two"
     assert {path for path, *_ in behaviour.asked} == {"/l", "/i/2%20a.jpg", "/i/3.jpg"}
     assert len(list(scratch.incoming.glob("*.lock"))) == 2  # one for the list, one for all that it names
@@ -336,7 +336,7 @@ def test_of_many_files_those_that_come_stay(scratch: Scratch) -> None:
     with serve(Behaviour({"/l": listing, "/i/2.jpg": b"two"})) as address:
         images = make_file("data/b/*.jpg", f"{address}/i", count=2, listed_in="data/list.json")
         ended = bring(scratch, make_file("data/list.json", f"{address}/l", data=listing), images)
-    assert [item.fate for item in ended] == [Fate.FETCHED, Fate.FAILED]
+    assert [item.fate for item in ended] == [FetchStatus.FETCHED, FetchStatus.FAILED]
     assert "1 of 2 files did not come" in ended[1].why
     assert "/i/1.jpg" in ended[1].why
     assert (scratch.root / "data/b/2.jpg").read_bytes() == b"two"
@@ -348,5 +348,5 @@ def test_a_list_that_names_files_elsewhere_is_refused(scratch: Scratch, name: st
     (scratch.root / "data/list.json").write_bytes(make_listing(name))
     images = make_file("data/b/*.jpg", "http://127.0.0.1:9/i", count=1, listed_in="data/list.json")
     (ended,) = bring(scratch, images)
-    assert ended.fate is Fate.FAILED
+    assert ended.fate is FetchStatus.FAILED
     assert "not a file's name" in ended.why

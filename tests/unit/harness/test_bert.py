@@ -19,7 +19,7 @@ pytest.importorskip("onnxruntime")
 from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.bert import answers, scoring, squad
 from harness.benchmarks.bert.rehearsal import MODEL
-from harness.benchmarks.made_network import NetworkSession
+from harness.benchmarks.network_builder import NetworkSession
 from harness.verbs.rehearse import execute
 
 COUNT = 32

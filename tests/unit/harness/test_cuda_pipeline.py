@@ -52,15 +52,15 @@ class Doubling:
         self.computed: list[int] = []
         self.notes: dict[str, Any] = {}
 
-    def outputs(self, inputs: Sequence[tuple[int, ...]]) -> Sequence[Tensor]:
+    def list_outputs(self, inputs: Sequence[tuple[int, ...]]) -> Sequence[Tensor]:
         return (Tensor("y", inputs[0], "float32"),)
 
-    def wanted(self, _inputs: Any) -> int:
+    def estimate_memory(self, _inputs: Any) -> int:
         return self.activations
 
     def open(self, shapes: Any, inputs: Any, outputs: Any, stream: int) -> Any:
         if self.activations:
-            driver.checked(driver.cu.cuMemAlloc(self.activations))
+            driver.check_call(driver.cu.cuMemAlloc(self.activations))
         return _Bound(self, inputs[0].address, outputs[0].address, stream, shapes[0][0])
 
 
@@ -200,12 +200,12 @@ def test_too_few_devices(fake: Fake) -> None:
 
 
 def test_sizes() -> None:
-    assert sizes.sizes(256, "Offline") == (1, 2, 4, 8, 16, 32, 64, 128, 256)
-    assert sizes.sizes(256, "Server") == (1, 2, 4, 8, *range(16, 257, 16))
-    assert sizes.sizes(5, "Server") == (1, 2, 3, 4, 5)
-    assert sizes.sizes(64, "SingleStream") == (1, 8, 64)
-    assert sizes.sizes(300, "Offline", (64,)) == (64,)
-    assert sizes.padded(130, sizes.sizes(256, "Server")) == 144
+    assert sizes.list_sizes(256, "Offline") == (1, 2, 4, 8, 16, 32, 64, 128, 256)
+    assert sizes.list_sizes(256, "Server") == (1, 2, 4, 8, *range(16, 257, 16))
+    assert sizes.list_sizes(5, "Server") == (1, 2, 3, 4, 5)
+    assert sizes.list_sizes(64, "SingleStream") == (1, 8, 64)
+    assert sizes.list_sizes(300, "Offline", (64,)) == (64,)
+    assert sizes.find_padded_size(130, sizes.list_sizes(256, "Server")) == 144
 
 
 def double_twice(sample: Arrays) -> Generator[Arrays, Outputs, np.ndarray]:

@@ -24,7 +24,7 @@ from onnx import TensorProto, helper  # noqa: E402
 from harness.benchmarks import load_benchmark, retinanet, ssd_resnet34  # noqa: E402
 from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
 from harness.benchmarks.detection.answers import make_response, make_responses  # noqa: E402
-from harness.benchmarks.made_network import NetworkSession  # noqa: E402
+from harness.benchmarks.network_builder import NetworkSession  # noqa: E402
 from harness.benchmarks.retinanet import heads, openimages  # noqa: E402
 from harness.benchmarks.ssd_resnet34 import coco2017  # noqa: E402
 from harness.verbs.rehearse import execute  # noqa: E402

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from harness.backends import LoadPlan, Outputs, load_backend
-from harness.backends.painters import PaintingSession
+from harness.backends.image_workers import ImageSession
 from harness.benchmarks import load_benchmark, load_rehearsal
 from harness.contract import Benchmark, Counter
 from tests.unit.harness.generated import generate
@@ -54,7 +54,7 @@ class Watched:
             completed=lambda token, outputs: self.completed.update({token[0]: outputs[0].tolist()}),
             failed=lambda token, error: self.failed.update({token[0]: error}),
         )
-        self.session = PaintingSession(plan, [self._open] * painters, {}, padded=padded)
+        self.session = ImageSession(plan, [self._open] * painters, {}, padded=padded)
 
     def _open(self) -> Doubler:
         self.painters.append(Doubler())

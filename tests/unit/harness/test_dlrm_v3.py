@@ -14,7 +14,7 @@ import pytest
 
 from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.dlrm_v3 import histories, requests, scoring, stream_files
-from harness.benchmarks.dlrm_v3.made_stream import Extent, MadeStream, write_stream
+from harness.benchmarks.dlrm_v3.generated_stream import Extent, GeneratedStream, write_stream
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter
 from harness.errors import HarnessError
@@ -27,7 +27,7 @@ EXTENT = Extent(items=128 * IN_CATEGORY, categories=128, candidates=CANDIDATES, 
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dlrm_v3")
     rng = np.random.default_rng(1)
-    stream = MadeStream(rng, EXTENT, COUNT)
+    stream = GeneratedStream(rng, EXTENT, COUNT)
     came = stream.train()
     asking = stream.infer(lambda _user, items: rng.normal(size=len(items)), lambda: None)
     (folder / "data").mkdir()

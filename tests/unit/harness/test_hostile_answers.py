@@ -64,7 +64,7 @@ def test_an_answer_of_a_size_that_cannot_be_is_refused_before_there_is_room(fiel
 
 
 def test_a_document_without_an_end_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "_MOST_TOLD", 1000)
+    monkeypatch.setattr(connection, "_LONGEST_MESSAGE", 1000)
     with say(http(b"x" * 5000)) as port, pytest.raises(OSError, match="more than 1,000 bytes"):
         connection.get("127.0.0.1", port, "/metrics", 5)
 

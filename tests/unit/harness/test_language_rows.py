@@ -20,8 +20,8 @@ from harness.benchmarks import mixtral_8x7b
 from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.language.exact import is_right_number
 from harness.benchmarks.language.frames import read_frame
-from harness.benchmarks.language.made_decoder import OwnAnswers
-from harness.benchmarks.language.made_frames import write_frame
+from harness.benchmarks.language.generated_decoder import OwnAnswers
+from harness.benchmarks.language.generated_frames import write_frame
 from harness.benchmarks.language.prompt_sets import load_references
 from harness.benchmarks.language.rehearsing import answer_prompt
 from harness.benchmarks.language.texts import TOKENIZER
@@ -91,8 +91,8 @@ def test_every_bar_of_the_rounds_finds_its_line(row: Row) -> None:
     row.score(row.answers)
     text = (row.output / "accuracy.txt").read_text()
     facts = load_benchmark_facts()[row.code.__name__.rpartition(".")[2]]
-    rules = [load_ruleset(name).benchmark(official) for name in list_rounds() for official in facts.names.values()]
-    metrics = {bar.metric for found in rules if found is not None for bar in found.bars("Offline")}
+    rules = [load_ruleset(name).find_benchmark(official) for name in list_rounds() for official in facts.names.values()]
+    metrics = {bar.metric for found in rules if found is not None for bar in found.list_bars("Offline")}
     assert metrics
     found = parse_accuracy(text, metrics & METRIC_LINES.keys()).metrics
     assert {name for name, values in found.items() if not values} == set()

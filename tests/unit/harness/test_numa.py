@@ -11,12 +11,12 @@ from harness.child.cgroups import read_processor_limit
 from harness.machine.numa import (
     Node,
     list_nodes,
+    list_processors,
     list_usable,
     load_libnuma,
     parse_list,
-    processors_of,
-    stay_beside,
-    staying_beside,
+    pin_thread_near,
+    pinned_near,
 )
 from harness.machine.placement import share_out
 from tests.unit.harness.machines import files
@@ -127,22 +127,22 @@ def test_a_device_whose_node_was_not_given_is_served_from_anywhere(tmp_path: Pat
     """All processors of the node beside it are offline, or belong to somebody else."""
     usable = list_usable()
     system = make_system(tmp_path, node0=str(min(usable)), node1="4096-4099", node2="")
-    assert processors_of(0, system) == {min(usable)}
-    assert processors_of(1, system) == processors_of(2, system) == processors_of(-1, system) == usable
+    assert list_processors(0, system) == {min(usable)}
+    assert list_processors(1, system) == list_processors(2, system) == list_processors(-1, system) == usable
 
 
 def test_a_thread_is_kept_while_asked_and_then_let_go() -> None:
     before = os.sched_getaffinity(0)
     one = {min(before)}
-    with staying_beside(0, one):
+    with pinned_near(0, one):
         assert os.sched_getaffinity(0) == one
     assert os.sched_getaffinity(0) == before
-    with staying_beside(-1, one):
+    with pinned_near(-1, one):
         assert os.sched_getaffinity(0) == before
 
 
 @pytest.mark.skipif(load_libnuma() is None, reason="no libnuma, or no policy of memory is allowed here")
 def test_memory_is_taken_from_the_node() -> None:
-    stay_beside(0, list_usable())
+    pin_thread_near(0, list_usable())
     assert load_libnuma().numa_preferred() == 0
     load_libnuma().numa_set_localalloc()

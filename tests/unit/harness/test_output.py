@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.child.output import BoundedOutput, StandingOutput
+from harness.child.output import BoundedOutput, RotatedOutput
 from harness.contract import copy_log
 
 
@@ -32,7 +32,7 @@ def test_of_a_long_one_start_and_end_are_kept(tmp_path: Path) -> None:
 
 def test_a_servers_output_can_be_read_while_it_goes_on_and_is_bounded(tmp_path: Path) -> None:
     log, copied = tmp_path / "log", tmp_path / "copied"
-    output = StandingOutput(log, tmp_path / "last", head=20, tail=40)
+    output = RotatedOutput(log, tmp_path / "last", head=20, tail=40)
     copy_log(log, copied)
     assert not copied.exists()
     for number in range(1000):
@@ -61,7 +61,7 @@ def test_secrets_are_hidden_however_they_come(size: int, tmp_path: Path) -> None
 
 
 def test_servers_output_hides_its_secrets_in_both_its_parts(tmp_path: Path) -> None:
-    output = StandingOutput(tmp_path / "log", tmp_path / "last", head=30, tail=400, secrets=[SECRET])
+    output = RotatedOutput(tmp_path / "log", tmp_path / "last", head=30, tail=400, secrets=[SECRET])
     for _ in range(10):
         output.take(f"Authorization: {SECRET}\n".encode())
     output.close()

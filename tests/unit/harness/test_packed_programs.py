@@ -21,7 +21,7 @@ from harness.benchmarks.bert import PACKING, load_samples  # noqa: E402
 from harness.benchmarks.bert.network import NetworkSize, draw_weights, write_network  # noqa: E402
 from harness.benchmarks.bert.program import write_program  # noqa: E402
 from harness.benchmarks.bert.rehearsal import MODEL, write_rehearsal  # noqa: E402
-from harness.benchmarks.made_network import NetworkSession  # noqa: E402
+from harness.benchmarks.network_builder import NetworkSession  # noqa: E402
 from harness.contract import Benchmark, Counter, RunRequest, ScoreRequest  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
 from harness.quantization.programs import quantize_program  # noqa: E402

@@ -43,7 +43,7 @@ def dataset(made: Path) -> Path:
 @pytest.fixture(scope="module")
 def answers(made: Path, dataset: Path) -> list[np.ndarray]:
     """What the engines' networks answer to each scene."""
-    from harness.benchmarks.made_network import NetworkSession
+    from harness.benchmarks.network_builder import NetworkSession
 
     parts = made / "parts"
     parts.mkdir()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections import Counter as Tally
+from collections import Counter as CompletionCounter
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -24,7 +24,7 @@ from harness.quantization import (  # noqa: E402
     onnx_files,
 )
 from harness.quantization.calibrating import change_precision  # noqa: E402
-from harness.quantization.comparing import compared, fitted, outputs_of, ratio  # noqa: E402
+from harness.quantization.comparing import compared, compute_outputs, compute_ratio, scale_samples  # noqa: E402
 from tests.gpu import bert, resnet  # noqa: E402
 from tests.unit.harness.children import Children  # noqa: E402
 
@@ -73,8 +73,8 @@ class Graph:
         self.graph = onnx.load(str(path)).graph
         self.makers = {output: node for node in self.graph.node for output in node.output}
 
-    def kinds(self) -> Tally[str]:
-        return Tally(node.op_type for node in self.graph.node)
+    def kinds(self) -> CompletionCounter[str]:
+        return CompletionCounter(node.op_type for node in self.graph.node)
 
     def before(self, node: Any) -> list[str]:
         """The kinds of what makes the inputs of a node; "" for inputs of the model and weights."""
@@ -98,7 +98,7 @@ def test_inputs_and_weights_of_kernels_are_quantized_and_no_outputs(in_precision
 def test_scales_are_symmetric_and_of_channels(in_precision: Made) -> None:
     graph = Graph(in_precision("int8")[0])
     values = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.graph.initializer}
-    sizes = Tally()
+    sizes = CompletionCounter()
     for node in graph.of("QuantizeLinear"):
         assert not values[node.input[2]].any()
         assert values[node.input[2]].dtype == np.int8
@@ -137,11 +137,11 @@ def test_samples_may_come_quantized(plain: Path, tmp_path: Path) -> None:
     assert made["input_scales"] == {"image": 0.03125}
     graph = Graph(model)
     assert graph.graph.input[0].type.tensor_type.elem_type == INT8
-    given = fitted(model, images(), made["input_scales"])
+    given = scale_samples(model, images(), made["input_scales"])
     assert given["image"].dtype == np.int8
     assert np.array_equal(given["image"], resnet.quantized(images()["image"]))
-    exact, low = outputs_of(plain, images())[0], outputs_of(model, given)[0]
-    assert ratio(exact, low) > 30
+    exact, low = compute_outputs(plain, images())[0], compute_outputs(model, given)[0]
+    assert compute_ratio(exact, low) > 30
 
 
 def test_attention_is_quantized_too(tmp_path: Path) -> None:
@@ -188,10 +188,10 @@ def test_settings_that_are_refused(plain: Path, tmp_path: Path, settings: dict[s
     [("fp16", False, HALF, FLOAT), ("fp16", True, HALF, HALF), ("bf16", False, BRAIN, FLOAT)],
 )
 def test_floats(plain: Path, tmp_path: Path, precision: str, half: bool, inner: int, given: int) -> None:
-    path = floats.typed_model(plain, tmp_path, precision, half_inputs=half)
+    path = floats.make_typed_model(plain, tmp_path, precision, half_inputs=half)
     model = onnx.load(str(path))
     onnx.checker.check_model(model, full_check=inner == HALF)
-    assert floats.float_types(model) == {inner}
+    assert floats.list_float_types(model) == {inner}
     assert model.graph.input[0].type.tensor_type.elem_type == given
     assert model.graph.output[0].type.tensor_type.elem_type == FLOAT
 
@@ -211,9 +211,9 @@ def test_a_model_of_another_precision_is_refused(
     """Its engine would compute in one precision and be recorded in another."""
     made, _ = in_precision(model)
     with pytest.raises(HarnessError, match=f"the model is {model} already, so no {precision} engine") as caught:
-        floats.typed_model(made, tmp_path, precision)
+        floats.make_typed_model(made, tmp_path, precision)
     assert caught.value.fix.startswith(f"set engine.precision: {model}")
-    assert floats.typed_model(made, tmp_path, model) == made
+    assert floats.make_typed_model(made, tmp_path, model) == made
 
 
 def test_a_child_quantizes_compares_and_scores(tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ def test_weights_beside_a_model_are_read_through_hard_links(plain: Path, split: 
     ]
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    typed = [floats.typed_model(path, tmp_path / name, "fp16") for path, name in ((plain, "a"), (split, "b"))]
+    typed = [floats.make_typed_model(path, tmp_path / name, "fp16") for path, name in ((plain, "a"), (split, "b"))]
     assert typed[0].read_bytes() == typed[1].read_bytes()
 
 
@@ -287,7 +287,7 @@ def test_a_file_that_is_no_model(tmp_path: Path, content: bytes, text: str, prec
     path = tmp_path / "model.onnx"
     path.write_bytes(content)
     with pytest.raises(HarnessError, match=text) as caught:
-        floats.typed_model(path, tmp_path, precision)
+        floats.make_typed_model(path, tmp_path, precision)
     assert caught.value.problem_class == "input"
 
 

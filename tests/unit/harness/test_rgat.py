@@ -13,6 +13,7 @@ import pytest
 
 from harness.benchmarks.rgat import igbh
 from harness.benchmarks.rgat.blocks import Blocks, load_collate, name_input
+from harness.benchmarks.rgat.generated_graph import write_graph
 from harness.benchmarks.rgat.graph import (
     CITES,
     FANOUTS,
@@ -27,7 +28,6 @@ from harness.benchmarks.rgat.graph import (
     list_kinds,
     name_inner,
 )
-from harness.benchmarks.rgat.made_graph import write_graph
 from harness.benchmarks.rgat.sampling import NOBODY, Adjacency, Sampler, choose
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter

@@ -16,7 +16,7 @@ onnx = pytest.importorskip("onnx")
 
 from harness.backends import BackendEngine, BuildPlan, load_backend  # noqa: E402
 from harness.contract import Counter  # noqa: E402
-from harness.cuda.driver import device_count  # noqa: E402
+from harness.cuda.driver import count_devices  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
 from harness.quantization.calibrating import change_precision  # noqa: E402
 from tests.gpu import bert, resnet  # noqa: E402
@@ -153,7 +153,7 @@ def test_a_child_builds_and_tells(tmp_path: Path) -> None:
 
 
 def test_a_run_without_a_gpu_is_refused(models: Path, tmp_path: Path) -> None:
-    if device_count():
+    if count_devices():
         pytest.skip("there is a GPU")
     build(models / "resnet.onnx", tmp_path / "engine").write(tmp_path / "engine")
     plan = make_load_plan(engine=tmp_path / "engine", batch_size=4)

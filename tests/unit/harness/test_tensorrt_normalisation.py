@@ -16,7 +16,7 @@ pytest.importorskip("onnxruntime")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 from harness.backends.tensorrt.normalisation import OPERATOR, keep_in_fp32, rewrite_instances  # noqa: E402
-from harness.quantization.comparing import outputs_of  # noqa: E402
+from harness.quantization.comparing import compute_outputs  # noqa: E402
 from tests.gpu.unet3d import export  # noqa: E402
 
 SIDE = 16
@@ -62,7 +62,7 @@ def test_a_network_answers_as_before(tmp_path: Path) -> None:
     assert OPERATOR in operators(tmp_path / "model.onnx")
     assert OPERATOR not in operators(made.model)
     assert made.document()[OPERATOR]["nodes"] == made.count == 10
-    wanted, found = (outputs_of(path, VOLUMES)[0] for path in (tmp_path / "model.onnx", made.model))
+    wanted, found = (compute_outputs(path, VOLUMES)[0] for path in (tmp_path / "model.onnx", made.model))
     assert nearness(found, wanted) < 1e-4
 
 
@@ -73,7 +73,7 @@ def test_every_way_of_naming_axes(tmp_path: Path, opset: int, given: dict[str, f
     model = single(tmp_path / "model.onnx", opset, **given)
     made = rewrite_instances(model, tmp_path)
     onnx.checker.check_model(str(made.model), full_check=True)
-    assert nearness(outputs_of(made.model, images)[0], outputs_of(model, images)[0]) < 1e-5
+    assert nearness(compute_outputs(made.model, images)[0], compute_outputs(model, images)[0]) < 1e-5
 
 
 def test_a_half_model_is_normalised_in_fp32(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_half_model_is_normalised_in_fp32(tmp_path: Path) -> None:
     whole = images["input"].astype(np.float64)
     mean, deviation = whole.mean(axis=(2, 3), keepdims=True), whole.std(axis=(2, 3), keepdims=True)
     wanted = (whole - mean) / deviation * np.arange(1, 5).reshape(1, 4, 1, 1) + np.arange(4).reshape(1, 4, 1, 1)
-    (found,) = outputs_of(made.model, images)
+    (found,) = compute_outputs(made.model, images)
     assert found.dtype == np.float16
     assert nearness(found, wanted) < 2e-3
 

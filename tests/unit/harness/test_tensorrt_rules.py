@@ -12,7 +12,7 @@ import pytest
 from harness.backends import MODULES, BackendEngine, Tensor, load_backend
 from harness.backends.tensorrt.compatibility import Here, refuse_misfit
 from harness.backends.tensorrt.inspection import inspect
-from harness.backends.tensorrt.profiles import Profile, fitting, planned
+from harness.backends.tensorrt.profiles import Profile, find_profile, plan_profiles
 from harness.backends.tensorrt.timing import TimingCache
 from harness.backends.tensorrt.versions import Flavour
 from harness.errors import HarnessError
@@ -40,7 +40,7 @@ TOKENS = {"ids": (-1, -1), "mask": (-1, -1)}
 )
 def test_what_cannot_be_planned(inputs: dict[str, Any], options: dict[str, Any], named: str) -> None:
     with pytest.raises(HarnessError, match=named):
-        planned(inputs, 256, options)
+        plan_profiles(inputs, 256, options)
 
 
 def test_the_tightest_profile_is_taken() -> None:
@@ -48,11 +48,11 @@ def test_the_tightest_profile_is_taken() -> None:
     shapes = list(TOKENS.values())
 
     def chosen(batch: int, length: int) -> int:
-        return fitting(profiles, batch, shapes, [(length,), (length,)])
+        return find_profile(profiles, batch, shapes, [(length,), (length,)])
 
     assert [chosen(1, 100), chosen(2, 128), chosen(1, 129), chosen(64, 384)] == [0, 1, 2, 3]
     assert [chosen(65, 128), chosen(1, 385)] == [-1, -1]
-    assert fitting((Profile(8),), 8, [(-1, 3, 4, 4)], [(3, 4, 5)]) == -1
+    assert find_profile((Profile(8),), 8, [(-1, 3, 4, 4)], [(3, 4, 5)]) == -1
 
 
 def engine(version: str = "10.3.0", **made: Any) -> BackendEngine:

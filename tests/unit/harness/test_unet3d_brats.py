@@ -19,7 +19,7 @@ need("scipy", "onnx", "onnxruntime")
 
 from harness.benchmarks import unet3d_brats  # noqa: E402
 from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
-from harness.benchmarks.made_network import NetworkSession  # noqa: E402
+from harness.benchmarks.network_builder import NetworkSession  # noqa: E402
 from harness.benchmarks.sources import REHEARSAL  # noqa: E402
 from harness.benchmarks.unet3d_brats import brats19, scoring  # noqa: E402
 from tests.unit.harness.generated import generate  # noqa: E402

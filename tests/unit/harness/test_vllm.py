@@ -199,7 +199,7 @@ def test_first_failure_ends_all_that_is_under_way(
     assert heard.failure(3).problem == said
 
 
-LISTENER = "harness.backends.vllm.listener"
+LISTENER = "harness.backends.vllm.speech_worker"
 
 
 ROOT = Path(__file__).resolve().parents[3]

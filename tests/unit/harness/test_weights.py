@@ -15,7 +15,7 @@ pytest.importorskip("onnxruntime")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 from harness.contract import BACKENDS  # noqa: E402
-from harness.quantization.comparing import outputs_of, ratio  # noqa: E402
+from harness.quantization.comparing import compute_outputs, compute_ratio  # noqa: E402
 from harness.quantization.weights import change_weights, keep_largest, require_pattern  # noqa: E402
 from tests.shared import need  # noqa: E402
 from tests.unit.harness.children import Children  # noqa: E402
@@ -62,7 +62,7 @@ def make_model(opset: int = 13, **given: np.ndarray) -> Any:
 def answers(model: Any, folder: Path) -> np.ndarray:
     path = folder / "model.onnx"
     onnx.save(model, path)
-    return outputs_of(path, IMAGES)[0]
+    return compute_outputs(path, IMAGES)[0]
 
 
 def weights_of(model: Any) -> dict[str, np.ndarray]:
@@ -80,7 +80,7 @@ def test_weights_of_four_bits_answer_like_the_nearest_steps(tmp_path: Path, bloc
     assert told["weights"]["tensors"] == 3
     assert told["weights"]["bytes"] < told["weights"]["bytes_before"] / 3
     found = answers(after, tmp_path)
-    assert 14 < ratio(exact, found) < 60  # a step is a seventh of the largest weight
+    assert 14 < compute_ratio(exact, found) < 60  # a step is a seventh of the largest weight
 
 
 @pytest.mark.parametrize(("axis", "shape"), [(1, (3, 8, 2, 2)), (0, (8, 5)), (1, (2, 4))])
@@ -118,5 +118,5 @@ def test_engines_of_backends_that_read_them_answer_as_the_model_says(tmp_path: P
     inputs |= {"engine": str(engine.folder / "artifact")}
     run = children.run("Offline", "accuracy", benchmark=code, conf="", inputs=inputs, **asked)
     assert run.result.done, run.result.problem
-    wanted = outputs_of(model.folder / "artifact/model.onnx", IMAGES)[0].argmax(axis=1)
+    wanted = compute_outputs(model.folder / "artifact/model.onnx", IMAGES)[0].argmax(axis=1)
     assert {index: int.from_bytes(data, "little") for index, data in run.answers} == dict(enumerate(wanted.tolist()))

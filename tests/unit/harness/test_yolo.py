@@ -16,7 +16,7 @@ import cv2
 
 from harness.benchmarks import yolo
 from harness.benchmarks.accuracy import AnswerLog
-from harness.benchmarks.made_network import NetworkSession
+from harness.benchmarks.network_builder import NetworkSession
 from harness.benchmarks.yolo import coco_safe, heads
 from harness.benchmarks.yolo.rehearsal import MODEL, write_rehearsal
 from harness.contract import Counter

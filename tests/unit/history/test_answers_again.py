@@ -104,7 +104,7 @@ def take(
     rules = SimpleNamespace(bars=[SimpleNamespace(metric="acc")])
     at: Any = SimpleNamespace(
         records=records,
-        declared=lambda _: SimpleNamespace(address=record.address),
+        list_declared=lambda _: SimpleNamespace(address=record.address),
         desired=SimpleNamespace(detail=lambda _: SimpleNamespace(rules=rules)),
     )
     chosen = Chosen("accuracy/1", "performance/1", "", ((test, "audit/1"),))

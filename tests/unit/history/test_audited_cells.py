@@ -15,9 +15,9 @@ from reconciler.desired.detail import Detail
 from reconciler.diff.change import Chosen
 from reconciler.diff.claims import Claim, Proof
 from reconciler.history.audit import audit_cell
-from reconciler.history.described import verify_described
 from reconciler.history.logs import Logs
 from reconciler.history.runs import verify_runs
+from reconciler.history.system_descriptions import verify_described
 from reconciler.loadgen.log_files import ACCURACY_TEXT
 from reconciler.resource.decisions import Acceptance, AcceptedInput, AcceptedKey, KeyChange
 from reconciler.resource.inputs import Role, digest_inputs
@@ -82,7 +82,7 @@ def claim(
     at: Any = SimpleNamespace(
         difference=SimpleNamespace(chosen=chosen, accepted={CELL: accepted} if accepted else {}),
         records={"Test/a": record, **(others or {})},
-        declared=lambda _: None if asked is None else SimpleNamespace(address=TEST, key=asked),
+        list_declared=lambda _: None if asked is None else SimpleNamespace(address=TEST, key=asked),
         desired=SimpleNamespace(detail=lambda _: SimpleNamespace(marks=marks)),
     )
     found = list(audit_cell(CELL, at, Logs(blobs or {}, Reader()), published=True, checks=NoChecks(at)))  # type: ignore[arg-type]
@@ -197,7 +197,7 @@ def verify_of_runs(text: str | None, record: Record = SCORE) -> tuple[Proof, str
     at: Any = SimpleNamespace(
         records={},
         difference=SimpleNamespace(chosen={CELL: Chosen()}),
-        declared=lambda _: SimpleNamespace(address=record.address),
+        list_declared=lambda _: SimpleNamespace(address=record.address),
         desired=SimpleNamespace(detail=lambda _: Detail((), rules=rules)),
     )
     (found,) = verify_runs(CELL, "Score", record, at, {} if text is None else {"text": text.encode()})

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from reconciler.diff.change import Chosen
 from reconciler.diff.claims import Claim, Proof
-from reconciler.history.missing_runs import find_missing_runs, tell_shallow
+from reconciler.history.missing_runs import find_missing_runs, note_shallow
 from reconciler.record.codec import encode
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Ended, Record
@@ -97,9 +97,9 @@ def test_a_clone_that_is_cut_off_is_told_to_be(root: Path) -> None:
     (root / "record").write_text("one")
     git(root, "add", "--all")
     git(root, "commit", "--quiet", "--message", "one")
-    assert list(tell_shallow(root)) == []
+    assert list(note_shallow(root)) == []
     (root / ".git/shallow").write_text(git(root, "rev-parse", "HEAD") + "\n")
-    (claim,) = tell_shallow(root)
+    (claim,) = note_shallow(root)
     assert (claim.where, claim.what, claim.proof) == ("submission", "history", Proof.ATTESTED)
     assert claim.detail == (
         "this clone is shallow: runs and decisions that were removed earlier are not seen (git fetch --unshallow)"

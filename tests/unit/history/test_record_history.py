@@ -72,7 +72,7 @@ def test_what_is_not_a_record_is_left_out(tmp_path: Path) -> None:
     history = read_record_history(tmp_path, "HEAD")
     assert len(history.records) == 2
     assert history.brought.keys() == history.records.keys()
-    assert [measured.value for measured in history.measured(CELL)] == ["10", "10"]
+    assert [measured.value for measured in history.list_measured(CELL)] == ["10", "10"]
 
 
 def write_spec(root: Path, lines: list[str], day: str, subject: str) -> None:
@@ -164,11 +164,11 @@ def test_results_are_performance_runs_and_scores_that_ended_well(tmp_path: Path)
     write(tmp_path, 5, "performance", values={"validity": "INVALID"})
     commit_of_results_of_cells(tmp_path, "Second")
     history = read_record_history(tmp_path, "HEAD")
-    told = [(m.what, m.value, m.unit, m.validity, m.written.subject, m.kept) for m in history.measured(CELL)]
+    told = [(m.what, m.value, m.unit, m.validity, m.written.subject, m.kept) for m in history.list_measured(CELL)]
     assert told == [
         ("Score", "10", "samples/s", "VALID", "First", False),
         ("Run performance", "10", "samples/s", "VALID", "First", True),
         ("Run performance", "", "", "INVALID", "Second", True),
     ]
     assert [(step.before.started[-3:], step.after.started[-3:]) for step in history.steps(CELL)] == [("03Z", "05Z")]
-    assert not history.measured(Cell("open", "box", "net", "Server"))
+    assert not history.list_measured(Cell("open", "box", "net", "Server"))

@@ -60,7 +60,7 @@ class Case(Struct, frozen=True):
             self.record, address=Address(Kind.COMPLIANCE_TEST, f"{CELL}/{name}"), artifacts=keep(self.run_files)
         )
         record = replace(self.record, artifacts=keep(self.files))
-        at: Any = SimpleNamespace(records={"Test/1": run}, declared=lambda _: None)
+        at: Any = SimpleNamespace(records={"Test/1": run}, list_declared=lambda _: None)
         claim = verify_verdict(CELL, name, record, Chosen(tests=((name, published),)), at, logs)
         assert (claim.where, claim.what) == (str(CELL), f"{name} verdict")
         return claim.proof

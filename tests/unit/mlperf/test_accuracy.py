@@ -82,13 +82,13 @@ RULE = load_ruleset("v6.1").accuracy_log
 )
 def test_metric_lines(metric: str, line: str, value: str | None) -> None:
     report = parse_accuracy(f"noise\n{line}\n", [metric])
-    assert report.value(metric) == (None if value is None else Decimal(value))
+    assert report.find_value(metric) == (None if value is None else Decimal(value))
 
 
 @pytest.mark.parametrize("name", list_rounds())
 def test_every_bar_of_every_benchmark_has_a_line_shape(name: str) -> None:
     for rules in load_ruleset(name).benchmarks.values():
-        assert {bar.metric for bar in rules.bars()} <= set(METRIC_LINES)
+        assert {bar.metric for bar in rules.list_bars()} <= set(METRIC_LINES)
 
 
 def test_parse_accuracy_finds_the_hash_on_its_own_line() -> None:
@@ -220,7 +220,7 @@ def test_no_share_is_more_than_the_whole_and_other_figures_have_no_bound() -> No
 
     def find(metric: str, line: str, value: str) -> list[str]:
         report = parse_accuracy(line.format(value), [metric])
-        assert report.value(metric) == Decimal(value)
+        assert report.find_value(metric) == Decimal(value)
         return [str(item) for item in find_impossible(line.format(value), report)]
 
     for metric, line in STATED.items():
@@ -285,7 +285,7 @@ def test_an_accuracy_that_a_scorer_found(text: str, metric: str, samples: int) -
 
 def test_a_report_without_a_metric_or_a_hash_says_so() -> None:
     report = parse_accuracy("accuracy=n/a\n", ["acc"])
-    assert (report.file, report.value("acc"), report.value("mAP"), dict(report.metrics)) == (
+    assert (report.file, report.find_value("acc"), report.find_value("mAP"), dict(report.metrics)) == (
         "accuracy.txt",
         None,
         None,

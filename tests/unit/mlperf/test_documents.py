@@ -19,12 +19,12 @@ def test_a_value_is_found_by_its_names() -> None:
     assert document.get("list") == [1]
     assert document.get("none") is None
     assert document.get("d") is None
-    assert document.within("a", "b") == {"c": 0}
-    assert document.within("a", "b", "c") == 0
-    assert document.within("a", "b", "c", "d") is None
-    assert document.within("list", "0") is None
-    assert document.within("a", "x", "y") is None
-    assert document.within() == document.values
+    assert document.get_nested("a", "b") == {"c": 0}
+    assert document.get_nested("a", "b", "c") == 0
+    assert document.get_nested("a", "b", "c", "d") is None
+    assert document.get_nested("list", "0") is None
+    assert document.get_nested("a", "x", "y") is None
+    assert document.get_nested() == document.values
 
 
 def test_a_name_stands_where_it_is_first_a_key() -> None:

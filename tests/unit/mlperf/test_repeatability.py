@@ -82,9 +82,9 @@ def test_a_very_short_latency_may_vary_twice_as_much() -> None:
 
 
 def test_what_the_round_allows_bounds_a_repeat() -> None:
-    strict = Slack.ruled({"most_score_change": "5"}, "most_score_change")
+    strict = Slack.from_limits({"most_score_change": "5"}, "most_score_change")
     assert compute_bound([100.0], 100.0, OFFLINE, strict, lower=False).value == pytest.approx(95)
-    short = Slack.ruled({"most_score_change_when_short": "30"}, "most_score_change")
+    short = Slack.from_limits({"most_score_change_when_short": "30"}, "most_score_change")
     score = Scored("SingleStream", "VALID", 150_000.0)
     assert compute_bound([0.15], 0.15, score, short, lower=True).value == pytest.approx(0.195)
 
@@ -92,7 +92,7 @@ def test_what_the_round_allows_bounds_a_repeat() -> None:
 @pytest.mark.parametrize("round_name", ["v4.1", "v6.1"])
 def test_a_round_without_limits_of_its_own_allows_what_is_usual(round_name: str) -> None:
     ruleset = load_ruleset(round_name)
-    assert find_slack(ruleset.benchmark("resnet"), "Offline") == Slack()
+    assert find_slack(ruleset.find_benchmark("resnet"), "Offline") == Slack()
     assert find_slack(None, "Offline") == Slack()
 
 

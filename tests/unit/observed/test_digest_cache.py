@@ -13,9 +13,9 @@ from reconciler.errors import StorageError
 from reconciler.observed import digest_cache
 from reconciler.observed.code import hash_code
 from reconciler.observed.digest_cache import DigestCache
-from reconciler.storage import foreign
+from reconciler.storage import untrusted_files
 from reconciler.storage.files import RepositoryPaths, hash_file, hash_tree
-from reconciler.storage.foreign import StrangeFileError
+from reconciler.storage.untrusted_files import SpecialFileError
 
 
 @pytest.fixture
@@ -49,58 +49,58 @@ def make_cache(root: Path, *, deep: bool = False) -> DigestCache:
 
 
 def test_digest_is_of_all_names_and_bytes(checkpoint: Path, tmp_path: Path) -> None:
-    assert make_cache(tmp_path).source(checkpoint) == hash_tree(checkpoint)
+    assert make_cache(tmp_path).hash_source(checkpoint) == hash_tree(checkpoint)
 
 
 def test_shard_of_the_same_size_that_is_older_than_another_is_noticed(checkpoint: Path, tmp_path: Path) -> None:
     cache = make_cache(tmp_path)
-    before = cache.source(checkpoint)
+    before = cache.hash_source(checkpoint)
     shard = checkpoint / "model-1-of-2.safetensors"
     shard.write_bytes(b"x" * 100)
     os.utime(shard, (999, 999))
-    assert cache.source(checkpoint) != before
+    assert cache.hash_source(checkpoint) != before
     names = sorted(path.name for path in checkpoint.iterdir())
     shard.rename(checkpoint / "aside")
     (checkpoint / "model-2-of-2.safetensors").rename(shard)
     (checkpoint / "aside").rename(checkpoint / "model-2-of-2.safetensors")
     assert sorted(path.name for path in checkpoint.iterdir()) == names
-    assert len({before, cache.source(checkpoint), hash_tree(checkpoint)}) == 2, "shards that changed places"
+    assert len({before, cache.hash_source(checkpoint), hash_tree(checkpoint)}) == 2, "shards that changed places"
 
 
 def test_only_the_shard_that_changed_is_read_again(checkpoint: Path, tmp_path: Path, hashed: list[str]) -> None:
     cache = make_cache(tmp_path)
-    cache.source(checkpoint)
+    cache.hash_source(checkpoint)
     assert sorted(hashed) == sorted(path.name for path in checkpoint.iterdir())
     cache.save()
     hashed.clear()
     again = make_cache(tmp_path)
-    assert again.source(checkpoint) == hash_tree(checkpoint)
+    assert again.hash_source(checkpoint) == hash_tree(checkpoint)
     assert hashed == []
     (checkpoint / "model-2-of-2.safetensors").write_bytes(b"y" * 100)
-    assert again.source(checkpoint) == hash_tree(checkpoint)
+    assert again.hash_source(checkpoint) == hash_tree(checkpoint)
     assert hashed == ["model-2-of-2.safetensors"]
 
 
 def test_deep_look_reads_everything(checkpoint: Path, tmp_path: Path, hashed: list[str]) -> None:
     cache = make_cache(tmp_path)
-    before = cache.source(checkpoint)
+    before = cache.hash_source(checkpoint)
     cache.save()
     hashed.clear()
     shard = checkpoint / "model-1-of-2.safetensors"
     shard.write_bytes(b"x" * 100)
     os.utime(shard, (1000, 1000))
-    assert make_cache(tmp_path).source(checkpoint) == before
-    assert make_cache(tmp_path, deep=True).source(checkpoint) == hash_tree(checkpoint) != before
+    assert make_cache(tmp_path).hash_source(checkpoint) == before
+    assert make_cache(tmp_path, deep=True).hash_source(checkpoint) == hash_tree(checkpoint) != before
     assert len(hashed) == 3
 
 
 def test_what_a_download_keeps_beside_the_files_does_not_count(checkpoint: Path, tmp_path: Path) -> None:
-    before = make_cache(tmp_path).source(checkpoint)
+    before = make_cache(tmp_path).hash_source(checkpoint)
     (checkpoint / ".cache/huggingface").mkdir(parents=True)
     (checkpoint / ".cache/huggingface/config.json.metadata").write_text("downloaded at noon")
-    assert make_cache(tmp_path).source(checkpoint) == before
+    assert make_cache(tmp_path).hash_source(checkpoint) == before
     (checkpoint / ".gitattributes").write_text("*.safetensors lfs")
-    assert make_cache(tmp_path).source(checkpoint) != before
+    assert make_cache(tmp_path).hash_source(checkpoint) != before
 
 
 @pytest.mark.parametrize("path", ["/", "/proc", "/proc/self/status", "/sys", ".."])
@@ -108,15 +108,15 @@ def test_all_files_of_the_machine_and_those_of_its_kernel_are_no_source(tmp_path
     """A pull request that names them would have them searched for hours, or read without end."""
     root = tmp_path / "acme/submission"
     root.mkdir(parents=True)
-    assert make_cache(root).source(root / path) is None
+    assert make_cache(root).hash_source(root / path) is None
     assert hash_code(root / path, make_cache(root)) is None or path == ".."
     (root / "data").write_bytes(b"x")
-    assert make_cache(root).source(root / "data") == hash_file(root / "data")
+    assert make_cache(root).hash_source(root / "data") == hash_file(root / "data")
 
 
 def test_a_file_that_gives_more_than_it_has_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(foreign, "_GROWTH", 0)
-    with pytest.raises(StrangeFileError, match="more bytes than it says"):
+    monkeypatch.setattr(untrusted_files, "_GROWTH", 0)
+    with pytest.raises(SpecialFileError, match="more bytes than it says"):
         hash_file(Path("/proc/self/status"))  # of the kernel: it has no size
 
 
@@ -135,7 +135,7 @@ def test_folder_of_which_a_part_cannot_be_listed_has_no_digest(
 
     monkeypatch.setattr(os, "scandir", refuse)
     if number == errno.EACCES:
-        assert make_cache(tmp_path).source(checkpoint) is None
+        assert make_cache(tmp_path).hash_source(checkpoint) is None
     else:
         with pytest.raises(StorageError, match=r"Input/output error \(EIO\)"):
-            make_cache(tmp_path).source(checkpoint)
+            make_cache(tmp_path).hash_source(checkpoint)

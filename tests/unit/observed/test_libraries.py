@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.observed.installed import PROJECT
+from reconciler.observed.installed_backends import PROJECT
 from reconciler.observed.observe import find_obstacle, find_wrong_source
 from reconciler.resource.kinds import Address, Kind
 

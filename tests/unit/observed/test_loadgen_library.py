@@ -39,7 +39,7 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def ask(model_key: str, **more: Any) -> dict[str, Any]:
     rules = ROUND.benchmarks["llama2-70b-99"]
-    asked = {name: value.value for name, value in rules.settings("Server").items()}
+    asked = {name: value.value for name, value in rules.list_settings("Server").items()}
     return {**asked, "scenario": "Server", "mode": "performance", "model_key": model_key, **more}
 
 
@@ -49,7 +49,7 @@ def test_configuration_that_is_built_in_is_read_from_the_library(library: Path) 
     assert conf is not None
     assert not find_other_seeds(ROUND.seeds(), conf)
     assert find_other_seeds(load_ruleset("v5.1").seeds(), conf)
-    assert conf.effective("llama2-70b", "Server", "min_duration") is None, "another text of the library"
+    assert conf.get_effective("llama2-70b", "Server", "min_duration") is None, "another text of the library"
     assert find_other_settings(ask("llama2-70b"), {"performance_sample_count": 24576}, conf) == []
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.observed import machine, observe
-from reconciler.observed.installed import find_backend_version, list_installed
+from reconciler.observed.installed_backends import find_backend_version, list_installed
 from reconciler.observed.machine import find_unlike, list_accelerators, read_cpu_model
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import Settings

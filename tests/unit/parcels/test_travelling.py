@@ -16,15 +16,15 @@ import pytest
 from harness.contract import Benchmark, ProbeRequest, Result, RunRequest
 from reconciler.errors import ReconcilerError, StoreError
 from reconciler.execute.attempt import Attempt, Intent, create, read_placement
-from reconciler.execute.executors import queued
-from reconciler.execute.executors.carrier import CarrierSilentError, Ticket
+from reconciler.execute.executors import queue_executor
+from reconciler.execute.executors.attempt_transport import Ticket, TransportSilentError
 from reconciler.execute.executors.executor import Handle, Progressing, State, Submission
 from reconciler.execute.executors.job_script import GONE, TWICE, make_script
-from reconciler.execute.executors.queued import QueuedExecutor
-from reconciler.reconcile.remote_attempts import courier
-from reconciler.reconcile.remote_attempts.carrier import StoreCarrier, list_depots
-from reconciler.reconcile.remote_attempts.parcel import SMALL, DamagedParcelError, ParcelFile, receive
-from reconciler.reconcile.remote_attempts.ticket import Depot
+from reconciler.execute.executors.queue_executor import QueueExecutor
+from reconciler.reconcile.remote_attempts import node
+from reconciler.reconcile.remote_attempts.manifest import SMALL, DamagedManifestError, ManifestFile, receive
+from reconciler.reconcile.remote_attempts.sender import StoreTransport, list_depots
+from reconciler.reconcile.remote_attempts.ticket import AttemptStore
 from reconciler.record.remote import open_remote
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings, StoreSettings, SubmissionSettings
@@ -73,12 +73,12 @@ class Lab:
     def paths(self) -> RepositoryPaths:
         return RepositoryPaths(self.root)
 
-    def carrier(self, options: Mapping[str, object] | None = None, refused: str = "") -> StoreCarrier:
-        depot = Depot(StoreSettings(f"file://{self.store}", options or {}), refused)
-        return StoreCarrier(self.paths, {"lab": depot})
+    def carrier(self, options: Mapping[str, object] | None = None, refused: str = "") -> StoreTransport:
+        depot = AttemptStore(StoreSettings(f"file://{self.store}", options or {}), refused)
+        return StoreTransport(self.paths, {"lab": depot})
 
-    def executor(self, carrier: StoreCarrier | None = None) -> QueuedExecutor:
-        return QueuedExecutor("slurm", self.paths, self.queue, carrier or self.carrier())
+    def executor(self, carrier: StoreTransport | None = None) -> QueueExecutor:
+        return QueueExecutor("slurm", self.paths, self.queue, carrier or self.carrier())
 
     def begin(self, name: str = "2026-1") -> Attempt:
         settings = CellSettings({"executor.slurm": True, "executor.slurm.store": "lab"})
@@ -88,7 +88,7 @@ class Lab:
         (attempt.inputs / "engine" / "net.bin").write_bytes(LARGE)
         return attempt
 
-    def submit(self, attempt: Attempt, carrier: StoreCarrier | None = None) -> tuple[QueuedExecutor, Handle]:
+    def submit(self, attempt: Attempt, carrier: StoreTransport | None = None) -> tuple[QueueExecutor, Handle]:
         executor = self.executor(carrier)
         return executor, executor.submit(Submission(attempt, ProbeRequest(), attempt.result))
 
@@ -123,7 +123,7 @@ def test_attempt_travels_and_comes_back_with_what_its_job_left(lab: Lab) -> None
     assert lab.run_job() == 0
     assert not attempt.result.exists()
     lab.queue.ended = True
-    taken = lab.executor(StoreCarrier(lab.paths))  # a later pass, whose spec may name no store any more
+    taken = lab.executor(StoreTransport(lab.paths))  # a later pass, whose spec may name no store any more
     assert taken.poll(handle).state is State.ENDED
     assert Result.read(attempt.result).done
     assert read_placement(attempt.placed).nodes == ("n1",)
@@ -145,10 +145,10 @@ def test_job_begins_once_and_not_after_its_attempt_was_given_up(lab: Lab) -> Non
 
 def test_somebody_who_only_looks_ends_no_job(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even where the queue has not heard of it yet, and the job seems lost."""
-    monkeypatch.setattr(queued, "_LATE", 0.0)
+    monkeypatch.setattr(queue_executor, "_LATE", 0.0)
     _, handle = lab.submit(lab.begin())
     lab.queue.ended = True
-    assert not lab.executor(StoreCarrier(lab.paths, only_looks=True)).poll(handle).goes_on
+    assert not lab.executor(StoreTransport(lab.paths, only_looks=True)).poll(handle).goes_on
     assert lab.run_job() == 0
 
 
@@ -183,8 +183,8 @@ def test_what_is_longer_than_it_says_is_refused_whatever_its_digest(lab: Lab, tm
     (lab.store / name[:2]).mkdir(parents=True)
     (lab.store / name[:2] / name).write_bytes(LARGE)
     remote = open_remote(f"file://{lab.store}", {})
-    with pytest.raises(DamagedParcelError, match="more bytes than its 5"):
-        receive(ParcelFile("file", name, 5), remote, tmp_path / "file")
+    with pytest.raises(DamagedManifestError, match="more bytes than its 5"):
+        receive(ManifestFile("file", name, 5), remote, tmp_path / "file")
     assert not (tmp_path / "file").exists()
 
 
@@ -216,7 +216,7 @@ def test_store_that_does_not_answer_loses_nothing(lab: Lab) -> None:
     found = executor.poll(handle)
     assert found.goes_on
     assert "waits" in found.note
-    with pytest.raises(CarrierSilentError):
+    with pytest.raises(TransportSilentError):
         lab.carrier().bring(attempt.folder)
     away.rename(lab.store)
     assert executor.poll(handle).state is State.ENDED
@@ -224,7 +224,7 @@ def test_store_that_does_not_answer_loses_nothing(lab: Lab) -> None:
 
 
 def test_node_asks_a_store_that_is_away_again_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(courier, "_PAUSE", 0.0)
+    monkeypatch.setattr(node, "_PAUSE", 0.0)
     answers = iter([StoreError("away"), StoreError("away"), None])
 
     def send() -> str:
@@ -232,10 +232,10 @@ def test_node_asks_a_store_that_is_away_again_and_not_for_ever(monkeypatch: pyte
             raise error
         return "sent"
 
-    assert courier.insist(send, 60.0) == "sent"
+    assert node.insist(send, 60.0) == "sent"
     answers = iter([StoreError("away")])
     with pytest.raises(StoreError):
-        courier.insist(send, 0.0)
+        node.insist(send, 0.0)
 
 
 def test_what_a_request_names_in_the_repository_travels_and_the_rest_does_not(lab: Lab, tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_nothing_is_sent_where_the_embargo_allows_it_not(lab: Lab) -> None:
 def test_a_step_that_cannot_be_sent_has_failed_and_is_tried_again_only_where_that_helps(
     lab: Lab, error: ReconcilerError, kind: str
 ) -> None:
-    class Silent(StoreCarrier):
+    class Silent(StoreTransport):
         def send(self, *_: object) -> Ticket:
             raise error
 
@@ -305,4 +305,4 @@ def test_a_step_that_cannot_be_sent_has_failed_and_is_tried_again_only_where_tha
 def test_store_that_is_not_declared_is_named(lab: Lab) -> None:
     attempt = lab.begin()
     with pytest.raises(ReconcilerError, match="no store 'lab'"):
-        StoreCarrier(lab.paths).send(attempt, ProbeRequest(), ProbeRequest(), attempt.result)
+        StoreTransport(lab.paths).send(attempt, ProbeRequest(), ProbeRequest(), attempt.result)

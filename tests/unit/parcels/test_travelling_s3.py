@@ -11,8 +11,8 @@ import pytest
 from harness.contract import Result
 from reconciler.execute.executors.executor import State
 from reconciler.execute.executors.job_script import TWICE
-from reconciler.reconcile.remote_attempts.carrier import StoreCarrier
-from reconciler.reconcile.remote_attempts.ticket import Depot
+from reconciler.reconcile.remote_attempts.sender import StoreTransport
+from reconciler.reconcile.remote_attempts.ticket import AttemptStore
 from reconciler.record.remote import open_remote, read_options
 from reconciler.resource.settings import StoreSettings
 from tests.shared import need
@@ -42,7 +42,7 @@ def test_attempt_travels_through_s3_and_leaves_no_note_there(lab: Lab, options: 
     remote = open_remote(store.url, read_options(options))
     remote.system.mkdir("lab")
     attempt = lab.begin()
-    executor, handle = lab.submit(attempt, StoreCarrier(lab.paths, {"lab": Depot(store)}))
+    executor, handle = lab.submit(attempt, StoreTransport(lab.paths, {"lab": AttemptStore(store)}))
     assert [lab.run_job(), lab.run_job()] == [0, TWICE]
     lab.queue.ended = True
     assert executor.poll(handle).state is State.ENDED

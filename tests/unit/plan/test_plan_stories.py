@@ -14,7 +14,7 @@ from reconciler.desired.state import Desired
 from reconciler.diff.change import Change, Finding, InputChange, Work
 from reconciler.diff.difference import compare
 from reconciler.observed.state import ArtifactPresence, Observed
-from reconciler.plan.make import PlanContext, Policy, make_plan
+from reconciler.plan.builder import PlanContext, Policy, make_plan
 from reconciler.plan.plan import Plan
 from reconciler.plan.select import Selection, parse, parse_repeated
 from reconciler.resource.inputs import Origin

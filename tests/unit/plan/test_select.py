@@ -111,8 +111,8 @@ def test_two_terms_in_one_word_are_refused(word: str) -> None:
 
 def test_of_a_selection_those_that_choose_whole_cells_are_kept() -> None:
     whole, part = "benchmark=net-99 scenario=Server", "benchmark=llama kind=Run"
-    assert parse_repeated([part, f" {whole} "]).of_cells() == parse_repeated([whole])
-    assert parse_repeated([]).of_cells().selectors == ()
+    assert parse_repeated([part, f" {whole} "]).drop_resource_terms() == parse_repeated([whole])
+    assert parse_repeated([]).drop_resource_terms().selectors == ()
     assert parse_repeated([whole]).selectors == (parse(["benchmark=net-99", "scenario=Server"]),)
     run = RUNS[0]
     assert [parse_repeated(texts).matches(run) for texts in ([], ["llama"], ["llama", "net"])] == [False, False, True]

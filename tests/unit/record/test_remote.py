@@ -36,23 +36,23 @@ def test_a_note_is_written_replaced_read_and_removed(remote: Remote) -> None:
     remote.write_note("notes/one", b"second")
     remote.write_note("notes/two", b"")
     assert (remote.read_note("notes/one"), remote.read_note("notes/two")) == (b"second", b"")
-    assert remote.listing() == {"one": 6, "two": 0}
+    assert remote.list_files() == {"one": 6, "two": 0}
     remote.remove_notes("notes", "one", "none")
-    assert remote.listing() == {"two": 0}
+    assert remote.list_files() == {"two": 0}
 
 
 def test_an_object_lies_below_its_first_digits_and_is_read_from_anywhere(remote: Remote, tmp_path: Path) -> None:
     source, told = tmp_path / "source", list[int]()
     source.write_bytes(b"0123456789")
-    assert remote.size(SHA) is None
+    assert remote.get_size(SHA) is None
     remote.put(source, SHA, told.append)
-    assert (remote.size(SHA), sum(told)) == (10, 10)
+    assert (remote.get_size(SHA), sum(told)) == (10, 10)
     assert remote.path(SHA).endswith(f"/ab/{SHA}")
-    assert remote.listing() == {SHA: 10}
+    assert remote.list_files() == {SHA: 10}
     assert [b"".join(remote.read(SHA, start)) for start in (0, 4)] == [b"0123456789", b"456789"]
     remote.remove("none")
     remote.remove(SHA)
-    assert remote.listing() == {}
+    assert remote.list_files() == {}
 
 
 def test_a_write_that_is_stopped_leaves_nothing(remote: Remote, tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_write_that_is_stopped_leaves_nothing(remote: Remote, tmp_path: Path) 
     (tmp_path / "source").write_bytes(b"0123456789")
     with pytest.raises(TransferStoppedError):
         remote.put(tmp_path / "source", SHA, stop)
-    assert [name for name in remote.listing() if name != SHA] == []
+    assert [name for name in remote.list_files() if name != SHA] == []
 
 
 class Failing:
@@ -91,8 +91,8 @@ class AnsweredError(Exception):
 
 
 OPERATIONS: dict[str, Callable[[Remote, Path], object]] = {
-    "listing": lambda remote, _: remote.listing(),
-    "size": lambda remote, _: remote.size(SHA),
+    "listing": lambda remote, _: remote.list_files(),
+    "size": lambda remote, _: remote.get_size(SHA),
     "put": lambda remote, source: remote.put(source, SHA, lambda _: None),
     "write_note": lambda remote, _: remote.write_note("notes/one", b""),
     "read_note": lambda remote, _: remote.read_note("notes/one"),
@@ -130,12 +130,12 @@ def test_every_operation_tells_what_failed_and_what_to_do(operation: str, protoc
 def test_an_absent_object_is_told_from_a_store_that_does_not_answer(cause: Exception | None, said: str) -> None:
     remote = Remote("s3://store", "s3", "store", Failing(FileNotFoundError("gone"), cause))
     if said:
-        for ask in (remote.size, remote.read_note, lambda sha256: remote.remove_notes("notes", sha256)):
+        for ask in (remote.get_size, remote.read_note, lambda sha256: remote.remove_notes("notes", sha256)):
             with pytest.raises(StoreError) as caught:
                 ask(SHA)
             assert caught.value.message == said
     else:
-        assert (remote.size(SHA), remote.read_note("note")) == (None, None)
+        assert (remote.get_size(SHA), remote.read_note("note")) == (None, None)
         remote.remove_notes("notes", "one")
         with pytest.raises(FileNotFoundError):
             list(remote.read(SHA))
@@ -143,11 +143,11 @@ def test_an_absent_object_is_told_from_a_store_that_does_not_answer(cause: Excep
 
 def test_a_share_that_is_not_mounted_has_no_absent_objects(tmp_path: Path) -> None:
     remote = open_remote(f"file://{tmp_path}/store", {})
-    assert remote.listing() == {}
+    assert remote.list_files() == {}
     with pytest.raises(StoreError, match="is not there"):
-        remote.size(SHA)
+        remote.get_size(SHA)
     (tmp_path / "store").mkdir()
-    assert remote.size(SHA) is None
+    assert remote.get_size(SHA) is None
 
 
 def test_options_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

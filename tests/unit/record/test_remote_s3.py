@@ -47,10 +47,10 @@ def test_objects_pass_through_s3_and_a_large_one_in_parts(tmp_path: Path, option
     large = bytes(range(256)) * (110 << 12)  # 110 MiB: two parts and more
     items = made(here, tmp_path, b"one", large)
     remote = open_remote(f"s3://{bucket}/folder", options)
-    assert remote.listing() == {}
-    assert remote.size(items[0].sha256) is None
+    assert remote.list_files() == {}
+    assert remote.get_size(items[0].sha256) is None
     assert fates(pushed(here, remote, items)) == [TransferStatus.MOVED] * 2
-    assert remote.listing() == {item.sha256: item.size for item in items}
+    assert remote.list_files() == {item.sha256: item.size for item in items}
     assert fates(pushed(here, remote, items)) == [TransferStatus.PRESENT] * 2
     elsewhere.incoming.mkdir(parents=True)
     (elsewhere.incoming / items[1].sha256).write_bytes(large[: 50 << 20])

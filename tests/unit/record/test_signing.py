@@ -21,7 +21,7 @@ SSH = b"-----BEGIN SSH SIGNATURE-----\nAAAA\n-----END SSH SIGNATURE-----\n"
 )
 def test_what_cannot_be_a_signature_is_a_bad_one(signature: bytes, when: str, why: str) -> None:
     checked = check(b"{}", signature, None, when)
-    assert (checked.standing, checked.why) == (SignatureStatus.BAD, why)
+    assert (checked.signature_status, checked.why) == (SignatureStatus.BAD, why)
 
 
 def stand_in(folder: Path, signature: str = "", status: int = 0) -> str:
@@ -74,5 +74,5 @@ def test_a_signature_that_nothing_here_can_check_is_neither_good_nor_bad(
     signature = f"-----BEGIN {mark} SIGNATURE-----\nAAAA\n-----END {mark} SIGNATURE-----\n".encode()
     checked = check(b"{}", signature, None, "2026-01-02T03:04:05Z")
     program = {"PGP": "gpg", "SSH": "ssh-keygen"}[mark]
-    assert checked.standing is SignatureStatus.UNKNOWN
+    assert checked.signature_status is SignatureStatus.UNKNOWN
     assert program in checked.why

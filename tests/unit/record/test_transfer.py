@@ -142,7 +142,7 @@ def test_damaged_object_here_is_not_pushed(here: RepositoryPaths, tmp_path: Path
     (ended,) = pushed(here, folder(tmp_path), items)
     assert ended.fate is TransferStatus.WRONG
     assert "damaged here" in ended.why
-    assert folder(tmp_path).listing() == {}
+    assert folder(tmp_path).list_files() == {}
 
 
 def test_object_that_nobody_has_is_absent_in_both_directions(
@@ -235,7 +235,7 @@ def test_a_store_that_vanishes_during_a_push_shows_no_part_and_the_next_push_goe
     with pytest.raises(StoreError, match="Connection reset") as raised:
         pushed(here, vanishing(tmp_path, 5 * CHUNK), items)
     assert "goes on" in raised.value.fix
-    there = folder(tmp_path).listing()
+    there = folder(tmp_path).list_files()
     assert all(there[item.sha256] == item.size for item in items if item.sha256 in there)
     assert 0 < len(there) < 4
     assert not [name for name in there if name.endswith(".partial")]
@@ -268,10 +268,10 @@ def test_what_a_killed_push_left_is_removed_once_the_object_is_whole(here: Repos
         at.parent.mkdir(exist_ok=True)
         at.write_bytes(b"o")
     pushed(here, remote, items[:1])
-    left = [name for name in remote.listing() if name.endswith(".partial")]
+    left = [name for name in remote.list_files() if name.endswith(".partial")]
     assert left == [f"{items[1].sha256}.0a0b0c0d.partial"]  # another machine may be writing it now
     pushed(here, remote, items)
-    assert sorted(remote.listing()) == sorted(item.sha256 for item in items)
+    assert sorted(remote.list_files()) == sorted(item.sha256 for item in items)
 
 
 def test_two_pushes_at_once_leave_whole_objects(here: RepositoryPaths, tmp_path: Path) -> None:
@@ -285,7 +285,7 @@ def test_two_pushes_at_once_leave_whole_objects(here: RepositoryPaths, tmp_path:
     assert len(results) == 3
     for item in items:
         assert hash_file(tmp_path / "store" / item.sha256[:2] / item.sha256) == item.sha256
-    assert not [name for name in folder(tmp_path).listing() if name.endswith(".partial")]
+    assert not [name for name in folder(tmp_path).list_files() if name.endswith(".partial")]
 
 
 def test_a_disk_without_room_is_told_before_anything_is_read(
@@ -392,7 +392,7 @@ def test_http_tells_an_absent_object_from_a_server_that_refuses_or_is_gone(
     assert fates(pulled(elsewhere, remote, items)) == [TransferStatus.ABSENT]
     assert fates(foresee_transfer(Transfer(elsewhere, remote), items, parallel=1)) == [TransferStatus.ABSENT]
     with pytest.raises(StoreError, match="can only be read"):
-        remote.listing()  # whose pages could lead on without end
+        remote.list_files()  # whose pages could lead on without end
     with pytest.raises(StoreError, match="can only be read"):
         remote.put(find_object(here, items[0].sha256), items[0].sha256, lambda _: None)
     refusing, _ = served(_Handler, 403)
@@ -487,7 +487,7 @@ def test_ctrl_c_ends_all_transfers_and_leaves_the_parts(
         assert hash_file(find_object(elsewhere, item.sha256)) == item.sha256
 
 
-@pytest.mark.parametrize("silent", ["listing", "read", "put"])
+@pytest.mark.parametrize("silent", ["list_files", "read", "put"])
 def test_a_store_that_falls_silent_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silent: str) -> None:
     """One byte, and then nothing; nobody waits for the thread that still does."""
     here = RepositoryPaths(tmp_path / "here")
@@ -508,7 +508,7 @@ def test_a_store_that_falls_silent_is_given_up(tmp_path: Path, monkeypatch: pyte
     transfer = Transfer(elsewhere if silent == "read" else here, remote, patience=0.3)
     monkeypatch.setattr("reconciler.record.transfer._LAST_BYTES", 0.1)
     started: dict[str, Callable[[], object]] = {
-        "listing": lambda: list_push_due(transfer, [item]),
+        "list_files": lambda: list_push_due(transfer, [item]),
         "read": lambda: pull(transfer, [item], parallel=2),
         "put": lambda: push(transfer, [item], [], parallel=2),
     }

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from harness.catalog import read_slices
 from reconciler.errors import ReconcilerError
-from reconciler.mig.cutting import Cutter
+from reconciler.mig.cutting import SliceCutter
 from reconciler.mig.journal import GpuHere, SliceHere, SliceJournal, read_slice_journal, write_slice_journal
 from reconciler.mig.steps import list_cuts, list_joins
 from reconciler.resource.settings import Hardware
@@ -82,8 +82,8 @@ def machine() -> Machine:
     )
 
 
-def make_cutter(machine: Machine, folder: Path) -> Cutter:
-    return Cutter(folder / "mig.json", machine.look, machine.run, lambda _: None)
+def make_cutter(machine: Machine, folder: Path) -> SliceCutter:
+    return SliceCutter(folder / "mig.json", machine.look, machine.run, lambda _: None)
 
 
 def profiles(machine: Machine) -> list[list[str]]:

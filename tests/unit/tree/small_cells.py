@@ -43,12 +43,12 @@ def rules(**told: Any) -> Any:
     named: dict[str, Any] = {
         "name": "resnet",
         "compliance_tests": tuple(tests),
-        "value": lambda name, _: values.get(name),
-        "ruled": lambda name, _: values.get(name),
-        "built_in": lambda name, _: values.get(name),
-        "bars": lambda _: told.get("asked", ()),
-        "extra_files": lambda _: told.get("extra"),
-        "test": lambda name, _: tests[name],
+        "get_value": lambda name, _: values.get(name),
+        "find_ruled_value": lambda name, _: values.get(name),
+        "get_built_in": lambda name, _: values.get(name),
+        "list_bars": lambda _: told.get("asked", ()),
+        "find_extra_files": lambda _: told.get("extra"),
+        "find_test": lambda name, _: tests[name],
     }
     return SimpleNamespace(**named | told)
 
@@ -60,8 +60,8 @@ class _Round:
         self._real, self._benchmark, self._exempt = load_ruleset(name), benchmark, frozenset(exempt)
         vars(self).update(more)
 
-    def benchmark(self, official: str) -> Any:
-        return self._real.benchmark(official) if self._benchmark == "" else self._benchmark
+    def find_benchmark(self, official: str) -> Any:
+        return self._real.find_benchmark(official) if self._benchmark == "" else self._benchmark
 
     def binds(self, _: str, demand: str) -> bool:
         return demand not in self._exempt
@@ -95,7 +95,7 @@ def small_cell(
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(data.encode() if isinstance(data, str) else data)
     asked: Any = _Round(round_name, benchmark, exempt, more or {})
-    system = SubmitterFiles(submitter).system("sys1")
+    system = SubmitterFiles(submitter).read_system("sys1")
     return CellView(CellFiles(submitter, place), system, asked, official, original)
 
 

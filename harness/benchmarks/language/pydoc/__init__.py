@@ -1,7 +1,7 @@
 """Paragraphs of Python's documentation, continued: a language model for trying things out, on any CPU.
 
-192 paragraphs are held out. Their beginnings are the prompts, of different lengths; what follows is compared with the
-answers. The others train a small transformer with a vocabulary of 1024 tokens, in well under a minute.
+192 paragraphs are set apart. Their beginnings are the prompts, of different lengths; their continuations are compared
+with the answers. The others train a small transformer with a vocabulary of 1024 tokens, in well under a minute.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from harness.contract import Counter
 TOKENS = True
 RESPONSE_DTYPE = "int32"
 ANSWER = 16  # tokens
-# At least two: LoadGen cannot tell the time per token of an answer of one.
+# At least two: LoadGen cannot compute the time per token of an answer of one.
 GENERATION = {"min_new_tokens": 2, "max_new_tokens": ANSWER, "stop": (END,)}
 
 HELD_OUT = 192

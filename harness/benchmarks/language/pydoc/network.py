@@ -1,7 +1,7 @@
 """A small transformer, trained in numpy: tokens and places in, a score for each next token out.
 
-Layers are normalized before they compute (root mean square), attend to what came before, and have one rectified
-layer each. Training starts from how often two tokens stand together.
+Layers are normalized before they compute (root mean square), attend to what came before, and have one rectified layer
+each. Training starts from how often two tokens follow each other.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def draw_parameters(shape: TransformerShape, rng: np.random.Generator) -> Parame
 
 
 def factor_pairs(stream: Tokens, shape: TransformerShape) -> Parameters:
-    """Matrices by which each token alone scores the next one as often as the two stand together: where training
+    """Matrices by which each token alone scores the next one as often as the two follow each other: where training
     starts, so that the layers need only learn what more tokens say."""
     pairs = np.full((shape.vocabulary, shape.vocabulary), 0.02, np.float32)
     np.add.at(pairs, (stream[:-1], stream[1:]), 1)

@@ -23,7 +23,7 @@ _PROSE = 0.85  # of its characters are letters and spaces, in a paragraph that i
 
 
 class Passages(NamedTuple):
-    """Paragraphs to learn from, and those that are held out."""
+    """Paragraphs to learn from, and those that are set apart."""
 
     learned: list[str]
     held_out: list[str]

@@ -28,9 +28,9 @@ def tell(step: Step, kinds: list[str]) -> tuple[list[dict[str, object]], list[st
     report = WatchReport(WatchOutput(lines.append, stream=stream, quiet=True), WatchSettings(Options()))
     for kind in kinds:
         if kind:
-            report.report_next_try(step, backoff.failed("key", kind, 0.0))
+            report.report_next_try(step, backoff.record_failure("key", kind, 0.0))
         else:
-            backoff.went_well("key")
+            backoff.record_success("key")
     return [json.loads(line) for line in stream.getvalue().splitlines()], lines
 
 

@@ -59,14 +59,14 @@ def test_the_scenario_that_ran_is_the_folders(
 
 def test_what_is_published_is_stated(tmp_path: Path) -> None:
     metric = Metric("result_samples_per_second", "samples/s")
-    asked = rules(name="resnet", values={"metric_key": "x"}, metric=lambda _: metric)
+    asked = rules(name="resnet", values={"metric_key": "x"}, find_metric=lambda _: metric)
     said = f"./{SUMMARY}"
     assert tell(check_metric, tmp_path / "a", {SUMMARY: {"x": 1}}, benchmark=asked) == [said]
     stated = {SUMMARY: {"n_samples_issued": 5, "duration_ns": 10}}
     assert not tell(check_metric, tmp_path / "b", stated, benchmark=asked)
     assert not tell(check_metric, tmp_path / "c", {}, benchmark=asked)
     assert not tell(check_metric, tmp_path / "a", {}, benchmark=None)
-    assert not tell(check_metric, tmp_path / "a", {}, benchmark=rules(metric=lambda _: metric))
+    assert not tell(check_metric, tmp_path / "a", {}, benchmark=rules(find_metric=lambda _: metric))
 
 
 MILLISECOND = 1_000_000

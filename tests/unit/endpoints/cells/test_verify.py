@@ -39,7 +39,7 @@ def view(summary: object = None, config: object = None, scores: object = None, s
         config=read("config.json", config),
         accuracy_results=read("accuracy.json", scores),
     )
-    rules = SimpleNamespace(value=lambda name, _: 500 if name == "exact_accuracy_sample_count" else None)
+    rules = SimpleNamespace(get_value=lambda name, _: 500 if name == "exact_accuracy_sample_count" else None)
     return SimpleNamespace(files=files, cell=SimpleNamespace(scenario=scenario), rules=rules)
 
 

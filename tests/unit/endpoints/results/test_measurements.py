@@ -10,7 +10,7 @@ import pytest
 
 from reconciler.endpoints.results.accuracy import judge_accuracy_scores, read_sample_count
 from reconciler.endpoints.results.measurements import (
-    AskedResults,
+    RequestedResults,
     Results,
     collect_result_settings,
     compute_rate,
@@ -86,7 +86,7 @@ def test_a_whole_rate_of_a_configuration_is_asked_for_as_one(written: str, asked
 @pytest.mark.parametrize(("state", "ended"), [("complete", True), (None, True), ("aborted", False)])
 def test_a_run_ends_where_its_results_say_so(state: str | None, ended: bool) -> None:
     results = Results(document(), document(duration_ns=10**9, **({"state": state} if state else {})), None)
-    found = [item.field for item in find_differences(results, AskedResults("Offline", "performance", "", {}, {}))]
+    found = [item.field for item in find_differences(results, RequestedResults("Offline", "performance", "", {}, {}))]
     assert ("end" not in found) is ended
 
 
@@ -95,7 +95,7 @@ def test_a_run_ends_where_its_results_say_so(state: str | None, ended: bool) -> 
 )
 def test_another_model_is_named_with_the_line_of_its_name(asked: str, said: list[object]) -> None:
     config = parse_yaml_mapping(b"type: offline\nmodel_params:\n  name: oss\n")
-    found = find_differences(Results(config, None, None), AskedResults("Offline", "performance", asked, {}, {}))
+    found = find_differences(Results(config, None, None), RequestedResults("Offline", "performance", asked, {}, {}))
     named = [(item.field, item.asked, item.found, item.file, item.line) for item in found if item.field == "model"]
     assert named == said
 
@@ -165,10 +165,10 @@ def compare(mode: str = "performance", old: str = "", new: str = "", **asked: An
     results = Results(parse_yaml_mapping(config), parse_json_object(summary), parse_json_object(scores))
     wanted: dict[str, Any] = {"model": "oss", "settings": SETTINGS, "seeds": SEEDED, **asked}
     seconds = wanted.pop("seconds", 10.0)
-    return find_all(results, AskedResults(asked.pop("scenario", "Server"), mode, **wanted), seconds)
+    return find_all(results, RequestedResults(asked.pop("scenario", "Server"), mode, **wanted), seconds)
 
 
-def find_all(results: Results, asked: AskedResults, seconds: float) -> list[str]:
+def find_all(results: Results, asked: RequestedResults, seconds: float) -> list[str]:
     """Where it is another run, and where its figures contradict each other."""
     found, summary = [*find_differences(results, asked)], results.summary
     if summary is not None and asked.mode == "performance":
@@ -270,18 +270,18 @@ def test_a_configuration_is_asked_for_under_the_names_of_specs() -> None:
 
 def test_what_is_published_of_each_scenario() -> None:
     ruleset = load_ruleset("v6.1")
-    llama, wan, vision = (ruleset.benchmark(n) for n in ("llama3.1-8b", "wan-2.2-t2v-a14b", "qwen3-vl-235b-a22b"))
+    llama, wan, vision = (ruleset.find_benchmark(n) for n in ("llama3.1-8b", "wan-2.2-t2v-a14b", "qwen3-vl-235b-a22b"))
     assert llama
     assert wan
     assert vision
 
     def unit(rules: Any, scenario: str) -> tuple[str, str, int]:
-        metric = ruleset.endpoints.metric(rules.name, scenario, rules.metric(scenario))
+        metric = ruleset.endpoints.make_metric(rules.name, scenario, rules.find_metric(scenario))
         return metric.key, metric.unit, metric.divisor
 
     for scenario in ("Offline", "Server", "Interactive"):
         assert unit(llama, scenario) == ("result_completed_tokens_per_second", "tokens/s", 1)
-    assert unit(ruleset.benchmark("llama3.1-8b-edge"), "Offline")[1] == "tokens/s"
+    assert unit(ruleset.find_benchmark("llama3.1-8b-edge"), "Offline")[1] == "tokens/s"
     assert unit(vision, "Server") == ("result_completed_samples_per_sec", "queries/s", 1)
     assert unit(wan, "SingleStream") == ("result_mean_latency_ns", "s", 10**9)
     assert unit(wan, "Offline") == ("result_samples_per_second", "samples/s", 1)
@@ -299,11 +299,11 @@ def test_what_is_published_of_each_scenario() -> None:
 )
 def test_the_harness_states_scores_of_qwen3_6_as_shares(score: Any, met: bool) -> None:
     ruleset = load_ruleset("v6.1")
-    rules = ruleset.benchmark("qwen3.6-27b")
+    rules = ruleset.find_benchmark("qwen3.6-27b")
     assert rules
     single = rules.name in ruleset.endpoints.single
     found = judge_accuracy_scores(
-        document(accuracy_scores=[{"score": score}]), rules.bars("SingleStream"), single=single, binds=True
+        document(accuracy_scores=[{"score": score}]), rules.list_bars("SingleStream"), single=single, binds=True
     )
     assert (len(found["bars"]), found["accuracy_met"]) == (1, met)
 
@@ -384,7 +384,7 @@ def test_a_record_names_the_harness_as_far_as_it_names_itself(stated: dict[str, 
 
 def test_what_is_nowhere_in_a_configuration_has_no_line() -> None:
     bare = Results(parse_yaml_mapping(b"verbose: x\n"), None, None)
-    asked = AskedResults("Server", "accuracy", "oss", {"target_qps": 1}, {"schedule_rng_seed": 8})
+    asked = RequestedResults("Server", "accuracy", "oss", {"target_qps": 1}, {"schedule_rng_seed": 8})
     assert [str(item) for item in find_differences(bare, asked)] == [
         "scenario: expected Server, config.yaml says type nothing",
         "mode: expected accuracy, accuracy_results.json says no score of an accuracy dataset",

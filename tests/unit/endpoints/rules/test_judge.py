@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from reconciler.endpoints.rules.event_log import LoggedRequest, LoggedRun
 from reconciler.endpoints.rules.judge import (
-    AskedPoint,
-    Gravity,
     PointFinding,
+    PointSeverity,
+    RequestedPoint,
     classify_window,
     find_differences,
     find_least_seconds,
@@ -22,7 +22,7 @@ from reconciler.endpoints.rules.point import Distribution, MeasuredPoint, Steady
 from tests.unit.endpoints.rules.good_point import GOOD, REGIONS, RULES, SEEDS, WINDOW
 
 
-def found(point: MeasuredPoint, **options: Any) -> dict[str, Gravity]:
+def found(point: MeasuredPoint, **options: Any) -> dict[str, PointSeverity]:
     return {item.rule: item.weight for item in judge_point(point, RULES, REGIONS, **options)}
 
 
@@ -50,23 +50,23 @@ def test_a_good_point_has_no_finding() -> None:
     ],
 )
 def test_what_the_client_does_not_enforce_is_found(change: dict[str, Any], rule: str) -> None:
-    assert found(replace(GOOD, **change), dataset_size=192, seeds=SEEDS)[rule] is Gravity.INVALID
+    assert found(replace(GOOD, **change), dataset_size=192, seeds=SEEDS)[rule] is PointSeverity.INVALID
 
 
 def test_a_short_window_in_a_long_run_is_a_warning() -> None:
     window = replace(GOOD.window or SteadyWindow(False), seconds=Decimal(500))
     assert found(replace(GOOD, window=window)) == {
-        "point-duration": Gravity.WARNING,
-        "steady-state-basis": Gravity.WARNING,
+        "point-duration": PointSeverity.WARNING,
+        "steady-state-basis": PointSeverity.WARNING,
     }
 
 
 def test_a_run_without_window_falls_back_to_the_whole_run() -> None:
-    assert found(replace(GOOD, window=None)) == {"steady-state-basis": Gravity.WARNING}
+    assert found(replace(GOOD, window=None)) == {"steady-state-basis": PointSeverity.WARNING}
 
 
 def test_above_32_requests_a_run_is_twice_as_long() -> None:
-    assert found(replace(GOOD, concurrency=33))["point-duration"] is Gravity.INVALID
+    assert found(replace(GOOD, concurrency=33))["point-duration"] is PointSeverity.INVALID
     assert found(replace(GOOD, concurrency=30)) == {}
 
 
@@ -74,7 +74,7 @@ def test_an_offline_run_has_no_latency_and_no_steady_state() -> None:
     offline = replace(GOOD, load_pattern="max_throughput", concurrency=192, streaming=False, window=None)
     offline = replace(offline, tpot=Distribution(), duration_ns=1300 * 10**9)
     assert not found(offline, dataset_size=192)
-    assert found(replace(offline, duration_ns=1100 * 10**9)) == {"point-duration": Gravity.INVALID}
+    assert found(replace(offline, duration_ns=1100 * 10**9)) == {"point-duration": PointSeverity.INVALID}
 
 
 @pytest.mark.parametrize(
@@ -97,9 +97,9 @@ def test_the_status_follows_from_the_window(change: dict[str, Any], expected: tu
 
 
 def test_any_difference_to_what_was_asked_is_found() -> None:
-    asked = AskedPoint(5, model="tiny", dataset="tiny_prompts", seeds=SEEDS, min_duration_ms=1000)
+    asked = RequestedPoint(5, model="tiny", dataset="tiny_prompts", seeds=SEEDS, min_duration_ms=1000)
     assert not list(find_differences(GOOD, asked))
-    other = AskedPoint(6, "agentic_inference", "big", "prompts", seeds=SEEDS, min_duration_ms=2000)
+    other = RequestedPoint(6, "agentic_inference", "big", "prompts", seeds=SEEDS, min_duration_ms=2000)
     texts = [item.text for item in find_differences(replace(GOOD, seeds={}), other)]
     assert len(texts) == 7
     assert texts[0] == "concurrency: asked for 6, the client ran 5"
@@ -191,10 +191,10 @@ def test_the_steady_state_of_the_events_is_told_or_held_against_the_client() -> 
     run, silent = logged(40, 5), replace(GOOD, window=None)
     shown = "looked for in the run's events, the steady state is"
     (found,) = judge_logged(run, silent, RULES, dataset_size=4, least_seconds=1)
-    assert found == PointFinding("steady-state-basis", Gravity.WARNING, f"{shown} 35.0 s from super-pass 1 to 9")
+    assert found == PointFinding("steady-state-basis", PointSeverity.WARNING, f"{shown} 35.0 s from super-pass 1 to 9")
     (none,) = judge_logged(run, silent, RULES, dataset_size=20, least_seconds=1)
     assert none.text == f"{shown} none"
     assert tell(judge_logged(run, silent, RULES, dataset_size=41, least_seconds=1)) == []
     (false,) = judge_logged(run, GOOD, RULES, dataset_size=4, least_seconds=1)
     text = "the client reports super-passes of 192 samples, the dataset has 4"
-    assert false == PointFinding("steady-state-consistency", Gravity.INVALID, text)
+    assert false == PointFinding("steady-state-consistency", PointSeverity.INVALID, text)

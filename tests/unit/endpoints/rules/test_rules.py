@@ -31,7 +31,7 @@ def test_a_round_of_curves_is_found_by_its_name_and_measures_tokens() -> None:
     assert (ruleset.round, ruleset.layout) == ("endpoints-v1.0", "endpoints")
     assert set(ruleset.benchmarks) == set(_RULES.benchmarks)
     for rules in ruleset.benchmarks.values():
-        assert rules.metric("Offline") == Metric("system_tps", "tokens/s", 1)
+        assert rules.find_metric("Offline") == Metric("system_tps", "tokens/s", 1)
     with pytest.raises(ReconcilerError, match=r"v9\.0"):
         load_ruleset("endpoints-v9.0")
 
@@ -61,7 +61,9 @@ def test_cohorts_go_on_over_the_year() -> None:
 
 
 def test_a_round_of_curves_holds_results_to_both_bounds() -> None:
-    bars = {bar.metric: bar for bar in load_endpoints_ruleset("endpoints-v1.0").benchmark("llama3_1-8b").bars("")}
+    bars = {
+        bar.metric: bar for bar in load_endpoints_ruleset("endpoints-v1.0").find_benchmark("llama3_1-8b").list_bars("")
+    }
     assert (bars["rouge1"].least, bars["rouge1"].most) == (Decimal("38.391408"), None)
     assert bars["gen_len"].most == Decimal("8984408.4")
 
@@ -71,7 +73,7 @@ def test_a_round_of_curves_is_found_by_its_name_and_measures_the_tokens_of_the_s
     assert (ruleset.round, ruleset.layout) == ("endpoints-v1.0", "endpoints")
     assert set(ruleset.benchmarks) == set(ruleset.endpoints.benchmarks) == set(_RULES.benchmarks)
     for benchmark in ruleset.benchmarks.values():
-        metric = benchmark.metric("Curve")
+        metric = benchmark.find_metric("Curve")
         assert (metric.key, metric.unit, metric.divisor, metric.lower_is_better) == ("system_tps", "tokens/s", 1, False)
     with pytest.raises(ReconcilerError, match=r"unknown version 'v9\.0' of the Endpoints rules"):
         load_ruleset("endpoints-v9.0")

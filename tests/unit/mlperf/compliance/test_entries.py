@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.errors import LogError
-from reconciler.rules.compliance.entries import Entry, read_entries, read_held_entries
+from reconciler.rules.compliance.entries import Entry, read_cached_entries, read_entries
 
 LINES = [f'{{ "seq_id" : {at}, "qsl_idx" : {at * 3}, "data" : "0{at}FF", "token_count" : 1 }}' for at in range(6)]
 LOG = ("[\n" + ",\n".join(LINES) + "\n]\n").encode()
@@ -27,7 +27,7 @@ def read_singly(data: bytes) -> Iterable[Entry]:
 
 
 def test_entries_are_those_of_their_lines() -> None:
-    assert [(entry.index, entry.data, entry.token_count) for entry in read_held_entries(LOG)] == [
+    assert [(entry.index, entry.data, entry.token_count) for entry in read_cached_entries(LOG)] == [
         (at * 3, bytes([at, 255]), 1) for at in range(6)
     ]
 
@@ -67,7 +67,7 @@ def test_entries_are_those_of_their_lines() -> None:
     ],
 )
 def test_a_log_that_is_written_otherwise_says_the_same_at_once_and_line_by_line(data: bytes) -> None:
-    assert read(read_held_entries, data) == read(read_singly, data)
+    assert read(read_cached_entries, data) == read(read_singly, data)
 
 
 PIECES = st.sampled_from(
@@ -80,7 +80,7 @@ def test_a_damaged_log_says_the_same_at_once_and_line_by_line(damages: list[tupl
     data = LOG
     for at, count, piece in damages:
         data = data[:at] + piece + data[at + count :]
-    assert read(read_held_entries, data) == read(read_singly, data)
+    assert read(read_cached_entries, data) == read(read_singly, data)
 
 
 ONE = b'{ "seq_id" : 0, "qsl_idx" : 3, "data" : "0A00" }'
@@ -106,4 +106,4 @@ BOTH = [Entry(3, b"\n\0"), Entry(4, b"\xff", 2, b"\x07")]
 )
 def test_answers_are_read_in_the_order_of_the_log(lines: list[bytes], entries: list[Entry]) -> None:
     assert list(read_entries(lines)) == entries
-    assert list(read_held_entries(b"\n".join(line.rstrip(b"\n") for line in lines))) == entries
+    assert list(read_cached_entries(b"\n".join(line.rstrip(b"\n") for line in lines))) == entries

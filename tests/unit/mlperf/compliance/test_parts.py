@@ -66,7 +66,7 @@ def test_every_audit_setting_of_a_round_is_taken_by_loadgen(
     confs = [
         (write_audit_settings({name: value.value for name, value in test.settings.items()}), "*", "Offline")
         for rules in load_ruleset(round_name).benchmarks.values()
-        for test in rules.tests("Offline")
+        for test in rules.list_tests("Offline")
     ]
     assert all(read["code"] == 0 for read in loadgen_read(confs))
 

@@ -17,9 +17,9 @@ LEAST = "60.698"
 
 
 def find_rules() -> TestRules:
-    rules = load_ruleset("v6.1").benchmark("gpt-oss-120b")
+    rules = load_ruleset("v6.1").find_benchmark("gpt-oss-120b")
     assert rules is not None
-    return rules.test("TEST07", "Offline")
+    return rules.find_test("TEST07", "Offline")
 
 
 def judge(text: str, rules: TestRules | None) -> list[Judged]:
@@ -59,9 +59,9 @@ def log_answers(*answers: str) -> RunLogs:
 
 
 def rules_of(test: str, benchmark: str = "resnet") -> TestRules:
-    rules = load_ruleset("v6.1").benchmark(benchmark)
+    rules = load_ruleset("v6.1").find_benchmark(benchmark)
     assert rules is not None
-    return rules.test(test, "Offline")
+    return rules.find_test(test, "Offline")
 
 
 def judge_all(

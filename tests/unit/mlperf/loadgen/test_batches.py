@@ -45,8 +45,8 @@ def tell(log: DetailLog) -> list[Any]:
     return [
         [keys, log.length, index.one_process, log.errors, log.warnings, index.began_at, index.ended_at],
         [(entry, entry.read()) for entry in log.lines],
-        [(index.number(key), log.line(key), log.get(key), log.all_of(key)) for key in keys],
-        list(index.repeated(("power_", "loaded_", "effective_"))),
+        [(index.find_line_number(key), log.find_line(key), log.get(key), log.list_entries(key)) for key in keys],
+        list(index.list_repeated(("power_", "loaded_", "effective_"))),
         index.list_texts(),
         summarize_loaded(log),
         [text[begin:end] for text, begin, end in index.find_lists(LOADED)],
@@ -69,8 +69,8 @@ def test_batches_are_matched_as_a_whole_to_what_their_lines_are() -> None:
     assert are_matched(LOG)
     log = parse_detail(LOG)
     assert tell(log) == tell(read_singly(LOG))
-    assert log.length == LOG.count(b"\n") == log.number("result_validity")
-    assert [entry.line for entry in log.all_of("power_end")] == [5 + 4 * at for at in range(BATCHES)]
+    assert log.length == LOG.count(b"\n") == log.find_line_number("result_validity")
+    assert [entry.line for entry in log.list_entries("power_end")] == [5 + 4 * at for at in range(BATCHES)]
     assert summarize_loaded(log) == LoadedSamples(2 * BATCHES, BATCHES + 99)
 
 
@@ -78,7 +78,7 @@ def test_keys_of_batches_are_any_text() -> None:
     data = LOG.replace(b"power_begin", b"power\xff_begin").replace(b"generated_query_count", b"a.b+c")
     assert are_matched(data)
     assert tell(parse_detail(data)) == tell(read_singly(data))
-    assert len(parse_detail(data).all_of("power\ufffd_begin")) == BATCHES
+    assert len(parse_detail(data).list_entries("power\ufffd_begin")) == BATCHES
 
 
 SEVENTH = batch(7)

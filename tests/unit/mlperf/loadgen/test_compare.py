@@ -124,9 +124,9 @@ def test_each_setting_is_compared(loadgen_run: Runs, name: str, settings: dict[s
 
 
 def test_the_rounds_token_latencies_are_asked_of_the_log(loadgen_run: Runs) -> None:
-    rules = load_ruleset("v5.1").benchmark("llama2-70b-99")
+    rules = load_ruleset("v5.1").find_benchmark("llama2-70b-99")
     assert rules is not None
-    ruled = {name: value.value for name, value in rules.settings("Interactive").items()}
+    ruled = {name: value.value for name, value in rules.list_settings("Interactive").items()}
     asked = collect_asked({"scenario": "Interactive", **ruled}, "performance")
     data = loadgen_run("server-valid").bytes("detail.txt")
     for key, value in {"ttft": b"450000000", "tpot": b"200000000"}.items():
@@ -140,7 +140,7 @@ def test_older_logs_give_the_dataset_size_for_the_accuracy_count(loadgen_run: Ru
     log = parse_detail(data)
     assert find_contradictions(log, Asked("Offline", "accuracy", {"accuracy_sample_count": 1000})) == ()
     (found,) = find_contradictions(log, Asked("Offline", "accuracy", {"accuracy_sample_count": 999}))
-    assert found.line == log.number("qsl_reported_total_count")
+    assert found.line == log.find_line_number("qsl_reported_total_count")
 
 
 def test_an_older_log_may_leave_out_that_all_samples_were_asked(loadgen_run: Runs) -> None:

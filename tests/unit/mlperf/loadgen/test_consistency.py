@@ -51,7 +51,7 @@ def test_percentiles_of_samples_and_of_queries_do_not_fall(
         assert found == []
     else:
         late, early, value = name(wrong[0]), name(wrong[1]), wrong[2]
-        assert found == [(late, f"{early} is {value}", log.number(late), log.number(early))]
+        assert found == [(late, f"{early} is {value}", log.find_line_number(late), log.find_line_number(early))]
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,8 @@ def test_the_release_is_the_one_whose_number_stands_among_its_sources(
         (
             "loadgen_version",
             "VERSION.txt of its sources states another",
-            log.number("loadgen_version"),
-            log.number("loadgen_file_sha1"),
+            log.find_line_number("loadgen_version"),
+            log.find_line_number("loadgen_file_sha1"),
         )
     ] * wrong
 
@@ -113,7 +113,7 @@ def test_loadgens_date_is_local_time_of_some_zone(apart: int, told: bool) -> Non
     log = make_log("6.0 @ abc", test_datetime=dated, power_end=ended)
     found = [item for item in find_inconsistencies(log) if "LoadGen's logger had run" in item.derived]
     derived = f"test_datetime is {dated}, and LoadGen's logger had run for 20.0005 s"
-    lines = log.number("power_end"), log.number("test_datetime")
+    lines = log.find_line_number("power_end"), log.find_line_number("test_datetime")
     assert [(item.key, item.stated, item.derived, item.line, item.other, item.is_doubt) for item in found] == (
         [("power_end", ended, derived, *lines, True)] if told else []
     )

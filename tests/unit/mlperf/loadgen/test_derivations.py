@@ -36,7 +36,7 @@ def test_a_setting_is_the_one_that_was_asked_for(scenario: str, key: str, source
     assert list(find_wrong_derivations(log(scenario, **{source: "many", key: 1}))) == []
     assert list(find_wrong_derivations(log(scenario, **{key: 1}))) == []
     wrong = log(scenario, **{source: 1, key: 2})
-    assert Inconsistency(key, "2", f"{source} is 1", wrong.number(key), wrong.number(source)) in (
+    assert Inconsistency(key, "2", f"{source} is 1", wrong.find_line_number(key), wrong.find_line_number(source)) in (
         *find_wrong_derivations(wrong),
     )
     elsewhere = {"SingleStream": "Offline", "Offline": "SingleStream"}.get(scenario, "Offline")
@@ -51,7 +51,9 @@ def test_what_is_one_in_a_scenario_is_one(scenario: str, key: str) -> None:
     for count in (0, 2):
         counted = log(scenario, **{PER_QUERY: count, "result_query_count": count})
         found = list(find_wrong_derivations(counted))
-        assert found == ([Inconsistency(key, str(count), f"it is 1 in {scenario}", counted.number(key))] if key else [])
+        assert found == (
+            [Inconsistency(key, str(count), f"it is 1 in {scenario}", counted.find_line_number(key))] if key else []
+        )
     assert list(find_wrong_derivations(log(scenario, **{PER_QUERY: 1, "result_query_count": 1}))) == []
 
 
@@ -87,7 +89,7 @@ def test_a_rate_is_no_higher_than_the_latencies_allow(changes: dict[str, Any], m
     values = {**MEASURED, **changes}
     single = log("SingleStream", **{name: value for name, value in values.items() if value is not None})
     why = f"{values['result_query_count']} queries of 100000000 ns are {most.strip()} at most"
-    lines = single.number(RATE), single.number(MEAN)
+    lines = single.find_line_number(RATE), single.find_line_number(MEAN)
     assert list(find_wrong_derivations(single)) == (
         [Inconsistency(RATE, str(values[RATE]), why, *lines)] if most else []
     )
@@ -111,7 +113,7 @@ def test_loadgen_is_of_the_commit_that_it_names_twice(version: str, message: str
     head = message.split(" ")[0] if message and not message.startswith("Merge") else message
     named = make_log(version, loadgen_git_log_message=head)
     found = list(find_wrong_release(named))
-    lines = named.number("loadgen_version"), named.number("loadgen_git_log_message")
+    lines = named.find_line_number("loadgen_version"), named.find_line_number("loadgen_git_log_message")
     told = Inconsistency("loadgen_version", version, f"its sources were at {head[:12]}", *lines)
     assert found == ([told] if wrong else [])
 
@@ -138,7 +140,7 @@ def test_a_message_begins_with_the_forty_digits_of_its_commit() -> None:
 )
 def test_loadgen_is_built_no_earlier_than_its_commit_was_made(made: str, built: str, wrong: bool) -> None:
     dated = make_log("6.0", loadgen_git_commit_date=made, loadgen_build_date_utc=built)
-    lines = dated.number("loadgen_git_commit_date"), dated.number("loadgen_build_date_utc")
+    lines = dated.find_line_number("loadgen_git_commit_date"), dated.find_line_number("loadgen_build_date_utc")
     told = Inconsistency("loadgen_git_commit_date", made, "it was built on 2026-01-02", *lines, CLOCK_KEPT)
     assert list(find_wrong_release(dated)) == ([told] if wrong else [])
     assert list(find_wrong_release(make_log("6.0", loadgen_git_commit_date=made))) == []

@@ -52,7 +52,7 @@ def test_real_logs_say_what_ran(loadgen_run: Runs, name: str) -> None:
         summary = parse_summary(run.bytes("summary.txt"))
         assert summary.validity == log.validity
         assert summary.errors == len(log.errors)
-        assert summary.get("min_duration (ms)") == str(log.effective("min_duration_ms"))
+        assert summary.get("min_duration (ms)") == str(log.get_effective("min_duration_ms"))
 
 
 @pytest.mark.parametrize("name", ["offline-valid", "server-tokens", "single-stream-too-few", "offline-accuracy"])
@@ -70,18 +70,18 @@ def test_line_numbers_and_errors_of_a_real_log(loadgen_run: Runs) -> None:
     run = loadgen_run("single-stream-out-of-queries")
     lines = run.bytes("detail.txt").split(b"\n")
     log = run.detail
-    assert b'"result_validity"' in lines[log.number("result_validity") - 1]
+    assert b'"result_validity"' in lines[log.find_line_number("result_validity") - 1]
     assert len(log.errors) == 1
     assert b'"is_error": true' in lines[log.errors[0].line - 1]
-    assert log.number("nothing") == 0
-    assert log.line("nothing") is None
+    assert log.find_line_number("nothing") == 0
+    assert log.find_line("nothing") is None
 
 
 @pytest.mark.parametrize("value", ["[1]", f'"{"x" * 70_000}"'])
 def test_a_key_that_a_line_names_again_counts_as_readers_of_json_take_it(value: str) -> None:
     text = f':::MLLOG {{"key": "a", "value": {value}{STAMP[:-1]}, "key": "b", "value": 2}}\n'
     log = parse_detail(text.encode())
-    assert (log.line("a"), log.get("b")) == (None, 2)
+    assert (log.find_line("a"), log.get("b")) == (None, 2)
 
 
 @pytest.mark.parametrize("before", [b"noise", entry("a", 1).rstrip()])
@@ -94,7 +94,7 @@ def test_an_entry_behind_a_carriage_return_alone_is_refused_with_its_line(before
 def test_the_first_of_several_lines_counts_and_other_lines_are_skipped() -> None:
     log = parse_detail(entry("a", 1) + b"noise\n\n" + entry("a", 2) + entry("b", 3))
     assert log.get("a") == 1
-    assert log.number("b") == 5
+    assert log.find_line_number("b") == 5
     assert log.length == 5
 
 
@@ -149,7 +149,7 @@ def test_a_line_end_within_a_text_breaks_its_line(before: int) -> None:
 
 def test_a_last_line_without_its_end_is_read() -> None:
     data = (_from_file("a", b"logging.cc") + _from_file("b", b"logging.cc")).removesuffix(b"\n")
-    assert parse_detail(data).number("b") == 2
+    assert parse_detail(data).find_line_number("b") == 2
 
 
 def _from_file(key: str, file: bytes) -> bytes:

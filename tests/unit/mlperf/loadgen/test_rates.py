@@ -74,7 +74,7 @@ def test_server_completes_no_more_than_was_scheduled_but_for_a_hundredth(
     )
     found = [item for item in find_inconsistencies(log) if item.key == "result_completed_samples_per_sec"]
     assert [item.derived for item in found] == (["1000 were scheduled"] if inconsistent else [])
-    assert [item.line for item in found] == [log.number("result_completed_samples_per_sec")] * inconsistent
+    assert [item.line for item in found] == [log.find_line_number("result_completed_samples_per_sec")] * inconsistent
 
 
 @pytest.mark.parametrize("key", ["generated_query_duration", "result_scheduled_samples_per_sec"])
@@ -100,7 +100,7 @@ def test_a_rate_without_loadgens_own_time_is_of_single_stream_alone(
         + re.sub(rb'"result_query_count", "value": \d+', f'"{key}", "value": 123456.0'.encode(), head)
     )
     assert log.get(key) == 123456
-    assert [item.line for item in find_inconsistencies(log) if item.key == key] == [log.number(key)] * judged
+    assert [item.line for item in find_inconsistencies(log) if item.key == key] == [log.find_line_number(key)] * judged
 
 
 @pytest.mark.parametrize(
@@ -131,10 +131,10 @@ NEW, OLD, FIRST = "5.0 @ a", "4.1 @ a", "1.1 @ a"
 def told(version: str = NEW, /, **values: Any) -> list[str]:
     """Of a run from 08:54:48.100 on, with the key of the other line in place of its number."""
     log = make_log(version, **{"test_datetime": None} | values)
-    keys = {log.number(key): f" ({key})" for key in log.index} | {0: ""}
+    keys = {log.find_line_number(key): f" ({key})" for key in log.index} | {0: ""}
     found = list(find_wrong_rates(log))
     assert not any(item.is_doubt for item in found)
-    assert [item.line for item in found] == [log.number(item.key) for item in found]
+    assert [item.line for item in found] == [log.find_line_number(item.key) for item in found]
     return [f"{item.key}: {item.stated}, but {item.derived}{keys[item.other]}" for item in found]
 
 

@@ -65,10 +65,10 @@ def test_settings_and_results_have_the_names_that_they_have_had_since() -> None:
     assert is_text_log(_DETAIL.encode())
     assert (log.scenario, log.mode, log.validity, log.release) == ("SingleStream", "PerformanceOnly", "VALID", 0)
     assert log.seeds == {"qsl_rng_seed": 12786827339337101903}
-    assert log.effective("target_latency_ns") == 0
-    assert log.effective("target_latency_percentile") == Decimal("0.9")
-    assert log.effective("min_duration_ms") == log.requested("min_duration_ms") == 60000
-    assert log.effective("performance_issue_same") is False
+    assert log.get_effective("target_latency_ns") == 0
+    assert log.get_effective("target_latency_percentile") == Decimal("0.9")
+    assert log.get_effective("min_duration_ms") == log.get_requested("min_duration_ms") == 60000
+    assert log.get_effective("performance_issue_same") is False
     assert log.get("generated_query_count") == 1024
     assert log.get("qsl_reported_total_count") == 50000
     assert log.get("result_qps_without_loadgen_overhead") == Decimal("17.04")
@@ -79,8 +79,8 @@ def test_settings_and_results_have_the_names_that_they_have_had_since() -> None:
 
 def test_lines_are_those_of_the_detail_log_and_results_have_none_there() -> None:
     log = parse()
-    assert log.number("sut_name") == 6
-    assert log.number("result_validity") == 0
+    assert log.find_line_number("sut_name") == 6
+    assert log.find_line_number("result_validity") == 0
     assert log.length == len(_DETAIL.splitlines())
 
 
@@ -106,11 +106,11 @@ def test_both_logs_are_compared_where_both_state_a_value() -> None:
 
 def test_errors_are_found_but_for_those_of_the_logger_itself() -> None:
     assert not parse().errors
-    assert len(parse().all_of(PASSED_OVER)) == 1
+    assert len(parse().list_entries(PASSED_OVER)) == 1
     log = parse(_DETAIL.replace("CAS failed.", "Ran out of queries."))
     (error,) = log.errors
     assert (error.key, error.line) == ("error_generic_message", 21)
-    assert not list(log.all_of(PASSED_OVER))
+    assert not list(log.list_entries(PASSED_OVER))
 
 
 def test_the_mark_of_an_audit_is_found() -> None:
@@ -155,7 +155,7 @@ def test_bytes_that_are_no_text_are_shown_in_their_place() -> None:
     data = _DETAIL.replace("Some_SUT", "Some_é_SUT").encode("latin-1")
     log = parse_text_log(data, parse_summary(_SUMMARY.encode()), "log.txt")
     assert log.get("sut_name") == "Some_\ufffd_SUT"
-    assert log.effective("min_duration_ms") == 60000
+    assert log.get_effective("min_duration_ms") == 60000
 
 
 def lines(*texts: str) -> bytes:
@@ -173,4 +173,4 @@ def test_results_come_from_the_summary() -> None:
         ("early_stopping_met", True, 0),
         ("result_samples_per_second", Decimal("1.5"), 0),
     ]
-    assert log.number("result_validity") == 0
+    assert log.find_line_number("result_validity") == 0

@@ -49,7 +49,7 @@ def check(conf: bytes, scenario: str, answer: dict[str, Any], untouched: dict[st
     for (only, key), (attribute, form, factor) in ATTRIBUTES.items():
         if only not in ("*", scenario):
             continue
-        found = None if ours.rejected else ours.effective("resnet50", scenario, key)
+        found = None if ours.rejected else ours.get_effective("resnet50", scenario, key)
         if found is None:
             expected = untouched[attribute]
         elif form == "integer":
@@ -151,10 +151,10 @@ def test_interactive_is_looked_up_as_server_with_its_own_model() -> None:
     conf = parse_user_conf(
         b"x-interactive.Server.target_qps = 2\n*.Server.target_qps = 1\n*.Interactive.target_qps = 3\n"
     )
-    found = conf.effective("x-interactive", "Interactive", "target_qps")
+    found = conf.get_effective("x-interactive", "Interactive", "target_qps")
     assert found is not None
     assert (found.decimal, found.line, found.name) == (2, 1, "x-interactive.Server.target_qps")
-    assert conf.keys() == {"target_qps"}
+    assert conf.list_keys() == {"target_qps"}
 
 
 SETTINGS = st.fixed_dictionaries(
@@ -181,7 +181,7 @@ def test_what_is_written_is_read_back(scenario: str, settings: dict[str, Any], n
     conf = parse_user_conf(write_user_conf("resnet50", scenario, texts, notes))
     assert conf.problems == ()
     for key in find_settings(scenario):
-        found = conf.effective("resnet50", scenario, key.conf_key)
+        found = conf.get_effective("resnet50", scenario, key.conf_key)
         if key.name not in settings:
             assert found is None
             continue

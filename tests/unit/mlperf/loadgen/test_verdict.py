@@ -21,9 +21,9 @@ Runs = Callable[[str], Run]
 
 
 def metric(scenario: str) -> Metric:
-    rules = load_ruleset("v6.1").benchmark("resnet")
+    rules = load_ruleset("v6.1").find_benchmark("resnet")
     assert rules is not None
-    return rules.metric(scenario)
+    return rules.find_metric(scenario)
 
 
 def judge(log: DetailLog) -> RunVerdict:

@@ -24,7 +24,7 @@ _PAIRS = [*itertools.pairwise(_ROUNDS), (_ROUNDS[0], _ROUNDS[-1]), (_ROUNDS[-1],
 @pytest.mark.parametrize(("before", "after"), _PAIRS)
 def test_diff_is_antisymmetric(before: str, after: str) -> None:
     forth, back = (diff_rounds(load_ruleset(a), load_ruleset(b)) for a, b in ((before, after), (after, before)))
-    assert forth.reversed() == back
+    assert forth.reverse() == back
     assert all(change.before != change.after for change in forth.changes)
     assert (before == after) is not bool(forth.changes or forth.added or forth.removed)
 

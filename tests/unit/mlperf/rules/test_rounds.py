@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from reconciler.resource.canonical import canonicalise
 from reconciler.resource.ruled_values import Presence
 from reconciler.rules.comparison import find_stated
-from reconciler.rules.inference import explain_variant_refusal
+from reconciler.rules.inferred_results import explain_variant_refusal
 from reconciler.rules.rounds import extend_round, list_rounds, load_ruleset, parse_ruleset, read_round, states_itself
 from reconciler.rules.ruled_value import DEMAND_FIELDS, SOURCES, RoundFileError, is_field, parse_ruled_value
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset
@@ -20,7 +20,7 @@ from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 
 @pytest.fixture(scope="module")
 def resnet() -> BenchmarkRules:
-    rules = load_ruleset("v6.1").benchmark("resnet")
+    rules = load_ruleset("v6.1").find_benchmark("resnet")
     assert rules is not None
     return rules
 
@@ -41,12 +41,12 @@ def test_every_ruled_value_names_its_sources_and_is_exact(name: str) -> None:
 @pytest.mark.parametrize("name", list_rounds())
 def test_every_benchmark_is_complete_where_it_may_be_entered(name: str) -> None:
     for benchmark in load_ruleset(name).benchmarks.values():
-        assert benchmark.value("model_key")
-        assert benchmark.bars()
+        assert benchmark.get_value("model_key")
+        assert benchmark.list_bars()
         for table in benchmark.tables.values():
             for scenario in table.required + table.optional:
-                assert benchmark.metric(scenario).key
-                assert any(benchmark.value(field, scenario) is not None for field in DEMAND_FIELDS)
+                assert benchmark.find_metric(scenario).key
+                assert any(benchmark.get_value(field, scenario) is not None for field in DEMAND_FIELDS)
 
 
 @pytest.mark.parametrize("name", list_rounds())
@@ -101,10 +101,10 @@ def test_parse_ruleset_when_malformed_names_the_place(general: dict[str, Any], m
 
 
 def test_parse_ruleset_in_its_smallest_form() -> None:
-    rules = parse_ruleset(_document(min_duration={"checker": 1})).benchmark("b")
+    rules = parse_ruleset(_document(min_duration={"checker": 1})).find_benchmark("b")
     assert rules is not None
-    assert rules.value("min_duration", "Offline") == 1
-    assert rules.value("min_duration") == 1
+    assert rules.get_value("min_duration", "Offline") == 1
+    assert rules.get_value("min_duration") == 1
 
 
 def test_a_round_extends_another_value_by_value() -> None:
@@ -113,9 +113,9 @@ def test_a_round_extends_another_value_by_value() -> None:
     ruleset = parse_ruleset(extend_round(base, own))
     assert ruleset.round == "v0.2"
     assert ruleset.general["min_duration"].sources == ("loadgen",)
-    assert ruleset.value("min_query_count") == 5
+    assert ruleset.get_value("min_query_count") == 5
     without = extend_round(base, {"round": "v0.2", "removed": ["general/min_query_count", "benchmarks/b"]})
-    assert parse_ruleset(without).value("min_query_count") is None
+    assert parse_ruleset(without).get_value("min_query_count") is None
     assert not parse_ruleset(without).benchmarks
     assert list(parse_ruleset(without).earlier) == ["b"], "what a round removes is a benchmark of earlier ones"
     assert base["general"]["min_query_count"], "the round it extends stays as it was"
@@ -129,9 +129,9 @@ def test_benchmarks_of_earlier_rounds_have_what_a_run_needs_and_no_other_rounds_
     assert {"ssd-large", "rnnt"} <= {*ruleset.earlier, *ruleset.benchmarks}
     assert not set(ruleset.earlier) & set(ruleset.benchmarks)
     for rules in ruleset.earlier.values():
-        assert rules.bars()
-        assert rules.value("performance_sample_count") is not None
-        assert rules.metric("Offline").key
+        assert rules.list_bars()
+        assert rules.get_value("performance_sample_count") is not None
+        assert rules.find_metric("Offline").key
 
 
 def test_a_round_told_backwards_has_what_a_later_one_calls_earlier_and_nothing_that_came_later() -> None:
@@ -159,8 +159,8 @@ def test_a_benchmark_is_like_another_but_for_what_it_states() -> None:
     document["benchmarks"]["b"]["general"] = {"dataset_size": {"checker": 7}, "model_key": {"loadgen": "b"}}
     document["benchmarks"]["c"] = {"like": "b", "general": {"model_key": {"loadgen": "c"}}}
     rules = parse_ruleset(document).benchmarks["c"]
-    assert (rules.value("dataset_size"), rules.value("model_key")) == (7, "c")
-    assert rules.presence("edge", "Offline") is Presence.REQUIRED
+    assert (rules.get_value("dataset_size"), rules.get_value("model_key")) == (7, "c")
+    assert rules.find_presence("edge", "Offline") is Presence.REQUIRED
     document["benchmarks"]["b"]["like"] = "c"
     with pytest.raises(RoundFileError, match="circle"):
         parse_ruleset(document)
@@ -222,7 +222,7 @@ def read(name: str, base: str = _BASE, own: str = _NEXT) -> Ruleset:
 
 def test_rounds_in_two_files_are_read() -> None:
     assert read("v0.2").benchmarks["other"].compliance_tests == ("TEST01",)
-    assert read("v0.1").benchmarks["net-1.5"].tests("Offline")[0].files == ("verify.txt",)
+    assert read("v0.1").benchmarks["net-1.5"].list_tests("Offline")[0].files == ("verify.txt",)
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_no_source_is_stricter_than_what_counts(values: list[int | str], side: s
 
 
 def rules_of(round_name: str, benchmark: str) -> BenchmarkRules:
-    rules = load_ruleset(round_name).benchmark(benchmark)
+    rules = load_ruleset(round_name).find_benchmark(benchmark)
     assert rules is not None
     return rules
 
@@ -334,17 +334,17 @@ def test_no_two_rounds_share_a_seed() -> None:
 
 
 def test_a_test_that_the_round_dropped_is_unknown() -> None:
-    assert rules_of("v4.1", "resnet").test("TEST05").settings["qsl_rng_seed"].value == 16799458546791641818
+    assert rules_of("v4.1", "resnet").find_test("TEST05").settings["qsl_rng_seed"].value == 16799458546791641818
     with pytest.raises(KeyError, match=r"v5\.0 has no test TEST05"):
-        rules_of("v5.0", "resnet").test("TEST05")
+        rules_of("v5.0", "resnet").find_test("TEST05")
 
 
 def test_aliases_lead_to_benchmarks_that_the_round_knows() -> None:
     ruleset = load_ruleset("v6.1")
-    assert ruleset.official("resnet50") == "resnet"
-    assert ruleset.official("llama3_1-8b-edge") == "llama3.1-8b-edge"
-    assert ruleset.official("ssd-resnet34") is None, "retinanet left the suite"
-    assert load_ruleset("v5.1").official("ssd-resnet34") == "retinanet"
+    assert ruleset.find_official_name("resnet50") == "resnet"
+    assert ruleset.find_official_name("llama3_1-8b-edge") == "llama3.1-8b-edge"
+    assert ruleset.find_official_name("ssd-resnet34") is None, "retinanet left the suite"
+    assert load_ruleset("v5.1").find_official_name("ssd-resnet34") == "retinanet"
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def _cases(ruleset: Ruleset) -> list[tuple[BenchmarkRules, str]]:
 
 def _expected(rules: BenchmarkRules, name: str, scenario: str, general: Decimal) -> Decimal | None:
     """What the round takes from LoadGen; what it says nothing about is as for any key; None: a run has to state it."""
-    found = rules.ruled(name, scenario)
+    found = rules.find_ruled_value(name, scenario)
     if found is None:
         return general
     return _number(found.value) if {"mlperf.conf", "loadgen"} & set(found.sources) else None
@@ -88,7 +88,7 @@ def _read(name: str, loaded: Mapping[str, Any], attribute: str) -> Decimal:
 
 def test_what_comes_from_mlperf_conf_is_what_loadgen_reads(installed: Ruleset, loadgen_read: Read) -> None:
     cases = _cases(installed)
-    confs = [(b"", rules.value("model_key", s), name_loadgen_scenario(s)) for rules, s in cases]
+    confs = [(b"", rules.get_value("model_key", s), name_loadgen_scenario(s)) for rules, s in cases]
     unknown = [(b"", _NO_KEY, name_loadgen_scenario(s)) for _, s in cases]
     answers, general = (loadgen_read(asked, conf_type=0) for asked in (confs, unknown))
     wrong = []
@@ -110,7 +110,7 @@ def test_every_model_key_is_one_that_loadgen_knows(installed: Ruleset, loadgen_r
     confs = [(b"", _NO_KEY, s) for s in ("Server", "Offline")]
     unknown = loadgen_read(confs, conf_type=0)
     for rules in installed.benchmarks.values():
-        found = rules.ruled("model_key")
+        found = rules.find_ruled_value("model_key")
         assert found is not None
         answers = loadgen_read([(b"", found.value, scenario) for _, _, scenario in confs], conf_type=0)
         assert (answers != unknown) is ("mlperf.conf" in found.sources), rules.name

@@ -86,15 +86,19 @@ NET, BARE = RULES.benchmarks["net"], RULES.benchmarks["bare"]
 
 
 def test_a_name_that_no_round_may_rule_on_is_a_mistake() -> None:
-    for ask in (NET.ruled, RULES.value):
+    for ask in (NET.find_ruled_value, RULES.get_value):
         with pytest.raises(KeyError, match="no such rule: nothing"):
             ask("nothing")
 
 
 def test_bars_metric_and_files_of_a_benchmark() -> None:
-    assert NET.bars("Offline") == NET.bars() == (Bar("F1", Decimal("90.5"), Decimal(99)), Bar("acc", Decimal(70), None))
-    assert BARE.bars() == ()
-    assert NET.metric("Offline") == Metric("offline", "u", divisor=10, lower_is_better=True)
-    assert BARE.metric("Server") == Metric("general", "u", divisor=1, lower_is_better=False)
-    assert NET.extra_files("Server") == ExtraFiles("images", ("1", "b"))
-    assert BARE.extra_files() is None
+    assert (
+        NET.list_bars("Offline")
+        == NET.list_bars()
+        == (Bar("F1", Decimal("90.5"), Decimal(99)), Bar("acc", Decimal(70), None))
+    )
+    assert BARE.list_bars() == ()
+    assert NET.find_metric("Offline") == Metric("offline", "u", divisor=10, lower_is_better=True)
+    assert BARE.find_metric("Server") == Metric("general", "u", divisor=1, lower_is_better=False)
+    assert NET.find_extra_files("Server") == ExtraFiles("images", ("1", "b"))
+    assert BARE.find_extra_files() is None

@@ -25,7 +25,7 @@ def made(*lines: tuple[str, object], **options: Any) -> Any:
     """A Server run of a round that demands ``values``."""
     values = options.pop("values", {})
     found: Any = run(*lines, **options)
-    found.cell.rules = SimpleNamespace(value=lambda name, _: values.get(name))
+    found.cell.rules = SimpleNamespace(get_value=lambda name, _: values.get(name))
     return found
 
 

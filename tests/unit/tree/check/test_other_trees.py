@@ -195,9 +195,9 @@ def test_the_round_is_learned_from_the_seeds(tree: Path) -> None:
 
 def test_a_test_may_have_seeds_of_its_own(tree: Path) -> None:
     """TEST05 of older rounds: its audit.config sets other seeds than the round's."""
-    rules = load_ruleset("v4.1").benchmark("resnet")
+    rules = load_ruleset("v4.1").find_benchmark("resnet")
     assert rules is not None
-    own = {name: item.value for name, item in rules.test("TEST05").settings.items() if name in SEEDS}
+    own = {name: item.value for name, item in rules.find_test("TEST05").settings.items() if name in SEEDS}
     cell = as_legacy(tree) / "closed/Acme/compliance/sys1/resnet/Offline"
     for path in tree.rglob("mlperf_log_detail.txt"):
         for name, seed in load_ruleset("v4.1").seeds().items():
@@ -287,7 +287,9 @@ def run_with(
     """As much of a run as the rule reads. ``sources``: who asks for equal issue."""
     confs = {name: Read(name, parse_user_conf(text.encode())) for name, text in (("u", conf), ("m", mlperf_conf))}
     ruled = SimpleNamespace(sources=sources)
-    rules = SimpleNamespace(value=lambda name, _: {"model_key": "acme"}.get(name, True), ruled=lambda *_: ruled)
+    rules = SimpleNamespace(
+        get_value=lambda name, _: {"model_key": "acme"}.get(name, True), find_ruled_value=lambda *_: ruled
+    )
     files = SimpleNamespace(user_conf=confs["u"], mlperf_conf=confs["m"])
     cell = SimpleNamespace(files=files, rules=rules, official="acme")
     parsed = parse_detail(data, "log")

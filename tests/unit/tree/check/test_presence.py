@@ -90,5 +90,5 @@ def test_a_benchmark_of_which_a_category_needs_nothing_may_be_entered(tmp_path: 
     neither = SimpleNamespace(required=(), optional=())
     for table, said in ((optional, 0), (needed, 0), (neither, 1)):
         benchmark = SimpleNamespace(tables={"edge": table})
-        ruleset = SimpleNamespace(benchmark=lambda _, known=benchmark: known, binds=lambda *_: True, round="v6.1")
+        ruleset = SimpleNamespace(find_benchmark=lambda _, known=benchmark: known, binds=lambda *_: True, round="v6.1")
         assert len(judge(check_category, tmp_path, ruleset=ruleset)) == said

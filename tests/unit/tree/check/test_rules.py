@@ -13,7 +13,7 @@ from reconciler.check.engine import check_tree
 from reconciler.check.presence import BENCHMARK_RULES
 from reconciler.check.structure import ROOT_RULES, SUBMITTER_RULES, SURVEY_RULES
 from reconciler.check.systems import SYSTEM_RULES
-from reconciler.storage.foreign import DEEPEST
+from reconciler.storage.untrusted_files import DEEPEST
 from reconciler.tree.findings import Severity
 from tests.unit.tree.check.conftest import checked
 from tests.unit.tree.check.mutations import MUTATIONS, Mutation

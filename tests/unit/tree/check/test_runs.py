@@ -35,7 +35,7 @@ def run(
     text = "".join(f":::MLLOG {json.dumps({'key': key, 'value': value, 'time_ms': 1.0})}\n" for key, value in entries)
     metric = SimpleNamespace(key="result_number")
     rules = SimpleNamespace(
-        value=lambda name, _: DEMANDS.get(name), ruled=lambda name, _: name, metric=lambda _: metric
+        get_value=lambda name, _: DEMANDS.get(name), find_ruled_value=lambda name, _: name, find_metric=lambda _: metric
     )
     cell = SimpleNamespace(
         cell=SimpleNamespace(scenario=folder),

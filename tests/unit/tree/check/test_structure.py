@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.check.engine import check_tree
-from reconciler.storage.foreign import DEEPEST
+from reconciler.storage.untrusted_files import DEEPEST
 from reconciler.tree.findings import TreeFinding
 from tests.unit.tree.check.made import write
 

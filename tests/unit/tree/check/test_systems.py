@@ -56,7 +56,7 @@ def system(
         binds=lambda _, demand: demand not in exempt,
     )
     vars(ruleset).update(more)
-    return SimpleNamespace(submitter=place, system=SubmitterFiles(place).system("sys1"), ruleset=ruleset)
+    return SimpleNamespace(submitter=place, system=SubmitterFiles(place).read_system("sys1"), ruleset=ruleset)
 
 
 def tell(check: Callable[[Any], Complaints], *args: Any, **options: Any) -> list[str]:

@@ -135,7 +135,7 @@ def test_interactive_has_defaults_of_its_own(tmp_path: Path) -> None:
         ("min_query_count", "Server"): 8,
         ("min_query_count", "Offline"): 9,
     }
-    asked = rules(built_in=lambda name, scenario: values.get((name, scenario)))
+    asked = rules(get_built_in=lambda name, scenario: values.get((name, scenario)))
     files = {**ran("Server", ("requested_min_query_count", 5)), "user.conf": ""}
     for scenario, default in (("Interactive", 7), ("Server", 8), ("Offline", 8)):
         assert tell(verify_unexplained, tmp_path, files, scenario=scenario, benchmark=asked)
@@ -277,7 +277,7 @@ def test_what_no_line_sets_is_what_loadgen_has_built_in(
 def test_what_only_a_checker_asks_for_is_not_built_in(tmp_path: Path, logged: int) -> None:
     """LoadGen's own default, or a pass over the whole set, need no conf."""
     values = {"model_key": "x", "min_query_count": 4395, "dataset_size": 4395}
-    asked = rules(values=values, built_in=lambda name, _: {"min_query_count": 100}.get(name))
+    asked = rules(values=values, get_built_in=lambda name, _: {"min_query_count": 100}.get(name))
     files = {**ran("Offline", ("requested_min_query_count", logged)), "user.conf": ""}
     assert not tell(verify_unexplained, tmp_path / "usual", files, benchmark=asked)
     files = {**ran("Offline", ("requested_min_query_count", 7)), "user.conf": ""}

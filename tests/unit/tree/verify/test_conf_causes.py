@@ -33,7 +33,7 @@ def cell(performance: Any = None, accuracy: Any = None, **tests: Any) -> Any:
         test_views=tests,
         is_foreign=lambda name: name == "TEST99",
         cell=SimpleNamespace(scenario="Server"),
-        rules=SimpleNamespace(value=lambda name, _: 600_000 if name == "least_min_duration" else None),
+        rules=SimpleNamespace(get_value=lambda name, _: 600_000 if name == "least_min_duration" else None),
     )
 
 

@@ -13,7 +13,7 @@ import pytest
 from reconciler.check.engine import check_tree
 from reconciler.cli.main import main
 from reconciler.verify.engine import verify_tree
-from tests.unit.test_foreign import make_hole, nest, swept
+from tests.unit.test_untrusted_files import make_hole, nest, swept
 
 __all__ = ["swept"]
 

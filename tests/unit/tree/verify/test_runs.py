@@ -242,10 +242,10 @@ def test_all_runs_have_the_seeds_of_one_round(tmp_path: Path) -> None:
 def test_a_test_may_set_a_seed_of_its_own(tmp_path: Path) -> None:
     runs = {"performance": seeded(1, 2, 3), "TEST01": seeded(1, 2, 9)}
     assert len(list(verify_seeds(cell(tmp_path, **runs)))) == 1  # type: ignore[arg-type]
-    test = load_ruleset("v6.1").benchmark("resnet")
+    test = load_ruleset("v6.1").find_benchmark("resnet")
     assert test is not None
     own = cell(
-        tmp_path, benchmark=rules(test=lambda name, _: type("T", (), {"settings": {"schedule_rng_seed": VALUE}}))
+        tmp_path, benchmark=rules(find_test=lambda name, _: type("T", (), {"settings": {"schedule_rng_seed": VALUE}}))
     )
     assert not list(verify_seeds(own))
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.verify.watts import read_samples, read_watts
+from reconciler.verify.power_readings import read_samples, read_watts
 
 FOUR = "Watts,{},Volts,230.100000,Amps,0.963000,PF,0.949950"
 

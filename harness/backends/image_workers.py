@@ -1,0 +1,126 @@
+"""Threads that draw pictures: each with a pipeline of its own, a batch at a time.
+
+A graph that PyTorch captured belongs to the thread that captured it. So whatever is drawn is drawn by these threads,
+also when a caller waits for it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, Protocol
+
+import numpy as np
+
+from harness.backends import LoadPlan, Outputs, Token
+from harness.run.pool import Pool
+from harness.run.qsl import Arrays, Rows
+
+_COMPILED_WARM_UP = 3
+
+
+class ImageWorker(Protocol):
+    """A pipeline of one thread."""
+
+    def paint(self, samples: Mapping[str, np.ndarray]) -> Outputs:
+        """A batch of samples -> their pictures."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A batch; one of both is called with what became of it."""
+
+    samples: Mapping[str, np.ndarray]
+    completed: Callable[[Outputs], None]
+    failed: Callable[[BaseException], None]
+
+
+class ImageSession:
+    """A session over painters; ``open_workers`` are called each on its own thread, one after the other."""
+
+    def __init__(
+        self,
+        plan: LoadPlan,
+        open_workers: Sequence[Callable[[], ImageWorker]],
+        notes: Mapping[str, Any],
+        *,
+        padded: bool,
+    ) -> None:
+        """``padded``: a painter computes whole batches only, and repeats the last sample to fill one up."""
+        self.batch_size = plan.batch_size
+        self.sizes: Sequence[int] = (plan.batch_size,) if padded else ()
+        self.notes = notes
+        # The first computation happens in the steps of one batch, except that a compiled part records its graph later.
+        self.warm_up_batches = _COMPILED_WARM_UP if padded else 1
+        self._plan, self._padded = plan, padded
+        self._samples: Arrays = {}
+        self._work: SimpleQueue[_Asked | None] = SimpleQueue()
+        self._room: Pool[None] = Pool()
+        self._room.fill([None] * replace(plan, streams=len(open_workers)).depth)
+        self._threads: list[threading.Thread] = []
+        for number, open_worker in enumerate(open_workers):
+            opened: SimpleQueue[BaseException | None] = SimpleQueue()
+            thread = threading.Thread(
+                target=self._serve, args=(open_worker, opened), name=f"painter-{number}", daemon=True
+            )
+            thread.start()
+            if (error := opened.get()) is not None:
+                self.close()
+                raise error
+            self._threads.append(thread)
+
+    def place(self, samples: Arrays) -> None:
+        self._samples = samples
+
+    def compute(self, rows: Rows) -> Outputs:
+        answer: Future[Outputs] = Future()
+        self._ask(rows, answer.set_result, answer.set_exception)
+        return answer.result()
+
+    def submit(self, rows: Rows, token: Token) -> None:
+        self._ask(rows, partial(self._plan.completed, token), partial(self._plan.failed, token))
+
+    def ready(self) -> None:
+        self._room.wait()
+
+    def drain(self) -> None:
+        self._room.drain()
+
+    def close(self) -> None:
+        for _ in self._threads:
+            self._work.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def _ask(self, rows: Rows, completed: Callable[[Outputs], None], failed: Callable[[BaseException], None]) -> None:
+        asked = _Asked({name: array[rows] for name, array in self._samples.items()}, completed, failed)
+        self._room.get()
+        self._work.put(asked)
+
+    def _serve(self, open_worker: Callable[[], ImageWorker], opened: SimpleQueue[BaseException | None]) -> None:
+        try:
+            worker = open_worker()
+        except BaseException as error:  # the thread that loads raises it
+            opened.put(error)
+            return
+        opened.put(None)
+        while (asked := self._work.get()) is not None:
+            try:
+                outputs = self._paint(worker, asked.samples)
+            except Exception as error:  # whatever the library raises belongs to this batch
+                asked.failed(error)
+            else:
+                asked.completed(outputs)
+            self._room.put(None)
+
+    def _paint(self, worker: ImageWorker, samples: Mapping[str, np.ndarray]) -> Outputs:
+        count = len(next(iter(samples.values())))
+        if not self._padded or count == self.batch_size:
+            return worker.paint(samples)
+        rows = np.minimum(np.arange(self.batch_size), count - 1)
+        whole = worker.paint({name: array[rows] for name, array in samples.items()})
+        return [output[:count] for output in whole]

@@ -1,0 +1,130 @@
+"""ONNX graphs in the making: networks of rehearsals, whose weights are drawn from a seed, and published weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import helper, numpy_helper
+
+Tensors = Mapping[str, tuple[str, Sequence[int | str]]]
+"""Name -> (dtype, whole shape; a word stands for a free axis)."""
+
+
+class NetworkBuilder:
+    """A graph in the making. Values are known by the names that its methods return."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+        self._nodes: list[Any] = []
+        self._weights: list[Any] = []
+
+    def node(self, kind: str, inputs: Sequence[str], output: str = "", **attributes: Any) -> str:
+        """An operator with one output; ``output`` names it, "" leaves that to us."""
+        name = output or f"value{len(self._nodes)}"
+        self._nodes.append(helper.make_node(kind, list(inputs), [name], **attributes))
+        return name
+
+    def nodes(self, kind: str, inputs: Sequence[str], outputs: int, **attributes: Any) -> list[str]:
+        """An operator with several outputs."""
+        names = [f"value{len(self._nodes)}_{part}" for part in range(outputs)]
+        self._nodes.append(helper.make_node(kind, list(inputs), names, **attributes))
+        return names
+
+    def split(self, source: str, sizes: Sequence[int], *, axis: int) -> list[str]:
+        """The parts of a value along an axis, so many of it each."""
+        return self.nodes("Split", [source, self.constant(sizes, "int64")], len(sizes), axis=axis)
+
+    def stored(self, shape: Sequence[int], location: str, start: int) -> str:
+        """float32 in a file next to the graph, from its byte ``start`` on."""
+        name = f"weight{len(self._weights)}"
+        tensor = onnx.TensorProto(name=name, dims=shape, data_type=onnx.TensorProto.FLOAT)
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        size = math.prod(shape) * np.dtype(np.float32).itemsize
+        for key, value in {"location": location, "offset": start, "length": size}.items():
+            tensor.external_data.add(key=key, value=str(value))
+        self._weights.append(tensor)
+        return name
+
+    def constant(self, value: Any, dtype: str = "float32", *, name: str = "") -> str:
+        name = name or f"weight{len(self._weights)}"
+        self._weights.append(numpy_helper.from_array(np.asarray(value, dtype), name))
+        return name
+
+    def weight(self, shape: Sequence[int], deviation: float) -> str:
+        """Drawn from a normal distribution around zero."""
+        return self.constant(self._rng.standard_normal(tuple(shape), np.float32) * np.float32(deviation))
+
+    def convolution(
+        self, source: str, channels: int, width: int, size: int, stride: int = 1, *, axes: int = 2, active: bool = True
+    ) -> str:
+        """Its deviation keeps the scale of values from layer to layer."""
+        kernel = self.weight((width, channels, *[size] * axes), (2 / (channels * size**axes)) ** 0.5)
+        shift = self.weight((width,), 0.1)
+        made = self.node(
+            "Conv",
+            [source, kernel, shift],
+            kernel_shape=[size] * axes,
+            strides=[stride] * axes,
+            pads=[(size - 1) // 2] * (2 * axes),
+        )
+        return self.node("Relu", [made]) if active else made
+
+    def dense(self, source: str, width: int, out: int, output: str = "") -> str:
+        """[..., width] -> [..., out]."""
+        product = self.node("MatMul", [source, self.weight((width, out), width**-0.5)])
+        return self.node("Add", [product, self.weight((out,), 0.1)], output)
+
+    def attention(self, source: str, hidden: str, width: int, heads: int) -> str:
+        """[N, length, width]; each token looks at all but those where ``hidden`` [N, 1, 1, length] is very negative."""
+        split = self.constant([0, -1, heads, width // heads], "int64")
+        query, key, value = (self.node("Reshape", [self.dense(source, width, width), split]) for _ in range(3))
+        query = self.node("Transpose", [query], perm=[0, 2, 1, 3])
+        scores = self.node("MatMul", [query, self.node("Transpose", [key], perm=[0, 2, 3, 1])])
+        scaled = self.node("Mul", [scores, self.constant((width // heads) ** -0.5)])
+        weights = self.node("Softmax", [self.node("Add", [scaled, hidden])], axis=-1)
+        seen = self.node("MatMul", [weights, self.node("Transpose", [value], perm=[0, 2, 1, 3])])
+        joined = self.node("Transpose", [seen], perm=[0, 2, 1, 3])
+        flat = self.node("Reshape", [joined, self.constant([0, -1, width], "int64")])
+        return self.residual(source, self.dense(flat, width, width))
+
+    def feed_forward(self, source: str, width: int, inner: int) -> str:
+        return self.dense(self.node("Relu", [self.dense(source, width, inner)]), inner, width)
+
+    def residual(self, source: str, added: str) -> str:
+        """Their sum, normalised over the last axis."""
+        total = self.node("Add", [source, added])
+        centred = self.node("Sub", [total, self.node("ReduceMean", [total], axes=[-1])])
+        variance = self.node("ReduceMean", [self.node("Mul", [centred, centred])], axes=[-1])
+        spread = self.node("Sqrt", [self.node("Add", [variance, self.constant(1e-6)])])
+        return self.node("Div", [centred, spread])
+
+    def save(self, path: Path, name: str, inputs: Tensors, outputs: Tensors, *, opset: int = 13) -> None:
+        """An old opset and format version: every runtime in the supported range reads them."""
+        graph = helper.make_graph(self._nodes, name, _declare(inputs), _declare(outputs), self._weights)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+        onnx.save_model(model, path)
+        onnx.checker.check_model(str(path))
+
+
+def _declare(tensors: Tensors) -> list[Any]:
+    return [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), list(shape))
+        for name, (dtype, shape) in tensors.items()
+    ]
+
+
+class NetworkSession:
+    """A network's own answers in fp32, which a rehearsal takes for the truth."""
+
+    def __init__(self, path: Path) -> None:
+        self._session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+    def compute(self, feed: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        outputs: list[np.ndarray] = self._session.run(None, dict(feed))
+        return outputs

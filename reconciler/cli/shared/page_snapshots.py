@@ -1,0 +1,134 @@
+"""The plan behind all views of the page, kept for up to a minute and computed again when specs, records or the tree
+changed, but not while a run is timed."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from reconciler.cli.shared.plan_options import LineCommitText, find_commits, list_cells
+from reconciler.diff.conditions import trace_lineages
+from reconciler.observed.rendered import Rendered, read_rendered
+from reconciler.reconcile.desired_cache import list_spec_paths
+from reconciler.reconcile.planning import Options, PlanCache, PlanResult, compute_plan
+from reconciler.resource.conditions import CellStatus
+from reconciler.resource.inputs import Origin
+from reconciler.resource.kinds import Cell
+from reconciler.resource.resources import Resource
+from reconciler.spec.declared import Declared
+from reconciler.spec.loading import load
+from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.untrusted_files import walk_files
+
+_BELIEVED = 60.0  # seconds for which a look counts although no file that is compared has changed
+_MOST_FILES = 1000  # of specs, that are compared
+
+
+class PlanSnapshot(Struct, frozen=True, eq=False, dict=True):
+    """A plan, and what several views of it need; each is worked out when it is asked for first."""
+
+    paths: RepositoryPaths
+    options: Options
+    seen: PlanResult
+    when: float
+
+    @cached_property
+    def lineages(self) -> Mapping[Cell, tuple[Resource, ...]]:
+        return trace_lineages(self.seen.desired)
+
+    @cached_property
+    def cells(self) -> tuple[CellStatus, ...]:
+        return list_cells(self.seen, self.options)
+
+    @cached_property
+    def statuses(self) -> Mapping[Cell, CellStatus]:
+        return {status.cell: status for status in self.cells}
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Cell]:
+        return {str(cell): cell for cell in self.lineages}
+
+    @cached_property
+    def declared(self) -> Declared:
+        return load(list_spec_paths(self.paths, self.options.specs), self.paths.root, os.environ)
+
+    @cached_property
+    def rendered(self) -> Rendered:
+        return read_rendered(self.paths)
+
+    @cached_property
+    def spec_files(self) -> tuple[str, ...]:
+        """Spec files with a line that sets an input of any resource."""
+        known = (self.seen.desired.detail(r.address).inputs for r in self.seen.desired.resources)
+        return tuple(sorted({item.origin.file for inputs in known for item in inputs if item.origin.line}))
+
+    @cached_property
+    def commits(self) -> Mapping[Origin, LineCommitText]:
+        """Commits of every line that sets an input: git is asked once for each file."""
+        known = (self.seen.desired.detail(r.address).inputs for r in self.seen.desired.resources)
+        origins = dict.fromkeys(item.origin for inputs in known for item in inputs if item.origin.line)
+        return find_commits(self.paths, origins)
+
+
+class PlanSnapshots(Struct, dict=True):
+    """``timed`` says whether a run is being timed: then the last snapshot counts, whatever its age."""
+
+    paths: RepositoryPaths
+    options: Options
+    timed: Callable[[], bool]
+    _last: tuple[tuple[object, ...], PlanSnapshot] | None = None
+    _memory: PlanCache | None = None
+    _alone: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def last(self) -> PlanSnapshot | None:
+        return self._last[1] if self._last is not None else None
+
+    def take(self) -> PlanSnapshot:
+        """Raises SpecError and what else a plan raises."""
+        with self._alone:
+            stamp = tuple(_stamp(self.paths, self.options))
+            if self._last is not None:
+                before, look = self._last
+                if self.timed() or (before == stamp and time.monotonic() - look.when < _BELIEVED):
+                    return look
+            self._memory = self._memory or PlanCache.of(self.paths)
+            seen = compute_plan(self.paths, self.options, self._memory)
+            if self._memory.unsaved:
+                self._memory.save()
+            look = PlanSnapshot(self.paths, self.options, seen, time.monotonic())
+            self._last = stamp, look
+            return look
+
+
+def _stamp(paths: RepositoryPaths, options: Options) -> Iterator[object]:
+    """Changes when a spec, a record, a decision, the rendered tree or the commit does."""
+    git = paths.root / ".git"
+    state = paths.root / "state"
+    folders = [state, *(_folders_of(state)), *_folders_of(paths.records), paths.index / "tree.json"]
+    for path in [*folders, git / "HEAD", git / "index", git / "packed-refs", git / "logs" / "HEAD"]:
+        yield _version(path)
+    for path in list_spec_paths(paths, options.specs):
+        files = sorted(walk_files(path))[:_MOST_FILES] if path.is_dir() else [path]
+        yield from ((str(file), _version(file)) for file in files)
+
+
+def _folders_of(folder: Path) -> list[Path]:
+    try:
+        return sorted(Path(entry.path) for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+
+
+def _version(path: Path) -> tuple[int, int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size

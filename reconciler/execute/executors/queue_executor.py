@@ -1,0 +1,289 @@
+"""The executor of every queue, Slurm or Ray: submits jobs, follows them, finds them again, cancels them. They outlive
+the pass that submitted them, which works in a folder that every node sees, or sends each attempt to the nodes and
+brings back what is left.
+
+What is alike for all queues: a result counts once it is there, whatever the queue says; one that does not answer says
+nothing; a job begins once, and never after its attempt is over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+from msgspec import Struct, field
+
+from harness.contract import CounterCopy, LaunchRequest, Result
+from reconciler.errors import ReconcilerError, StoreError
+from reconciler.execute.executors.attempt_transport import TICKET, AttemptTransport, TransportSilentError
+from reconciler.execute.executors.executor import (
+    JOB_COUNTER,
+    PATIENCE,
+    Capacity,
+    Handle,
+    Interruption,
+    Progressing,
+    State,
+    Submission,
+    write_handle,
+)
+from reconciler.execute.executors.launcher import put_behind_launcher
+from reconciler.execute.executors.local import name_submission
+from reconciler.resource.queues import EXECUTOR, QUEUES
+from reconciler.resource.settings import CellSettings
+from reconciler.storage.files import RepositoryPaths
+
+_LATE = 5.0  # seconds in which a shared file system shows a result whose job has ended
+_LOOK = 0.05
+_LOOK_QUEUED = 0.25  # of one that waits: there may be hundreds of them
+_ENDING = 60.0  # seconds that a cancelled job may take to end, beyond the grace
+_MACHINES = 64  # jobs of one system at a time, where the spec does not say how many
+_ASK, _ASK_SLOWLY, _MANY = 1.0, 4.0, 100  # seconds between two questions; the longer where the answer is long
+
+Told = TypeVar("Told")
+
+
+class QueueSilentError(Exception):
+    """The queue does not answer: whatever serves it is down, perhaps, and its jobs run on."""
+
+
+class Job(Protocol):
+    """Status of one job in a queue."""
+
+    def describe(self) -> Progressing:
+        """How it is; ``why`` it ended, where the queue knows."""
+
+    @property
+    def gave_up(self) -> bool:
+        """True where the queue dropped it before it found a place, though one may come free."""
+
+
+class LastAnswer(Struct, Generic[Told]):
+    """Last answer of a queue about all its jobs, shared by all that ask for one. ``ask``: name → what is said of it, or
+    QueueSilentError; ``jobs``: None before the first answer; ``asked``: when that question was put, monotonic."""
+
+    ask: Callable[[], Mapping[str, Told]]
+    jobs: Mapping[str, Told] | None = None
+    asked: float = float("-inf")
+    tried: float = float("-inf")
+    problem: str = ""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def find(self, name: str, since: float) -> Told | None:
+        """As of ``since`` or later; None where it says nothing of the name. Raises QueueSilentError."""
+        with self.lock:
+            self._refresh(since)
+            if self.asked < since:
+                raise QueueSilentError(self.problem)
+            return (self.jobs or {}).get(name)
+
+    def _refresh(self, since: float) -> None:
+        now = time.monotonic()
+        every = _ASK_SLOWLY if len(self.jobs or {}) > _MANY else _ASK
+        if now - self.tried < every and not (self.asked < since and self.tried < since):
+            return
+        self.tried = now
+        try:
+            self.jobs, self.asked = self.ask(), now
+        except QueueSilentError as error:
+            self.problem = str(error)
+
+
+class JobQueue(Protocol):
+    """A queue, by the name that each job was given before it was submitted. All may raise QueueSilentError."""
+
+    def submit(self, submission: Submission, handle: Handle) -> None:
+        """Raises ReconcilerError with the queue's words where it refuses the job; where it does not answer, it took the
+        job or not."""
+
+    def find(self, handle: Handle, since: float) -> Job | None:
+        """The job as of ``since`` (monotonic) or later; None where the queue knows of none."""
+
+    def cancel(self, handle: Handle) -> None:
+        """Ask for its end; ``find`` shows whether it came to that."""
+
+    def forget(self, handle: Handle) -> None:
+        """Forget it. A job that waits in the queue for an attempt that began elsewhere need not begin."""
+
+
+class QueueExecutor(Struct):
+    """``since``: folder of a submission → when this process first learned of it, monotonic: an older answer of the
+    queue says nothing of it. ``submitted``: folder → what this process has submitted; ``unheard``: those while the
+    queue did not answer, which may be there or not: they are submitted again once it knows of none, since two jobs of
+    one attempt do no harm. ``relays``: folder → what brings its progress here. ``carrier``: of the attempts that
+    travel."""
+
+    name: str
+    paths: RepositoryPaths
+    queue: JobQueue
+    carrier: AttemptTransport | None = None
+    since: dict[Path, float] = field(default_factory=dict)
+    submitted: dict[Path, Submission] = field(default_factory=dict)
+    unheard: set[Path] = field(default_factory=set)
+    relays: dict[Path, CounterCopy] = field(default_factory=dict)
+
+    def capacity(self, settings: CellSettings) -> Capacity:
+        machines = settings.get_number(f"{EXECUTOR}.{self.name}.machines") or _MACHINES
+        return Capacity("", PATIENCE, f"{self.name} {settings.get_text('system.name')}", machines, lasts=True)
+
+    def submit(self, submission: Submission) -> Handle:
+        """A job that the queue refuses leaves a result that says so: other steps go on."""
+        attempt, request = submission.attempt, submission.request
+        if attempt.intent.settings.launcher.words:  # within the job: that of several nodes, or of a container there
+            request = put_behind_launcher(attempt, request, self.paths)
+        request = replace(request, counter=str(attempt.folder / JOB_COUNTER))  # type: ignore[call-arg]
+        request.write(attempt.launch if isinstance(request, LaunchRequest) else attempt.request)
+        attempt.output.mkdir(exist_ok=True)
+        handle = Handle(self.name, attempt.folder, name_submission(attempt))
+        ticket = None
+        if attempt.intent.settings.get_text(f"{EXECUTOR}.{self.name}.store"):
+            try:
+                ticket = self._carry().send(attempt, request, submission.request, submission.result)
+            except ReconcilerError as error:
+                _refuse(submission, error, "resources" if isinstance(error, StoreError) else "input")
+        write_handle(handle)
+        kept = Submission(attempt, request, submission.result, ticket=ticket, seconds=submission.seconds)
+        self.submitted[handle.folder] = kept
+        if not submission.result.exists():
+            self._try(handle)
+        return handle
+
+    def _carry(self) -> AttemptTransport:
+        assert self.carrier is not None, "what submits attempts that travel can send them"
+        return self.carrier
+
+    def _travels(self, handle: Handle) -> bool:
+        return self.carrier is not None and (handle.folder / TICKET).exists()
+
+    def _try(self, handle: Handle) -> None:
+        submission = self.submitted[handle.folder]
+        try:
+            self.queue.submit(submission, handle)
+        except QueueSilentError:
+            self.unheard.add(handle.folder)
+        except ReconcilerError as error:
+            _refuse(submission, error, "input")
+        else:
+            self.unheard.discard(handle.folder)
+        self.since[handle.folder] = time.monotonic()
+
+    def poll(self, handle: Handle, wait: float = 0.0) -> Progressing:
+        give_up = time.monotonic() + wait
+        while True:
+            found = self._look(handle)
+            left = give_up - time.monotonic()
+            if not found.goes_on or left <= 0:
+                return found
+            time.sleep(min(_LOOK_QUEUED if found.state is State.QUEUED else _LOOK, left))
+
+    def _look(self, handle: Handle) -> Progressing:
+        """A result is complete once it is there; whether its job still tidies up is the queue's affair."""
+        since = self.since.setdefault(handle.folder, time.monotonic())
+        if (handle.folder / "result.json").exists():
+            return Progressing(State.ENDED, 0)
+        if self._travels(handle):
+            self._carry().look(handle.folder)
+        self._relay(handle.folder)
+        title = QUEUES[self.name].title
+        try:
+            job = self.queue.find(handle, since)
+        except QueueSilentError as error:
+            state = State.QUEUED if handle.folder in self.unheard else State.RUNNING
+            return Progressing(state, note=f"{title} does not answer: {error}")
+        if job is None and handle.folder in self.unheard:
+            self._try(handle)
+            return Progressing(State.QUEUED, note=f"submitted again after {title} did not answer")
+        if job is not None and job.gave_up and handle.folder in self.submitted:
+            self._try(handle)
+            return Progressing(State.QUEUED, note=f"submitted again after {title} found no place for it")
+        found = job.describe() if job is not None else Progressing(State.LOST, why=_describe_lost(title))
+        return found if found.goes_on else self._await_result(handle, found, title)
+
+    def _await_result(self, handle: Handle, found: Progressing, title: str) -> Progressing:
+        result = handle.folder / "result.json"
+        if self._travels(handle):
+            carrier = self._carry()
+            try:
+                brought = carrier.bring(handle.folder)
+            except TransportSilentError as error:
+                return Progressing(State.RUNNING, note=f"its job has ended; what it left waits: {error}")
+            if brought:
+                return Progressing(State.ENDED, 0) if result.exists() else found
+            carrier.withdraw(handle.folder)
+        give_up = time.monotonic() + (_LATE if found.why is None else _LOOK)
+        while not result.exists() and time.monotonic() < give_up:
+            time.sleep(_LOOK)
+        if result.exists():
+            return Progressing(State.ENDED, 0)
+        twice = handle.folder / "twice"
+        return Progressing(found.state, why=_describe_double(title)) if twice.exists() and found.why is None else found
+
+    def _relay(self, folder: Path) -> None:
+        there = folder / JOB_COUNTER
+        if folder not in self.relays and there.exists():
+            self.relays[folder] = CounterCopy(there, folder / "counter")
+        if folder in self.relays:
+            self.relays[folder].copy()
+
+    def cancel(self, handle: Handle, grace: float = 2.0) -> None:
+        """The queue makes it end itself. One that does not answer cannot be asked: its job will find its folder gone. A
+        job that has not begun finds its place taken, so there is no need to wait until its queue has let it go."""
+        self.since[handle.folder] = time.monotonic()
+        began = not _take_place(handle.folder)
+        if self._travels(handle):
+            self._carry().withdraw(handle.folder)
+            began = True  # no report here
+        give_up = time.monotonic() + grace + _ENDING
+        with contextlib.suppress(QueueSilentError):
+            self.queue.cancel(handle)
+            while began and time.monotonic() < give_up:
+                job = self.queue.find(handle, time.monotonic() - 1.0)
+                if job is None or not job.describe().goes_on:
+                    break
+                time.sleep(_LOOK)
+        if self._travels(handle):
+            self._carry().forget(handle.folder)
+
+    def harvest(self, handle: Handle) -> None:
+        """Everything is where it was written, or was brought there."""
+        if self._travels(handle) and (handle.folder / "result.json").exists():
+            self._carry().forget(handle.folder)
+        self.queue.forget(handle)
+        self.since.pop(handle.folder, None)
+        self.submitted.pop(handle.folder, None)
+        self.unheard.discard(handle.folder)
+        relay = self.relays.pop(handle.folder, None)
+        if relay is not None:
+            relay.close()
+
+
+def _refuse(submission: Submission, error: ReconcilerError, kind: str) -> None:
+    """A step that could not be submitted has failed, and says why: other steps go on."""
+    result = Result(done=False, seconds=0.0, problem=error.message, problem_class=kind, fix=error.fix)
+    result.write(submission.result)
+
+
+def _take_place(folder: Path) -> bool:
+    """As the job itself does when it begins: whether this came first."""
+    try:
+        (folder / "begun").mkdir()
+    except FileExistsError:
+        return False
+    except FileNotFoundError:
+        return True
+    return True
+
+
+def _describe_lost(title: str) -> Interruption:
+    problem = f"{title} knows nothing of its job any more, and it left no result"
+    return Interruption("lost", problem, "pass again")
+
+
+def _describe_double(title: str) -> Interruption:
+    problem = f"its job was queued again by {title}, after it had begun"
+    return Interruption("requeued", problem, "it is submitted again automatically")

@@ -1,0 +1,217 @@
+"""Walks a plan where several machines work at a time: a thread follows each step that is under way.
+
+The state, storage and reports of a walk are touched by one thread alone, that of the pass; the others hand it events.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from reconciler.diff.change import Work
+from reconciler.execute.child import Detached
+from reconciler.execute.dispatch import Dispatch, Machine
+from reconciler.execute.executors.executor import HERE
+from reconciler.execute.machine_turns import MachineTurns
+from reconciler.execute.outcome import Event, Message, Outcome, Status, StepProgress, StepStarted
+from reconciler.execute.perform import Finished
+from reconciler.execute.plan_executor import PlanExecutor, find_proved_run
+from reconciler.plan.plan import Plan, Step
+from reconciler.resource.kinds import Address
+
+_LOOK = 0.25  # seconds between two looks at whether what is under way is wanted still
+
+
+class _DroppedError(Exception):
+    """In the thread of a step that the pass does not want any more."""
+
+
+class _Ended(Struct, frozen=True):
+    """How a thread ended: with an attempt, with why there was none, or by an exception."""
+
+    step: Step
+    found: Finished | Outcome | BaseException
+
+
+class _Follower(Struct):
+    """``lasts``: its submission outlives the pass; ``submitted``: that was reported."""
+
+    step: Step
+    lasts: bool
+    thread: threading.Thread | None = None
+    submitted: bool = False
+
+
+class ParallelExecutor(Struct):
+    """``walk``: what is known, and how a step is done. ``detach``: leave the queue to itself once nothing else is to be
+    done; ``keep``: an interrupt leaves it to itself, too. ``stop``: what the threads are to raise."""
+
+    walk: PlanExecutor
+    limit: int = 0
+    detach: bool = False
+    keep: bool = False
+    events: queue.SimpleQueue[Event | _Ended] = field(default_factory=queue.SimpleQueue)
+    followers: dict[Address, _Follower] = field(default_factory=dict)
+    stop: type[BaseException] | None = None
+
+    def execute_steps(self, plan: Plan) -> Iterator[Outcome]:
+        """As ``PlanExecutor.execute_steps``. Raises Detached once only jobs of a queue are left, if that is wanted."""
+        dispatch = self._dispatch(plan)
+        try:
+            while dispatch.waiting or dispatch.running:
+                yield from self._begin(dispatch)
+                if not dispatch.running:
+                    if dispatch.waiting:
+                        continue  # what was dropped has made room
+                    break
+                ended = self._receive()
+                if ended is not None:
+                    dispatch.end(ended.step)
+                    yield self._settle(ended)
+                elif self.detach and self._is_all_queued():
+                    raise Detached
+        except (Detached, KeyboardInterrupt) as error:
+            self._end(Detached if self.keep or isinstance(error, Detached) else _DroppedError)
+            yield from self._take_late()
+            raise
+        except GeneratorExit:
+            self._end(Detached if self.keep else _DroppedError)
+            list(self._take_late())
+            raise
+        except _UnwantedError as error:
+            self._end(_DroppedError)
+            yield from self._take_late()
+            raise error.cause from None
+        except BaseException:
+            self._end(Detached)
+            yield from self._take_late()
+            raise
+
+    def _dispatch(self, plan: Plan) -> Dispatch:
+        due = [step for step in plan.steps if step.change.how is Work.MAKE]
+        self.walk.servers.update({step.change.key: step for step in plan.steps if step.change.how is Work.START})
+        by_address = self.walk.desired.by_address
+        needs = {}
+        machines = {}
+        for step in due:
+            address = step.change.address
+            proved = find_proved_run(address)  # a test comes after a valid run
+            needs[address] = {*by_address[address].upstream, *((proved,) if proved else ())}
+            capacity = self.walk.find_capacity(step, self.walk.desired.detail(address))
+            machines[address] = Machine(capacity.machine, capacity.places)
+        return Dispatch(due, needs, machines, self.limit, frozenset(self.walk.context.under_way))
+
+    def _begin(self, dispatch: Dispatch) -> Iterator[Outcome]:
+        for step in dispatch.take():
+            if self.walk.is_skipped(step):
+                dispatch.end(step)
+            elif self.walk.find_service(step.change.address):  # one server at a time, here; it is started for this step
+                for outcome in self.walk.execute_with_service(step):
+                    yield self._note(outcome)
+                dispatch.end(step)
+            elif missing := self.walk.find_missing_upstream(step):
+                dispatch.end(step)
+                yield self._note(missing)
+            else:
+                self._follow(step)
+
+    def _follow(self, step: Step) -> None:
+        walk = self.walk
+        detail = walk.desired.detail(step.change.address)
+        upstream = walk.collect_upstream(detail)
+        follower = _Follower(step, walk.find_capacity(step, detail).lasts)
+        turns = MachineTurns(self._check, self.events.put, patience=walk.wait_idle)
+        context = replace(walk.context, check=self._check)
+
+        def follow() -> None:
+            try:
+                self.events.put(_Ended(step, walk.carry_out(step, detail, upstream, context, turns)))
+            except BaseException as error:
+                self.events.put(_Ended(step, error))
+            walk.wait_idle = min(walk.wait_idle, turns.patience)
+
+        follower.thread = threading.Thread(target=follow, name=str(step.change.address), daemon=True)
+        self.followers[step.change.address] = follower
+        follower.thread.start()
+
+    def _check(self, step: Step, _: bool) -> None:
+        """In the thread of a step."""
+        if self.stop is not None:
+            follower = self.followers[step.change.address]
+            raise self.stop if follower.lasts or self.stop is _DroppedError else _DroppedError
+
+    def _receive(self) -> _Ended | None:
+        """Receive the next step that has ended, if one does soon; events that arrive before it are handed on."""
+        give_up = time.monotonic() + _LOOK
+        while (left := give_up - time.monotonic()) > 0:
+            try:
+                event = self.events.get(timeout=left)
+            except queue.Empty:
+                break
+            if isinstance(event, _Ended):
+                return event
+            self._report_event(event)
+        for follower in self.followers.values():
+            try:
+                self.walk.context.check(follower.step, True)
+            except BaseException as error:
+                raise _UnwantedError(error) from error
+        return None
+
+    def _report_event(self, event: Event) -> None:
+        if isinstance(event, StepProgress) and (follower := self.followers.get(event.step.change.address)):
+            follower.submitted = True
+        if isinstance(event, StepStarted | StepProgress | Message | Outcome):
+            self.walk.report(event)
+
+    def _settle(self, ended: _Ended) -> Outcome:
+        self.followers.pop(ended.step.change.address, None)
+        if isinstance(ended.found, BaseException):
+            raise ended.found
+        if isinstance(ended.found, Outcome):
+            self.walk.report(ended.found)
+            return self._note(ended.found)
+        return self._note(self.walk.settle(ended.step, ended.found))
+
+    def _note(self, outcome: Outcome) -> Outcome:
+        if outcome.status is not Status.DONE:
+            self.walk.stuck.update((outcome.step.change.address, *outcome.step.shared))
+        return outcome
+
+    def _is_all_queued(self) -> bool:
+        return all(follower.lasts and follower.submitted for follower in self.followers.values())
+
+    def _end(self, stop: type[BaseException]) -> None:
+        """Every thread ends: what it follows is left to its queue, or ended."""
+        self.stop = stop
+        for follower in self.followers.values():
+            if follower.thread is not None:
+                follower.thread.join()
+
+    def _take_late(self) -> Iterator[Outcome]:
+        """Take the steps that ended while the others were being stopped."""
+        with suppress(queue.Empty):
+            while True:
+                event = self.events.get_nowait()
+                if isinstance(event, _Ended) and isinstance(event.found, Finished):
+                    yield self._settle(event)
+
+
+class _UnwantedError(Exception):
+    """``cause``: why what is under way is not wanted any more."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+def spreads(walk: PlanExecutor, plan: Plan) -> bool:
+    """True where any step belongs to another machine than this one."""
+    due = (step for step in plan.steps if step.change.how is Work.MAKE and not step.blocked)
+    return any(walk.find_capacity(step, walk.desired.detail(step.change.address)).machine != HERE for step in due)

@@ -1,0 +1,48 @@
+"""Status of queues: the steps that earlier passes, or one at this moment, have there, and how far they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from harness.contract import read_progress
+from reconciler.execute.attempt import read, read_placement
+from reconciler.execute.executors.executor import JOB_COUNTER, State, read_handle
+from reconciler.execute.executors.table import Executors
+from reconciler.execute.outcome import QueuedStep
+from reconciler.resource.queues import QUEUES
+from reconciler.storage.files import RepositoryPaths
+
+
+def list_under_way(paths: RepositoryPaths, open_executors: Callable[[], Executors]) -> tuple[QueuedStep, ...]:
+    """Oldest first. A queue is asked only where something was submitted to it: ``open_executors`` is called then."""
+    found: list[QueuedStep] = []
+    executors: Executors | None = None
+    for folder in sorted(paths.attempts.glob("*")):
+        handle = read_handle(folder)
+        attempt = read(folder) if handle is not None and handle.executor in QUEUES else None
+        if handle is None or attempt is None:
+            continue
+        executors = executors or open_executors()
+        polled = executors.by_name[handle.executor].poll(handle)
+        if not polled.goes_on:
+            continue
+        progress = read_progress(folder / JOB_COUNTER) if polled.state is State.RUNNING else None
+        found.append(
+            QueuedStep(
+                attempt.intent.address,
+                polled.state,
+                polled.note,
+                read_placement(attempt.placed).nodes,
+                progress.done if progress else 0,
+                progress.expected if progress else 0,
+            )
+        )
+    return tuple(found)
+
+
+def find_submitted(paths: RepositoryPaths) -> tuple[Path, ...]:
+    """Folders of attempts that a queue was given, whatever has become of them since: the next pass asks the queue, and
+    removes those that were lost."""
+    handles = {folder: read_handle(folder) for folder in paths.attempts.glob("*")}
+    return tuple(folder for folder, handle in handles.items() if handle is not None and handle.executor in QUEUES)

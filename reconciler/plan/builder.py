@@ -1,0 +1,223 @@
+"""Changes -> an ordered plan: one step per key, accuracy before performance, what is needed before what needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from reconciler.diff.change import Change, Difference, InputChange, Work
+from reconciler.plan.plan import Plan, Step
+from reconciler.plan.select import Selection, Selector
+from reconciler.resource.kinds import ALL_DIVISIONS, ORDER, Address, Cell, Kind
+from reconciler.resource.resources import Resource
+
+# Knowledge of the world outside the values: blocked(address) → (why, fix) or None; seconds(address) → (prediction,
+# basis). frozen(address) → likewise, of what people want left alone.
+Blocked = Callable[[Address], tuple[str, str] | None]
+Predict = Callable[[Address], tuple[float | None, str]]
+Explain = Callable[[Change], tuple[InputChange, ...]]
+_NEEDED, _WAITS = "needed only by what is blocked", "waits for "
+_WORK = (Work.MAKE, Work.START)  # what a child process does, and what may be blocked
+
+
+class Policy(Struct, frozen=True):
+    """``select``/``exclude``: which cells; ``only``: which kinds (what these need is made too, nothing that hangs
+    on them)."""
+
+    select: Selector = field(default_factory=Selector)
+    exclude: Selection = field(default_factory=Selection)
+    only: frozenset[str] = frozenset()
+
+
+class PlanContext(Struct, frozen=True):
+    resources: Mapping[Address, Resource]
+    blocked: Blocked
+    predict: Predict
+    explain: Explain
+    frozen: Blocked = lambda _: None
+
+
+def make_plan(
+    name: str, desired: str, recorded: str, difference: Difference, policy: Policy, context: PlanContext
+) -> Plan:
+    selected = (c for c in difference.changes if _selected(c.address, policy, context.resources))
+    wanted = [change for change in selected if change.how is not Work.START]  # runs bring their servers
+    by_kind = bool(policy.only) or policy.select.names_kind
+    wanted = _with_needs(wanted, difference, context.resources, as_recorded=by_kind)
+    changed = {change.address for change in difference.changes}
+    steps: list[Step] = []
+    due = {change.address for change in difference.changes if change.how is Work.MAKE}
+    left_out = due - {change.address for change in wanted}
+    stuck: dict[Address, str] = {}
+    for first, *others in _by_key(_ordered(wanted, context.resources)):
+        steps.append(_step(first, tuple(o.address for o in others), changed, left_out, stuck, context))
+    selected_findings = tuple(f for f in difference.findings if _finding_selected(f.where, policy))
+    return Plan(
+        name=name,
+        desired=desired,
+        recorded=recorded,
+        steps=_without_idle(steps, context.resources),
+        unchanged=difference.unchanged,
+        excluded=len({c.key for c in difference.changes} - {c.key for c in wanted}),
+        drifts=difference.drifts,
+        findings=selected_findings,
+        undeclared=difference.undeclared,
+        acceptances=tuple(found for found in difference.acceptances if _finding_selected(str(found[1].cell), policy)),
+        frozen=difference.frozen,
+    )
+
+
+def _selected(address: Address, policy: Policy, resources: Mapping[Address, Resource]) -> bool:
+    if policy.only and not any(
+        name.lower() in (str(address.kind).lower(), address.label.lower()) for name in policy.only
+    ):
+        return False
+    if address.cell and policy.exclude.matches(address):
+        return False
+    if not policy.select.matches(address):
+        return False
+    if address.cell is None and policy.select.terms and address.kind is not Kind.SUBMISSION:
+        cells = policy.select.drop_resource_terms()
+        return any(r.cell and address in r.upstream and cells.matches(r.address) for r in resources.values())
+    return True
+
+
+def _finding_selected(where: str, policy: Policy) -> bool:
+    if where.split("/")[0] not in ALL_DIVISIONS:
+        return True  # what is found of a file, not of a cell, belongs to every selection
+    address = Address(Kind.RESULT, where)
+    return policy.select.matches(address) and not policy.exclude.matches(address)
+
+
+def _with_needs(
+    wanted: list[Change], difference: Difference, resources: Mapping[Address, Resource], *, as_recorded: bool
+) -> list[Change]:
+    """A selected step brings the steps that it is made from. ``as_recorded``: rendering brings none, because a
+    selection of results alone asks for those that are there, and waits for no run."""
+    changes = {change.address: change for change in difference.changes}
+    found = {change.address: change for change in wanted}
+    queue = [change.address for change in wanted if not (as_recorded and change.how is Work.RENDER)]
+    while queue:
+        for up in resources[queue.pop()].upstream:
+            if up in changes and up not in found and changes[up].how in _WORK and ORDER[up.kind] < ORDER[Kind.RESULT]:
+                found[up] = changes[up]
+                queue.append(up)
+    return list(found.values())
+
+
+def _ordered(changes: list[Change], resources: Mapping[Address, Resource]) -> list[Change]:
+    """The pipeline's own order, cell by cell, so that publishable cells are complete as early as possible; those that
+    ask one server one after the other, so that it starts once."""
+    position = {address: index for index, address in enumerate(resources)}
+    groups = _grouped(changes, position, resources)
+    cells = {change.address: resources[change.address].cell for change in changes}
+    ordered = sorted(changes, key=lambda c: (groups.get(cells[c.address], position[c.address]), position[c.address]))
+    return ordered if not groups else _needs_first(ordered, resources)
+
+
+def _grouped(
+    changes: list[Change], position: Mapping[Address, int], resources: Mapping[Address, Resource]
+) -> dict[Cell | None, int]:
+    """Cell → the place of the first cell that asks the same server."""
+    first: dict[str, int] = {}
+    found: dict[Cell | None, int] = {}
+    for change in sorted(changes, key=lambda c: position[c.address]):
+        resource = resources[change.address]
+        if change.how is Work.START and resource.cell is not None:
+            found[resource.cell] = first.setdefault(change.key, position[change.address])
+    return found
+
+
+def _needs_first(changes: list[Change], resources: Mapping[Address, Resource]) -> list[Change]:
+    """In the given order, but nothing before what it is made from."""
+    waiting = {change.address: change for change in changes}
+    ordered: list[Change] = []
+
+    def take(address: Address) -> None:
+        change = waiting.pop(address, None)
+        if change is not None:
+            for up in resources[address].upstream:
+                take(up)
+            ordered.append(change)
+
+    for change in changes:
+        take(change.address)
+    return ordered
+
+
+def _by_key(changes: list[Change]) -> list[list[Change]]:
+    groups: dict[tuple[str, Work], list[Change]] = {}
+    for change in changes:
+        groups.setdefault((change.key, change.how), []).append(change)
+    return list(groups.values())
+
+
+def _without_idle(steps: list[Step], resources: Mapping[Address, Resource]) -> tuple[Step, ...]:
+    """Leave out what is shared by cells that are all blocked here: a data set for another machine."""
+    users: dict[Address, list[Step]] = {}
+    for step in steps:
+        for address in (step.change.address, *step.shared):
+            for up in resources[address].upstream:
+                users.setdefault(up, []).append(step)
+    blocked = {step.change.key: step for step in steps if step.blocked}
+    for step in reversed(steps):
+        address = step.change.address
+        shared = step.change.how is Work.MAKE and ORDER[address.kind] <= ORDER[Kind.MODEL]
+        if step.blocked or not (shared or step.change.how is Work.START):
+            continue
+        needed = [u for a in (address, *step.shared) for u in users.get(a, ()) if u.change.how in _WORK]
+        if needed and all(user.change.key in blocked for user in needed):
+            users_blocked = [blocked[user.change.key] for user in needed]
+            # One that only waits for another names no fix.
+            user = next((u for u in reversed(users_blocked) if not u.blocked.startswith(_WAITS)), users_blocked[-1])
+            why = user.blocked if user.blocked.startswith(_NEEDED) else f"{_NEEDED} ({user.blocked})"
+            blocked[step.change.key] = replace(step, blocked=why, fix=user.fix)
+    return tuple(blocked.get(step.change.key, step) if step.change.how in _WORK else step for step in steps)
+
+
+def _step(
+    change: Change,
+    shared: tuple[Address, ...],
+    changed: set[Address],
+    left_out: set[Address],
+    stuck: dict[Address, str],
+    context: PlanContext,
+) -> Step:
+    resource = context.resources[change.address]
+    because = tuple(up for up in resource.upstream if up in changed)
+    reason = _frozen((change.address, *shared), change.how, context)
+    if reason is None and change.how in _WORK:
+        reason = context.blocked(change.address)
+    if reason is None:
+        waits = next((up for up in resource.upstream if up in stuck), None)
+        whole = change.address.kind is Kind.SUBMISSION  # shows what there is, whatever else is stuck
+        reason = (f"{_WAITS}{waits.label} ({stuck[waits]})", "") if waits and not whole else None
+    if reason is None and change.how is Work.RENDER and (unasked := left_out.intersection(resource.upstream)):
+        first = min(unasked, key=lambda address: (ORDER[address.kind], address))
+        reason = (f"{first.label} is due, and not selected", "select it, too, or leave --only out")
+    if reason is not None:
+        root = (
+            reason[0] if not reason[0].startswith(_WAITS) else stuck[next(u for u in resource.upstream if u in stuck)]
+        )
+        for address in (change.address, *shared):
+            stuck[address] = root
+    seconds, basis = context.predict(change.address) if change.how in _WORK else (0.0, "")
+    return Step(
+        change=change,
+        shared=shared,
+        explained=context.explain(change),
+        because=because,
+        seconds=seconds,
+        basis=basis,
+        blocked=reason[0] if reason else "",
+        fix=reason[1] if reason else "",
+    )
+
+
+def _frozen(addresses: tuple[Address, ...], how: Work, context: PlanContext) -> tuple[str, str] | None:
+    """Steps that several cells share are withheld only when all of them are frozen. A log that is brought back changes
+    nothing."""
+    found = [context.frozen(address) for address in addresses] if how is not Work.RESTORE else [None]
+    return found[0] if all(found) else None

@@ -1,0 +1,241 @@
+"""The gate for files that somebody else wrote: submission trees, logs of other machines, what a pull request brings.
+
+The sender of a folder chooses every entry of it. A link leads to files of the reader, which would be read, shown or
+recorded as if they had been sent; a pipe or a device is never read to its end; a file without blocks costs its sender
+nothing and its reader hours; and a thousand folders within each other exhaust the stack of a recursive walk.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Collection, Iterator
+from io import BufferedReader
+from pathlib import Path
+
+# Everything that is read whole: LoadGen's longest detail logs have tens of megabytes.
+LARGEST = 64 << 20
+LARGEST_RECORD = 16 << 20  # bytes of one record or decision; they have kilobytes
+# Files that are copied or hashed piece by piece: answers of an accuracy run (images have gigabytes).
+LARGEST_ANSWERS = 64 << 30
+DEEPEST = 40  # folders within each other; a submission tree has about ten
+_ANSWERS = "mlperf_log_accuracy.json"
+_GIT_FILE = 1 << 16  # bytes of a .git that is a file
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+_PIECE = 1 << 20  # bytes that are read at once of a file that is longer than it says
+_HASHED = 1 << 18  # bytes that are hashed at a time
+_LEAST_HASHED = 1 << 12  # where a file says that it has fewer
+_GROWTH = 64 << 20  # bytes by which a file may grow while it is hashed
+_SPARSE = 64  # text that a file system compresses by itself shrinks less
+
+
+class SpecialFileError(OSError):
+    """Entry under a file's name that cannot be read as one; ``strerror`` says why."""
+
+    def __init__(self, path: Path | str, why: str) -> None:
+        super().__init__(errno.EINVAL, why, str(path))
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """A regular file, links followed, for reading. StrangeFileError for a pipe, which would be waited for without end,
+    or a device."""
+    descriptor = os.open(path, _READ)
+    try:
+        _require_regular(os.fstat(descriptor), path)
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def hash_regular(path: Path) -> str:
+    """Its SHA-256. SpecialFileError for one that gives far more than it has: files of the kernel say that they are
+    empty, and some of them never end. A log may grow a little while it is read."""
+    total = hashlib.sha256()
+    with open_regular(path) as stream:
+        left = os.fstat(stream.fileno()).st_size
+        piece = memoryview(bytearray(min(_HASHED, max(left, _LEAST_HASHED))))
+        while count := stream.readinto(piece):
+            left -= count
+            if left < -_GROWTH:
+                raise SpecialFileError(path, "it has more bytes than it says")
+            total.update(piece[:count])
+    return total.hexdigest()
+
+
+def _require_regular(status: os.stat_result, path: Path | str) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(status.st_mode):
+        raise SpecialFileError(path, "it is not a regular file")
+
+
+def read_regular(path: Path | str, limit: int = LARGEST, *, follow: bool = True) -> bytes:
+    """The bytes of a regular file. StrangeFileError for more than ``limit``, before any is read. ``follow`` False:
+    OSError (ELOOP) for a link."""
+    descriptor = os.open(path, _READ if follow else _READ | os.O_NOFOLLOW)
+    try:
+        status = os.fstat(descriptor)
+        _require_regular(status, path)
+        size = status.st_size
+        data = _read_all(descriptor, size, limit) if size <= limit else b""
+    finally:
+        os.close(descriptor)
+    if size > limit or len(data) > limit:
+        raise SpecialFileError(path, f"it has {max(size, len(data)):,} bytes, too many to be what its name says")
+    return data
+
+
+def _read_all(descriptor: int, size: int, limit: int) -> bytes:
+    """To the end of the file, and no more than one byte beyond ``limit``: some file systems give no size, or a wrong
+    one."""
+    data = os.read(descriptor, size + 1)
+    if len(data) == size:
+        return data
+    while len(data) <= limit and (more := os.read(descriptor, min(_PIECE, limit + 1 - len(data)))):
+        data += more
+    return data
+
+
+def walk_files(folder: Path, deepest: int = DEEPEST, skipped: Collection[str] = ()) -> Iterator[Path]:
+    """Everything below a folder that is no folder itself, links among it, which are not followed; ``skipped``: names of
+    folders to leave out. Raises StrangeFileError for folders nested more deeply than ``deepest``, OSError for what
+    cannot be listed."""
+    waiting = [(folder, 0)]
+    while waiting:
+        parent, depth = waiting.pop()
+        if depth > deepest:
+            raise SpecialFileError(parent, f"folders are nested more than {deepest} deep")
+        with os.scandir(parent) as found:
+            entries = sorted(found, key=lambda entry: entry.name, reverse=True)
+        below = (entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        waiting += [(parent / name, depth + 1) for name in below if name not in skipped]
+        yield from (parent / entry.name for entry in reversed(entries) if not entry.is_dir(follow_symlinks=False))
+
+
+def list_special_entries(folder: Path, inside: Path | None = None) -> Iterator[tuple[Path, str]]:
+    """(path, what it is) of everything at and below a folder that is no folder and no regular file of a sensible size,
+    and of the links that lead out of ``inside``, by default the folder itself. Links that stay inside are followed once
+    only: what they lead to has an entry of its own."""
+    top = Path(os.path.realpath(inside or folder))
+    if not Path(os.path.realpath(folder)).is_relative_to(top):
+        yield folder, "a link that leads elsewhere"
+        return
+    try:
+        for path in walk_files(folder):
+            if what := _describe_special(path, top):
+                yield path, what
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        yield Path(error.filename or folder), f"not readable: {error.strerror}"
+
+
+def describe_special(path: Path) -> str:
+    """Describe what a name is where it is no folder and no regular file of a sensible size; "" where it is one."""
+    return _describe_special(path, Path("/")) if os.path.lexists(path) else ""
+
+
+def _describe_special(path: Path, top: Path) -> str:
+    try:
+        status = path.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            if not Path(os.path.realpath(path)).is_relative_to(top):
+                return "a link that leads elsewhere"
+            status = path.stat()
+    except OSError as error:
+        return f"not readable ({error.strerror})"
+    if stat.S_ISDIR(status.st_mode):
+        return ""
+    if not stat.S_ISREG(status.st_mode):
+        return "a pipe, socket or device"
+    return _too_large(path.name, status)
+
+
+def _too_large(name: str, status: os.stat_result) -> str:
+    if status.st_size <= LARGEST:
+        return ""
+    if name != _ANSWERS or status.st_size > LARGEST_ANSWERS:
+        return f"a file of {status.st_size:,} bytes, too many for what its name says"
+    return f"a file of {status.st_size:,} bytes that holds {status.st_blocks * 512:,}" if is_hole(status) else ""
+
+
+def is_special(status: os.stat_result) -> bool:
+    """True where it is no ordinary file: a pipe, a device, a file of holes."""
+    return not stat.S_ISREG(status.st_mode) or is_hole(status)
+
+
+def is_hole(status: os.stat_result) -> bool:
+    """True where a file claims far more than was ever written into it."""
+    return status.st_size > LARGEST and status.st_blocks * 512 * _SPARSE < status.st_size
+
+
+def find_in_index(root: Path, folder: str) -> str:
+    """The first path at or below ``folder`` that git's index lists, "" for none. Read without git, since every command
+    asks; an addition of a pull request is in the index once it is checked out. OSError for an index that cannot be
+    read: its list is unknown then."""
+    top = _find_work_tree(root)
+    if top is None:
+        return ""
+    wanted = (root.relative_to(top) / folder).as_posix().encode(errors="surrogateescape")
+    try:
+        index = (_find_git_folder(top / ".git") / "index").read_bytes()
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, SpecialFileError):
+        return ""
+    below = wanted + b"/"
+    try:
+        found = next((path for path in _index_paths(index, wanted) if path == wanted or path.startswith(below)), b"")
+    except (ValueError, IndexError):
+        return ""  # git itself reads no such index
+    return found.decode(errors="surrogateescape")
+
+
+def find_place_in_git(root: Path, name: str) -> Path:
+    """A folder for ``root`` in the folder of its git, whose content no commit brings; ``root`` is in a work tree."""
+    top = _find_work_tree(root)
+    assert top is not None
+    return _find_git_folder(top / ".git").resolve() / name / root.relative_to(top)
+
+
+def _find_work_tree(root: Path) -> Path | None:
+    return next((parent for parent in (root, *root.parents) if (parent / ".git").exists()), None)
+
+
+def _find_git_folder(path: Path) -> Path:
+    """Find the folder of a linked work tree or a submodule, whose .git is a file that names it."""
+    if path.is_dir():
+        return path
+    named = read_regular(path, _GIT_FILE).decode(errors="surrogateescape").partition("gitdir:")[2].strip()
+    return path.parent / named
+
+
+def _index_paths(index: bytes, wanted: bytes) -> Iterator[bytes]:
+    """List the paths that may begin with ``wanted`` (gitformat-index). Behind its flags, which end in the length of the
+    path, each path is whole; but in version 4, where it is what differs from the one before."""
+    if index[4:8] == (4).to_bytes(4, "big"):
+        yield from _packed_paths(index)
+        return
+    at = index.find(wanted)
+    while at >= 0:
+        path = index[at : index.find(b"\0", at)]
+        flags = {int.from_bytes(index[at - back : at - back + 2], "big") & 0xFFF for back in (2, 4)}
+        if min(len(path), 0xFFF) in flags:
+            yield path
+        at = index.find(wanted, at + 1)
+
+
+def _packed_paths(index: bytes) -> Iterator[bytes]:
+    at, path = 12, b""
+    for _ in range(int.from_bytes(index[8:12], "big")):
+        flags = int.from_bytes(index[at + 60 : at + 62], "big")
+        at += 64 if flags & 0x4000 else 62
+        kept, more = index[at] & 0x7F, index[at] & 0x80
+        while more:
+            at += 1
+            kept, more = ((kept + 1) << 7) | (index[at] & 0x7F), index[at] & 0x80
+        end = index.index(b"\0", at + 1)
+        path = path[: len(path) - kept] + index[at + 1 : end]
+        at = end + 1
+        yield path

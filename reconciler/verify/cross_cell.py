@@ -1,0 +1,215 @@
+"""Comparisons across cells: one log in two places, a user.conf that is another cell's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from reconciler.check.demands import OURS
+from reconciler.rules.benchmark_facts import strip_variant
+from reconciler.tree.findings import Complaint, Facts, Place, Premise, TreeFinding
+from reconciler.tree.reading.system import SystemEntry
+from reconciler.tree.rule_engine import About
+from reconciler.verify.causes import ESTIMATE, OTHER_CELL, SEVERAL
+from reconciler.verify.contradiction import contradiction
+
+_CONF = "user-conf.contradicts"
+_CONF_DIGEST = "user.conf"
+_FEW = 1e-5
+
+Files = Mapping[tuple[str, str, str], str]  # (submitter, cell, run) → the log's path
+Fingerprints = Mapping[tuple[str, str, str], tuple[str, ...]]  # the same → what it shares with no other run
+Machines = Mapping[tuple[str, str], SystemEntry]  # by (submitter, cell)
+Pairs = frozenset[tuple[str, str]]  # (scenario, measured): what may be inferred from what
+
+
+class PublishedLogs(Struct, frozen=True):
+    """The logs of all cells. ``inferable``: what may be inferred from what, None where the round is not known.
+    ``machines``: what the cell's system is described as."""
+
+    facts: Sequence[Facts]
+    files: Files
+    fingerprints: Fingerprints = {}
+    inferable: Pairs | None = frozenset()
+    machines: Machines = {}
+
+
+_ONE_MACHINE = "both systems are described as one machine, which is entered in two categories"
+_TWO_NAMES = "one submitter describes both systems word for word: one machine under two names"
+_TWO_SUBMITTERS = "two submitters describe one machine, word for word"
+_MEASURED = "performance"
+_ROUND_ALLOWS_IT = "the rules of this round, which may let one result be inferred from the other, are not known"
+
+
+@contradiction(
+    "placement.copied",
+    "one log is in two cells",
+    sources=(OURS,),
+    cause="copied-logs",
+    premises=(
+        Premise("The round, which may let one result be inferred from the other, is known."),
+        Premise("The two systems are described as different machines, where one log is in the same result of both."),
+        Premise("The submitters do too, where one log of accuracy or of a test is in the same result of both."),
+    ),
+    proof="no round, tool or machine makes two runs with one set of latencies, dates and process ids",
+).across_cells
+def verify_copied_logs(logs: PublishedLogs) -> Iterator[tuple[About, Complaint]]:
+    """Two detail logs are equal byte for byte (of long ones their lengths and 8 KiB at both ends), dates in nanoseconds
+    and process ids included; or they differ and have all latencies in nanoseconds, or the clock of LoadGen's logger at
+    both ends, in common, which no two of 6,471 published logs do. Scenarios that may be inferred, accuracy variants of
+    one system, and one result in two divisions are left out. The later cell gets the finding. A machine that is entered
+    as a datacenter system and as an edge system, with the same processors, accelerators and framework, has one run for
+    both; and so has one that two submitters describe in the same words, but for the performance, which each of them
+    publishes as measured: questions. So are several results of two systems that one submitter describes so.
+    """
+    yield from _find_copies(logs)
+    yield from _find_edited_copies(logs)
+
+
+def _find_copies(logs: PublishedLogs) -> Iterator[tuple[About, Complaint]]:
+    seen: dict[str, tuple[Facts, str]] = {}
+    for item in logs.facts:
+        for run, digest in item.digests:
+            if run == _CONF_DIGEST:
+                continue
+            first, first_run = seen.setdefault(digest, (item, run))
+            if (first.submitter, first.cell, first_run) != (item.submitter, item.cell, run):
+                complaint = _shared(first, first_run, item, run, logs)
+                if complaint is not None:
+                    yield About(item.submitter, item.cell), complaint
+
+
+def _find_edited_copies(logs: PublishedLogs) -> Iterator[tuple[About, Complaint]]:
+    """A detail log that is another cell's although its bytes are not: with other dates, say."""
+    seen: dict[str, tuple[Facts, str, str]] = {}
+    for item in logs.facts:
+        for run, digest in item.digests:
+            marks = logs.fingerprints.get((item.submitter, item.cell, run), ())
+            known = [seen.setdefault(mark, (item, run, digest)) for mark in marks]
+            first, first_run, _ = next((entry for entry in known if entry[2] != digest), (item, run, digest))
+            if (first.submitter, first.cell, first_run) != (item.submitter, item.cell, run):
+                complaint = _shared(first, first_run, item, run, logs)
+                if complaint is not None:
+                    wanted = "latencies or a clock of LoadGen's logger that are not those of another run"
+                    cause = "one run's log twice, of which one was changed"
+                    changed = replace(complaint, wanted=wanted, cause=cause, common="")
+                    yield About(item.submitter, item.cell), changed
+
+
+def _shared(first: Facts, first_run: str, second: Facts, run: str, logs: PublishedLogs) -> Complaint | None:
+    alike = first.submitter == second.submitter and first_run == run
+    if alike and _may_share(first, second, logs.inferable):
+        return None
+    divisions = alike and _parts(first)[1:] == _parts(second)[1:]
+    scenarios = alike and logs.inferable is None and _parts(first)[1] == _parts(second)[1]
+    named_apart = alike and _parts(first)[1] != _parts(second)[1]
+    categories = named_apart and _are_in_two_categories(first, second, logs)
+    names = named_apart and _are_described_alike(first, second, logs)
+    doubt = "it is the same result in two divisions" if divisions else _ROUND_ALLOWS_IT if scenarios else ""
+    partners = first.submitter != second.submitter and first_run == run != _MEASURED
+    submitters = partners and _are_described_alike(first, second, logs)
+    doubt = doubt or (_ONE_MACHINE if categories else _TWO_SUBMITTERS if submitters else "")
+    asked = {
+        "two-divisions": divisions,
+        "two-categories": categories,
+        "two-submitters": submitters,
+    }
+    return Complaint(
+        Place(logs.files.get((second.submitter, second.cell, run), second.cell)),
+        f"the {run} log of {_name(first, second)}{'' if first_run == run else f' ({first_run})'}",
+        "a log of its own",
+        cause="one run that is published twice, or a log that was copied",
+        other=Place(logs.files.get((first.submitter, first.cell, first_run), first.cell)),
+        doubt=doubt,
+        mechanism=next((name for name, applies in asked.items() if applies), ""),
+        common=_TWO_NAMES if names else "",
+    )
+
+
+def _name(first: Facts, second: Facts) -> str:
+    return first.cell if first.submitter == second.submitter else f"{first.submitter} {first.cell}"
+
+
+def _may_share(one: Facts, two: Facts, inferable: Pairs | None) -> bool:
+    """One system's variants of one benchmark (-99, -99.9), scenarios of which one may be inferred from the other, or
+    both at once."""
+    (_, system, benchmark, scenario), (_, system2, benchmark2, scenario2) = _parts(one), _parts(two)
+    differ = (benchmark, scenario) != (benchmark2, scenario2)
+    return system == system2 and differ and _may_be_of_one_run(one, two, inferable)
+
+
+def _may_be_of_one_run(one: Facts, two: Facts, inferable: Pairs | None) -> bool:
+    """True where one machine need run only once for both."""
+    (_, _, benchmark, scenario), (_, _, benchmark2, scenario2) = _parts(one), _parts(two)
+    if strip_variant(one.official or benchmark) != strip_variant(two.official or benchmark2):
+        return False
+    pairs = ({made, measured} for made, measured in inferable or ())
+    return scenario == scenario2 or {scenario, scenario2} in pairs
+
+
+def _are_in_two_categories(one: Facts, two: Facts, logs: PublishedLogs) -> bool:
+    """A round without systems of both categories has a machine entered twice, with the same logs."""
+    entry, entry2 = _find_entries(one, two, logs)
+    described = bool(entry.machine) and entry.machine == entry2.machine and entry.category != entry2.category
+    return described and _may_be_of_one_run(one, two, logs.inferable)
+
+
+def _are_described_alike(one: Facts, two: Facts, logs: PublishedLogs) -> bool:
+    """One machine under two names has one run for both, and partners who enter one machine each show its accuracy and
+    its tests with the same logs."""
+    entry, entry2 = _find_entries(one, two, logs)
+    described = bool(entry.description) and entry.description == entry2.description
+    return described and _may_be_of_one_run(one, two, logs.inferable)
+
+
+def _find_entries(one: Facts, two: Facts, logs: PublishedLogs) -> tuple[SystemEntry, SystemEntry]:
+    first, second = (logs.machines.get((each.submitter, each.cell), SystemEntry()) for each in (one, two))
+    return first, second
+
+
+def _parts(facts: Facts) -> list[str]:
+    return [*facts.cell.split("/"), "", "", ""][:4]
+
+
+def add_causes(findings: Iterable[TreeFinding], facts: Sequence[Facts]) -> Iterator[TreeFinding]:
+    """For contradicting user.conf files without a cause of their own: the same file, or its target, in other cells."""
+    by_cell = {(item.submitter, item.cell): item for item in facts}
+    shared: dict[tuple[str, str], list[Facts]] = {}
+    for item in facts:
+        for run, digest in item.digests:
+            if run == _CONF_DIGEST:
+                shared.setdefault((item.submitter, digest), []).append(item)
+    for finding in findings:
+        own = by_cell.get((finding.submitter, finding.cell))
+        if finding.rule.id != _CONF or finding.complaint.cause or finding.complaint.doubt or own is None:
+            yield finding
+            continue
+        about_target = finding.complaint.found.startswith("target_")
+        text, mechanism = _conf_cause(own, facts if about_target else (), shared)
+        if finding.complaint.mechanism == ESTIMATE:
+            mechanism = ESTIMATE
+        cause = replace(finding.complaint, cause=text, mechanism=mechanism or finding.complaint.mechanism)
+        yield replace(finding, complaint=cause)
+
+
+def _conf_cause(own: Facts, facts: Sequence[Facts], shared: Mapping[tuple[str, str], list[Facts]]) -> tuple[str, str]:
+    """Explain another cell's part in it, and give the id of that cause."""
+    if own.conf_target is not None:
+        for item in facts:
+            same = item.submitter == own.submitter and item.cell != own.cell
+            close = same and item.target and abs(item.target - own.conf_target) <= _FEW * item.target
+            if close and _are_related(own, item):
+                return f"the target that the log of {item.cell} has", OTHER_CELL
+    digest = dict(own.digests).get(_CONF_DIGEST, "")
+    others = [item for item in shared.get((own.submitter, digest), []) if item.cell != own.cell]
+    return (f"one user.conf in {len(others) + 1} cells, as in {others[0].cell}", SEVERAL) if others else ("", "")
+
+
+def _are_related(one: Facts, two: Facts) -> bool:
+    """Cells whose files can be mixed up: of one system, or one benchmark and scenario on two systems. Elsewhere two
+    round numbers may be equal by chance."""
+    (_, system, benchmark, scenario), (_, system2, benchmark2, scenario2) = _parts(one), _parts(two)
+    same_result = (strip_variant(benchmark), scenario) == (strip_variant(benchmark2), scenario2)
+    return same_result or (system == system2 and scenario == scenario2)

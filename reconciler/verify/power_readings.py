@@ -1,0 +1,272 @@
+"""The watts of a power session against the counts of the analyzer's daemon: before the kit stops a phase it asks for
+the mean, the least and the most of the samples so far, and the director keeps the answers. And against their volts,
+amperes and power factor: the analyzer takes all four of one interval, and the factor is P / (U * I)."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from operator import mul
+
+import msgspec
+from msgspec import Struct
+
+from reconciler.check.cell_files import is_power
+from reconciler.check.demands import OURS, Complaints
+from reconciler.storage.documents import ResultDocument
+from reconciler.tree.findings import Complaint, Place, Premise, Severity
+from reconciler.tree.reading.files import LOG_LIMIT
+from reconciler.tree.reading.view import CellView
+from reconciler.verify.contradiction import contradiction
+from reconciler.verify.power import DAEMON_LOG, find_key, read_session
+from reconciler.verify.premises import FILE_IS_WHOLE
+
+_FOLDERS = {"ranging": "ranging", "testing": "run_1"}  # by the phase that ends the mark of its samples
+_ANSWER = re.compile(r"Watts,(\d{1,9}\.\d+),(\d{1,9}\.\d+),(\d{1,9}\.\d+),(\d{1,9}),(\d{1,9}),(\d{1,9})", re.ASCII)
+# To the end of its line, so that the next one is tried at its beginning alone.
+_SAMPLE = re.compile(rb"^Time,[^,\n]{1,40}+,Watts,(-?\d{1,9}+(?:\.\d{1,9}+)?+),[^\n]*+\n?", re.MULTILINE)
+_HELD = 4 << 20  # bytes of samples that are remembered; those of hours have one or two megabytes
+_NEAR = 1e-5  # of a mean: six digits after the point are printed
+_NUMBER = rb"(-?+[0-9]{1,9}+(?:\.[0-9]{1,9}+|))"
+_NUMBERS = msgspec.json.Decoder(list[float])
+_WATTS = b",Watts,"
+_VALUES = rb",Watts,%b,Volts,%b,Amps,%b,PF,%b" % ((_NUMBER,) * 4)
+_MOST_CHANNELS, _IDLE = 16, (0.0,) * 4  # no analyzer has more than 7
+_SEVERAL = b",Analyzer"  # the kit adds up the samples of several: those of one need not have channels
+# All samples: of 110 published files none is off by more than 0.001, though single samples are by 0.003.
+_PRODUCT_NEAR = 0.01
+# The last lines may be missing, which the daemon had not written yet when the kit copied its log.
+_SENT = re.compile(rb"Response to client sent: (Watts,[\d.]{1,20}(?:,[\d.]{1,20}){5})\r?$", re.MULTILINE)
+# LoadGen's release from which on the kit is known to ask: v3.0's did not, and none of the 2,475 published sessions of
+# v2.1 has an answer.
+_FIRST_ASKED = 4
+
+
+class _Counted(Struct, frozen=True):
+    """One answer: watts over ``total`` samples from the first on, of which ``valid`` were above 0. ``text``: as it is
+    in the file."""
+
+    text: str
+    mean: float
+    least: float
+    most: float
+    total: int
+    valid: int
+
+
+class Samples(Struct, frozen=True):
+    """``watts``: of each, None where not all samples have as many channels. ``denied``: what was found and what was
+    wanted where watts are not those of their volts, amperes and power factor."""
+
+    watts: list[float] | None
+    denied: tuple[tuple[str, str], ...]
+
+
+_SAMPLES_ARE_OF_SESSION = Premise("The samples are those of the session whose answers they are compared with.")
+
+
+@contradiction(
+    "power.watts",
+    "watts that the analyzer counted",
+    sources=("power kit", OURS),
+    cause="power-of-another-session",
+    premises=(FILE_IS_WHOLE, _SAMPLES_ARE_OF_SESSION),
+)
+def verify_watts(view: CellView) -> Complaints:
+    """Before the kit stops a phase it asks the analyzer's daemon for the mean, the least and the most of the samples so
+    far, and the director keeps the answer: all 165 answers of the 55 sessions of v4.1 and v5.1 are those of the
+    published ``spl.txt``, to the last digit, samples at or below 0 W left out as the daemon leaves them out. Another
+    number of samples is a warning, and so is a session without any answer, from v4.0 on: the kit of v3.0 and before did
+    not ask, and none of the 2,475 sessions of v2.1 has an answer. The daemon's own log has no answer that the director
+    was not given; its last lines may be missing, as they are in four sessions.
+    """
+    _, server = view.compute_once(read_session)
+    if server.value is None:
+        return
+    performance, place = view.files.results / "performance", find_key(server, "ptd_messages")
+    answers = list(_list_answers(server.value))
+    for phase, counted in answers:
+        path = f"{_FOLDERS[phase]}/spl.txt"
+        data = view.files.read_content(performance, path, LOG_LIMIT)
+        said = _deny(_list_watts(view, path, data)[: counted.total], counted) if data else None
+        if said is not None:
+            found, wanted, severity = said
+            yield Complaint(
+                Place(f"{performance.shown}/{path}"),
+                found,
+                f"{wanted}, as the analyzer's daemon counted",
+                cause="samples that were edited, or of another session",
+                other=place,
+                severity=severity,
+            )
+    if _asks(view) and not any(phase == "testing" for phase, _ in answers):
+        yield Complaint(
+            Place(server.file),
+            "no answer of what the analyzer measured",
+            "those that the kit asks for before it stops a phase",
+            cause="a session of another kit, or messages that were taken out",
+            severity=Severity.WARNING,
+        )
+    log = view.files.read_content(performance / "power", DAEMON_LOG, LOG_LIMIT)
+    given = Counter(counted.text.encode() for _, counted in answers)
+    unexpected = list(Counter(_SENT.findall(log or b"")) - given) if answers else []
+    if unexpected:
+        yield Complaint(
+            Place(f"{performance.shown}/power/{DAEMON_LOG}"),
+            f"the answer {unexpected[0].decode()}",
+            "those alone that the director was given",
+            cause="answers that were edited, or of another session",
+            other=place,
+        )
+
+
+def _asks(view: CellView) -> bool:
+    """True where the kit of the run's time asks the daemon."""
+    run = view.performance
+    return run is None or not run.log.version or run.log.release >= _FIRST_ASKED
+
+
+@contradiction(
+    "power.products",
+    "watts of the volts and amperes next to them",
+    sources=("power kit", OURS),
+    cause="power-of-another-session",
+    premises=(FILE_IS_WHOLE, Premise("One analyzer took the four values of a sample in one interval.")),
+)
+def verify_products(view: CellView) -> Complaints:
+    """An analyzer takes watts, volts, amperes and power factor of one interval, and reports the factor as P / (U * I).
+    Over all valid samples of a file the watts are within 1 % of the product, and those of a sum are those of its
+    channels: of the 110 published files of v4.1 and v5.1 none is off by more than 0.1 %, single samples of single
+    channels by 0.3 %. Samples that the kit added up of several analyzers are passed over.
+    """
+    performance = view.files.results / "performance"
+    for path, samples in view.compute_once(_read_samples).items():
+        for found, wanted in samples.denied:
+            cause = "samples whose watts were edited, or scaled otherwise than their amperes"
+            yield Complaint(Place(f"{performance.shown}/{path}"), found, wanted, cause=cause)
+
+
+def _read_samples(view: CellView) -> dict[str, Samples]:
+    """By the path of their file, once for both rules."""
+    performance, found = view.files.results / "performance", {}
+    for folder in _FOLDERS.values() if is_power(view) else ():
+        path = f"{folder}/spl.txt"
+        data = view.files.read_content(performance, path, LOG_LIMIT)
+        if data and _SEVERAL not in data:
+            found[path] = read_samples(data)
+    return found
+
+
+def _list_watts(view: CellView, path: str, data: bytes) -> list[float]:
+    samples = view.compute_once(_read_samples).get(path)
+    return read_watts(data) if samples is None or samples.watts is None else samples.watts
+
+
+def read_samples(data: bytes) -> Samples:
+    return _read_lately(data) if len(data) <= _HELD else _read_all(data)
+
+
+def _read_all(data: bytes) -> Samples:
+    stated = added = product = 0.0
+    kinds, all_alike = _list_samples(data)
+    watts = None
+    for samples in kinds:
+        columns = [_read_numbers(column) for column in zip(*samples, strict=True)]
+        watts = columns[0] if all_alike else None
+        if columns and min(map(min, columns)) <= 0:
+            rows = (row if min(row) > 0 else _choose_valid(row) for row in zip(*columns, strict=True))
+            columns = [list(column) for column in zip(*filter(None, rows), strict=True)]
+        if columns:
+            parts = columns[4:] or columns
+            stated += sum(columns[0])
+            added += sum(map(sum, parts[::4]))
+            for volts, amps, factors in zip(parts[1::4], parts[2::4], parts[3::4], strict=True):
+                product += sum(map(mul, map(mul, volts, amps), factors))
+    denied = []
+    if abs(stated - added) > added * _PRODUCT_NEAR:
+        denied.append((f"{stated / added:.3g} times the watts of the channels", "their sum"))
+    if abs(added - product) > product * _PRODUCT_NEAR:
+        denied.append((f"{added / product:.3g} times what volts, amperes and power factor give", "their product"))
+    return Samples(watts, tuple(denied))
+
+
+# Variants of a benchmark may publish the very same ones.
+_read_lately = functools.lru_cache(maxsize=4)(_read_all)
+
+
+def _list_samples(data: bytes) -> tuple[Iterable[list[tuple[bytes, ...]]], bool]:
+    """List the samples of each number of channels, the fewest first. Mostly all have as many as the first, and whether
+    they do."""
+    channels = data.partition(b"\n")[0].count(_WATTS) - 1
+    samples = _shape_sample(channels).findall(data) if 0 <= channels <= _MOST_CHANNELS else []
+    if samples and len(samples) * (channels + 1) == data.count(_WATTS) and b"\r" not in data:
+        return (samples,), True
+    counts = {line.count(_WATTS) for line in data.splitlines()}
+    known = sorted(count for count in counts if 0 < count <= _MOST_CHANNELS + 1)
+    return (_shape_sample(count - 1).findall(data) for count in known), False
+
+
+def _read_numbers(texts: tuple[bytes, ...]) -> list[float]:
+    try:
+        return _NUMBERS.decode(b"[%b]" % b",".join(texts))
+    except msgspec.MsgspecError:  # a zero before other digits, which JSON does not have
+        return list(map(float, texts))
+
+
+@functools.lru_cache
+def _shape_sample(channels: int) -> re.Pattern[bytes]:
+    """A line of so many channels, the four values of the whole and of each as groups."""
+    each = rb"(?>(?:,Mark,[^,\n]*+)?+,Ch\d{1,2}|[^\n]*?,Ch\d{1,2})" + _VALUES  # the first is the second, known sooner
+    return re.compile(rb"^Time,[^,\n]{1,40}+" + _VALUES + each * channels + rb"(?![^\n]*,Watts,)", re.MULTILINE)
+
+
+def _choose_valid(sample: tuple[float, ...]) -> tuple[float, ...]:
+    """With zeros for a channel that measured nothing; () where another value is not valid, or nothing was measured."""
+    parts = [sample[at : at + 4] for at in range(0, len(sample), 4)]
+    whole, channels = parts[0], parts[1:] or parts
+    measured = [part for part in channels if part[0] > 0]
+    if not measured or whole[0] <= 0 or min(map(min, measured)) <= 0:
+        return ()
+    return (*whole, *(value for part in parts[1:] for value in (part if part[0] > 0 else _IDLE)))
+
+
+def _list_answers(session: ResultDocument) -> Iterator[tuple[str, _Counted]]:
+    """With the phase whose samples it is of."""
+    messages, phase = session.get("ptd_messages"), ""
+    for message in messages if isinstance(messages, list) else ():
+        asked, answer = (
+            (str(message.get(name)) for name in ("cmd", "reply")) if isinstance(message, Mapping) else ("", "")
+        )
+        if asked.startswith("Go,"):
+            phase = asked.rpartition("_")[2]
+        elif asked == "Watts" and phase in _FOLDERS and (found := _ANSWER.fullmatch(answer)):
+            mean, least, most = (float(part) for part in found.groups()[:3])
+            yield phase, _Counted(answer, mean, least, most, total=int(found[4]), valid=int(found[6]))
+
+
+def read_watts(data: bytes) -> list[float]:
+    """Read the watts of all samples, whatever follows them."""
+    return [float(watts) for watts in _SAMPLE.findall(data)]
+
+
+def _deny(samples: list[float], counted: _Counted) -> tuple[str, str, Severity | None] | None:
+    """Describe what was found, what was wanted, how bad it is; samples at or below 0 W are not valid to the daemon."""
+    valid = [watts for watts in samples if watts > 0]
+    if (len(samples), len(valid)) != (counted.total, counted.valid):
+        found = f"{len(samples)} samples, {len(valid)} of them above 0 W"
+        return found, f"{counted.total} and {counted.valid}", Severity.WARNING
+    if not valid:
+        return None
+    mean = sum(valid) / len(valid)
+    if abs(mean - counted.mean) > counted.mean * _NEAR:
+        return f"a mean of {mean:.6g} W over {counted.total} samples", f"{counted.mean:.6g} W", None
+    ends = ("least", min(valid), counted.least), ("most", max(valid), counted.most)
+    for name, found_end, wanted in ends:
+        if abs(found_end - wanted) > wanted * _NEAR:
+            return f"at {name} {found_end:.6g} W in {counted.total} samples", f"{wanted:.6g} W", None
+    return None
+
+
+WATTS_CONTRADICTIONS = (verify_watts, verify_products)

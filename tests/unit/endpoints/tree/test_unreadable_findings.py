@@ -9,7 +9,7 @@ import pytest
 
 from reconciler.endpoints.check.engine import check_endpoints, verify_endpoints
 from tests.unit.endpoints.tree.curves import make_curve, make_submission, write_submission
-from tests.unit.tree.test_closed_folders import Shut, shut, tell
+from tests.unit.tree.test_unreadable_findings import Shut, shut, tell
 
 __all__ = ["shut"]
 

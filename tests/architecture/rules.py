@@ -79,6 +79,7 @@ SLOW: dict[str, str] = {
     "reconciler.history.audit": "rules of logs and verdicts, only where a pull request brings results",
     "reconciler.history.copies": "readers of logs, only where a pull request brings results",
     "reconciler.history.dates": "readers of logs, only where a pull request brings results",
+    "reconciler.history.missing_runs": "readers of logs, only where a pull request takes records away",
     "reconciler.history.records": "archives of code, only where a pull request brings results",
     "reconciler.history.rendered": "the renderer, only where a pull request touches a tree",
     "reconciler.history.rerun": "all of a pass, only where an audit measures again",

@@ -136,7 +136,7 @@ BACKENDS: dict[str, BackendFacts] = {
         revision=1,
         builds_engine=False,
         pipelines=True,
-        precisions=("fp32", "bf16", "fp16"),
+        precisions=("fp32", "bf16", "fp16", "fp8"),
         engine=DIFFUSERS_ENGINE,
         run=DIFFUSERS_RUN,
     ),

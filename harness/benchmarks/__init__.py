@@ -42,6 +42,8 @@ A benchmark file is a Python module. Everything in it is optional but ``build_da
   None, the samples are the inputs.
 - ``PACKING: harness.run.packing.Packing`` (none): samples are of different lengths, padded to the longest. An engine
   that takes packed samples then computes no padding; outputs come back padded.
+- ``lower_program(path, settings, samples, counter, compare)``: rewrites the program model.pt2 in the precision that
+  ``settings`` ask for, and returns what its record keeps of it. Default: harness.quantization.programs.
 - ``PARTS: tuple[str, ...]`` (none): where the model is several networks, their names. Each has an engine of its own:
   ``build_model`` writes the folder NAME with model.onnx or model.pt2 for each, ``OUTPUTS`` is by name of the part, and
   ``loop`` yields (name, inputs).
@@ -105,6 +107,7 @@ class BenchmarkCode:
     outputs: tuple[Tensor, ...]
     parts: Mapping[str, tuple[Tensor, ...]]
     packing: Packing | None
+    lower_program: Callable[..., dict[str, Any]] | None
     build_dataset: Callable[[Path | None, Settings, Path, Counter], None]
     build_model: Callable[[Path | None, Settings, Mapping[str, Path], Path, Counter], None]
     load_samples: Callable[[Path], Mapping[str, np.ndarray]]
@@ -227,6 +230,7 @@ def _with_defaults(module: ModuleType, name: str, digest: str) -> BenchmarkCode:
         outputs=() if parts else _describe_outputs(outputs),
         parts=parts,
         packing=getattr(module, "PACKING", None),
+        lower_program=getattr(module, "lower_program", None),
         **found,
     )
 

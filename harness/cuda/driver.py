@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -165,6 +166,32 @@ class Device:
 def copy(to: int, source: int, size: int, stream: Stream) -> None:
     """Between any two places, by their addresses."""
     checked(cu.cuMemcpyAsync(to, source, size, stream))
+
+
+@cache
+def _library() -> ctypes.PyDLL:
+    """The driver itself, for calls with arrays; they do not wait, and keep the interpreter."""
+    return ctypes.PyDLL("libcuda.so.1")
+
+
+class _CopyAttributes(ctypes.Structure):
+    """CUmemcpyAttributes: memory is read in the order of the stream, and its place is known by its address."""
+
+    _fields_ = (("order", ctypes.c_int), ("places", ctypes.c_int * 4), ("flags", ctypes.c_uint))
+
+
+def copy_parts(to: np.ndarray, source: np.ndarray, sizes: np.ndarray, stream: Stream) -> None:
+    """So many copies by one call. All three: uint64, C-contiguous."""
+    count, order = len(sizes), _CopyAttributes(order=1)
+    places = [ctypes.c_void_p(int(array.__array_interface__["data"][0])) for array in (to, source, sizes)]
+    if hasattr(_library(), "cuMemcpyBatchAsync_v2"):  # of CUDA 13
+        first = ctypes.c_size_t(0)
+        settings = (ctypes.byref(order), ctypes.byref(first), ctypes.c_size_t(1), ctypes.c_void_p(int(stream)))
+        code = _library().cuMemcpyBatchAsync_v2(*places, ctypes.c_size_t(count), *settings)
+        checked((cu.CUresult(code),))
+        return
+    for one, other, size in zip(to.tolist(), source.tolist(), sizes.tolist(), strict=True):
+        copy(one, other, size, stream)
 
 
 def fill(memory: DeviceMemory, byte: int, stream: Stream) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -17,8 +18,10 @@ from harness.cuda.gathering import FEW, MANY, Gather
 from harness.cuda.sample_memory import Resident
 from harness.cuda.sizes import padded
 from harness.errors import HarnessError
-from harness.run.qsl import Rows, count_rows
+from harness.run.qsl import Rows, count_rows, find_runs
 
+_MANY_ROWS, _LONG_RUN = 1024, 32
+"""A batch of so many rows is looked at for runs of neighbours, which are copied as such where they are so long."""
 _SMALL = 1 << 18  # bytes of answers that a kernel brings sooner than a copy
 
 
@@ -154,10 +157,23 @@ class Lane:
             for to, source, size in placed:
                 driver.copy(to.address, source + rows.start * size, count * size, stream)
             return
+        if count >= _MANY_ROWS:
+            firsts, lengths = find_runs(rows)
+            if count >= _LONG_RUN * len(firsts):
+                self._bring_runs(firsts, rows[firsts], lengths, stream)
+                return
         self._rows[:count] = rows
         driver.copy(self._near_rows.address, self._row_memory.address, 8 * count, stream)
         for gather in self._near:
             gather.start(count, stream, FEW)
+
+    def _bring_runs(self, firsts: Any, rows: Any, lengths: Any, stream: Stream) -> None:
+        """Runs of neighbours, from ``rows`` on, to ``firsts``: the copy engine takes each at once, and no kernel that
+        computes meanwhile waits for a multiprocessor."""
+        placed = zip(self._inputs, self._resident.addresses, self._resident.row_bytes, strict=True)
+        parts = [(near.address + firsts * size, far + rows * size, lengths * size) for near, far, size in placed]
+        to, source, sizes = (np.concatenate(items).astype(np.uint64) for items in zip(*parts, strict=True))
+        driver.copy_parts(to, source, sizes, stream)
 
     def _take(self, count: int, stream: Stream) -> None:
         for to, source, size in zip(self._answers, self._outputs, self._shapes.output_bytes, strict=True):

@@ -25,7 +25,7 @@ from harness.quantization.settings import count_of
 from harness.run.packing import BOUNDS, PackedSamples, Packing, make_memory
 from harness.run.qsl import Arrays, Rows, count_rows
 
-METHOD = "max"
+PRECISION, METHOD = "fp8", "max"
 _AT_ONCE = 8  # samples that are computed together
 
 
@@ -41,19 +41,8 @@ def quantize_program(
             "input",
             "leave it out, and set engine.precision",
         )
-    asked = str(settings.get("precision", "fp32"))
-    method = str(settings.get("calibration_method", METHOD))
-    if asked != "fp8" or method != METHOD:
-        raise HarnessError(
-            f"a program is not quantized to {asked} by {method}", "input", f"use precision fp8 and {METHOD}"
-        )
-    if not samples:
-        raise HarnessError("the dataset holds no calibration samples", "missing", "write load_calibration()")
-    available = len(next(iter(samples.values())))
-    count = count_of(settings, "calibration_count") or available
-    if count > available:
-        raise HarnessError(f"calibration_count {count}, the list has {available}", "input", "lower it")
-    samples = {name: np.asarray(array[:count]) for name, array in samples.items()}
+    samples = choose_samples(settings, samples)
+    count = len(next(iter(samples.values())))
     counter.stage("building", count)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     module = open_program(program).to(device)
@@ -68,21 +57,44 @@ def quantize_program(
     changed = quantize_linears(module, recorder.most)
     module.to("cpu")
     _save(module, program, path)
-    made: dict[str, Any] = {
-        "precision": asked,
+    made = describe_ranges(samples, changed)
+    if compare:
+        lowered = lower_program(open_program(torch.export.load(path)), PRECISION, device)
+        found = [batches.compute(lowered, rows) for rows in batches.list_rows(count) if rows.start < compare]
+        made["comparison"] = _compare(exact, found)
+    return {**made, "document": document(made)}
+
+
+def choose_samples(settings: Mapping[str, Any], samples: Arrays) -> Arrays:
+    """Those on which ranges are measured. Raises HarnessError where ``settings`` ask for what programs cannot be, or
+    there are none."""
+    asked = str(settings.get("precision", "fp32"))
+    method = str(settings.get("calibration_method", METHOD))
+    if asked != PRECISION or method != METHOD:
+        raise HarnessError(
+            f"a program is not quantized to {asked} by {method}", "input", f"use precision {PRECISION} and {METHOD}"
+        )
+    if not samples:
+        raise HarnessError("the dataset holds no calibration samples", "missing", "write load_calibration()")
+    available = len(next(iter(samples.values())))
+    count = count_of(settings, "calibration_count") or available
+    if count > available:
+        raise HarnessError(f"calibration_count {count}, the list has {available}", "input", "lower it")
+    return {name: np.ascontiguousarray(array[:count]) for name, array in samples.items()}
+
+
+def describe_ranges(samples: Arrays, tensors: int) -> dict[str, Any]:
+    """What a record keeps of ranges that were measured on ``samples``."""
+    return {
+        "precision": PRECISION,
         "method": METHOD,
-        "samples": count,
+        "samples": len(next(iter(samples.values()))),
         "samples_sha256": samples_digest(samples),
-        "tensors": changed,
+        "tensors": tensors,
         "residual_sums": 0,
         "input_scales": {},
         "tool": f"PyTorch {find_version()}",
     }
-    if compare:
-        lowered = lower_program(open_program(torch.export.load(path)), asked, device)
-        found = [batches.compute(lowered, rows) for rows in batches.list_rows(count) if rows.start < compare]
-        made["comparison"] = _compare(exact, found)
-    return {**made, "document": document(made)}
 
 
 class PackedBatches:

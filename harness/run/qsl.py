@@ -166,3 +166,9 @@ def gather(array: np.ndarray, rows: Rows, staging: np.ndarray) -> np.ndarray:
 
 def count_rows(rows: Rows) -> int:
     return rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+
+
+def find_runs(rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Where in ``rows`` runs of neighbours begin, and how many each has."""
+    firsts = np.flatnonzero(np.diff(rows, prepend=rows[0]) != 1)
+    return firsts, np.diff(firsts, append=len(rows))

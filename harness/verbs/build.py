@@ -113,9 +113,11 @@ def _change_model(request: BuildRequest, benchmark: BenchmarkCode, counter: Coun
     cache = request.caches.get("calibration")
     count, scored = count_of(settings, "compare_count", _COMPARED), count_of(settings, "score_count")
     if not model.is_file():
+        program = model.with_name(MODEL_FILES[1])
+        if benchmark.lower_program is not None:
+            return {"quantization": benchmark.lower_program(program, settings, samples, counter, compare=count)}
         from harness.quantization.programs import quantize_program
 
-        program = model.with_name(MODEL_FILES[1])
         return {"quantization": quantize_program(program, settings, samples, benchmark.packing, counter, compare=count)}
     with tempfile.TemporaryDirectory(dir=model.parent.parent) as folder:
         gather(model)

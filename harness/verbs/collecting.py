@@ -15,7 +15,10 @@ from typing import Protocol
 from harness.contract import CommandRequest
 
 DETAIL = "mlperf_log_detail.txt"
-_DETAILS = re.compile(r"mlperf_log_detail.*\.txt$")
+_LOG = "mlperf_log_"
+_DATED = rf"{_LOG}(?:\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\dZ_)"  # LoadGen's prefix_with_datetime
+_DETAILS = re.compile(rf"(?:{_DATED}|{_LOG})detail.*\.txt$")
+_DATED_NAME = re.compile(_DATED)
 _BEGAN = re.compile(rb'"key": "power_begin", "value": "([^"]+)"')
 _TIME = "%m-%d-%Y %H:%M:%S.%f"
 _KEPT_OLD = 3  # log sets of earlier runs that are kept to show what was found
@@ -24,7 +27,7 @@ _KEPT_OLD = 3  # log sets of earlier runs that are kept to show what was found
 @dataclass(frozen=True, slots=True)
 class LogSet:
     """A detail log and its folder. LoadGen may put something before and behind the names of its files; only the usual
-    ones are taken, and others are of a run that was not asked for.
+    ones are taken, and those with the date of the run; others are of a run that was not asked for.
 
     ``began``: None when the log states no time. ``written``: during the attempt.
     """
@@ -33,6 +36,21 @@ class LogSet:
     name: str
     began: datetime | None
     written: bool
+
+    @property
+    def prefix(self) -> str:
+        """Of the names of its files: the usual one, or that with the date of the run."""
+        dated = _DATED_NAME.match(self.name)
+        return dated[0] if dated else _LOG
+
+    @property
+    def is_usual(self) -> bool:
+        return self.name == DETAIL.replace(_LOG, self.prefix)
+
+    def list_files(self) -> list[Path]:
+        """LoadGen's in its folder: those of this very run where it is dated."""
+        logs = _list_logs(self.folder)
+        return [path for path in logs if path.name.startswith(self.prefix)] if self.prefix != _LOG else logs
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +131,13 @@ def collect(logs: Path, since: datetime, run_dir: Path, output: Path, before: St
     written = [item for item in sets if item.written]
     earliest = since - timedelta(microseconds=since.microsecond % 1000)
     new = _drop_copies([item for item in written if item.began is None or item.began >= earliest] or written)
-    usual = [item for item in new if item.name == DETAIL]
+    new = _drop_warm_ups(new)
+    usual = [item for item in new if item.is_usual]
     if len(new) == len(usual) == 1:
-        _bring(new[0].folder, output, run_dir)
+        _bring(new[0], output, run_dir)
         return Collected(new[0].folder)
     for number, item in enumerate(new or sets[:_KEPT_OLD], start=1):
-        _bring(item.folder, output / f"set-{number}", run_dir)
+        _bring(item, output / f"set-{number}", run_dir)
     if len(new) > 1:
         listed = ", ".join(sorted(_below(item, logs) for item in new))
         return Collected(None, f"log sets: expected one, the command left {len(new)}: {listed}")
@@ -136,9 +155,24 @@ def _drop_copies(sets: list[LogSet]) -> list[LogSet]:
     """Detail logs of one name and the same bytes are of one run. Keep the folder with the most files of LoadGen's, and
     of equal ones the uppermost."""
     runs: dict[tuple[str, str], LogSet] = {}
-    for item in sorted(sets, key=lambda item: (-len(_list_logs(item.folder)), len(item.folder.parts), item.folder)):
+    for item in sorted(sets, key=lambda item: (-len(item.list_files()), len(item.folder.parts), item.folder)):
         runs.setdefault((item.name, _digest(item.folder / item.name)), item)
     return [item for item in sets if item in runs.values()]
+
+
+def _drop_warm_ups(sets: list[LogSet]) -> list[LogSet]:
+    """Runs in folders below that of another run, each begun before it, prepared for it. Of several runs the last one
+    counts, so that no command chooses among them."""
+    for item in sets:
+        others = [other for other in sets if other is not item]
+        if others and all(_is_warm_up(other, item) for other in others):
+            return [item]
+    return sets
+
+
+def _is_warm_up(item: LogSet, run: LogSet) -> bool:
+    below = run.folder in item.folder.parents
+    return below and item.began is not None and run.began is not None and item.began < run.began
 
 
 def _digest(path: Path) -> str:
@@ -175,13 +209,13 @@ def find_matching(pattern: str, cwd: Path) -> list[Path]:
     return sorted(base.glob(relative))
 
 
-def _bring(folder: Path, target: Path, run_dir: Path) -> None:
-    for path in _list_logs(folder):
-        take(path, target / path.name, run_dir)
+def _bring(item: LogSet, target: Path, run_dir: Path) -> None:
+    for path in item.list_files():
+        take(path, target / path.name.replace(item.prefix, _LOG), run_dir)
 
 
 def _list_logs(folder: Path) -> list[Path]:
-    return [path for path in sorted(folder.glob("*mlperf_log_*")) if path.is_file()]
+    return [path for path in sorted(folder.glob(f"*{_LOG}*")) if path.is_file()]
 
 
 def take(path: Path, target: Path, run_dir: Path) -> None:

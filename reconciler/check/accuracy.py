@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from reconciler.check.demands import NEW, OLD, OURS, Complaints, soften
 from reconciler.check.runs import check_audit_absent
+from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, truncate_text
 from reconciler.resource.quantities import parse_number
 from reconciler.resource.ruled_values import Bar
@@ -38,7 +39,7 @@ def check_mode(view: CellView) -> Complaints:
             else ""
         )
         yield Complaint(
-            find_at(run.log, "effective_test_mode"), show_value(run.log.mode or None), "AccuracyOnly", cause=cause
+            find_at(run.log, keys.EFFECTIVE_TEST_MODE), show_value(run.log.mode or None), "AccuracyOnly", cause=cause
         )
 
 
@@ -81,8 +82,8 @@ def check_samples(view: CellView) -> Complaints:
 
 
 def count_key(run: RunView) -> str:
-    logged = "effective_accuracy_sample_count"
-    return logged if run.log.number(logged) else "qsl_reported_total_count"
+    logged = keys.EFFECTIVE_ACCURACY_SAMPLE_COUNT
+    return logged if run.log.number(logged) else keys.QSL_REPORTED_TOTAL_COUNT
 
 
 def check_accuracy_bars(view: CellView) -> Complaints:

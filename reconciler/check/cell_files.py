@@ -10,7 +10,6 @@ from reconciler.check import listing
 from reconciler.check.demands import NEW, OLD, OURS, Complaints, soften
 from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
-from reconciler.tree.reading.cell import README
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.values import show_value
 from reconciler.tree.reading.view import CellView
@@ -37,15 +36,11 @@ def check_extra_files(view: CellView) -> Complaints:
 
 def check_documents(view: CellView) -> Complaints:
     """Those of the round."""
-    yield from _find_empty(view, view.ruleset.cell_documents)
+    yield from find_empty(view, view.ruleset.cell_documents)
 
 
-def check_readme(view: CellView) -> Complaints:
-    """README.md alone: the endpoints harness configures no LoadGen."""
-    yield from _find_empty(view, (README,))
-
-
-def _find_empty(view: CellView, names: Iterable[str]) -> Complaints:
+def find_empty(view: CellView, names: Iterable[str]) -> Complaints:
+    """Documents of a scenario folder that are missing or have no bytes."""
     folder = view.files.measurements_folder
     for name in names:
         size = folder.size(name)
@@ -81,16 +76,11 @@ def check_readable_logs(view: CellView) -> Complaints:
     """Every file that is there can be read."""
     files = view.files
     logs = (log for run in files.runs() for log in (run.detail, run.summary))
-    yield from _find_broken((*logs, files.user_conf, files.measurements, files.accuracy_text))
+    yield from find_broken((*logs, files.user_conf, files.measurements, files.accuracy_text))
 
 
-def check_readable_results(view: CellView) -> Complaints:
-    """The same of the endpoints harness."""
-    files = view.files
-    yield from _find_broken((files.config, files.result_summary, files.accuracy_results, files.measurements))
-
-
-def _find_broken(reads: Iterable[Read[object]]) -> Complaints:
+def find_broken(reads: Iterable[Read[object]]) -> Complaints:
+    """Files that are there and cannot be read."""
     for found in reads:
         if found.problem:
             yield Complaint(
@@ -146,10 +136,9 @@ def check_scenario_name(view: CellView) -> Complaints:
         )
 
 
-_READABLE = Rule("files.readable", "every file can be read", (NEW, OURS))
-_DOCUMENT = Rule("files.document", "user.conf and README.md", (f"{NEW}: measurements check", OLD))
-LOADGEN_READING_RULES = ((_READABLE, check_readable_logs), (_DOCUMENT, check_documents))
-ENDPOINTS_READING_RULES = ((_READABLE, check_readable_results), (_DOCUMENT, check_readme))
+READABLE = Rule("files.readable", "every file can be read", (NEW, OURS))
+DOCUMENT = Rule("files.document", "user.conf and README.md", (f"{NEW}: measurements check", OLD))
+LOADGEN_READING_RULES = ((READABLE, check_readable_logs), (DOCUMENT, check_documents))
 LOADGEN_FILE_RULES = (
     (Rule("files.missing", "the logs are there", (f"{NEW}: loader", f"{OLD}: file lists")), check_run_files),
     (Rule("files.extra", "no other files beside the logs", (f"{OLD}: file lists",)), check_extra_files),

@@ -1,12 +1,13 @@
-"""The protocol of the formats that a scenario folder may show, and the table of them."""
+"""The protocol of the formats of results that a scenario folder may show."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Protocol
 
-from reconciler.check import endpoints_cells, loadgen_cells
-from reconciler.rules.results import endpoints_results, loadgen_logs
+from reconciler.check import loadgen_cells
+from reconciler.resource.programs import find_program_of_results
+from reconciler.rules.programs import load_program
 from reconciler.tree.findings import TreeFinding
 from reconciler.tree.reading.view import CellView
 from reconciler.tree.rule_engine import About
@@ -23,8 +24,8 @@ class CellFormat(Protocol):
         """Read the published result and its unit; None when the results do not say."""
 
 
-CELL_FORMATS: dict[str, CellFormat] = {loadgen_logs.NAME: loadgen_cells, endpoints_results.NAME: endpoints_cells}
-
-
 def choose_cell_format(view: CellView) -> CellFormat:
-    return CELL_FORMATS[view.files.format.NAME]
+    results = view.files.format.NAME
+    program = find_program_of_results(results)
+    found: CellFormat = load_program(program).find_cell_format(results) if program else loadgen_cells
+    return found

@@ -5,34 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from reconciler.check import endpoints_cells, loadgen_cells
 from reconciler.check.cell_formats import choose_cell_format
 from reconciler.check.facts import read_facts
 from reconciler.check.presence import BENCHMARK_RULES
 from reconciler.check.structure import ROOT_RULES, SUBMITTER_RULES, SURVEY_RULES
 from reconciler.check.systems import SYSTEM_RULES
 from reconciler.check.walk import LevelRules, Origin, TreeWalk
+from reconciler.rules.programs import find_program_of_tree
 from reconciler.storage.collector import pause_collector
 from reconciler.tree.closed_folders import report_closed_folders
-from reconciler.tree.curve.reading import is_endpoints_submission
-from reconciler.tree.findings import Facts, Rule, TreeFinding, TreeReport
+from reconciler.tree.findings import Facts, TreeFinding, TreeReport
 from reconciler.tree.reading.closed import collect_closed_folders
 from reconciler.tree.reading.survey import Progress, Survey, survey_tree
 from reconciler.tree.reading.view import CellView, FindOriginal
 from reconciler.tree.rule_engine import About
-
-# Every rule that `check` applies, in the order of its findings.
-ALL_RULES: tuple[Rule, ...] = tuple(
-    dict.fromkeys(
-        rule
-        for table in (
-            *(SURVEY_RULES, ROOT_RULES, SUBMITTER_RULES, SYSTEM_RULES, BENCHMARK_RULES),
-            *loadgen_cells.CHECK_TABLES,
-            *endpoints_cells.CHECK_TABLES,
-        )
-        for rule, _ in table
-    )
-)
 
 
 def check_tree(
@@ -43,16 +29,15 @@ def check_tree(
     origin: Origin | None = None,
     progress: Progress | None = None,
 ) -> TreeReport:
-    """Every finding about the tree at (below, around) a path, also of MLPerf Endpoints. ReconcilerError when there is
-    no tree.
+    """Every finding about the tree at (below, around) a path, also of another program. ReconcilerError when there is no
+    tree.
 
     ``round_name`` "": the round that is recognised. ``original`` finds untruncated accuracy logs by their hash.
     """
     with collect_closed_folders() as closed:
-        if is_endpoints_submission(path):
-            from reconciler.tree.curve.check import check_endpoints
-
-            return check_endpoints(path)
+        if (program := find_program_of_tree(path)) is not None:
+            report: TreeReport = program.check(path)
+            return report
         return _check(survey_tree(path, round_name, original), path, closed, origin or (lambda _: ""), progress)
 
 

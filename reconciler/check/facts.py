@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from reconciler.check.cell_formats import choose_cell_format
+from reconciler.loadgen import keys
 from reconciler.tree.findings import Facts
 from reconciler.tree.reading.values import make_finite, number, read_start
 from reconciler.tree.reading.view import CellView
 
 _TARGETS = {
-    "Server": "effective_target_qps",
-    "Offline": "effective_target_qps",
-    "SingleStream": "requested_single_stream_expected_latency_ns",
-    "MultiStream": "requested_multi_stream_expected_latency_ns",
+    "Server": keys.EFFECTIVE_TARGET_QPS,
+    "Offline": keys.EFFECTIVE_TARGET_QPS,
+    "SingleStream": keys.REQUESTED_SINGLE_STREAM_EXPECTED_LATENCY_NS,
+    "MultiStream": keys.REQUESTED_MULTI_STREAM_EXPECTED_LATENCY_NS,
 }
 
 

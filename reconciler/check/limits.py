@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from reconciler.check.demands import NEW, OLD, OURS, Complaints, read_demand, read_setting, show_milliseconds
+from reconciler.loadgen import keys
 from reconciler.loadgen.compare import is_unlogged
 from reconciler.tree.findings import Complaint, Rule, Severity
 from reconciler.tree.reading.values import find_at, number, read_value, show_value
@@ -17,10 +18,10 @@ def check_target_latency(run: RunView) -> Complaints:
     if run.log.scenario != "Server":
         return
     most = read_demand(run, "most_target_latency")
-    found = number(run.log, "effective_target_latency_ns")
+    found = number(run.log, keys.EFFECTIVE_TARGET_LATENCY_NS)
     if most is not None and (found is None or found > most):
         yield Complaint(
-            find_at(run.log, "effective_target_latency_ns"),
+            find_at(run.log, keys.EFFECTIVE_TARGET_LATENCY_NS),
             f"target latency {show_milliseconds(found)}",
             f"at most {show_milliseconds(most)}",
         )
@@ -29,8 +30,8 @@ def check_target_latency(run: RunView) -> Complaints:
 def check_percentile(run: RunView) -> Complaints:
     """The share of queries that the latency is stated for, or that has to keep it: the round's. Offline's decides
     nothing. A model of the open division may be held to another: a warning there."""
-    key = "effective_target_latency_percentile"
-    ruled, found = read_setting(run, "target_latency_percentile"), number(run.log, key)
+    key = keys.EFFECTIVE_TARGET_LATENCY_PERCENTILE
+    ruled, found = read_setting(run, keys.TARGET_LATENCY_PERCENTILE), number(run.log, key)
     if run.log.scenario == "Offline" or ruled is None or found is None:
         return
     wanted = Decimal(str(ruled))
@@ -49,10 +50,10 @@ def check_percentile(run: RunView) -> Complaints:
 def check_token_latencies(run: RunView) -> Complaints:
     if (
         read_setting(run, "exact_use_token_latencies")
-        and read_value(run.log, "requested_use_token_latencies") is not True
+        and read_value(run.log, keys.REQUESTED_USE_TOKEN_LATENCIES) is not True
     ):
         yield Complaint(
-            find_at(run.log, "requested_use_token_latencies"),
+            find_at(run.log, keys.REQUESTED_USE_TOKEN_LATENCIES),
             "token latencies were not measured",
             "use_token_latencies on",
             cause="LoadGen was given another model key, so that its settings for this benchmark did not apply",
@@ -76,8 +77,8 @@ def list_token_limits(run: RunView) -> Complaints:
 
 
 _TOKEN_LIMITS = (
-    ("TTFT", "most_ttft_latency", "result_first_token_99.00_percentile_latency_ns"),
-    ("TPOT", "most_tpot_latency", "result_time_per_output_token_99.00_percentile_ns"),
+    ("TTFT", "most_ttft_latency", keys.FIRST_TOKEN_PERCENTILES["99.00"]),
+    ("TPOT", "most_tpot_latency", keys.OUTPUT_TOKEN_PERCENTILES["99.00"]),
 )
 
 
@@ -99,15 +100,15 @@ def find_model_key(run: RunView) -> Complaints:
 
 
 _KEY_LIMITS = (
-    ("TTFT", "most_ttft_latency", "requested_server_ttft_latency"),
-    ("TPOT", "most_tpot_latency", "requested_server_tpot_latency"),
+    ("TTFT", "most_ttft_latency", keys.REQUESTED_SERVER_TTFT_LATENCY),
+    ("TPOT", "most_tpot_latency", keys.REQUESTED_SERVER_TPOT_LATENCY),
 )
 
 
 def check_equal_issue(run: RunView) -> Complaints:
     """The log says it; where its LoadGen did not print it, the confs beside it, as the round's checker reads them. What
     no checker asks for, but LoadGen's own configuration sets, an earlier LoadGen of the round may not have set yet."""
-    key = "effective_sample_concatenate_permutation"
+    key = keys.EFFECTIVE_SAMPLE_CONCATENATE_PERMUTATION
     if not read_setting(run, "exact_sample_concatenate_permutation") or read_value(run.log, key) is True:
         return
     if not (is_unlogged(run.log, key) and _configured(run, key.removeprefix("effective_"))):

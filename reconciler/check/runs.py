@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from reconciler.check.demands import NEW, OLD, OURS, Complaints, read_demand
 from reconciler.check.limits import LIMIT_RULES
+from reconciler.loadgen import keys
 from reconciler.resource.quantities import show_count
 from reconciler.tree.findings import Complaint, Place, Rule, Severity
 from reconciler.tree.reading.values import find_at, number, read_value, show_value
@@ -24,10 +25,10 @@ def check_run_ended(run: RunView) -> Complaints:
 
 
 def check_validity(run: RunView) -> Complaints:
-    if "result_validity" in run.log.index and run.log.validity != "VALID":
-        reason = show_value(read_value(run.log, "result_invalid_reason") or "")
+    if keys.RESULT_VALIDITY in run.log.index and run.log.validity != "VALID":
+        reason = show_value(read_value(run.log, keys.RESULT_INVALID_REASON) or "")
         yield Complaint(
-            find_at(run.log, "result_validity"),
+            find_at(run.log, keys.RESULT_VALIDITY),
             f"{show_value(run.log.validity)}{': ' if reason else ''}{reason}",
             "VALID",
             fix="repeat the run with a target that the system keeps",
@@ -36,19 +37,19 @@ def check_validity(run: RunView) -> Complaints:
 
 def check_error_lines(run: RunView) -> Complaints:
     errors = run.log.errors
-    stated = number(run.log, "num_errors")
+    stated = number(run.log, keys.NUM_ERRORS)
     if errors:
         first = errors[0]
         more = f" and {len(errors) - 1} more" if len(errors) > 1 else ""
         yield Complaint(Place(run.log.file, first.line), f"{show_value(str(first.value))}{more}", "no ERROR line")
     elif stated:
-        yield Complaint(find_at(run.log, "num_errors"), f"{show_count(int(stated), 'error')} counted", "no error")
+        yield Complaint(find_at(run.log, keys.NUM_ERRORS), f"{show_count(int(stated), 'error')} counted", "no error")
 
 
 def check_mode(run: RunView) -> Complaints:
     if run.log.mode != "PerformanceOnly" and not run.log.serves_both:
         cause = "the log of an accuracy run was copied here" if run.log.mode == "AccuracyOnly" else ""
-        place = find_at(run.log, "effective_test_mode")
+        place = find_at(run.log, keys.EFFECTIVE_TEST_MODE)
         yield Complaint(place, show_value(run.log.mode or None), "PerformanceOnly", cause=cause)
 
 
@@ -58,7 +59,7 @@ def check_scenario(run: RunView) -> Complaints:
     ruleset = run.cell.ruleset
     if not run.inferred or (category and ruleset.inference(folder, ran, category)):
         return
-    place = find_at(run.log, "effective_scenario")
+    place = find_at(run.log, keys.EFFECTIVE_SCENARIO)
     others = [rule for rule in ruleset.inferences if (rule.scenario, rule.measured) == (folder, ran)]
     if not others:
         yield Complaint(
@@ -99,18 +100,18 @@ def check_seeds(run: RunView) -> Complaints:
 
 
 def check_least_duration(run: RunView) -> Complaints:
-    yield from _least(run, "effective_min_duration_ms", "least_min_duration", " ms")
+    yield from _least(run, keys.EFFECTIVE_MIN_DURATION_MS, "least_min_duration", " ms")
 
 
 def check_least_samples(run: RunView) -> Complaints:
-    yield from _least(run, "effective_performance_sample_count", "least_performance_sample_count", " samples")
+    yield from _least(run, keys.EFFECTIVE_PERFORMANCE_SAMPLE_COUNT, "least_performance_sample_count", " samples")
 
 
 def check_samples_per_query(run: RunView) -> Complaints:
     """Where the newer checker exempts the division, the older one still refuses: a note."""
     if run.scenario != "Offline":
         return
-    for complaint in _least(run, "effective_samples_per_query", "least_samples_per_query", " samples"):
+    for complaint in _least(run, keys.EFFECTIVE_SAMPLES_PER_QUERY, "least_samples_per_query", " samples"):
         bound = run.cell.binds("least_samples_per_query")
         yield complaint if bound else replace(complaint, severity=Severity.NOTE)
 
@@ -119,16 +120,16 @@ def check_early_stopping(run: RunView) -> Complaints:
     """Also where it proves nothing (Offline): LoadGen itself logs it as met there. Rounds before it asked for a number
     of queries."""
     if not run.cell.binds("early_stopping"):
-        yield from _least(run, "effective_min_query_count", "least_query_count", " queries")
+        yield from _least(run, keys.EFFECTIVE_MIN_QUERY_COUNT, "least_query_count", " queries")
         return
-    met = read_value(run.log, "early_stopping_met")
+    met = read_value(run.log, keys.EARLY_STOPPING_MET)
     needed = run.scenario != "Offline"
     if (met is not True and needed) or met is False:
         if needed and not run.log.complete:
             return
         result = next((v for k in _RESULTS if (v := read_value(run.log, k))), "")
         yield Complaint(
-            find_at(run.log, "early_stopping_met"),
+            find_at(run.log, keys.EARLY_STOPPING_MET),
             (
                 "no early_stopping_met"
                 if met is None
@@ -140,7 +141,7 @@ def check_early_stopping(run: RunView) -> Complaints:
         )
 
 
-_RESULTS = ("early_stopping_result", "early_stopping_tpot_result", "early_stopping_ttft_result")
+_RESULTS = (keys.EARLY_STOPPING_RESULT, keys.EARLY_STOPPING_TPOT_RESULT, keys.EARLY_STOPPING_TTFT_RESULT)
 
 
 def check_metric(run: RunView) -> Complaints:
@@ -167,9 +168,11 @@ def check_audit_absent(run: RunView) -> Complaints:
 
 
 def check_network_name(run: RunView) -> Complaints:
-    name, wanted = read_value(run.log, "sut_name"), run.cell.ruleset.network.sut_name
+    name, wanted = read_value(run.log, keys.SUT_NAME), run.cell.ruleset.network.sut_name
     if run.cell.division == "network" and wanted and wanted not in str(name):
-        yield Complaint(find_at(run.log, "sut_name"), f"sut_name {show_value(name)}", f'a name that holds "{wanted}"')
+        yield Complaint(
+            find_at(run.log, keys.SUT_NAME), f"sut_name {show_value(name)}", f'a name that holds "{wanted}"'
+        )
 
 
 def _least(run: RunView, key: str, limit: str, unit: str) -> Complaints:

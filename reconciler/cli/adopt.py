@@ -13,13 +13,11 @@ from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.repository import find_repository
-from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError, RepositoryError, SpecError
+from reconciler.errors import IN_SYNC, NOT_IN_SYNC, RepositoryError, SpecError
 from reconciler.importing.adopted_documents import AdoptedDocuments, find_documents, refuse_odd_power
 from reconciler.importing.adopted_records import ImportRecorder
 from reconciler.importing.adopted_spec import render_spec
-from reconciler.importing.adoption import Adoption, DeclaredTree, adopt_runs, declare
-from reconciler.importing.curve_spec import render_curves_spec
-from reconciler.importing.read_curves import VERSION, TakenCurves, read_curves
+from reconciler.importing.adoption import Adoption, DeclaredTree, ProgramTree, adopt_runs, declare
 from reconciler.importing.read_tree import TakenTree, read_tree
 from reconciler.importing.run_import import ImportContext
 from reconciler.importing.run_reader import TakenCell
@@ -34,6 +32,7 @@ from reconciler.record.store import find_readable
 from reconciler.render.documents import render_document
 from reconciler.resource.quantities import show_count
 from reconciler.resource.records import Artifact
+from reconciler.rules.programs import find_program_of_tree
 from reconciler.rules.rounds import load_ruleset
 from reconciler.rules.ruleset import Ruleset
 from reconciler.spec.files import Source, compute_blob_id, leads_out, make_written_name, refuse_link
@@ -41,7 +40,6 @@ from reconciler.storage.files import Lock, RepositoryPaths
 from reconciler.storage.files import replace as write
 from reconciler.storage.leftovers import open_scratch, sweep_folders
 from reconciler.tree.content import LogRef
-from reconciler.tree.curve.reading import is_endpoints_submission
 from reconciler.tree.render import render
 
 _LISTED = 12
@@ -99,9 +97,10 @@ def command(
     return NOT_IN_SYNC if adoption.left_out else IN_SYNC
 
 
-def _read(path: Path, submitter: str, round_name: str, *, rehearsal: bool) -> TakenTree | TakenCurves:
-    if is_endpoints_submission(path):
-        return replace(read_curves(path, submitter), rehearsal=rehearsal)
+def _read(path: Path, submitter: str, round_name: str, *, rehearsal: bool) -> TakenTree | ProgramTree:
+    if (program := find_program_of_tree(path)) is not None:
+        tree: ProgramTree = program.read_submission(path, submitter, rehearsal=rehearsal)
+        return tree
     return replace(read_tree(path, submitter, round_name), rehearsal=rehearsal)
 
 
@@ -129,7 +128,7 @@ def _has_specs(paths: list[Path]) -> RepositoryError:
 
 def _adopt(
     paths: RepositoryPaths,
-    tree: TakenTree | TakenCurves,
+    tree: TakenTree | ProgramTree,
     target: Path,
     round_name: str,
     scratch: Path,
@@ -138,8 +137,11 @@ def _adopt(
     """The records are made under the tree's own round; the spec may then name another one. It is written last, so that
     an adoption which is killed declares nothing, and another one makes the same records again."""
     name = target.relative_to(paths.root).as_posix() if target.is_relative_to(paths.root) else str(target)
-    tree = tree if isinstance(tree, TakenCurves) else refuse_odd_power(tree)
-    documents = AdoptedDocuments({}, tree.find_files()) if isinstance(tree, TakenCurves) else find_documents(tree)
+    if isinstance(tree, TakenTree):
+        tree = refuse_odd_power(tree)
+        documents = find_documents(tree)
+    else:
+        documents = AdoptedDocuments({}, tree.find_files())
     own = final = _declare(tree, tree.ruleset, name, paths, documents)
     if another := _find_another(tree, round_name):
         final = _declare(tree, load_ruleset(another), name, paths, documents)
@@ -157,25 +159,26 @@ def _adopt(
     return adoption, compute_plan(paths, Options(specs=(name,)))
 
 
-def _find_another(tree: TakenTree | TakenCurves, round_name: str) -> str:
-    """The round to declare the results for, where it is not their own; there is but one version of curves' rules."""
-    if isinstance(tree, TakenCurves) and round_name not in ("", VERSION):
-        raise ReconcilerError(f"curves can be declared for {VERSION} alone", fix="leave --round out")
-    return "" if isinstance(tree, TakenCurves) or round_name == tree.ruleset.round else round_name
+def _find_another(tree: TakenTree | ProgramTree, round_name: str) -> str:
+    """The round to declare the results for, where it is not their own."""
+    if not isinstance(tree, TakenTree):
+        tree.refuse_round(round_name)
+        return ""
+    return "" if round_name == tree.ruleset.round else round_name
 
 
 def _declare(
-    tree: TakenTree | TakenCurves, ruleset: Ruleset, name: str, paths: RepositoryPaths, documents: AdoptedDocuments
+    tree: TakenTree | ProgramTree, ruleset: Ruleset, name: str, paths: RepositoryPaths, documents: AdoptedDocuments
 ) -> DeclaredTree:
     def render(cells: list[TakenCell], left_out: Mapping[str, str]) -> str:
-        if isinstance(tree, TakenCurves):
-            return render_curves_spec(tree, cells, left_out, documents.files)
-        return render_spec(tree, ruleset, cells, left_out, documents.published)
+        if isinstance(tree, TakenTree):
+            return render_spec(tree, ruleset, cells, left_out, documents.published)
+        return tree.render_spec(cells, left_out, documents.files)
 
     return declare(tree, ruleset, name, paths.root, render)
 
 
-def _reproduced(paths: RepositoryPaths, tree: TakenTree | TakenCurves, seen: PlanResult) -> Reproduced:
+def _reproduced(paths: RepositoryPaths, tree: TakenTree | ProgramTree, seen: PlanResult) -> Reproduced:
     def stored(ref: LogRef) -> Path:
         return find_readable(paths, Artifact("", ref.sha256, ref.size, "logs"))
 
@@ -189,7 +192,7 @@ def _reproduced(paths: RepositoryPaths, tree: TakenTree | TakenCurves, seen: Pla
     return compare_with(files, tree.folders, lambda ref: stored(ref).read_bytes(), tree.strange)
 
 
-def _explain_round(tree: TakenTree | TakenCurves) -> str:
+def _explain_round(tree: TakenTree | ProgramTree) -> str:
     """How the round of the tree was learned, where it was."""
     recognised = tree.recognised if isinstance(tree, TakenTree) else None
     return f"Its round is {recognised.name}, by {recognised.evidence}." if recognised else ""

@@ -31,8 +31,7 @@ from reconciler.render.documents import render_document
 from reconciler.render.findings import LIMIT, render_findings_part, render_findings_text
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Kind
-from reconciler.tree.curve.official import run_official_checker
-from reconciler.tree.curve.reading import is_endpoints_submission
+from reconciler.rules.programs import find_program_of_tree
 from reconciler.tree.findings import TreeReport
 from reconciler.tree.reading.places import find_roots
 
@@ -96,8 +95,8 @@ def command(
         output = output or seen.paths.work / _OUTPUT
     with show_progress(quiet=as_json) as report:
         tree_report = check_tree(path, round_name=round_name, original=original, origin=origin, progress=report)
-    if official is not None and is_endpoints_submission(path):
-        tree_report = run_official_checker(tree_report, path, official, output or Path(_OUTPUT))
+    if official is not None and (program := find_program_of_tree(path)) is not None:
+        tree_report = program.run_official_checker(tree_report, path, official, output or Path(_OUTPUT))
     elif official is not None:
         tree_report = _official(tree_report, path, official, output or Path(_OUTPUT), carry=carry_log)
     if as_json:

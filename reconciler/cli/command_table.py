@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import click
 
 from reconciler.cli.shared.options import pass_options
+from reconciler.resource.programs import PROGRAMS
 from reconciler.storage.collector import pause_collector
 
 WITHOUT_NAME = "pass"
 
 # Name → (module with a click command called ``command``, what `--help` says of it). In the order of `--help`.
-COMMANDS: Mapping[str, tuple[str, str]] = {
+_BUILT_IN: Mapping[str, tuple[str, str]] = {
     "init": ("reconciler.cli.init", "Make a repository with a commented starter spec for this machine."),
     "detect": ("reconciler.cli.detect", "Read this machine, and propose how the spec should describe it."),
     "doctor": (
@@ -33,7 +34,6 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "Make one run with other settings; the spec stays as it is, and nothing is published.",
     ),
     "tune": ("reconciler.cli.tune", "Search for the highest VALID rate or the best settings, and propose the edit."),
-    "densify": ("reconciler.cli.densify", "Propose more points where a curve of MLPerf Endpoints bends."),
     "watch": ("reconciler.cli.watch", "Make a pass whenever the specs, records, tree or branch change."),
     "status": ("reconciler.cli.status", "Show the matrix of cells and conditions with the results."),
     "page": ("reconciler.cli.page", "Show the submission, the pass in progress and plots in a browser."),
@@ -79,15 +79,27 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "help": ("reconciler.cli.help", "Read the documents: the tutorial, guides by task, the reference, the glossary."),
 }
 # Title → commands, in the order of `--help`.
-GROUPS: Mapping[str, tuple[str, ...]] = {
+_GROUPS: Mapping[str, tuple[str, ...]] = {
     "Get started": ("init", "detect", "doctor", "mig", "explain", "validate", "fmt", "benchmarks", "fetch", "rehearse"),
-    "Run": ("plan", "apply", "try", "tune", "densify", "watch"),
+    "Run": ("plan", "apply", "try", "tune", "watch"),
     "Inspect": ("status", "show", "why", "logs", "history", "blame", "diff", "compare", "pr"),
     "Decide": ("accept", "freeze", "unfreeze", "move", "embargo"),
     "Submit": ("rounds", "check", "verify-tree", "audit", "package", "unpack", "sign"),
     "Review": ("objections", "respond", "amend"),
     "Transfer and clean up": ("import", "adopt", "push", "pull", "prune", "gc"),
 }
+
+
+def _follow(names: Iterable[str]) -> Iterator[str]:
+    """Each command, and after it those of programs that follow it."""
+    for name in names:
+        yield name
+        yield from (own for entry in PROGRAMS.values() for own, _, _, before in entry.commands if before == name)
+
+
+_OF_PROGRAMS = {name: (module, text) for entry in PROGRAMS.values() for name, module, text, _ in entry.commands}
+COMMANDS: Mapping[str, tuple[str, str]] = {name: {**_BUILT_IN, **_OF_PROGRAMS}[name] for name in _follow(_BUILT_IN)}
+GROUPS: Mapping[str, tuple[str, ...]] = {title: tuple(_follow(names)) for title, names in _GROUPS.items()}
 _HIDDEN: Mapping[str, tuple[str, str]] = {WITHOUT_NAME: ("reconciler.cli.pass_", "Run one pass.")}
 
 

@@ -18,12 +18,12 @@ from reconciler.cli.shared.options import json_option, spec_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.repository import find_paths, find_root, show_from_root
 from reconciler.errors import IN_SYNC, ReconcilerError
-from reconciler.launch.launcher import Launcher
 from reconciler.launch.nodes import Node, find_differences, probe_nodes
 from reconciler.observed.machine import find_unlike
 from reconciler.reconcile.desired_cache import list_spec_paths
 from reconciler.render.colour import Tone
 from reconciler.render.documents import render_document
+from reconciler.resource.launcher import Launcher
 from reconciler.resource.quantities import join_listing
 from reconciler.resource.settings import SystemSettings
 from reconciler.spec.edit import EditError

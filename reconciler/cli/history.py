@@ -15,11 +15,11 @@ from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.render.documents import render_document
 from reconciler.render.svg import draw_series
 from reconciler.render.timeline import collect_points, find_unit, render_history_text
-from reconciler.render.tuning import render_trial_part, render_trials_text
 from reconciler.resource.kinds import Cell
 from reconciler.storage.files import RepositoryPaths
 from reconciler.storage.leftovers import write_output
 from reconciler.tune.records import list_trials
+from reconciler.tune.report import render_trial_part, render_trials_text
 
 _SVG = click.Option(
     ["--svg"], type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write the plot as SVG."

@@ -26,7 +26,8 @@ from reconciler.reconcile.desired_cache import list_spec_paths, observe_pins_her
 from reconciler.reconcile.planning import Options, PlanResult, compute_plan, make_plan_of
 from reconciler.render.documents import render_document
 from reconciler.render.plan import LIMIT, render_plan_text
-from reconciler.resource.kinds import CURVE_DIVISIONS, DIVISIONS, Address, Cell, Kind
+from reconciler.resource.kinds import DIVISIONS, Address, Cell, Kind
+from reconciler.resource.programs import find_program_of_division
 from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.edit import EditError
 from reconciler.spec.files import Source, compute_blob_id, read_sources
@@ -73,7 +74,7 @@ def command(cell: str, to: str, dry_run: bool, specs: tuple[str, ...], as_json: 
 
 
 def _refuse(seen: PlanResult, source: Cell, target: Cell) -> None:
-    if source.division in CURVE_DIVISIONS:
+    if find_program_of_division(source.division):
         place = f"{source.division}.{source.system}.{source.benchmark}"
         fix = f"move what is below spec.divisions.{place} by hand; no run is repeated"
         raise ReconcilerError(f"{source} is a point: a curve is entered in one division as a whole", fix=fix)

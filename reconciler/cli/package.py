@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Protocol
 
 import click
 
@@ -20,19 +22,20 @@ from reconciler.errors import ERROR, IN_SYNC, ReconcilerError
 from reconciler.publish.archive import MANIFEST, Packed, encode_manifest, pack, parse_digests, render_digest_line
 from reconciler.publish.encryption import ENDINGS, encrypt
 from reconciler.publish.preconditions import Refusal
-from reconciler.publish.registration import CLIENT, KEY, arrange_runs, list_registrations, render_registration_commands
 from reconciler.publish.tree_files import write_tree
 from reconciler.reconcile.planning import compute_plan
 from reconciler.reconcile.worker import TOOL
 from reconciler.render.documents import render_document
 from reconciler.resource.codec import make_versioned
 from reconciler.resource.decisions import FORMAT
+from reconciler.resource.programs import PROGRAMS
 from reconciler.resource.quantities import show_count, show_size
 from reconciler.resource.wording import show_acceptance
-from reconciler.rules.endpoints_ruleset import LAYOUT as CURVES
+from reconciler.rules.programs import load_program
 from reconciler.storage import git
 from reconciler.storage.files import remove, replace
 from reconciler.storage.leftovers import sweep_beside
+from reconciler.tree.content import Content, SubmissionContent
 
 _LISTED = 30
 _OUTPUT = click.Option(
@@ -97,8 +100,10 @@ def command(
     target = output or _default(submission)
     secret = read_password(password_file, password_env, confirm=True) if encrypt else ""
     packed, written = _write(submission, target, encrypt or "", secret, amends)
-    registers = submission.ruleset.layout == CURVES and not encrypt
-    commands = _prepare_registration(submission, target) if registers else []
+    registration: ProgramRegistration | None = None
+    if submission.ruleset.layout in PROGRAMS and not encrypt:
+        registration = load_program(submission.ruleset.layout).load_registration()
+    commands = _prepare_registration(registration, submission, target) if registration else []
     if as_json:
         files = [str(path) for path in written]
         say_json(
@@ -112,31 +117,37 @@ def command(
         say("\n".join(f"  {path}" for path in written))
         for cell, acceptance in submission.seen.difference.accepted.items():
             say(f"  accepted {cell}: {show_acceptance(acceptance)}")
-        if commands:
-            say(_render_registration(commands))
+        if registration and commands:
+            say(registration.explain(commands))
     return IN_SYNC
 
 
-def _prepare_registration(submission: PackedSubmission, target: Path) -> list[str]:
+class ProgramRegistration(Protocol):
+    """How a program registers a packed submission. Nothing is registered or sent from here."""
+
+    def arrange_runs(self, files: Iterable[tuple[str, Content]]) -> Iterator[tuple[str, Content]]:
+        """The files of a rendered submission in the folders that are registered."""
+
+    def list_commands(
+        self, content: SubmissionContent, names: Iterable[str], folder: Path, organisation: Path, embargo: str
+    ) -> list[str]:
+        """The commands to type. ``names``: of the arranged files, in ``folder``; ``organisation``: of the rendered
+        tree; ``embargo``: the day on which it ends, "" for none."""
+
+    def explain(self, commands: list[str]) -> str:
+        """The commands with what to fill in."""
+
+
+def _prepare_registration(registration: ProgramRegistration, submission: PackedSubmission, target: Path) -> list[str]:
     """The commands, once the folders that they name are beside the archive."""
     folder = target.with_name(f"{target.name.removesuffix('.tar.gz')}.registration").absolute()
-    arranged = list(arrange_runs(submission.files))
+    arranged = list(registration.arrange_runs(submission.files))
     remove(folder)
     write_tree(folder, arranged, (), submission.stored)
-    registrations = list_registrations(submission.content, (name for name, _ in arranged))
     organisation = submission.seen.tree / submission.content.submitter
     until = submission.seen.desired.submission.text("embargo.until")
-    return render_registration_commands(registrations, folder, organisation, until)
-
-
-def _render_registration(commands: list[str]) -> str:
-    said = (
-        f"To register it, with {CLIENT} and your key in {KEY}, type:",
-        *(f"  {command}" for command in commands),
-        "SCENARIO is cop where the client runs on the premises of the system, con where it comes over a network.",
-        "An ID is what `runs create` printed for that run. `--dry-run` with either only shows what would be sent.",
-    )
-    return "\n".join(said)
+    names = (name for name, _ in arranged)
+    return registration.list_commands(submission.content, names, folder, organisation, until)
 
 
 def _refuse(refusals: list[Refusal], *, as_json: bool) -> None:

@@ -13,9 +13,9 @@ from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
 from reconciler.history.response import count_unproven, gather_evidence
+from reconciler.history.response_text import render_response
 from reconciler.history.snapshot import read_snapshot
 from reconciler.render.documents import render_document
-from reconciler.render.response import render_response
 from reconciler.resource.quantities import show_count
 from reconciler.storage import git
 from reconciler.storage.files import replace

@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from reconciler.cli.shared.curve_standing import list_curves
 from reconciler.cli.shared.moved_sources import list_moved_sources
 from reconciler.cli.shared.options import reporting_options, selection_options, split_words, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
@@ -16,11 +15,12 @@ from reconciler.execute.outcome import UnderWay
 from reconciler.observed.pass_in_progress import find_pass_in_progress
 from reconciler.reconcile.planning import PlanResult
 from reconciler.reconcile.remote_attempts.carrier import list_jobs_under_way
-from reconciler.render.curves import render_curves_text
 from reconciler.render.documents import render_cells_part, render_document
 from reconciler.render.plan import LIMIT
 from reconciler.render.status import render_status_text, render_under_way_text
 from reconciler.resource.conditions import CellStatus
+from reconciler.resource.programs import find_program
+from reconciler.rules.programs import load_program
 
 
 @click.command("status")
@@ -48,8 +48,8 @@ def command(
             say(render_under_way_text(under_way))
         if running := find_pass_in_progress(paths):
             say(str(running))
-        if curves := list_curves(seen):
-            say(render_curves_text(curves))
+        if (program := find_program(seen.desired.submission.round)) and (curves := _list_curves(seen)):
+            say(load_program(program).render_curves(curves))
     return choose_exit_code(seen.plan)
 
 
@@ -62,6 +62,12 @@ def report_status(seen: PlanResult, cells: Sequence[CellStatus], under_way: Sequ
         cells=parts,
         findings=seen.plan.findings,
         under_way=under_way,
-        curves=list_curves(seen),
+        curves=_list_curves(seen),
         moved_sources=list_moved_sources(seen),
     )
+
+
+def _list_curves(seen: PlanResult) -> tuple[Any, ...]:
+    """How the curves of a program stand; none of MLPerf Inference."""
+    program = find_program(seen.desired.submission.round)
+    return load_program(program).list_curves(seen) if program else ()

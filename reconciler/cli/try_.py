@@ -11,8 +11,8 @@ from reconciler.cli.shared.run_pass import choose_view, stop_cleanly
 from reconciler.cli.shared.trial_words import find_trial_cell, parse_settings
 from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC
 from reconciler.render.documents import render_document
-from reconciler.render.tuning import render_trial_part, render_try_text
 from reconciler.resource.settings import Trial
+from reconciler.tune.report import render_trial_part, render_try_text
 from reconciler.tune.trials import make_trial
 
 _SETTINGS = click.Argument(["settings"], nargs=-1, metavar="[SETTING=VALUE]...")

@@ -18,11 +18,11 @@ from reconciler.cli.shared.trial_words import find_trial_cell, parse_settings, p
 from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC, ReconcilerError
 from reconciler.reconcile.planning import PlanResult
 from reconciler.render.documents import render_document
-from reconciler.render.tuning import render_asked_text, render_trial, render_tuned_part, render_tuned_text
 from reconciler.resource.kinds import Cell
 from reconciler.resource.settings import Trial
 from reconciler.spec.quantities import UnfitError, parse_duration
 from reconciler.tune.records import RATE, TrialRun
+from reconciler.tune.report import render_asked_text, render_trial, render_tuned_part, render_tuned_text
 from reconciler.tune.search import TOLERANCE, NotFound
 from reconciler.tune.session import AskedTrial, Goal, Search, Settings, searches_rate
 from reconciler.tune.trials import find_run, make_trial

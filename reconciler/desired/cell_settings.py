@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from decimal import Decimal
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from harness.catalog import BACKENDS
 from reconciler.desired.inputs import Reader
 from reconciler.desired.state import Pins
+from reconciler.loadgen import keys
 from reconciler.loadgen.settings import find_settings
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import SCENARIOS, Cell
-from reconciler.resource.quantities import parse_decimal
+from reconciler.resource.programs import PROGRAMS, find_program_of_results
 from reconciler.resource.records import QUICK, REHEARSAL, TRIAL
-from reconciler.resource.ruled_values import LatencyLimits
 from reconciler.resource.settings import BUILD, CLIENT_SOURCES, COMMAND, SERVICE
 from reconciler.rules.accuracy import WHOLE_SET
-from reconciler.rules.context import EndpointsContext, InferredMetric, RuleContext
-from reconciler.rules.endpoints import LIMITS, MEAN_TOKENS, MEAN_TOKENS_LIMITS
-from reconciler.rules.endpoints_ruleset import LAYOUT as CURVES
+from reconciler.rules.context import InferredMetric, RuleContext
+from reconciler.rules.programs import load_program
 from reconciler.rules.results.table import find_declared_format
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.spec.declared import Declared, DeclaredCell
@@ -72,29 +71,33 @@ class CellReaders(Struct):
         rules = self.rules(cell)
         if rules is None:
             return None
-        if find_declared_format(cell.settings).TESTS_ITSELF:
-            return self._context(rules, cell, endpoints=True)
+        if program := find_program_of_results(find_declared_format(cell.settings).NAME):
+            return self._context(rules, cell, program)
         category = cell.settings.get("system.category")
         shared = (rules.name, cell.cell.division, cell.cell.scenario, category and category.value)
         if shared not in self.contexts:
-            self.contexts[shared] = self._context(rules, cell, endpoints=False)
+            self.contexts[shared] = self._context(rules, cell, "")
         return self.contexts[shared]
 
-    def _context(self, rules: BenchmarkRules, cell: DeclaredCell, *, endpoints: bool) -> RuleContext:
+    def _context(self, rules: BenchmarkRules, cell: DeclaredCell, program: str) -> RuleContext:
+        """``program``: whose results are judged, "" for LoadGen's logs."""
         scenario, rehearsed = cell.cell.scenario, bool(self.declared.rehearsal.value)
-        metric = rules.metric(scenario)
-        if endpoints:
-            metric = self.ruleset.endpoints.metric(rules.name, scenario, metric)
-        return RuleContext(
-            metric=metric,
+        context = RuleContext(
+            metric=rules.metric(scenario),
             accuracy_log=self.ruleset.accuracy_log,
             bars=tuple(bar for bar in rules.bars(scenario) if bar.metric not in WHOLE_SET or not rehearsed),
             bars_bind=self.ruleset.binds(cell.cell.division, "accuracy")
-            and not (rehearsed and self.ruleset.layout == CURVES),
-            endpoints=self.endpoints_context(rules, cell) if endpoints else None,
-            inferred=() if endpoints else tuple(self._list_inferred(rules, cell)),
-            shown=None if endpoints else rules.extra_files(scenario),
-            built_in={} if endpoints else self._list_built_in(rules, scenario),
+            and not (rehearsed and self.ruleset.layout in PROGRAMS),
+        )
+        if program:
+            shortest = self.rules_of(rules, scenario).get(keys.MIN_DURATION)
+            least = shortest.value if shortest else 0
+            return load_program(program).complete_context(context, self.ruleset, rules, cell.cell, least)
+        return replace(
+            context,
+            inferred=tuple(self._list_inferred(rules, cell)),
+            shown=rules.extra_files(scenario),
+            built_in=self._list_built_in(rules, scenario),
         )
 
     def _list_built_in(self, rules: BenchmarkRules, scenario: str) -> dict[str, Any]:
@@ -110,21 +113,6 @@ class CellReaders(Struct):
             rule = self.ruleset.inference(scenario, cell.cell.scenario, str(category.value)) if category else None
             if rule is not None and rules.ruled("metric_key", scenario) is not None:
                 yield InferredMetric(rule, rules.metric(scenario).unit)
-
-    def endpoints_context(self, rules: BenchmarkRules, cell: DeclaredCell) -> EndpointsContext:
-        ruled, scenario = self.ruleset.endpoints, cell.cell.scenario
-        binds = self.ruleset.binds(cell.cell.division, "compliance_tests")
-        tests = rules.compliance_tests if binds else ()
-        tokens = rules.test(MEAN_TOKENS, scenario).limits if MEAN_TOKENS in tests else {}
-        bounds = [Decimal(str(tokens[name].value)) for name in MEAN_TOKENS_LIMITS if name in tokens]
-        shortest = self.rules_of(rules, scenario).get("min_duration")
-        return EndpointsContext(
-            limits=LatencyLimits(*(parse_decimal(rules.value(name, scenario)) for name in LIMITS)),
-            audits={test: ruled.tests[test] for test in tests if test in ruled.required},
-            mean_tokens=(bounds[0], bounds[1]) if bounds else None,
-            single_score=rules.name in ruled.single,
-            min_duration=shortest.value if shortest else 0,
-        )
 
 
 def find_source_cell(cell: DeclaredCell) -> Cell:

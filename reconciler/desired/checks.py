@@ -13,11 +13,12 @@ from harness.catalog import BACKENDS
 from reconciler.desired.cell_settings import find_source_cell
 from reconciler.desired.compliance import ASKED, has_test, is_asked_for
 from reconciler.errors import Problem, ReconcilerError, SpecError, suggest_nearest
-from reconciler.loadgen.settings import RESULTS
+from reconciler.loadgen import keys
 from reconciler.loadgen.user_conf import select_settings
 from reconciler.resource.canonical import show_decimal
 from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import Cell
+from reconciler.resource.programs import find_program_of_results
 from reconciler.resource.quantities import join_listing
 from reconciler.resource.queues import EXECUTOR, QUEUES, find_queue, find_queues
 from reconciler.resource.ruled_values import Presence
@@ -33,6 +34,7 @@ from reconciler.resource.settings import (
 from reconciler.rules.benchmark_facts import find_benchmark_facts
 from reconciler.rules.compliance.judging import TESTS
 from reconciler.rules.inference import explain_refusal, explain_variant_refusal
+from reconciler.rules.programs import load_program
 from reconciler.rules.results.table import find_declared_format
 from reconciler.rules.ruled_value import choose_strict_side, is_field
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset
@@ -93,10 +95,11 @@ def _entered_twice(declared: Declared, ruleset: Ruleset) -> Iterator[Problem]:
         if first is not cell:
             message = f"{cell.cell} and {first.cell} are both entered as {official.value}"
             fix = "keep one of them, or move one to the open division, where folders may have names of their own"
-            yield _problem(cell, None, message, fix)
+            yield make_cell_problem(cell, None, message, fix)
 
 
-def _problem(cell: DeclaredCell, value: Value | None, message: str, fix: str) -> Problem:
+def make_cell_problem(cell: DeclaredCell, value: Value | None, message: str, fix: str) -> Problem:
+    """At the line of a value, else at that of its cell."""
     origin = value.origin if value is not None and value.origin.line else cell.origin.origin
     path = f"spec.divisions.{str(cell.cell).replace('/', '.')}"
     return Problem(origin.file, origin.line, origin.column, path, message, fix)
@@ -111,25 +114,28 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
         fix = (
             f"move it to the open division, which takes benchmarks of earlier rounds, or choose a round that has {name}"
         )
-        return [_problem(cell, official, message, fix)]
+        return [make_cell_problem(cell, official, message, fix)]
     if rules is None:
         taken = (*ruleset.benchmarks, *ruleset.earlier)
         known = sorted(known for known in taken if ruleset.find_rules(cell.cell.division, known))
         message = f"round {ruleset.round} has no benchmark {name!r}"
         choice = f"set `as:` in benchmarks.{cell.cell.benchmark} to the official one it is entered as"
         fix = f"{suggest_nearest(name, known)}{choice}: {', '.join(known)}"
-        return [_problem(cell, official, message, fix)]
+        return [make_cell_problem(cell, official, message, fix)]
     problems = _forbidden(declared, cell, rules, ruleset) + _unsayable(cell) + _pruned(cell, ruleset)
     problems += _unreachable(declared, cell) + _in_two_queues(declared, cell) + _unmeasurable(declared, cell)
-    own_tests = find_declared_format(cell.settings).TESTS_ITSELF
+    program = find_program_of_results(find_declared_format(cell.settings).NAME)
     problems += _half_a_state(declared, cell) + _undeclared_store(declared, cell)
     problems += _of_earlier_rounds(cell, name, ruleset)
-    problems += _unfit_for_endpoints(cell, rules, ruleset) if own_tests else _unfit_tests(cell, rules, ruleset)
+    if program:
+        problems += load_program(program).check_cell(cell, rules, ruleset)
+    else:
+        problems += _unfit_tests(cell, rules, ruleset)
     if "infer_from" in cell.settings:
         return problems + _not_inferable(declared, cell, rules, ruleset)
     if not cell.settings.get("engine.backend"):
         fix = f"add `engine: {{backend: onnxruntime}}` to benchmarks.{cell.cell.benchmark}"
-        problems.append(_problem(cell, None, "no backend is declared for this cell", fix))
+        problems.append(make_cell_problem(cell, None, "no backend is declared for this cell", fix))
     if not (declared.rehearsal.value or declared.trial):
         problems += _too_lenient(cell, rules, ruleset)
         problems += _other_lengths(cell, rules, ruleset)
@@ -152,7 +158,7 @@ def _forbidden(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules, ru
         f"on {_article(str(category.value))} system in the {cell.cell.division} division"
     )
     allowed_text = f"allowed here: {', '.join(allowed)}" if allowed else f"no scenario of {rules.name} is allowed here"
-    return [_problem(cell, None, message, f"remove the cell or move it to the open division; {allowed_text}")]
+    return [make_cell_problem(cell, None, message, f"remove the cell or move it to the open division; {allowed_text}")]
 
 
 def _of_earlier_rounds(cell: DeclaredCell, official: str, ruleset: Ruleset) -> list[Problem]:
@@ -162,7 +168,7 @@ def _of_earlier_rounds(cell: DeclaredCell, official: str, ruleset: Ruleset) -> l
     if facts is None or not facts.until or not ruleset.binds(cell.cell.division, "accuracy"):
         return []
     message = f"{facts.title}: in round {ruleset.round} {official} is another benchmark"
-    return [_problem(cell, code, message, "move the cell to the open division")]
+    return [make_cell_problem(cell, code, message, "move the cell to the open division")]
 
 
 def _pruned(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
@@ -172,7 +178,9 @@ def _pruned(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
         return []
     message = f"the {cell.cell.division} division does not allow weights to be discarded"
     return [
-        _problem(cell, sparsity, message, "take model.settings.sparsity out, or move the cell to the open division")
+        make_cell_problem(
+            cell, sparsity, message, "take model.settings.sparsity out, or move the cell to the open division"
+        )
     ]
 
 
@@ -183,7 +191,9 @@ def _unmeasurable(declared: Declared, cell: DeclaredCell) -> list[Problem]:
         return []
     message = "the power of a harness's command cannot be measured: the kit's client starts each run twice"
     return [
-        _problem(cell, director, message, "start the client in the command, and name its folder as the cell's `power`")
+        make_cell_problem(
+            cell, director, message, "start the client in the command, and name its folder as the cell's `power`"
+        )
     ]
 
 
@@ -193,7 +203,7 @@ def _unreachable(declared: Declared, cell: DeclaredCell) -> list[Problem]:
     if service is None or not find_queue(declared.systems[cell.cell.system].settings):
         return []
     message = "a service needs a machine that stays, and the steps of this system are jobs of a queue"
-    return [_problem(cell, service, message, "start the server in the harness's command, or use a launcher")]
+    return [make_cell_problem(cell, service, message, "start the server in the harness's command, or use a launcher")]
 
 
 def _in_two_queues(declared: Declared, cell: DeclaredCell) -> list[Problem]:
@@ -205,7 +215,7 @@ def _in_two_queues(declared: Declared, cell: DeclaredCell) -> list[Problem]:
         f"the steps of a system are jobs of one queue, not of {' and '.join(QUEUES[name].title for name in found)}"
     )
     fix = "keep one below `executor`, or declare two systems"
-    return [_problem(cell, settings[f"{EXECUTOR}.{found[1]}"], message, fix)]
+    return [make_cell_problem(cell, settings[f"{EXECUTOR}.{found[1]}"], message, fix)]
 
 
 def _undeclared_store(declared: Declared, cell: DeclaredCell) -> list[Problem]:
@@ -216,7 +226,7 @@ def _undeclared_store(declared: Declared, cell: DeclaredCell) -> list[Problem]:
     if value is None or value.value in known:
         return []
     fix = f"{suggest_nearest(str(value.value), known)}declare it: `stores: {{{value.value}: {{url: s3://bucket/folder}}}}`"
-    return [_problem(cell, value, f"no store {str(value.value)!r} is declared", fix)]
+    return [make_cell_problem(cell, value, f"no store {str(value.value)!r} is declared", fix)]
 
 
 def _half_a_state(declared: Declared, cell: DeclaredCell) -> list[Problem]:
@@ -227,7 +237,7 @@ def _half_a_state(declared: Declared, cell: DeclaredCell) -> list[Problem]:
     if not said or not missing:
         return []
     message = f"power_state lacks {' and '.join(missing)}: a state that is set is read back, and put back"
-    return [_problem(cell, said[0], message, "declare set, restore, read and expect")]
+    return [make_cell_problem(cell, said[0], message, "declare set, restore, read and expect")]
 
 
 def _unfit_tests(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
@@ -239,7 +249,7 @@ def _unfit_tests(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) ->
             compared = " and ".join(rules.test(test, cell.cell.scenario).compared_with)
             if compared:
                 message = f"{test} is compared with the {compared} run, and must read the same samples"
-                problems.append(_problem(cell, own, message, f"take the dataset of {test} out"))
+                problems.append(make_cell_problem(cell, own, message, f"take the dataset of {test} out"))
         known = has_test(rules, test, cell.cell.scenario) and test in TESTS
         if known and test in rules.list_stated_tests():
             continue
@@ -249,25 +259,7 @@ def _unfit_tests(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) ->
             others = [other.name for other in ruleset.benchmarks.values() if test in other.compliance_tests]
             fix += f", and {test} of {join_listing(others, most=12) or 'none'}"
         value = cell.settings[f"{ASKED}{test}"]
-        problems.append(_problem(cell, value, f"there is no {test} for {rules.name} in this round", fix))
-    return problems
-
-
-def _unfit_for_endpoints(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
-    """Results of the endpoints harness that the round does not take."""
-    problems, value = [], cell.settings[RESULTS]
-    if rules.name not in ruleset.endpoints.benchmarks:
-        known = ", ".join(ruleset.endpoints.benchmarks) or f"no benchmark in round {ruleset.round}"
-        fix = f"take `results: endpoints` out; it is for {known}"
-        message = f"round {ruleset.round} does not accept results of the endpoints harness for {rules.name}"
-        problems.append(_problem(cell, value, message, fix))
-    if power := cell.settings.get("power.path"):
-        message = "a power measurement belongs beside LoadGen's logs, which the endpoints harness does not write"
-        problems.append(_problem(cell, power, message, "take `power` out"))
-    for test in is_asked_for(cell):
-        fix = "take it out, and add the test to the harness's own configuration (`audit:`)"
-        message = f"{test} is run by the endpoints harness itself, after its performance run"
-        problems.append(_problem(cell, cell.settings[f"{ASKED}{test}"], message, fix))
+        problems.append(make_cell_problem(cell, value, f"there is no {test} for {rules.name} in this round", fix))
     return problems
 
 
@@ -281,7 +273,7 @@ def _unsayable(cell: DeclaredCell) -> list[Problem]:
         try:
             select_settings(cell.cell.scenario, {name: value.value})
         except ReconcilerError as error:
-            problems.append(_problem(cell, value, error.message, error.fix))
+            problems.append(make_cell_problem(cell, value, error.message, error.fix))
     return problems
 
 
@@ -294,10 +286,13 @@ def _not_inferable(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules
         able = [
             str(c.cell) for c in declared.cells if c.cell.system == cell.cell.system and "infer_from" not in c.settings
         ]
-        return [_problem(cell, value, message, f"name one of the cells with runs of their own: {', '.join(able)}")]
-    if find_declared_format(found.settings).TESTS_ITSELF:
-        message = f"{source} has results of the endpoints harness, from which no other scenario can be inferred"
-        return [_problem(cell, value, message, "take infer_from out: the cell then has runs of its own")]
+        return [
+            make_cell_problem(cell, value, message, f"name one of the cells with runs of their own: {', '.join(able)}")
+        ]
+    form = find_declared_format(found.settings)
+    if form.TESTS_ITSELF:
+        message = f"{source} has {form.LEAVES}, from which no other scenario can be inferred"
+        return [make_cell_problem(cell, value, message, "take infer_from out: the cell then has runs of its own")]
     category = str(declared.systems[cell.cell.system].settings["system.category"].value)
     if source.scenario != cell.cell.scenario:
         why = explain_refusal(ruleset, source.scenario, cell.cell.scenario, category)
@@ -308,7 +303,9 @@ def _not_inferable(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules
             if other
             else f"round {ruleset.round} has no {source.benchmark}"
         )
-    return [_problem(cell, value, why, "take infer_from out: the cell then has runs of its own")] if why else []
+    return (
+        [make_cell_problem(cell, value, why, "take infer_from out: the cell then has runs of its own")] if why else []
+    )
 
 
 class _Demand(NamedTuple):
@@ -336,23 +333,25 @@ def _binding(demand: str) -> Callable[[Ruleset, str], bool]:
 
 _ISSUED = ("SingleStream", "MultiStream", "Server", "Interactive")
 _DEMANDS = (
-    _Demand("min_duration", "least_min_duration", "s", 10**3),
-    _Demand("max_duration", "least_min_duration", "s", 10**3, whole=True),
-    _Demand("performance_sample_count", "least_performance_sample_count", "samples", whole=True),
+    _Demand(keys.MIN_DURATION, "least_min_duration", "s", 10**3),
+    _Demand(keys.MAX_DURATION, "least_min_duration", "s", 10**3, whole=True),
+    _Demand(keys.PERFORMANCE_SAMPLE_COUNT, "least_performance_sample_count", "samples", whole=True),
     _Demand(
-        "accuracy_sample_count", "exact_accuracy_sample_count", "samples", applies=_binding("accuracy"), whole=True
+        keys.ACCURACY_SAMPLE_COUNT, "exact_accuracy_sample_count", "samples", applies=_binding("accuracy"), whole=True
     ),
-    _Demand("target_latency", "most_target_latency", "ms", 10**6),
+    _Demand(keys.TARGET_LATENCY, "most_target_latency", "ms", 10**6),
     # LoadGen takes the least number of queries for that of the samples of its one query.
     _Demand(
-        "min_query_count",
+        keys.MIN_QUERY_COUNT,
         "least_samples_per_query",
         "samples",
         scenarios=("Offline",),
         applies=_binding("least_samples_per_query"),
     ),
-    _Demand("min_query_count", "least_query_count", "queries", scenarios=_ISSUED, applies=_counts_queries),
-    _Demand("max_query_count", "least_query_count", "queries", scenarios=_ISSUED, applies=_counts_queries, whole=True),
+    _Demand(keys.MIN_QUERY_COUNT, "least_query_count", "queries", scenarios=_ISSUED, applies=_counts_queries),
+    _Demand(
+        keys.MAX_QUERY_COUNT, "least_query_count", "queries", scenarios=_ISSUED, applies=_counts_queries, whole=True
+    ),
 )
 _BOUNDS = {"least": "at least", "most": "at most", "": "exactly"}
 
@@ -379,11 +378,11 @@ def _too_lenient(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) ->
         enough = own is None or _fulfils(side, int(own), int(ruled))
         way = f"remove {demand.setting}" if enough else f"write {demand.setting}: {ruled}"
         fix = f"{way}, or set `rehearsal: true` (its results are marked and never packaged)"
-        problems.append(_problem(cell, value, message, fix))
+        problems.append(make_cell_problem(cell, value, message, fix))
     return problems
 
 
-_QUERY_COUNTS = ("min_query_count", "max_query_count")
+_QUERY_COUNTS = (keys.MIN_QUERY_COUNT, keys.MAX_QUERY_COUNT)
 
 
 def _fulfils(side: str, value: int, ruled: int) -> bool:
@@ -411,7 +410,7 @@ def _other_lengths(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) 
             continue
         message = f"{name} is {value.value}; round {ruleset.round} rules {' or '.join(sorted(ruled))}"
         fix = f"take {name} out, or move the cell to the open division"
-        problems.append(_problem(cell, value, message, fix))
+        problems.append(make_cell_problem(cell, value, message, fix))
     return problems
 
 
@@ -421,7 +420,7 @@ def _other_steps(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
     if value is None or not int(value.value) or not ruleset.binds(cell.cell.division, "accuracy"):
         return []
     message = f"steps is {value.value}; in the {cell.cell.division} division they are the benchmark's"
-    return [_problem(cell, value, message, "take steps out, or move the cell to the open division")]
+    return [make_cell_problem(cell, value, message, "take steps out, or move the cell to the open division")]
 
 
 def _shared_prompts(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
@@ -430,7 +429,7 @@ def _shared_prompts(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
     if value is None or not value.value or not ruleset.binds(cell.cell.division, "accuracy"):
         return []
     message = f"prefix_caching lets queries share what was computed; in the {cell.cell.division} division none may"
-    return [_problem(cell, value, message, "take prefix_caching out, or move the cell to the open division")]
+    return [make_cell_problem(cell, value, message, "take prefix_caching out, or move the cell to the open division")]
 
 
 def load_ruleset_of(declared: Declared, load_ruleset: Callable[[str], Ruleset]) -> Ruleset:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from harness.catalog import BACKENDS
 from reconciler.desired.commands import collect_command_inputs, collect_scorer_inputs
 from reconciler.desired.inputs import Reader, collect_run_inputs, find_benchmark_code
+from reconciler.loadgen import keys
 from reconciler.resource.inputs import Input, Origin, Value
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.ruled_values import TestRules
@@ -22,7 +23,7 @@ from reconciler.spec.declared import DeclaredCell
 
 ASKED = "compliance."
 # What a test may have of its own, under the names of a performance run's settings.
-_OWN = ("target_qps", "target_latency", "attempts")
+_OWN = (keys.TARGET_QPS, keys.TARGET_LATENCY, "attempts")
 _DATASET = "dataset."
 _VERDICT = ("dtype", "eos_token_id")
 _SAYING_TYPE = ("benchmark.code", "benchmark.official", SCORE_COMMAND)
@@ -83,7 +84,7 @@ def use_test_settings(reader: Reader, test: str) -> Reader:
     LoadGen ends with a crash where it is to hold more than there are."""
     own = {name: value for name in _OWN if (value := reader.settings.get(f"{ASKED}{test}.{name}")) is not None}
     if has_own_dataset(reader, test):
-        own["performance_sample_count"] = Value(0)
+        own[keys.PERFORMANCE_SAMPLE_COUNT] = Value(0)
     return reader.of({**reader.settings, **own}, reader.noted)
 
 

@@ -11,15 +11,16 @@ from collections.abc import Iterator
 from harness.benchmark_catalog import BENCHMARKS
 from harness.catalog import BACKENDS
 from reconciler.desired.compliance import find_answer_type, select_tests
-from reconciler.desired.curve_gaps import find_curve_gaps
 from reconciler.desired.published import list_published_code
 from reconciler.errors import Problem
+from reconciler.loadgen import keys
 from reconciler.loadgen.settings import RESULTS
 from reconciler.resource.inputs import Origin, Value
+from reconciler.resource.programs import PROGRAMS
 from reconciler.resource.settings import COMMAND, COUNTED, NO_HARDWARE
 from reconciler.rules.benchmark_facts import find_benchmark_facts
 from reconciler.rules.compliance.judging import find_test
-from reconciler.rules.endpoints_ruleset import LAYOUT as CURVES
+from reconciler.rules.programs import load_program
 from reconciler.rules.ruleset import Ruleset
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, is_filled
 
@@ -33,8 +34,9 @@ _NOT_OFFICIAL = frozenset(BENCHMARKS) - {"command", "external"}
 def find_gaps(declared: Declared, ruleset: Ruleset) -> tuple[Problem, ...]:
     """Each once, at the line to complete. Names that no checker reads, and answers whose type nothing says, are named
     in rehearsals too: what a rehearsal's test compares must be what the test of the submission does."""
-    if ruleset.layout == CURVES:
-        return find_curve_gaps(declared)  # its descriptions and disclosures have names of their own
+    if ruleset.layout in PROGRAMS:  # its descriptions and disclosures have names of their own
+        gaps: tuple[Problem, ...] = load_program(ruleset.layout).find_gaps(declared)
+        return gaps
     found = [gap for system in declared.systems.values() for gap in _misnamed(system)]
     found += [gap for cell in declared.cells for gap in _unread_answers(cell, ruleset)]
     if not declared.rehearsal.value:
@@ -181,7 +183,7 @@ def _first(code: Value | None, official: Value, cell: DeclaredCell) -> Origin:
 
 def _has_target(cell: DeclaredCell) -> bool:
     settings = cell.settings
-    if "target_qps" in settings or (RESULTS in settings and settings[RESULTS].value != "loadgen"):
+    if keys.TARGET_QPS in settings or (RESULTS in settings and settings[RESULTS].value != "loadgen"):
         return True
     if "harness.user_conf" in settings and settings["harness.user_conf"].value == "harvested":
         return True  # the command writes it

@@ -16,9 +16,10 @@ from harness.benchmark_catalog import BENCHMARKS
 from harness.catalog import BACKENDS, read_slices
 from reconciler.desired.state import Pins
 from reconciler.launch.adapters import select_identity
-from reconciler.launch.launcher import LAUNCHER
+from reconciler.loadgen import keys
 from reconciler.resource.inputs import DEFAULT, Input, Origin, Value
 from reconciler.resource.kinds import PERFORMANCE, Address
+from reconciler.resource.launcher import LAUNCHER
 from reconciler.resource.pins import Pin, PinKind, make_source_pin
 from reconciler.resource.records import TRIAL
 from reconciler.resource.settings import (
@@ -218,7 +219,10 @@ def _list_unread_of(backend: str) -> frozenset[str]:
 
 def collect_driving_inputs(reader: Reader) -> list[Input]:
     """How a backend is driven where nothing is measured: of what computes beside a run."""
-    return [*reader.under("run", but=_list_unread(reader)), *reader.take("engine.backend", "performance_sample_count")]
+    return [
+        *reader.under("run", but=_list_unread(reader)),
+        *reader.take("engine.backend", keys.PERFORMANCE_SAMPLE_COUNT),
+    ]
 
 
 def collect_run_inputs(reader: Reader, scenario: str, mode: str, made_from: Input, dataset: Input) -> list[Input]:

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from msgspec.structs import replace
 
+from reconciler.loadgen import keys
 from reconciler.loadgen.early_stopping import compute_least_queries
 from reconciler.loadgen.settings import name_loadgen_scenario
 from reconciler.resource.inputs import Origin, Value
@@ -29,8 +30,8 @@ def prepare_trial(declared: Declared, ruleset: Ruleset) -> Declared:
 def _prepare(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> DeclaredCell:
     settings = {name: value for name, value in cell.settings.items() if name != "attempts"}
     if declared.trial == QUICK and "infer_from" not in settings:
-        _lower(settings, "min_duration", _DURATION)
-        _lower(settings, "min_query_count", _count(cell, ruleset))
+        _lower(settings, keys.MIN_DURATION, _DURATION)
+        _lower(settings, keys.MIN_QUERY_COUNT, _count(cell, ruleset))
     return replace(cell, settings=dict(sorted(settings.items())))
 
 
@@ -49,5 +50,5 @@ def _count(cell: DeclaredCell, ruleset: Ruleset) -> int:
 def _percentile(settings: Mapping[str, Value], cell: DeclaredCell, ruleset: Ruleset) -> Decimal:
     official = settings.get("benchmark.official")
     rules = ruleset.find_rules(cell.cell.division, str(official.value)) if official else None
-    ruled = rules.value("target_latency_percentile", cell.cell.scenario) if rules else None
+    ruled = rules.value(keys.TARGET_LATENCY_PERCENTILE, cell.cell.scenario) if rules else None
     return Decimal(str(ruled)) if ruled is not None else _COMMON

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -10,7 +10,6 @@ from typing import Any
 from msgspec import Struct
 
 from reconciler.resource.kinds import Cell
-from reconciler.rules.endpoints_program.pareto import CurvePoint
 
 
 class Written(Struct, frozen=True):
@@ -89,6 +88,27 @@ class CellChange(Struct, frozen=True):
     @property
     def same(self) -> bool:
         return self.declared == (True, True) and not self.causes and self.before == self.after
+
+
+class CurvePoint(Struct, frozen=True):
+    """A point of a curve on its chart. ``per_user``: tokens a second per user, or, of an agentic benchmark,
+    interactivity."""
+
+    concurrency: int
+    per_user: Decimal
+    system_tps: Decimal
+    ttft_p90_ms: Decimal | None = None
+
+
+def find_dominated(points: Sequence[CurvePoint]) -> frozenset[int]:
+    """Concurrencies of points than which another is as good on both axes and better on one."""
+    return frozenset(point.concurrency for point in points if any(beats(other, point) for other in points))
+
+
+def beats(other: CurvePoint, point: CurvePoint) -> bool:
+    """As good on both axes, and better on one."""
+    as_good = other.per_user >= point.per_user and other.system_tps >= point.system_tps
+    return as_good and (other.per_user, other.system_tps) != (point.per_user, point.system_tps)
 
 
 class Side(Struct, frozen=True):

@@ -16,6 +16,7 @@ from msgspec import Struct, field
 
 from harness.contract import OWN_CODE, TELEMETRY
 from reconciler.desired.detail import Detail
+from reconciler.loadgen import keys
 from reconciler.resource.codec import encode_canonical, make_versioned, read_document
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address
@@ -318,7 +319,7 @@ def _upgrade_rules(old: dict[str, Any]) -> dict[str, Any]:
             "audits": old["ruled.endpoints_audits"],
             "mean_tokens": old["ruled.endpoints_tokens"] or None,
             "single_score": old["ruled.endpoints_single"],
-            "min_duration": old["ruled.min_duration"],
+            keys.MIN_DURATION: old["ruled.min_duration"],
         }
     metric = ("key", "unit", "divisor", "lower_is_better")
     return {

@@ -101,7 +101,7 @@ def _judge(attempt: Attempt, result: Result) -> Verdict:
     said = {name: value for name, value in result.values.items() if name != "marks"}
     results = find_format(attempt.intent.settings)
     if kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
-        found = results.judge_run(_run_files(attempt, result.seconds, said))
+        found = results.judge_run(_run_files(attempt, said))
         refused = {"power": said["power"], **found.values} if found.problem and "power" in said else found.values
         return replace(found, values=refused)
     if kind is Kind.SCORE:
@@ -109,18 +109,16 @@ def _judge(attempt: Attempt, result: Result) -> Verdict:
     return Verdict(said)
 
 
-def _run_files(attempt: Attempt, seconds: float = 0.0, said: RecordValues | None = None) -> RunFiles:
+def _run_files(attempt: Attempt, said: RecordValues | None = None) -> RunFiles:
     return RunFiles(
         output=attempt.output,
         inputs={name: value for name, (value, _) in attempt.intent.inputs.items()},
         rules=attempt.intent.ruling,
-        seconds=seconds,
         rehearsal=REHEARSAL in attempt.intent.marks,
         said=said or {},
         user_conf=attempt.user_conf,
         scratch=attempt.folder,
         by_command=has_command(attempt),
-        own_conf=attempt.intent.settings.text("harness.user_conf") == "harvested",
     )
 
 

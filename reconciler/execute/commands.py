@@ -9,11 +9,13 @@ from typing import Any
 from harness.contract import SOURCE_NOTE, CommandRequest
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.request_parts import select_slices
+from reconciler.loadgen import keys
 from reconciler.loadgen.settings import ACCURACY, LOADGEN_MODE
 from reconciler.loadgen.user_conf import select_settings
 from reconciler.resource.codec import encode_canonical
 from reconciler.resource.kinds import Kind
 from reconciler.resource.placeholders import fill_placeholders, fill_words
+from reconciler.resource.programs import find_program_of_results
 from reconciler.resource.settings import (
     BUILD,
     BUILD_COMMAND,
@@ -24,7 +26,7 @@ from reconciler.resource.settings import (
     CellSettings,
     Hardware,
 )
-from reconciler.rules.endpoints_client import ClientPlaces, build_client_config
+from reconciler.rules.programs import load_program
 from reconciler.rules.results.table import find_format
 from reconciler.storage.files import RepositoryPaths, hash_bytes, hash_file, replace
 from reconciler.storage.machine_locks import make_machine_lock
@@ -55,7 +57,7 @@ def make_command_run(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[s
     if (key := settings.text("endpoint.api_key_env")) and results.TIES_ACCURACY:
         secrets[key] = key
     if results.TIES_ACCURACY:
-        write_client_config(attempt, paths.root, values)
+        write_client_config(attempt, paths.root, values, results.NAME)
     return CommandRequest(
         purpose="run",
         results=results.NAME,  # type: ignore[arg-type]
@@ -82,19 +84,17 @@ def make_command_run(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[s
     )
 
 
-def write_client_config(attempt: Attempt, root: Path, values: Mapping[str, str]) -> None:
-    """What the official Endpoints client is told of a point: JSON, which is YAML too."""
+def write_client_config(attempt: Attempt, root: Path, values: Mapping[str, str], results: str) -> None:
+    """The configuration of the client of another program: JSON, which is YAML too."""
     settings = attempt.intent.settings
     asked = {name: value for name, (value, _) in attempt.intent.inputs.items()}
-    places = ClientPlaces(
-        url=settings.text("endpoint.url") or values["service_url"],
-        report=str(attempt.run_dir / "report"),
-        dataset=values["dataset"],
-        accuracy=find_location(settings, "client.accuracy.dataset", values, root),
-        tokenizer=find_location(settings, "client.tokenizer", values, root),
-        key_variable=settings.text("endpoint.api_key_env"),
+    own = load_program(find_program_of_results(results)).build_client_config(
+        settings,
+        asked,
+        {**values, "report": str(attempt.run_dir / "report")},
+        lambda name: find_location(settings, name, values, root),
     )
-    config = {"name": str(attempt.intent.address.cell).replace("/", "-"), **build_client_config(asked, places)}
+    config = {"name": str(attempt.intent.address.cell).replace("/", "-"), **own}
     replace(attempt.user_conf, encode_canonical(config))
 
 
@@ -157,7 +157,7 @@ def collect_placeholder_values(attempt: Attempt, paths: RepositoryPaths, inputs:
     if not find_format(settings).READS_CONF:
         asked = {**_standing(attempt), **asked}
     texts = select_settings(
-        scenario, {n: asked[n] for n in ("target_qps", "target_latency") if asked.get(n) is not None}
+        scenario, {n: asked[n] for n in (keys.TARGET_QPS, keys.TARGET_LATENCY) if asked.get(n) is not None}
     )
     return {
         mode: mode,  # a condition, as in {accuracy:+--accuracy}
@@ -166,8 +166,8 @@ def collect_placeholder_values(attempt: Attempt, paths: RepositoryPaths, inputs:
         "test": str(asked.get("test", "")),
         "loadgen_mode": LOADGEN_MODE[mode],
         "scenario": scenario,
-        "target_qps": texts.get("target_qps", ""),
-        "target_latency": texts.get("target_latency", ""),
+        keys.TARGET_QPS: texts.get(keys.TARGET_QPS, ""),
+        keys.TARGET_LATENCY: texts.get(keys.TARGET_LATENCY, ""),
         "user_conf": str(attempt.user_conf),
         "audit_config": str(attempt.audit_settings) if attempt.audit_settings.exists() else "",
         "engine": inputs.get("engine", ""),
@@ -190,11 +190,11 @@ def collect_placeholder_values(attempt: Attempt, paths: RepositoryPaths, inputs:
 def _standing(attempt: Attempt) -> dict[str, Any]:
     """What the endpoints harness reads of its configuration in an accuracy run too, though nothing hangs on it."""
     settings, rules = attempt.intent.settings, attempt.intent.rules
-    names = ("target_qps", "max_duration", "min_query_count")
+    names = (keys.TARGET_QPS, keys.MAX_DURATION, keys.MIN_QUERY_COUNT)
     least = rules.endpoints.min_duration if rules is not None and rules.endpoints is not None else None
     return {
         **{name: settings.get(name) for name in names},
-        "min_duration": settings.get("min_duration") if "min_duration" in settings else least,
+        keys.MIN_DURATION: settings.get(keys.MIN_DURATION) if keys.MIN_DURATION in settings else least,
     }
 
 
@@ -202,8 +202,8 @@ def _words_of_endpoints(
     settings: CellSettings, asked: Mapping[str, object], mode: str, scenario: str
 ) -> dict[str, str]:
     """What the endpoints harness is told on its command line or in its configuration, in its own units."""
-    names = {"sample_index_seed": "sample_index_rng_seed", "schedule_seed": "schedule_rng_seed"}
-    names |= {name: name for name in ("min_duration", "max_duration", "min_query_count")}
+    names = {"sample_index_seed": keys.SAMPLE_INDEX_RNG_SEED, "schedule_seed": keys.SCHEDULE_RNG_SEED}
+    names |= {name: name for name in (keys.MIN_DURATION, keys.MAX_DURATION, keys.MIN_QUERY_COUNT)}
     return {
         **{name: _said(asked.get(own)) for name, own in names.items()},
         "model_name": settings.text("harness.model_name"),

@@ -27,6 +27,7 @@ from reconciler.execute.outcome import Event, Outcome, Status, StepProgress, Ste
 from reconciler.execute.perform import INTERRUPTED, AttemptContext, Finished, derive_outcome, perform
 from reconciler.execute.power_state import put_back_state
 from reconciler.execute.service import Services
+from reconciler.loadgen import keys
 from reconciler.plan.plan import Plan, Step
 from reconciler.resource.kinds import PERFORMANCE, Address, Kind, RunAddress
 from reconciler.resource.quantities import show_duration
@@ -332,7 +333,7 @@ def compute_minimum_seconds(address: Address, detail: Detail) -> float:
     values = detail.values()
     if not is_timed(address):
         return 0.0
-    return float(values.get("min_duration") or 0) / 1000
+    return float(values.get(keys.MIN_DURATION) or 0) / 1000
 
 
 def find_proved_run(address: Address) -> Address | None:

@@ -53,4 +53,8 @@ def put_back_state() -> None:
         ask([sys.executable, "-P", "-c", _PUT_BACK, json.dumps(str(journal))], _LIMIT)
 
 
-_PUT_BACK = "import json, pathlib, sys, harness.state; harness.state.put_back(pathlib.Path(json.loads(sys.argv[1])))"
+_PUT_BACK = """
+import json, pathlib, sys
+from harness.verbs.state import put_back
+put_back(pathlib.Path(json.loads(sys.argv[1])))
+"""

@@ -20,6 +20,7 @@ from reconciler.execute.attempt import Attempt
 from reconciler.execute.commands import has_command, make_command_build, make_command_run, make_command_score
 from reconciler.execute.power_state import hold_state
 from reconciler.execute.request_parts import select_slices
+from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_LOG
 from reconciler.loadgen.settings import name_loadgen_scenario, select_conf_settings
 from reconciler.loadgen.user_conf import audit_settings, select_settings, write_audit_settings, write_user_conf
@@ -130,9 +131,9 @@ def write_confs(attempt: Attempt) -> None:
 def _pace(attempt: Attempt, mode: str) -> dict[str, Any]:
     """LoadGen issues the queries of an accuracy run of Server at its rate too, one a second by default: a
     command's server gets the declared one. No result hangs on it, so that it is not identity of the run."""
-    rate = attempt.intent.settings.get("target_qps")
+    rate = attempt.intent.settings.get(keys.TARGET_QPS)
     paced = has_command(attempt) and mode == "accuracy" and rate is not None
-    return {"target_qps": rate} if paced and str(attempt.intent.inputs["scenario"][0]) in _PACED else {}
+    return {keys.TARGET_QPS: rate} if paced and str(attempt.intent.inputs["scenario"][0]) in _PACED else {}
 
 
 def _run(attempt: Attempt, paths: RepositoryPaths) -> RunRequest:
@@ -154,7 +155,7 @@ def _run(attempt: Attempt, paths: RepositoryPaths) -> RunRequest:
         log_dir=str(attempt.output),
         counter=str(attempt.counter),
         audit_config=str(attempt.audit_settings) if attempt.audit_settings.exists() else "",
-        performance_sample_count=int(values.get("performance_sample_count") or 0),
+        performance_sample_count=int(values.get(keys.PERFORMANCE_SAMPLE_COUNT) or 0),
         settings=settings,
         inputs={name: path for name, path in _inputs(attempt).items() if not name.startswith(BACKGROUND)},
         generation={
@@ -184,7 +185,7 @@ def _list_background(attempt: Attempt, paths: RepositoryPaths) -> Iterator[Backg
             ),
             backend=own.text("engine.backend"),
             slice=settings.hardware.slices[-1],
-            performance_sample_count=own.number("performance_sample_count"),
+            performance_sample_count=own.number(keys.PERFORMANCE_SAMPLE_COUNT),
             settings=select_run_settings(own),
             inputs=given,
         )

@@ -12,19 +12,23 @@ from reconciler.diff.timeline import (
     CellChange,
     ChangeCause,
     CurvePair,
+    CurvePoint,
     Pair,
     ResultComparison,
     Side,
+    beats,
     drop_repeated,
+    find_dominated,
 )
 from reconciler.history.snapshot import Snapshot
 from reconciler.resource.canonical import canonicalise
 from reconciler.resource.inputs import Input
 from reconciler.resource.kinds import Address, Cell, Kind, place_cell, read_point
+from reconciler.resource.programs import find_program_of_division
 from reconciler.resource.records import Record
 from reconciler.resource.resources import Resource
 from reconciler.resource.settings import DEDICATED_OFFLINE, CellSettings, SystemSettings
-from reconciler.rules.endpoints_program.pareto import CurvePoint, beats, find_dominated, read_recorded_point
+from reconciler.rules.programs import Program, load_program
 
 
 def compare_commits(one: Snapshot, other: Snapshot) -> tuple[CellChange, ...]:
@@ -77,16 +81,17 @@ def read_sides(at: Snapshot) -> dict[Cell, Side]:
             validity = str(record.values.get("validity", ""))
             side = Side(cell, *metric, validity, count, accelerator, _headroom(record))
             figures = record.values.get("point")
-            found[cell] = _place(side, figures, at) if figures else side
+            program = find_program_of_division(cell.division)
+            found[cell] = _place(side, figures, at, load_program(program)) if figures and program else side
     return found
 
 
-def _place(side: Side, figures: Mapping[str, object], at: Snapshot) -> Side:
+def _place(side: Side, figures: Mapping[str, object], at: Snapshot, program: Program) -> Side:
     """On its curve, under the name of the official benchmark."""
     result = Address(Kind.RESULT, str(side.cell))
     settings = at.desired.detail(result).settings if result in at.desired.by_address else CellSettings()
     offline, entered = DEDICATED_OFFLINE in settings, settings.text("benchmark.official")
-    point = None if offline else read_recorded_point(read_point(side.cell), figures, side.value)
+    point = None if offline else program.read_point(read_point(side.cell), figures, side.value)
     return replace(side, entered=entered, point=point, offline=offline)
 
 

@@ -16,6 +16,7 @@ from reconciler.history.commit_records import RECORDS
 from reconciler.history.logs import Good, read_record_files
 from reconciler.history.records import CLOCKS, TIME_ZONES, WHY, read_clock, read_time
 from reconciler.history.snapshot import Snapshot
+from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import DETAIL
 from reconciler.resource.decisions import Acceptance, Amendment, Freeze
 from reconciler.resource.kinds import Cell
@@ -32,7 +33,11 @@ def verify_start(cell: Cell, name: str, record: Record, logs: Good) -> Iterator[
     """A run begins after the attempt that makes it, and takes no longer: the newest counts, so that an old one may be
     dated anew. How long it waits in a queue nobody knows."""
     log = read_record_files(record, logs).get(DETAIL, b"") if IMPORTED not in record.marks else b""
-    began, ended, started = _read_logged("power_begin", log), _read_logged("power_end", log), read_time(record.started)
+    began, ended, started = (
+        _read_logged(keys.POWER_BEGIN, log),
+        _read_logged(keys.POWER_END, log),
+        read_time(record.started),
+    )
     clock = read_clock(record)
     if clock is not None and began is not None and not set(_WAITING) & set(record.facts) and began + TIME_ZONES < clock:
         detail = f"its log began at {began:%Y-%m-%d %H:%M:%S} UTC, before its attempt, {record.attempt}, on one machine"
@@ -53,11 +58,11 @@ def verify_order(cell: Cell, name: str, passed_over: Record, published: Record, 
         return
     one, other = (read_record_files(record, logs).get(DETAIL, b"") for record in (passed_over, published))
     began, ended, before = (
-        _read_logged("power_begin", one),
-        _read_logged("power_end", one),
+        _read_logged(keys.POWER_BEGIN, one),
+        _read_logged(keys.POWER_END, one),
         read_time(passed_over.started),
     )
-    published_ended = _read_logged("power_end", other)
+    published_ended = _read_logged(keys.POWER_END, other)
     if began is None or ended is None or before is None or published_ended is None or began < published_ended:
         return
     if (ended - before).total_seconds() > passed_over.seconds + _SHORT:

@@ -13,7 +13,7 @@ from reconciler.history.logs import Logs
 from reconciler.history.published import find_contradictions
 from reconciler.history.snapshot import Snapshot
 from reconciler.resource.kinds import Address, Kind
-from reconciler.rules.endpoints_ruleset import is_endpoints_round
+from reconciler.resource.programs import find_program
 from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.files import compute_blob_id
 from reconciler.storage import git
@@ -37,7 +37,7 @@ def verify_tree_files(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
     except (ReconcilerError, KeyError, OSError) as error:
         yield Claim(WHERE, WHAT, Proof.MISSING, f"cannot be rendered from this commit: {error}")
         return
-    if not is_endpoints_round(submission.round):  # a point's files were held against each other with its record
+    if not find_program(submission.round):  # a point's files were held against each other with its record
         yield from find_contradictions(files, logs, submission.round, _name_cells(at))
     listed = "".join(f"{path}\0{hash_content(content)}\n" for path, content in sorted(files.items()))
     whole = f"{len(files)} files, together SHA-256 {hash_bytes(listed.encode())[:16]}"

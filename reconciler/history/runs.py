@@ -15,6 +15,7 @@ from reconciler.errors import LogError
 from reconciler.history.dates import verify_order
 from reconciler.history.logs import Good, Logs, read_record_files
 from reconciler.history.snapshot import Snapshot
+from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import DETAIL
 from reconciler.reconcile.worker import TOOL
 from reconciler.resource.kinds import PERFORMANCE, Cell, Kind
@@ -64,7 +65,7 @@ def verify_release(cell: Cell, name: str, record: Record, logs: Good) -> Iterato
         return
     whole = logged[1].decode(errors="replace")
     fact = record.facts.get("loadgen.version")
-    for stated in (record.values.get("loadgen_version"), fact.value if fact is not None else None):
+    for stated in (record.values.get(keys.LOADGEN_VERSION), fact.value if fact is not None else None):
         if isinstance(stated, str) and stated and stated not in (whole, whole.partition(" ")[0]):
             detail = f"recorded {stated}, {DETAIL} says {whole}"
             yield Claim(str(cell), f"{name}: LoadGen", Proof.CONTRADICTED, detail)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-
-from msgspec.structs import replace
 
 from reconciler.check.cell_formats import choose_cell_format
 from reconciler.diff.timeline import Side
-from reconciler.resource.kinds import Cell, name_point
-from reconciler.rules.endpoints_accuracy import show_plain
-from reconciler.tree.curve.reading import find_implementation, find_submissions, is_endpoints_submission
+from reconciler.resource.kinds import Cell
+from reconciler.rules.programs import find_program_of_tree
 from reconciler.tree.reading.survey import refuse_unknown_round, survey_tree
 from reconciler.tree.reading.system import SubmitterFiles, SystemFile
 
@@ -19,10 +15,10 @@ _NONE = "N/A"  # accelerator_model_name of a system without one
 
 
 def read_tree_sides(path: Path) -> dict[Cell, Side]:
-    """Of a tree of MLPerf Inference, or of submissions of MLPerf Endpoints. Raises ReconcilerError when there is
+    """Of a tree of MLPerf Inference, or of submissions of another program. Raises ReconcilerError when there is
     none, and where no round here says what its results are."""
-    if is_endpoints_submission(path):
-        return dict(_read_points(path))
+    if (program := find_program_of_tree(path)) is not None:
+        return dict(program.read_sides(path))
     found = {}
     for tree in survey_tree(path):
         refuse_unknown_round(tree)
@@ -38,20 +34,6 @@ def read_tree_sides(path: Path) -> dict[Cell, Side]:
                     accelerator = "" if named == _NONE else named
                     found[place.cell] = Side(place.cell, f"{value:g}", unit, validity, _count(system), accelerator)
     return found
-
-
-def _read_points(path: Path) -> Iterator[tuple[Cell, Side]]:
-    """Points of every curve, each called as `adopt` calls it."""
-    curves = (curve for item in find_submissions(path) for system in item.systems for curve in system.curves)
-    for curve in curves:
-        benchmark, division = find_implementation(curve) or curve.model, curve.division.strip().lower()
-        drawn = {point.concurrency: point for point in curve.pareto.points}
-        for folder in curve.points:
-            measured, cell = folder.measured, Cell(division, curve.system, benchmark, name_point(folder.named))
-            if measured is not None:
-                offline = measured.is_offline
-                side = Side(cell, show_plain(measured.system_tps), "tokens/s", entered=curve.model, offline=offline)
-                yield cell, side if offline else replace(side, point=drawn.get(measured.concurrency))
 
 
 def _count(system: SystemFile) -> int:

@@ -21,7 +21,8 @@ from reconciler.importing.run_import import (
 from reconciler.importing.run_reader import FoundRun
 from reconciler.record.index import load_record
 from reconciler.record.store import keep, write_record
-from reconciler.resource.kinds import CURVE_DIVISIONS, MODES, Address, Cell, Kind, RunAddress
+from reconciler.resource.kinds import MODES, Address, Cell, Kind, RunAddress
+from reconciler.resource.programs import find_program_of_division
 from reconciler.resource.records import IMPORTED, Ended, Recorded
 from reconciler.resource.resources import Resource
 from reconciler.rules.results.format import ResultFormat
@@ -103,7 +104,7 @@ class ImportRecorder(Struct):
     def _resource(self, address: Address) -> Resource:
         found = self.desired.by_address.get(address)
         cell = address.cell
-        if found is None and cell is not None and cell.division in CURVE_DIVISIONS:
+        if found is None and cell is not None and find_program_of_division(cell.division):
             message = f"{cell} has no accuracy run of its own: that of another point stands for it"
             raise ReconcilerError(message, fix="name the point in accuracy_points of the curve")
         if found is None:

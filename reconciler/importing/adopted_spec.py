@@ -9,6 +9,7 @@ from typing import Any
 
 from reconciler.importing.read_tree import TakenTree, collect_cell_settings
 from reconciler.importing.run_reader import TakenCell
+from reconciler.loadgen import keys
 from reconciler.resource.kinds import SCENARIOS, Cell
 from reconciler.resource.quantities import is_whole
 from reconciler.rules.ruleset import Ruleset, normalise_category
@@ -18,7 +19,7 @@ _ELSEWHERE = ("division", "submitter", "status", "system_type")
 _OF_MODEL = ("retraining", "starting_weights_filename", "weight_transformations")
 _OF_DATA = ("input_data_types", "weight_data_types")
 _NANOSECONDS = 1_000_000
-_TIMES = ("min_duration", "max_duration")
+_TIMES = (keys.MIN_DURATION, keys.MAX_DURATION)
 
 
 def render_spec(
@@ -160,9 +161,9 @@ def _quantity(name: str, value: Any) -> Any:
     """With the unit that a spec wants."""
     if name in _TIMES:
         return f"{value} ms" if value else 0
-    if name == "target_latency":
+    if name == keys.TARGET_LATENCY:
         return f"{value // _NANOSECONDS} ms" if value % _NANOSECONDS == 0 else f"{value} ns"
-    if name == "target_qps":
+    if name == keys.TARGET_QPS:
         return f"{value} /s"
     return value
 

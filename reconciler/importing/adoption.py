@@ -19,7 +19,7 @@ from reconciler.spec.loading import load_sources
 
 
 class Taken(Protocol):
-    """What was read of a submission: ``TakenTree`` or ``TakenCurves``."""
+    """What was read of a submission: ``TakenTree`` or a ``ProgramTree``."""
 
     @property
     def submitter(self) -> str: ...
@@ -43,6 +43,19 @@ class Taken(Protocol):
     @property
     def strange(self) -> Mapping[Path, str]:
         """What of it is not read, and what that is."""
+
+
+class ProgramTree(Taken, Protocol):
+    """What was read of a submission of another program than MLPerf Inference."""
+
+    def find_files(self) -> dict[str, Path]:
+        """What a repository keeps beside its spec, by where."""
+
+    def refuse_round(self, round_name: str) -> None:
+        """ReconcilerError for a version of the rules that the results cannot be declared for; "" is their own."""
+
+    def render_spec(self, cells: list[TakenCell], left_out: Mapping[str, str], files: Mapping[str, Path]) -> str:
+        """The spec that declares the cells. ``files``: as ``find_files`` gave them."""
 
 
 # (cells to declare, cell or file → why it is not) → the spec

@@ -13,6 +13,7 @@ from reconciler.desired.detail import Detail
 from reconciler.errors import LogError
 from reconciler.execute.attempt_record import describe_artifact
 from reconciler.importing.run_import import Import, ImportContext, Made, make_record
+from reconciler.loadgen import keys
 from reconciler.loadgen.compare import find_conf_contradictions, find_contradictions
 from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, TRUNCATED
@@ -25,7 +26,6 @@ from reconciler.resource.resources import Resource
 from reconciler.rules.results import loadgen_logs
 from reconciler.rules.results.format import KeptFile, ResultFormat
 from reconciler.rules.results.loadgen_logs import find_asked_elsewhere, judge_text, measure_performance, shorten_log
-from reconciler.rules.results.table import FORMATS
 from reconciler.storage.files import hash_file
 from reconciler.storage.files import replace as write
 from reconciler.storage.foreign import read_regular
@@ -46,7 +46,7 @@ class LoadgenRun(Struct, frozen=True):
 
     @property
     def format(self) -> ResultFormat:
-        return FORMATS[loadgen_logs.NAME]
+        return loadgen_logs
 
     @property
     def made(self) -> Made:
@@ -82,7 +82,7 @@ class LoadgenRun(Struct, frozen=True):
                 fix="change the cell's settings to what ran, or import the log of a run with the declared settings",
             )
         conf, note = _choose_user_conf(self, resource.address, values, context)
-        found: dict[str, Any] = {"loadgen_version": self.log.version}
+        found: dict[str, Any] = {keys.LOADGEN_VERSION: self.log.version}
         if self.mode == "performance":
             found = measure_performance(self.log, detail.ruling)
         elif reasons := judge_accuracy(self.log).reasons:

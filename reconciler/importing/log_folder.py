@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from reconciler.errors import LogError
 from reconciler.importing.loadgen_run import LoadgenRun
 from reconciler.importing.run_reader import TakenCell
+from reconciler.loadgen import keys
 from reconciler.loadgen.compare import read_logged_settings
 from reconciler.loadgen.log import DetailLog, parse_detail
 from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, is_truncated
@@ -155,7 +156,7 @@ def _same_run(log: DetailLog, folder: Path) -> None:
         text = summary.get(name).replace(" ", "")
         if text and logged and text != logged:
             raise _strangers(folder, summary, name, text, logged)
-    for name, key in (("min_duration (ms)", "effective_min_duration_ms"), ("samples_per_query", None)):
+    for name, key in (("min_duration (ms)", keys.EFFECTIVE_MIN_DURATION_MS), (keys.SAMPLES_PER_QUERY, None)):
         if key and summary.get(name) and str(log.get(key)) != summary.get(name):
             raise _strangers(folder, summary, name, summary.get(name), str(log.get(key)))
 

@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
-from reconciler.importing import log_folder, point_folder, results_folder
-from reconciler.importing.run_reader import FoundRun, RunReader
-from reconciler.rules.results import points
+from reconciler.importing import log_folder
+from reconciler.importing.run_reader import CellReader, FoundRun, RunReader
+from reconciler.resource.programs import find_program_of_results
+from reconciler.rules.programs import load_program, load_programs
 from reconciler.tree.reading.cell import CellFiles
-
-# The last one takes every folder: runs leave LoadGen's logs where nothing shows another format, and what then is
-# missing, that reader says.
-READERS: tuple[RunReader, ...] = (results_folder, log_folder)
 
 
 def find_runs(folder: Path, user_conf: Path | None = None, wanted: str = "") -> tuple[FoundRun, ...]:
-    """The runs of one measurement, by the reader of their format. ``wanted``: the one that its cell is measured by,
-    which tells a point of a curve from a round's results: one client writes both. LogError where there is none, or
-    nothing that may be imported."""
-    if wanted == points.NAME and results_folder.is_reader_of(folder):
-        return point_folder.find_runs(folder)
-    reader = next(reader for reader in READERS if reader.is_reader_of(folder))
+    """The runs of one measurement, by the reader of their format. ``wanted``: the format by which the cell is
+    measured: one client may write the files of several. LogError where there is none, or nothing that may be
+    imported."""
+    named = _find_reader(wanted)
+    reader = named if named is not None and named.is_reader_of(folder) else None
+    if reader is None:
+        reader = next(reader for reader in _list_readers() if reader.is_reader_of(folder))
     return reader.find_runs(folder, user_conf)
 
 
-def find_cell_reader(files: CellFiles) -> RunReader:
+def find_cell_reader(files: CellFiles) -> CellReader:
     """That of a scenario folder of a tree."""
-    return next(reader for reader in READERS if reader.is_reader_of_cell(files))
+    return next(reader for reader in _list_readers() if reader.is_reader_of_cell(files))
+
+
+def _find_reader(results: str) -> RunReader | None:
+    program = find_program_of_results(results)
+    found: RunReader | None = load_program(program).find_run_reader(results) if program else None
+    return found
+
+
+def _list_readers() -> Iterator[CellReader]:
+    """The last one takes every folder: runs leave LoadGen's logs where nothing shows another format, and what then is
+    missing, that reader says."""
+    yield from (reader for program in load_programs() for reader in program.list_cell_readers())
+    yield log_folder

@@ -18,7 +18,7 @@ from reconciler.tree.reading.cell import CellFiles
 
 
 class FoundRun(Protocol):
-    """A run that was made elsewhere, as its files say: ``LoadgenRun`` or ``EndpointsRun``."""
+    """A run that was made elsewhere, as its files say."""
 
     @property
     def folder(self) -> Path: ...
@@ -83,17 +83,21 @@ class TakenCell(Struct, frozen=True):
 
 
 class RunReader(Protocol):
-    """A module per format: ``log_folder`` and ``results_folder``."""
+    """A module for each format of results."""
 
     def is_reader_of(self, folder: Path) -> bool:
         """Whether the runs in a folder are of this format."""
 
-    def is_reader_of_cell(self, files: CellFiles) -> bool:
-        """The same of a scenario folder of a tree."""
-
     def find_runs(self, folder: Path, user_conf: Path | None) -> tuple[FoundRun, ...]:
         """The runs of one measurement. ``user_conf``: where it is not in the folder. LogError where there is none, or
         nothing that may be imported."""
+
+
+class CellReader(RunReader, Protocol):
+    """A reader of a format that scenario folders of MLPerf Inference show."""
+
+    def is_reader_of_cell(self, files: CellFiles) -> bool:
+        """Whether a scenario folder of a tree shows runs of this format."""
 
     def read_cell(self, cell: TakenCell, files: CellFiles, rules: BenchmarkRules) -> TakenCell:
         """With the runs, and what a spec must declare for them; with a problem for each that cannot be taken."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from reconciler.launch import container, prefix, sflow, srun, ssh
-from reconciler.launch.launcher import Adapter, Launch, Launcher, Problem, Started, Words
+from reconciler.resource.launcher import Adapter, Launch, Launcher, Problem, Started, Words
 
 # The program that a launcher's words begin with → its adapter; any other is a mere prefix.
 ADAPTERS: dict[str, Adapter] = {

@@ -15,7 +15,7 @@ from typing import Any
 from harness.contract import Busy, ProbeRequest, Result
 from reconciler.errors import ReconcilerError
 from reconciler.launch.adapters import build_launch, choose_interpreter
-from reconciler.launch.launcher import Launcher
+from reconciler.resource.launcher import Launcher
 from reconciler.storage.files import remove
 from reconciler.storage.process import (
     Child,

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from mmap import mmap
 
+from reconciler.loadgen import keys
 from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.log_files import ACCURACY_LOG
 from reconciler.loadgen.samples import count_padding
@@ -20,7 +21,7 @@ _NUMBER = re.compile(rb'"seq_id"[^\S\r\n]*+:[^\S\r\n]*+(\d{1,18})(?!\d)')
 _DATA = re.compile(rb'"data"[^\S\r\n]*+:[^\S\r\n]*+"([0-9A-Fa-f]*+)(?=("?))')
 _LARGEST_READ = 1 << 16  # bytes; scorers and compliance tests read the images and long texts of larger ones
 _MOST = 50_000_000  # samples of one library, far above the largest dataset, and answers of one run
-_WANTED = "effective_accuracy_log_sampling_target"
+_WANTED = keys.EFFECTIVE_ACCURACY_LOG_SAMPLING_TARGET
 _SMALL = 65_536  # bytes of memory
 _SURE = 30  # answers that a test wants by chance: there is none of them once in e^30 runs
 
@@ -39,8 +40,8 @@ def find_wrong_answers(parts: Iterable[bytes], log: DetailLog, *, whole: bool = 
     there is judged.
     """
     accuracy = log.mode == LOADGEN_MODE[ACCURACY]
-    total = _read_count(log, "qsl_reported_total_count")
-    wanted = _read_count(log, "effective_accuracy_sample_count") or total
+    total = _read_count(log, keys.QSL_REPORTED_TOTAL_COUNT)
+    wanted = _read_count(log, keys.EFFECTIVE_ACCURACY_SAMPLE_COUNT) or total
     if not total or not wanted or max(total, wanted) > _MOST:
         return
     samples, issued = _Seen(max(total, wanted)), _Seen(_count_issued(log, max(total, wanted)))
@@ -134,7 +135,7 @@ def _count_issued(log: DetailLog, library: int) -> int:
         return library + min(count_padding(log), _MOST)
     if log.mode != LOADGEN_MODE[PERFORMANCE]:
         return 0
-    issued = _read_count(log, "generated_query_count") * _read_count(log, "generated_samples_per_query")
+    issued = _read_count(log, keys.GENERATED_QUERY_COUNT) * _read_count(log, keys.GENERATED_SAMPLES_PER_QUERY)
     return issued if issued <= _MOST else 0
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from reconciler.loadgen import keys
 from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.settings import (
     ACCURACY,
@@ -65,18 +66,18 @@ class Contradiction(Struct, frozen=True):
 # performance run. Not here: accuracy_log_rng_seed (it says nothing where no answer is sampled), print_timestamps,
 # coalesce_queries and max_async_queries (how queries are handed over), and what LoadGen derives of other settings.
 _UNASKED: Mapping[str, int] = {
-    "performance_issue_unique": 0,
-    "performance_issue_same": 0,
-    "performance_issue_same_index": 0,
+    keys.ISSUE_UNIQUE: 0,
+    keys.ISSUE_SAME: 0,
+    keys.ISSUE_SAME_INDEX: 0,
     "accuracy_log_probability": 0,
-    "accuracy_log_sampling_target": 0,
+    keys.SAMPLING_TARGET: 0,
 }
 # LoadGen logs these settings only when they are on.
-_ABSENT_MEANS_OFF = frozenset({"requested_use_token_latencies"})
+_ABSENT_MEANS_OFF = frozenset({keys.REQUESTED_USE_TOKEN_LATENCIES})
 # Releases before 6 do not log the accuracy count; then it is the whole dataset.
-_SUBSTITUTE = {"effective_accuracy_sample_count": "qsl_reported_total_count"}
+_SUBSTITUTE = {keys.EFFECTIVE_ACCURACY_SAMPLE_COUNT: keys.QSL_REPORTED_TOTAL_COUNT}
 # The first release that logs them always: whether an older one had them on is not known, unless it says so.
-_LOGGED_SINCE = {"effective_sample_concatenate_permutation": 5}
+_LOGGED_SINCE = {keys.EFFECTIVE_SAMPLE_CONCATENATE_PERMUTATION: 5}
 _NOTHING = "nothing"
 
 
@@ -87,8 +88,8 @@ def find_contradictions(log: DetailLog, asked: Asked) -> tuple[Contradiction, ..
 
 def _contradictions(log: DetailLog, asked: Asked) -> Iterator[Contradiction]:
     scenario = name_loadgen_scenario(asked.scenario)
-    yield from _unequal(log, "scenario", "effective_scenario", scenario)
-    yield from _unequal(log, "mode", "effective_test_mode", LOADGEN_MODE[asked.mode])
+    yield from _unequal(log, "scenario", keys.EFFECTIVE_SCENARIO, scenario)
+    yield from _unequal(log, "mode", keys.EFFECTIVE_TEST_MODE, LOADGEN_MODE[asked.mode])
     for setting in find_settings(scenario):
         value = asked.settings.get(setting.name)
         if value is not None:
@@ -110,16 +111,16 @@ def find_unasked(log: DetailLog, asked: Asked) -> Iterator[Contradiction]:
     performance = asked.mode == PERFORMANCE
     if performance:  # an accuracy run issues every sample and logs every answer, whatever these or a bound say
         yield from find_unasked_issue(log, asked.audited)
-    bounded = asked.audited.get("performance_issue_unique")  # LoadGen then ends after one pass
-    for name in ("max_duration", "max_query_count") if performance else ():
+    bounded = asked.audited.get(keys.ISSUE_UNIQUE)  # LoadGen then ends after one pass
+    for name in (keys.MAX_DURATION, keys.MAX_QUERY_COUNT) if performance else ():
         setting = find_setting(name, asked.scenario)
         logged = log.line(setting.key) if setting is not None else None
         if logged is not None and logged.value != 0 and asked.settings.get(name) is None and not bounded:
             yield Contradiction(name, "no bound", str(logged.value), logged.line)
-    used, total = log.line("effective_accuracy_sample_count"), log.get("qsl_reported_total_count")
-    whole = asked.mode == ACCURACY and asked.settings.get("accuracy_sample_count") is None
+    used, total = log.line(keys.EFFECTIVE_ACCURACY_SAMPLE_COUNT), log.get(keys.QSL_REPORTED_TOTAL_COUNT)
+    whole = asked.mode == ACCURACY and asked.settings.get(keys.ACCURACY_SAMPLE_COUNT) is None
     if whole and used is not None and total is not None and used.value != total:
-        yield Contradiction("accuracy_sample_count", f"all {total} samples", str(used.value), used.line)
+        yield Contradiction(keys.ACCURACY_SAMPLE_COUNT, f"all {total} samples", str(used.value), used.line)
 
 
 def find_unasked_issue(log: DetailLog, audited: Mapping[str, Any]) -> Iterator[Contradiction]:
@@ -209,4 +210,4 @@ def read_logged_settings(log: DetailLog, conf: UserConf | None = None, model_key
         if rate and _is_same(Unit.RATE, exact, logged):
             found[setting.name] = exact
     # Zero is LoadGen's word for no bound.
-    return {name: value for name, value in found.items() if value != 0 or name == "min_duration"}
+    return {name: value for name, value in found.items() if value != 0 or name == keys.MIN_DURATION}

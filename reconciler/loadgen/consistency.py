@@ -18,6 +18,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from reconciler.errors import LogError
+from reconciler.loadgen import keys
 from reconciler.loadgen.derivations import find_wrong_derivations, find_wrong_release, find_wrong_version
 from reconciler.loadgen.early_stopping import compute_allowed_over, is_allowed_over
 from reconciler.loadgen.inconsistency import (
@@ -47,22 +48,25 @@ from reconciler.resource.quantities import show_count
 
 _ZONES = 26 * 3600  # seconds by which local times may differ from UTC, and days from each other
 _MODES = {name: mode for mode, name in LOADGEN_MODE.items()}
-_PERCENTILES = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
-_FLAGS = ("result_perf_constraints_met", "result_min_duration_met", "result_min_queries_met", "early_stopping_met")
+_FLAGS = (
+    keys.RESULT_PERF_CONSTRAINTS_MET,
+    keys.RESULT_MIN_DURATION_MET,
+    keys.RESULT_MIN_QUERIES_MET,
+    keys.EARLY_STOPPING_MET,
+)
 _ESTIMATE = re.compile(r"(?P<rank>[\d.]+)th percentile estimate: (?P<value>\d+)", re.ASCII)
 # Keys that a run logs once, by how they begin; an accuracy run logs its clock and what it loads for each part of its
 # samples.
 _ONCE = (
     *("effective_", "requested_", "qsl_reported_", "result_", "early_stopping_", "loadgen_"),
-    *("num_errors", "test_datetime", "sut_name", "qsl_name"),
+    *(keys.NUM_ERRORS, keys.TEST_DATETIME, keys.SUT_NAME, keys.QSL_NAME),
 )
-_ONCE_TIMED = ("power_begin", "power_end", "loaded_qsl_set")
-_FIRST_KNOWN = 4  # LoadGen's release
+_ONCE_TIMED = (keys.POWER_BEGIN, keys.POWER_END, keys.LOADED_QSL_SET)
 # Effective settings that LoadGen makes of several, and logs as requested under the same name, too.
 _DERIVED = frozenset(
     {
-        "min_query_count",  # 1 in Offline; padded to whole permutations for equal issue
-        "max_query_count",  # of performance_issue_unique and the sample count
+        keys.MIN_QUERY_COUNT,  # 1 in Offline; padded to whole permutations for equal issue
+        keys.MAX_QUERY_COUNT,  # of performance_issue_unique and the sample count
     }
 )
 
@@ -107,34 +111,36 @@ def _requested_settings(log: DetailLog) -> Iterator[Inconsistency]:
 def _dates(log: DetailLog) -> Iterator[Inconsistency]:
     """Dates are the machine's word, and another clock than LoadGen's wrote some of them: doubts, but for a date that is
     none (``CurrentDateTimeISO8601`` in utils.cc, which ``StartTest`` in loadgen.cc logs at v5.1.1)."""
-    dated = _parse_date(str(log.get("test_datetime")).rstrip("Z"))
-    if dated is None and "test_datetime" in log.index and log.release >= _FIRST_KNOWN:
-        stated = str(log.get("test_datetime"))
-        yield Inconsistency("test_datetime", stated, "LoadGen writes a date", log.number("test_datetime"))
+    dated = _parse_date(str(log.get(keys.TEST_DATETIME)).rstrip("Z"))
+    if dated is None and keys.TEST_DATETIME in log.index and log.release >= keys.FIRST_KNOWN_RELEASE:
+        stated = str(log.get(keys.TEST_DATETIME))
+        yield Inconsistency(keys.TEST_DATETIME, stated, "LoadGen writes a date", log.number(keys.TEST_DATETIME))
     try:
         began, ended = log.started, log.ended
     except LogError:
         return
-    begin, end = log.number("power_begin"), log.number("power_end")
+    begin, end = log.number(keys.POWER_BEGIN), log.number(keys.POWER_END)
     if began is not None and ended is not None and began > ended:
-        yield _doubt("power_begin", str(log.get("power_begin")), f"power_end is {log.get('power_end')}", begin, end)
-    built = _parse_date(log.get("loadgen_build_date_utc"))
+        yield _doubt(
+            keys.POWER_BEGIN, str(log.get(keys.POWER_BEGIN)), f"power_end is {log.get('power_end')}", begin, end
+        )
+    built = _parse_date(log.get(keys.LOADGEN_BUILD_DATE_UTC))
     if built is not None and began is not None and (built - began.replace(tzinfo=None)).days >= 1:
         derived = f"LoadGen was built on {built:%Y-%m-%d}"
-        other = log.number("loadgen_build_date_utc")
-        yield _doubt("power_begin", str(log.get("power_begin")), derived, begin, other)
-    counted, stated = log.index.ended_at, str(log.get("power_end"))
+        other = log.number(keys.LOADGEN_BUILD_DATE_UTC)
+        yield _doubt(keys.POWER_BEGIN, str(log.get(keys.POWER_BEGIN)), derived, begin, other)
+    counted, stated = log.index.ended_at, str(log.get(keys.POWER_END))
     if counted is None or began is None or ended is None:
         return
     lasted, seconds = Decimal(str((ended - began).total_seconds())), counted / 1000
     if lasted > seconds + ENDING:
         derived = f"LoadGen's logger had run for {seconds:.6g} s, and not for {lasted:.6g} s"
-        yield _doubt("power_end", stated, derived, end, begin)
+        yield _doubt(keys.POWER_END, stated, derived, end, begin)
     if dated is not None:
         apart = Decimal(str((ended.replace(tzinfo=None) - dated).total_seconds())) - seconds
         if abs(apart) > _ZONES:
             derived = f"test_datetime is {log.get('test_datetime')}, and LoadGen's logger had run for {seconds:.6g} s"
-            yield _doubt("power_end", stated, derived, end, log.number("test_datetime"))
+            yield _doubt(keys.POWER_END, stated, derived, end, log.number(keys.TEST_DATETIME))
 
 
 def _doubt(key: str, stated: str, derived: str, line: int, other: int) -> Inconsistency:
@@ -145,7 +151,7 @@ def _samples(log: DetailLog) -> Iterator[Inconsistency]:
     """What was loaded is of the library, and as many samples as LoadGen says that it uses (``GenerateLoadableSets`` and
     ``LoadSamplesToRam``, loadgen.cc:604)."""
     line = log.number(LOADED)
-    total, mode = read_integer(log, "qsl_reported_total_count"), _MODES[log.mode]
+    total, mode = read_integer(log, keys.QSL_REPORTED_TOTAL_COUNT), _MODES[log.mode]
     key = f"effective_{mode}_sample_count"
     used = read_integer(log, key)
     if LOADED not in log.index or total is None or used is None:
@@ -162,7 +168,10 @@ def _samples(log: DetailLog) -> Iterator[Inconsistency]:
 def _sample_counts(log: DetailLog) -> Iterator[Inconsistency]:
     """LoadGen uses as many samples as the library reports, or as a setting overrides (``TestSettingsInternal``,
     test_settings_internal.cc)."""
-    for mode, reported in ((PERFORMANCE, "qsl_reported_performance_count"), (ACCURACY, "qsl_reported_total_count")):
+    for mode, reported in (
+        (PERFORMANCE, keys.QSL_REPORTED_PERFORMANCE_COUNT),
+        (ACCURACY, keys.QSL_REPORTED_TOTAL_COUNT),
+    ):
         key, override = f"effective_{mode}_sample_count", f"requested_{mode}_sample_count_override"
         used, asked = read_integer(log, key), read_integer(log, override)
         source = override if asked else reported
@@ -176,59 +185,63 @@ def find_small_library(log: DetailLog) -> Iterator[Inconsistency]:
     (``GenerateLoadableSets`` takes those that there are); the rules do, which set the count by the dataset's size."""
     if not log.complete or log.mode not in _MODES:
         return
-    total, key = read_integer(log, "qsl_reported_total_count"), f"effective_{_MODES[log.mode]}_sample_count"
+    total, key = read_integer(log, keys.QSL_REPORTED_TOTAL_COUNT), f"effective_{_MODES[log.mode]}_sample_count"
     used = read_integer(log, key)
     if total is not None and used is not None and used > total:
-        line = log.number("qsl_reported_total_count")
+        line = log.number(keys.QSL_REPORTED_TOTAL_COUNT)
         yield Inconsistency(key, str(used), f"the library has {show_count(total, 'sample')}", log.number(key), line)
 
 
 def _errors(log: DetailLog) -> Iterator[Inconsistency]:
     """``PerformanceSummary::LogDetail`` (results.cc:852) logs how many errors there were; others may come behind it."""
-    stated, line = read_integer(log, "num_errors"), log.number("num_errors")
+    stated, line = read_integer(log, keys.NUM_ERRORS), log.number(keys.NUM_ERRORS)
     counted = sum(1 for entry in log.errors if entry.line < line)
     if stated is not None and not counted <= stated <= len(log.errors):
-        yield Inconsistency("num_errors", str(stated), f"the log has {show_count(counted, 'ERROR line')}", line)
+        yield Inconsistency(keys.NUM_ERRORS, str(stated), f"the log has {show_count(counted, 'ERROR line')}", line)
 
 
 def _verdict(log: DetailLog) -> Iterator[Inconsistency]:
     """VALID is all of the conditions, and no reason why not (``PerformanceSummary::LogDetail``, results.cc:671)."""
-    line = log.number("result_validity")
+    line = log.number(keys.RESULT_VALIDITY)
     failed = next((key for key in _FLAGS if log.get(key) is False), "")
     if log.validity == "VALID" and failed:
-        yield Inconsistency("result_validity", "VALID", f"{failed} is false", line, log.number(failed))
-    if log.validity == "VALID" and (reason := log.line("result_invalid_reason")) is not None:
+        yield Inconsistency(keys.RESULT_VALIDITY, "VALID", f"{failed} is false", line, log.number(failed))
+    if log.validity == "VALID" and (reason := log.line(keys.RESULT_INVALID_REASON)) is not None:
         yield Inconsistency(
-            "result_validity", "VALID", f"result_invalid_reason is {show_value(reason)}", line, reason.line
+            keys.RESULT_VALIDITY, "VALID", f"result_invalid_reason is {show_value(reason)}", line, reason.line
         )
     if log.validity == "INVALID" and all(log.get(key, True) is True for key in _FLAGS):
-        yield Inconsistency("result_validity", "INVALID", "every condition is met", line)
+        yield Inconsistency(keys.RESULT_VALIDITY, "INVALID", "every condition is met", line)
 
 
 def _conditions(log: DetailLog) -> Iterator[Inconsistency]:
     """The flags, from the numbers that they stand for (``MinDurationMet``, ``MinQueriesMet`` and ``MinSamplesMet``,
     results.cc; ``GenerateQueries``, loadgen.cc)."""
-    queries, least = read_integer(log, "result_query_count"), read_integer(log, "effective_min_query_count")
-    if queries is not None and least is not None and log.get("result_min_queries_met") is True and queries < least:
-        yield _condition(log, "result_min_queries_met", f"{queries} of {least} queries were issued")
-    generated = read_integer(log, "generated_query_count")
+    queries, least = read_integer(log, keys.RESULT_QUERY_COUNT), read_integer(log, keys.EFFECTIVE_MIN_QUERY_COUNT)
+    if queries is not None and least is not None and log.get(keys.RESULT_MIN_QUERIES_MET) is True and queries < least:
+        yield _condition(log, keys.RESULT_MIN_QUERIES_MET, f"{queries} of {least} queries were issued")
+    generated = read_integer(log, keys.GENERATED_QUERY_COUNT)
     if queries is not None and generated is not None and queries > generated:
         derived = f"{generated} queries were generated"
-        yield Inconsistency("result_query_count", str(queries), derived, log.number("result_query_count"))
+        yield Inconsistency(keys.RESULT_QUERY_COUNT, str(queries), derived, log.number(keys.RESULT_QUERY_COUNT))
     if log.scenario == "Offline":
         issued, wanted = (
-            read_integer(log, "generated_samples_per_query"),
-            read_integer(log, "effective_min_sample_count"),
+            read_integer(log, keys.GENERATED_SAMPLES_PER_QUERY),
+            read_integer(log, keys.EFFECTIVE_MIN_SAMPLE_COUNT),
         )
         short = issued is not None and wanted is not None and issued < wanted
-        if short and log.get("result_min_queries_met") is True and not log.get("effective_performance_issue_unique"):
-            yield _condition(log, "result_min_queries_met", f"{issued} of {wanted} samples were issued")
-    lasted, minimum = _find_last_issue(log), read_number(log, "effective_min_duration_ms")
-    if lasted is not None and minimum is not None and log.get("result_min_duration_met") is True:
+        if (
+            short
+            and log.get(keys.RESULT_MIN_QUERIES_MET) is True
+            and not log.get(keys.EFFECTIVE_PERFORMANCE_ISSUE_UNIQUE)
+        ):
+            yield _condition(log, keys.RESULT_MIN_QUERIES_MET, f"{issued} of {wanted} samples were issued")
+    lasted, minimum = _find_last_issue(log), read_number(log, keys.EFFECTIVE_MIN_DURATION_MS)
+    if lasted is not None and minimum is not None and log.get(keys.RESULT_MIN_DURATION_MET) is True:
         needed = minimum / 1000
         if lasted + CLOCK + needed * DRIFT < needed:
             derived = f"the run lasted {lasted:.6g} s of {needed:.6g} s"
-            yield _condition(log, "result_min_duration_met", derived)
+            yield _condition(log, keys.RESULT_MIN_DURATION_MET, derived)
 
 
 def _condition(log: DetailLog, key: str, derived: str) -> Inconsistency:
@@ -239,7 +252,7 @@ def _find_last_issue(log: DetailLog) -> Decimal | None:
     """An upper bound of when the last query was issued, in seconds: what LoadGen compares with the minimum duration. A
     run ends with a completion behind it."""
     if log.scenario == "Offline":
-        slowest = read_number(log, "result_max_latency_ns")
+        slowest = read_number(log, keys.RESULT_MAX_LATENCY_NS)
         return None if slowest is None else slowest / SECOND
     return read_longest_seconds(log)
 
@@ -247,16 +260,16 @@ def _find_last_issue(log: DetailLog) -> Decimal | None:
 def _early_stopping(log: DetailLog) -> Iterator[Inconsistency]:
     """The flag, from LoadGen's own words and from the counts (``PerformanceSummary::EarlyStopping``, results.cc;
     ``MinPassingQueriesFinder``, early_stopping.cc)."""
-    entry = log.line("early_stopping_result")
+    entry = log.line(keys.EARLY_STOPPING_RESULT)
     text = str(entry.value) if entry is not None else ""
-    met = log.line("early_stopping_met")
+    met = log.line(keys.EARLY_STOPPING_MET)
     if entry is not None and met is not None and met.value is True and "unsuccessful" in text.lower():
         yield Inconsistency(
-            "early_stopping_met", "true", f"early_stopping_result is {show_value(entry)}", met.line, entry.line
+            keys.EARLY_STOPPING_MET, "true", f"early_stopping_result is {show_value(entry)}", met.line, entry.line
         )
-    queries, over = read_integer(log, "result_query_count"), read_integer(log, "result_overlatency_query_count")
-    percentile = read_number(log, "effective_target_latency_percentile")
-    if log.scenario != "Server" or None in (queries, over, percentile) or log.get("requested_use_token_latencies"):
+    queries, over = read_integer(log, keys.RESULT_QUERY_COUNT), read_integer(log, keys.RESULT_OVERLATENCY_QUERY_COUNT)
+    percentile = read_number(log, keys.EFFECTIVE_TARGET_LATENCY_PERCENTILE)
+    if log.scenario != "Server" or None in (queries, over, percentile) or log.get(keys.REQUESTED_USE_TOKEN_LATENCIES):
         return
     if queries and met is not None and met.value is True and 0 < Decimal(percentile or 0) < 1:
         wanted = Decimal(percentile or 0) * 100
@@ -264,18 +277,22 @@ def _early_stopping(log: DetailLog) -> Iterator[Inconsistency]:
             allowed = compute_allowed_over(queries, wanted)
             derived = f"{over} of {queries} queries were over the latency, and {max(allowed, 0)} are allowed"
             yield Inconsistency(
-                "early_stopping_met", "true", derived, met.line, log.number("result_overlatency_query_count")
+                keys.EARLY_STOPPING_MET, "true", derived, met.line, log.number(keys.RESULT_OVERLATENCY_QUERY_COUNT)
             )
 
 
 def _estimates(log: DetailLog) -> Iterator[Inconsistency]:
     """The streams' metric is an estimate that the text of early stopping states as well
     (``PerformanceSummary::EarlyStopping``, results.cc)."""
-    entry = log.line("early_stopping_result")
-    if entry is None or log.scenario not in ("SingleStream", "MultiStream") or log.get("requested_use_token_latencies"):
+    entry = log.line(keys.EARLY_STOPPING_RESULT)
+    if (
+        entry is None
+        or log.scenario not in ("SingleStream", "MultiStream")
+        or log.get(keys.REQUESTED_USE_TOKEN_LATENCIES)
+    ):
         return
     stated = {found["rank"]: int(found["value"]) for found in _ESTIMATE.finditer(str(entry.value))}
-    for rank, key in (("90.0", "early_stopping_latency_ss"), ("99.0", "early_stopping_latency_ms")):
+    for rank, key in (("90.0", keys.EARLY_STOPPING_LATENCY_SS), ("99.0", keys.EARLY_STOPPING_LATENCY_MS)):
         found = read_number(log, key)
         if found is not None and rank in stated and Decimal(stated[rank]) != found:
             derived = f"early stopping estimates {stated[rank]}"
@@ -289,8 +306,8 @@ def _latencies(log: DetailLog) -> Iterator[Inconsistency]:
         ("latency_ns", "_percentile_latency_ns"),
         ("query_latency_ns", "_percentile_per_query_latency_ns"),
     ):
-        keys = [f"result_min_{part}", *(f"result_{p}{ranked}" for p in _PERCENTILES), f"result_max_{part}"]
-        known = [(key, found) for key in keys if (found := read_number(log, key)) is not None]
+        sorted_keys = [f"result_min_{part}", *(f"result_{p}{ranked}" for p in keys.PERCENTILES), f"result_max_{part}"]
+        known = [(key, found) for key in sorted_keys if (found := read_number(log, key)) is not None]
         for (before, less), (key, found) in pairwise(known):
             if found < less:
                 yield Inconsistency(key, f"{found:f}", f"{before} is {less:f}", log.number(key), log.number(before))
@@ -308,7 +325,7 @@ def _latencies(log: DetailLog) -> Iterator[Inconsistency]:
     for key, rank, kind in _RANKED.get(log.scenario, ()):
         estimate, seen = read_number(log, key), read_number(log, f"result_{rank}_percentile_{kind}")
         slowest = read_number(log, f"result_max_{kind.removeprefix('per_')}")
-        if not estimate or log.get("requested_use_token_latencies"):
+        if not estimate or log.get(keys.REQUESTED_USE_TOKEN_LATENCIES):
             continue
         if seen is not None and estimate < seen:
             yield Inconsistency(key, f"{estimate:f}", f"the {rank} percentile is {seen:f}", log.number(key))
@@ -317,8 +334,8 @@ def _latencies(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 _RANKED = {
-    "SingleStream": (("early_stopping_latency_ss", "90.00", "latency_ns"),),
-    "MultiStream": (("early_stopping_latency_ms", "99.00", "per_query_latency_ns"),),
+    "SingleStream": ((keys.EARLY_STOPPING_LATENCY_SS, "90.00", "latency_ns"),),
+    "MultiStream": ((keys.EARLY_STOPPING_LATENCY_MS, "99.00", "per_query_latency_ns"),),
 }
 
 

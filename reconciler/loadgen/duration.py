@@ -12,6 +12,7 @@ from decimal import Decimal
 
 from msgspec import Struct
 
+from reconciler.loadgen import keys
 from reconciler.loadgen.settings import ACCURACY, PERFORMANCE, name_loadgen_scenario, select_conf_settings
 from reconciler.loadgen.user_conf import audit_settings
 from reconciler.resource.settings import Settings
@@ -46,11 +47,11 @@ def predict(scenario: str, mode: str, settings: Settings, dataset_size: int = 0)
     counts as 1 query/s and a missing latency as LoadGen's default, as LoadGen itself would take them.
     """
     name = name_loadgen_scenario(scenario)
-    size = (settings.number("samples_per_query") or 8) if name == "MultiStream" else 1
+    size = (settings.number(keys.SAMPLES_PER_QUERY) or 8) if name == "MultiStream" else 1
     if mode == ACCURACY:
-        return _accuracy(name, settings, settings.number("accuracy_sample_count") or dataset_size, size)
-    seconds = Decimal(settings.number("min_duration", 10_000)) / 1000
-    least = settings.number("min_query_count", 100)
+        return _accuracy(name, settings, settings.number(keys.ACCURACY_SAMPLE_COUNT) or dataset_size, size)
+    seconds = Decimal(settings.number(keys.MIN_DURATION, 10_000)) / 1000
+    least = settings.number(keys.MIN_QUERY_COUNT, 100)
     if name == "Offline":
         return _offline(settings, seconds, least)
     if name == "Server":
@@ -79,14 +80,14 @@ def _accuracy(name: str, settings: Settings, count: int, size: int) -> Predictio
 
 def _padded(count: int, settings: Settings) -> int:
     """Equal issue (sample_concatenate_permutation) pads to whole permutations of the performance set."""
-    loaded = settings.number("performance_sample_count")
+    loaded = settings.number(keys.PERFORMANCE_SAMPLE_COUNT)
     if not settings.get("sample_concatenate_permutation") or not loaded:
         return count
     return -(-count // loaded) * loaded
 
 
 def _rate(settings: Settings) -> Decimal:
-    rate = Decimal(settings.text("target_qps") or 1)
+    rate = Decimal(settings.text(keys.TARGET_QPS) or 1)
     if rate <= 0:
         raise ValueError(f"no rate: {rate}")
     return rate
@@ -94,5 +95,5 @@ def _rate(settings: Settings) -> Decimal:
 
 def _latency(name: str, settings: Settings) -> Decimal:
     """Seconds per query."""
-    nanoseconds = settings.number("target_latency") or (1_000_000 if name == "SingleStream" else 8_000_000)
+    nanoseconds = settings.number(keys.TARGET_LATENCY) or (1_000_000 if name == "SingleStream" else 8_000_000)
     return Decimal(nanoseconds) / 1_000_000_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Context, Decimal
 
+from reconciler.loadgen import keys
 from reconciler.loadgen.log import DetailLog
 from reconciler.resource.canonical import show_decimal
 from reconciler.resource.quantities import parse_decimal
@@ -28,7 +29,9 @@ def compute_efficiency(log: DetailLog, metric: Mapping[str, object] | None, watt
 
 def _compute_rate(log: DetailLog) -> Decimal | None:
     """Samples per second between power_begin and power_end."""
-    queries, group = (parse_decimal(log.get(key)) for key in ("result_query_count", "generated_samples_per_query"))
+    queries, group = (
+        parse_decimal(log.get(key)) for key in (keys.RESULT_QUERY_COUNT, keys.GENERATED_SAMPLES_PER_QUERY)
+    )
     if queries is None or log.started is None or log.ended is None:
         return None
     lasted = Decimal(str((log.ended - log.started).total_seconds()))

@@ -8,6 +8,7 @@ from decimal import Decimal
 from msgspec import Struct
 
 from reconciler.errors import LogError
+from reconciler.loadgen import keys
 from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.log_line import LogLine
 from reconciler.resource.quantities import is_whole, show_count
@@ -76,7 +77,7 @@ def read_longest_seconds(log: DetailLog) -> Decimal | None:
 def is_wrapped(log: DetailLog, mean: Decimal) -> bool:
     """Whether a mean is that of a sum below 0, which a clock that was set back makes: LoadGen divides it by an unsigned
     count (``ProcessLatencies``, results.cc:32 at v5.1.1), so that all latencies together seem to be of centuries."""
-    return mean * (read_number(log, "result_query_count") or 0) > _CENTURY
+    return mean * (read_number(log, keys.RESULT_QUERY_COUNT) or 0) > _CENTURY
 
 
 def elapsed_seconds(log: DetailLog) -> Decimal | None:

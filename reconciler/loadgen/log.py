@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from msgspec import Struct, field
 
 from reconciler.errors import LogError
+from reconciler.loadgen import keys
 from reconciler.loadgen.log_batches import SampleBatches, list_batch_lines, match_batches
 from reconciler.loadgen.log_files import DETAIL
 from reconciler.loadgen.log_index import LogIndex, Row
@@ -95,7 +96,7 @@ class DetailLog(Struct, frozen=True, dict=True):
     @kept_property
     def version(self) -> str:
         """LoadGen's release and revision, as in "6.0.17 @ d6147c7eb7"; empty when not logged."""
-        return str(self.get("loadgen_version", ""))
+        return str(self.get(keys.LOADGEN_VERSION, ""))
 
     @kept_property
     def release(self) -> int:
@@ -106,12 +107,12 @@ class DetailLog(Struct, frozen=True, dict=True):
     @kept_property
     def scenario(self) -> str:
         """LoadGen's scenario: Server for Interactive."""
-        return str(self.effective("scenario", ""))
+        return str(self.get(keys.EFFECTIVE_SCENARIO, ""))
 
     @kept_property
     def mode(self) -> str:
         """PerformanceOnly, AccuracyOnly, SubmissionRun or FindPeakPerformance."""
-        return str(self.effective("test_mode", ""))
+        return str(self.get(keys.EFFECTIVE_TEST_MODE, ""))
 
     @property
     def serves_both(self) -> bool:
@@ -121,11 +122,11 @@ class DetailLog(Struct, frozen=True, dict=True):
     @property
     def validity(self) -> str:
         """LoadGen's verdict, VALID or INVALID; empty for accuracy runs and for a run that did not end."""
-        return str(self.get("result_validity", ""))
+        return str(self.get(keys.RESULT_VALIDITY, ""))
 
     @property
     def seeds(self) -> dict[str, int]:
-        names = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
+        names = (keys.QSL_RNG_SEED, keys.SAMPLE_INDEX_RNG_SEED, keys.SCHEDULE_RNG_SEED)
         return {name: value for name in names if (value := self.effective(name)) is not None}
 
     @property
@@ -137,17 +138,17 @@ class DetailLog(Struct, frozen=True, dict=True):
     def complete(self) -> bool:
         """Whether the run came to its end: LoadGen logs power_end last, and results after it in performance runs."""
         if self.mode == "AccuracyOnly":
-            return "power_end" in self.index
-        return "result_validity" in self.index
+            return keys.POWER_END in self.index
+        return keys.RESULT_VALIDITY in self.index
 
     @kept_property
     def started(self) -> datetime | None:
         """power_begin, which is UTC (test_datetime is local time with a misleading Z)."""
-        return self._time("power_begin")
+        return self._time(keys.POWER_BEGIN)
 
     @kept_property
     def ended(self) -> datetime | None:
-        return self._time("power_end")
+        return self._time(keys.POWER_END)
 
     def _time(self, key: str) -> datetime | None:
         found = self.index.first[key]

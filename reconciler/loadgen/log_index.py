@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from reconciler.loadgen import keys
 from reconciler.loadgen.key_order import order_keys
 from reconciler.loadgen.log_batches import SampleBatches
 from reconciler.loadgen.log_line import NAMES, VALUES, ListLine, LogLine, read_plain
@@ -87,7 +88,7 @@ class LogIndex(Mapping[str, LogLine]):
         first = self._first = self._order.first
         self.first = _FirstLines(self._first, self._rows)
         self.began_at, self.ended_at = (
-            _read_clock(rows[first[key]]) if key in first else None for key in ("power_begin", "power_end")
+            _read_clock(rows[first[key]]) if key in first else None for key in (keys.POWER_BEGIN, keys.POWER_END)
         )
 
     def __getitem__(self, key: str) -> LogLine:

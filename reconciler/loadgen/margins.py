@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from reconciler.loadgen import keys
 from reconciler.loadgen.early_stopping import compute_allowed_over, compute_least_queries
 from reconciler.loadgen.inconsistency import read_integer, read_number
 from reconciler.loadgen.log import DetailLog
@@ -51,12 +52,12 @@ def show_measured(number: Decimal, digits: int = 5) -> str:
 
 def read_percentile(log: DetailLog) -> Decimal:
     """The percentile that the run has to prove, in percent."""
-    return Decimal(log.effective("target_latency_percentile", Decimal("0.99"))) * 100
+    return Decimal(log.get(keys.EFFECTIVE_TARGET_LATENCY_PERCENTILE, Decimal("0.99"))) * 100
 
 
 def show_seconds(log: DetailLog) -> Decimal | None:
     """How long the run lasted. Offline: the slowest latency, as LoadGen measures it; else power_begin to power_end."""
-    slowest = log.get("result_max_latency_ns")
+    slowest = log.get(keys.RESULT_MAX_LATENCY_NS)
     if log.scenario == "Offline" and slowest is not None:
         return Decimal(slowest) / 1_000_000_000
     if log.started is None or log.ended is None:
@@ -65,9 +66,9 @@ def show_seconds(log: DetailLog) -> Decimal | None:
 
 
 def _margins(log: DetailLog) -> Iterator[Margin]:
-    least, lasted = log.effective("min_duration_ms"), show_seconds(log)
+    least, lasted = log.get(keys.EFFECTIVE_MIN_DURATION_MS), show_seconds(log)
     if least is not None and lasted is not None:
-        met = bool(log.get("result_min_duration_met", True))
+        met = bool(log.get(keys.RESULT_MIN_DURATION_MET, True))
         yield _at_least("duration", lasted, Decimal(least) / 1000, "s", met)
     yield from _queries(log)
     yield from _latencies(log)
@@ -75,13 +76,13 @@ def _margins(log: DetailLog) -> Iterator[Margin]:
 
 
 def _queries(log: DetailLog) -> Iterator[Margin]:
-    met = bool(log.get("result_min_queries_met", True))
+    met = bool(log.get(keys.RESULT_MIN_QUERIES_MET, True))
     if log.scenario == "Offline":
-        issued, least = read_integer(log, "generated_samples_per_query"), log.requested("min_query_count")
+        issued, least = read_integer(log, keys.GENERATED_SAMPLES_PER_QUERY), log.get(keys.REQUESTED_MIN_QUERY_COUNT)
         if issued is not None and least is not None:
             yield _at_least("samples", Decimal(issued), Decimal(least), "samples", met)
         return
-    issued, least = read_integer(log, "result_query_count"), log.effective("min_query_count")
+    issued, least = read_integer(log, keys.RESULT_QUERY_COUNT), log.get(keys.EFFECTIVE_MIN_QUERY_COUNT)
     if issued is not None and least is not None:
         yield _at_least("queries", Decimal(issued), Decimal(least), "queries", met)
 
@@ -91,13 +92,13 @@ def _latencies(log: DetailLog) -> Iterator[Margin]:
     if log.scenario != "Server":
         return
     rank = format(read_percentile(log), ".2f")
-    if log.requested("use_token_latencies"):
+    if log.get(keys.REQUESTED_USE_TOKEN_LATENCIES):
         pairs: tuple[tuple[str, str, Any], ...] = (
-            ("TTFT", f"result_first_token_{rank}_percentile_latency_ns", log.requested("server_ttft_latency")),
-            ("TPOT", f"result_time_per_output_token_{rank}_percentile_ns", log.requested("server_tpot_latency")),
+            ("TTFT", keys.FIRST_TOKEN_PERCENTILES.get(rank, ""), log.get(keys.REQUESTED_SERVER_TTFT_LATENCY)),
+            ("TPOT", keys.OUTPUT_TOKEN_PERCENTILES.get(rank, ""), log.get(keys.REQUESTED_SERVER_TPOT_LATENCY)),
         )
     else:
-        pairs = (("latency", f"result_{rank}_percentile_latency_ns", log.effective("target_latency_ns")),)
+        pairs = (("latency", keys.RESULT_PERCENTILES.get(rank, ""), log.get(keys.EFFECTIVE_TARGET_LATENCY_NS)),)
     for name, key, limit in pairs:
         measured = read_number(log, key)
         if measured is not None and limit is not None:
@@ -106,22 +107,22 @@ def _latencies(log: DetailLog) -> Iterator[Margin]:
 
 
 def _early_stopping(log: DetailLog) -> Iterator[Margin]:
-    queries = read_integer(log, "result_query_count")
+    queries = read_integer(log, keys.RESULT_QUERY_COUNT)
     if queries is None or log.scenario == "Offline":
         return
-    met = bool(log.get("early_stopping_met", True))
+    met = bool(log.get(keys.EARLY_STOPPING_MET, True))
     if log.scenario != "Server":
         # One query has to be discarded for an estimate, hence n(1).
         least = compute_least_queries(1, read_percentile(log))
         yield _at_least("early stopping", Decimal(queries), Decimal(least), "queries", met)
         return
-    if log.requested("use_token_latencies"):
+    if log.get(keys.REQUESTED_USE_TOKEN_LATENCIES):
         if not met:  # LoadGen counts queries over either latency, and states no count where it is met
             yield _at_least(
                 "early stopping", Decimal(queries), Decimal(count_needed_queries(log, queries)), "queries", met
             )
         return
-    over = read_integer(log, "result_overlatency_query_count")
+    over = read_integer(log, keys.RESULT_OVERLATENCY_QUERY_COUNT)
     if over is None:
         return
     allowed = compute_allowed_over(queries, read_percentile(log))

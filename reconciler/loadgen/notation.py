@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from reconciler.errors import LogError
+from reconciler.loadgen import keys
 from reconciler.loadgen.inconsistency import CLOCK_KEPT, Inconsistency, show_value
 from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.log_line import DECIMAL, FLAG, INTEGER, TEXT
@@ -45,13 +46,12 @@ _KINDS = (
     (_WHOLE, r"early_stopping_latency_[sm]s"),
 )
 _SHAPES = tuple((kind, re.compile(shape, re.ASCII)) for kind, shape in _KINDS)
-_FIRST_KNOWN = 4  # LoadGen's release: of earlier ones numbers among the results are judged
 # Before release 3 some builds write the counts among the results in quotes, which are of a type that others do not.
 _RESULT, _COUNT, _FIRST_PLAIN = "result_", "_count", 3
-_CLOCKS = ("power_begin", "power_end")
+_CLOCKS = (keys.POWER_BEGIN, keys.POWER_END)
 # LoadGen takes latencies from a clock that the machine may set (``std::chrono::high_resolution_clock``): where it was
 # set back during the run, the least of them is below 0. Seven published logs of v2.1 have such, by 0.3 to 1.3 s.
-_LEAST = frozenset({"result_min_query_latency_ns", "result_min_latency_ns"})
+_LEAST = frozenset({keys.RESULT_MIN_QUERY_LATENCY_NS, keys.RESULT_MIN_LATENCY_NS})
 
 
 def _find_kind(key: str) -> _Kind | None:
@@ -66,7 +66,7 @@ def _find_groups(key: str) -> tuple[int, ...]:
 def find_wrong_notation(log: DetailLog) -> Iterator[Inconsistency]:
     """The types are those of ``TestSettings`` (test_settings.h) and ``PerformanceSummary`` (results.h), written by
     ``ArgValueTransform`` (logging.cc:96 at v5.1.1). A latency below 0 is a doubt."""
-    judged = _judge if log.release >= _FIRST_KNOWN else _judge_older
+    judged = _judge if log.release >= keys.FIRST_KNOWN_RELEASE else _judge_older
     unlike = log.index.list_unlike(_find_groups)
     for key in unlike:
         kind, entry = _find_kind(key), log.index[key]
@@ -74,7 +74,7 @@ def find_wrong_notation(log: DetailLog) -> Iterator[Inconsistency]:
         if words:
             item = Inconsistency(key, show_value(entry), f"LoadGen writes {words}", entry.line)
             yield replace(item, premise=CLOCK_KEPT) if may_be_set_back(item) else item
-    if log.release >= _FIRST_KNOWN:
+    if log.release >= keys.FIRST_KNOWN_RELEASE:
         yield from _find_wrong_times(log, unlike)
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from decimal import Decimal
 
+from reconciler.loadgen import keys
 from reconciler.loadgen.inconsistency import (
     CLOCK,
     DRIFT,
@@ -47,8 +48,8 @@ def find_wrong_rates(log: DetailLog) -> Iterator[Inconsistency]:
 
 def _offline_rate(log: DetailLog) -> Iterator[Inconsistency]:
     """All samples are one query, and the slowest of them ends the run."""
-    stated, slowest = read_number(log, "result_samples_per_second"), read_number(log, "result_max_latency_ns")
-    each, queries = read_number(log, "generated_samples_per_query"), read_number(log, "result_query_count")
+    stated, slowest = read_number(log, keys.RESULT_SAMPLES_PER_SECOND), read_number(log, keys.RESULT_MAX_LATENCY_NS)
+    each, queries = read_number(log, keys.GENERATED_SAMPLES_PER_QUERY), read_number(log, keys.RESULT_QUERY_COUNT)
     if stated is None or not slowest or each is None or queries is None:
         return
     each = _pad(log, each)
@@ -58,9 +59,11 @@ def _offline_rate(log: DetailLog) -> Iterator[Inconsistency]:
     most = derived * (2 if log.release < 5 else 1 + _DIGITS)
     if not derived * (1 - _DIGITS) - edge <= stated <= most + edge:
         why = f"{each * queries:f} samples in {slowest / SECOND:.6g} s are {derived:.6g}"
-        yield Inconsistency("result_samples_per_second", f"{stated:f}", why, log.number("result_samples_per_second"))
-    yield from _within_clock(log, "result_max_latency_ns", slowest / SECOND)
-    yield from _fills_clock(log, "result_max_latency_ns", slowest / SECOND)
+        yield Inconsistency(
+            keys.RESULT_SAMPLES_PER_SECOND, f"{stated:f}", why, log.number(keys.RESULT_SAMPLES_PER_SECOND)
+        )
+    yield from _within_clock(log, keys.RESULT_MAX_LATENCY_NS, slowest / SECOND)
+    yield from _fills_clock(log, keys.RESULT_MAX_LATENCY_NS, slowest / SECOND)
 
 
 _RELEASE = re.compile(r"(\d{1,4})\.(\d{1,4})\.(\d{1,4})")
@@ -70,26 +73,26 @@ _LOGS_PADDED = (5, 0, 11)
 def _pad(log: DetailLog, each: Decimal) -> Decimal:
     """With equal issue the samples of a query are whole permutations of the set; before 5.0.11 LoadGen logs how many
     there were before they were filled up (loadgen.cc, GenerateQueries)."""
-    found, asked = _RELEASE.match(log.version), read_number(log, "effective_performance_sample_count")
-    filled = log.get("effective_sample_concatenate_permutation") is True
+    found, asked = _RELEASE.match(log.version), read_number(log, keys.EFFECTIVE_PERFORMANCE_SAMPLE_COUNT)
+    filled = log.get(keys.EFFECTIVE_SAMPLE_CONCATENATE_PERMUTATION) is True
     if not filled or not asked or found is None or tuple(map(int, found.groups())) >= _LOGS_PADDED:
         return each
-    loaded = min(asked, read_number(log, "qsl_reported_total_count") or asked)  # it loads no more than there are
+    loaded = min(asked, read_number(log, keys.QSL_REPORTED_TOTAL_COUNT) or asked)  # it loads no more than there are
     return (each + loaded - 1) // loaded * loaded
 
 
 def _offline_size(log: DetailLog) -> Iterator[Inconsistency]:
     """LoadGen asks for what the target rate needs and 10 % more, or the minimum, in whole permutations where asked."""
-    issued, rate = read_number(log, "generated_samples_per_query"), read_number(log, "effective_target_qps")
-    least, duration = read_number(log, "requested_min_query_count"), read_number(log, "effective_min_duration_ms")
-    loaded = read_number(log, "effective_performance_sample_count")
+    issued, rate = read_number(log, keys.GENERATED_SAMPLES_PER_QUERY), read_number(log, keys.EFFECTIVE_TARGET_QPS)
+    least, duration = read_number(log, keys.REQUESTED_MIN_QUERY_COUNT), read_number(log, keys.EFFECTIVE_MIN_DURATION_MS)
+    loaded = read_number(log, keys.EFFECTIVE_PERFORMANCE_SAMPLE_COUNT)
     if issued is None or rate is None or duration is None or loaded is None or _issues_few(log):
         return
     most = max(rate * duration / 1000 * _SLACK, least or 0) * (1 + DRIFT) + 2 * loaded
     if issued > most:
-        key = "generated_samples_per_query"
+        key = keys.GENERATED_SAMPLES_PER_QUERY
         derived = f"{rate:.6g} samples/s for {duration / 1000:.6g} s need no more than {most:.6g}"
-        yield Inconsistency(key, f"{issued:f}", derived, log.number(key), log.number("effective_target_qps"))
+        yield Inconsistency(key, f"{issued:f}", derived, log.number(key), log.number(keys.EFFECTIVE_TARGET_QPS))
 
 
 def _issues_few(log: DetailLog) -> bool:
@@ -98,9 +101,9 @@ def _issues_few(log: DetailLog) -> bool:
 
 
 def _server_rates(log: DetailLog) -> Iterator[Inconsistency]:
-    count = read_number(log, "result_query_count")
+    count = read_number(log, keys.RESULT_QUERY_COUNT)
     scheduled, completed = (read_number(log, f"result_{name}_samples_per_sec") for name in ("scheduled", "completed"))
-    planned = read_number(log, "generated_query_duration")
+    planned = read_number(log, keys.GENERATED_QUERY_DURATION)
     if count is None or count < 2:
         return
     if scheduled and planned:
@@ -109,26 +112,26 @@ def _server_rates(log: DetailLog) -> Iterator[Inconsistency]:
         most = derived * count / (count - _LONGEST_GAP) if count > _LONGEST_GAP else scheduled
         if not derived * (1 - DRIFT) <= scheduled <= most * (1 + DRIFT):
             why = f"{count:f} queries in {planned / SECOND:.6g} s are {derived:.6g}"
-            key = "result_scheduled_samples_per_sec"
-            yield Inconsistency(key, f"{scheduled:f}", why, log.number(key), log.number("generated_query_duration"))
+            key = keys.RESULT_SCHEDULED_SAMPLES_PER_SEC
+            yield Inconsistency(key, f"{scheduled:f}", why, log.number(key), log.number(keys.GENERATED_QUERY_DURATION))
         # Nobody waits for the gap behind the last query: it is issued when as many gaps are over as the rate is of.
-        yield from _within_clock(log, "generated_query_duration", min(planned / SECOND, (count - 1) / scheduled))
-        slowest = read_number(log, "result_max_latency_ns")
+        yield from _within_clock(log, keys.GENERATED_QUERY_DURATION, min(planned / SECOND, (count - 1) / scheduled))
+        slowest = read_number(log, keys.RESULT_MAX_LATENCY_NS)
         if slowest is not None:
-            yield from _fills_clock(log, "generated_query_duration", (planned + slowest) / SECOND)
-    asked = read_number(log, "effective_target_qps")
+            yield from _fills_clock(log, keys.GENERATED_QUERY_DURATION, (planned + slowest) / SECOND)
+    asked = read_number(log, keys.EFFECTIVE_TARGET_QPS)
     if scheduled and asked and abs(scheduled / asked - 1) > DRIFT + _CHANCE / count.sqrt():
-        key, line = "result_scheduled_samples_per_sec", log.number("effective_target_qps")
+        key, line = keys.RESULT_SCHEDULED_SAMPLES_PER_SEC, log.number(keys.EFFECTIVE_TARGET_QPS)
         yield Inconsistency(key, f"{scheduled:f}", f"the target of the schedule is {asked:f}", log.number(key), line)
     if scheduled and completed and completed > scheduled * (1 + DRIFT):
-        key, line = "result_completed_samples_per_sec", log.number("result_scheduled_samples_per_sec")
+        key, line = keys.RESULT_COMPLETED_SAMPLES_PER_SEC, log.number(keys.RESULT_SCHEDULED_SAMPLES_PER_SEC)
         yield Inconsistency(key, f"{completed:f}", f"{scheduled:f} were scheduled", log.number(key), line)
 
 
 def _stream_rates(log: DetailLog) -> Iterator[Inconsistency]:
     """One query after the other: together they take no longer than the run."""
-    count = read_number(log, "result_query_count")
-    key = "result_mean_query_latency_ns" if log.scenario == "MultiStream" else "result_mean_latency_ns"
+    count = read_number(log, keys.RESULT_QUERY_COUNT)
+    key = keys.RESULT_MEAN_QUERY_LATENCY_NS if log.scenario == "MultiStream" else keys.RESULT_MEAN_LATENCY_NS
     mean = read_number(log, key)
     if count and mean:
         yield from _within_clock(log, key, count * mean / SECOND)
@@ -137,15 +140,15 @@ def _stream_rates(log: DetailLog) -> Iterator[Inconsistency]:
         slowest = read_number(log, key.replace("mean", "max")) or Decimal(0)
         overhead = count * max(_BETWEEN, slowest / SECOND)
         yield from _fills_clock(log, key, count * mean / SECOND * _PART + overhead)
-    stated = read_number(log, "result_qps_without_loadgen_overhead")
+    stated = read_number(log, keys.RESULT_QPS_WITHOUT_LOADGEN_OVERHEAD)
     if stated and mean and log.scenario == "SingleStream":
         # The mean is cut to whole nanoseconds.
         low, high = Decimal(SECOND) / (mean + 1), Decimal(SECOND) / mean
         edge = _rounding(log)
         if not low * (1 - _DIGITS) - edge <= stated <= high * (1 + _DIGITS) + edge:
             why = f"a mean latency of {mean:f} ns is {high:.6g}"
-            line = log.number("result_qps_without_loadgen_overhead")
-            yield Inconsistency("result_qps_without_loadgen_overhead", f"{stated:f}", why, line, log.number(key))
+            line = log.number(keys.RESULT_QPS_WITHOUT_LOADGEN_OVERHEAD)
+            yield Inconsistency(keys.RESULT_QPS_WITHOUT_LOADGEN_OVERHEAD, f"{stated:f}", why, line, log.number(key))
 
 
 def _within_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Inconsistency]:
@@ -154,7 +157,7 @@ def _within_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Incons
     elapsed = read_longest_seconds(log)
     if elapsed is not None and seconds > elapsed + CLOCK + elapsed * DRIFT:
         why = f"that is {seconds:.6g} s of queries, and the run lasted {elapsed:.6g} s"
-        yield Inconsistency(key, show_value(log.index[key]), why, log.number(key), log.number("power_end"))
+        yield Inconsistency(key, show_value(log.index[key]), why, log.number(key), log.number(keys.POWER_END))
 
 
 def _fills_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Inconsistency]:
@@ -162,4 +165,4 @@ def _fills_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Inconsi
     elapsed = read_run_seconds(log)
     if elapsed is not None and elapsed > seconds + ENDING + elapsed * DRIFT:
         why = f"the last answer came after {seconds:.6g} s at most, and the run lasted {elapsed:.6g} s"
-        yield Inconsistency(key, show_value(log.index[key]), why, log.number(key), log.number("power_end"))
+        yield Inconsistency(key, show_value(log.index[key]), why, log.number(key), log.number(keys.POWER_END))

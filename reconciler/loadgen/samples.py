@@ -9,11 +9,12 @@ from sys import getsizeof
 
 from msgspec import Struct, field
 
+from reconciler.loadgen import keys
 from reconciler.loadgen.inconsistency import read_integer
 from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.log_line import LogLine
 
-LOADED = "loaded_qsl_set"
+LOADED = keys.LOADED_QSL_SET
 _GROUP = 8  # samples of one query of MultiStream where the log states no number, as since release 2
 _SHORT = 1 << 16  # bytes of a list that is read; a longer one is counted without
 _BEGINNING = 64  # bytes of a list that tell it from most others
@@ -52,7 +53,7 @@ def count_padding(log: DetailLog) -> int:
         return 0
     stated = (read_integer(log, f"{prefix}_samples_per_query") for prefix in ("generated", "effective"))
     group = next((number for number in stated if number is not None and number > 0), _GROUP)
-    sets = max(len(log.all_of(LOADED)), len(log.all_of("generated_query_count")), 1)
+    sets = max(len(log.all_of(LOADED)), len(log.all_of(keys.GENERATED_QUERY_COUNT)), 1)
     return sets * (group - 1)
 
 

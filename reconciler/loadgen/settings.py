@@ -13,11 +13,12 @@ from typing import Any
 
 from msgspec import Struct
 
+from reconciler.loadgen import keys
+
 PERFORMANCE, ACCURACY = "performance", "accuracy"
 LOADGEN_MODE = {PERFORMANCE: "PerformanceOnly", ACCURACY: "AccuracyOnly"}
 _LOADGEN_NAME = {"Interactive": "Server"}  # Server with stricter token latencies
 
-SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
 _STREAMS = ("SingleStream", "MultiStream")
 _ALL = (*_STREAMS, "Server", "Offline")
 
@@ -68,53 +69,55 @@ _DECLARED, _COUNTS = (PERFORMANCE,), (PERFORMANCE, ACCURACY)
 # In the order in which a user.conf states them. min_query_count is compared as requested: LoadGen sets the effective
 # one to 1 in Offline and pads it for equal issue.
 SETTINGS = (
-    Setting("target_qps", Unit.RATE, "effective_target_qps", ("Server", "Offline"), modes=_DECLARED),
+    Setting(keys.TARGET_QPS, Unit.RATE, keys.EFFECTIVE_TARGET_QPS, ("Server", "Offline"), modes=_DECLARED),
     Setting(
-        "target_latency",
+        keys.TARGET_LATENCY,
         Unit.MS,
-        "requested_single_stream_expected_latency_ns",
+        keys.REQUESTED_SINGLE_STREAM_EXPECTED_LATENCY_NS,
         ("SingleStream",),
         modes=_DECLARED,
     ),
-    Setting("target_latency", Unit.MS, "requested_multi_stream_expected_latency_ns", ("MultiStream",), modes=_DECLARED),
-    Setting("target_latency", Unit.WHOLE_MS, "effective_target_latency_ns", ("Server",), modes=_DECLARED),
     Setting(
-        "target_latency_percentile",
+        keys.TARGET_LATENCY, Unit.MS, keys.REQUESTED_MULTI_STREAM_EXPECTED_LATENCY_NS, ("MultiStream",), modes=_DECLARED
+    ),
+    Setting(keys.TARGET_LATENCY, Unit.WHOLE_MS, keys.EFFECTIVE_TARGET_LATENCY_NS, ("Server",), modes=_DECLARED),
+    Setting(
+        keys.TARGET_LATENCY_PERCENTILE,
         Unit.PERCENT,
-        "effective_target_latency_percentile",
+        keys.EFFECTIVE_TARGET_LATENCY_PERCENTILE,
         (*_STREAMS, "Server"),
         ruled=True,
     ),
-    Setting("samples_per_query", Unit.COUNT, "effective_samples_per_query", ("MultiStream",), ruled=True),
-    Setting("coalesce_queries", Unit.FLAG, "requested_server_coalesce_queries", ("Server",)),
-    Setting("max_async_queries", Unit.COUNT, "effective_max_async_queries", ("Server",)),
-    Setting("ttft_latency", Unit.WHOLE_MS, "requested_server_ttft_latency", ("Server",), ruled=True),
-    Setting("tpot_latency", Unit.WHOLE_MS, "requested_server_tpot_latency", ("Server",), ruled=True),
-    Setting("use_token_latencies", Unit.FLAG, "requested_use_token_latencies", ruled=True, default=False),
+    Setting(keys.SAMPLES_PER_QUERY, Unit.COUNT, keys.EFFECTIVE_SAMPLES_PER_QUERY, ("MultiStream",), ruled=True),
+    Setting("coalesce_queries", Unit.FLAG, keys.REQUESTED_SERVER_COALESCE_QUERIES, ("Server",)),
+    Setting("max_async_queries", Unit.COUNT, keys.EFFECTIVE_MAX_ASYNC_QUERIES, ("Server",)),
+    Setting("ttft_latency", Unit.WHOLE_MS, keys.REQUESTED_SERVER_TTFT_LATENCY, ("Server",), ruled=True),
+    Setting("tpot_latency", Unit.WHOLE_MS, keys.REQUESTED_SERVER_TPOT_LATENCY, ("Server",), ruled=True),
+    Setting("use_token_latencies", Unit.FLAG, keys.REQUESTED_USE_TOKEN_LATENCIES, ruled=True, default=False),
     Setting(
         "sample_concatenate_permutation",
         Unit.FLAG,
-        "effective_sample_concatenate_permutation",
+        keys.EFFECTIVE_SAMPLE_CONCATENATE_PERMUTATION,
         ruled=True,
         default=False,
         since="5.0.6",
     ),
-    Setting("min_duration", Unit.COUNT, "effective_min_duration_ms", modes=_DECLARED),
-    Setting("max_duration", Unit.COUNT, "effective_max_duration_ms", modes=_DECLARED),
-    Setting("min_query_count", Unit.COUNT, "requested_min_query_count", modes=_DECLARED, default=100),
-    Setting("max_query_count", Unit.COUNT, "effective_max_query_count", modes=_DECLARED),
+    Setting(keys.MIN_DURATION, Unit.COUNT, keys.EFFECTIVE_MIN_DURATION_MS, modes=_DECLARED),
+    Setting(keys.MAX_DURATION, Unit.COUNT, keys.EFFECTIVE_MAX_DURATION_MS, modes=_DECLARED),
+    Setting(keys.MIN_QUERY_COUNT, Unit.COUNT, keys.REQUESTED_MIN_QUERY_COUNT, modes=_DECLARED, default=100),
+    Setting(keys.MAX_QUERY_COUNT, Unit.COUNT, keys.EFFECTIVE_MAX_QUERY_COUNT, modes=_DECLARED),
     Setting(
-        "performance_sample_count",
+        keys.PERFORMANCE_SAMPLE_COUNT,
         Unit.OVERRIDE,
-        "effective_performance_sample_count",
+        keys.EFFECTIVE_PERFORMANCE_SAMPLE_COUNT,
         conf_name="performance_sample_count_override",
         modes=_COUNTS,
         default=0,
     ),
     Setting(
-        "accuracy_sample_count",
+        keys.ACCURACY_SAMPLE_COUNT,
         Unit.OVERRIDE,
-        "effective_accuracy_sample_count",
+        keys.EFFECTIVE_ACCURACY_SAMPLE_COUNT,
         conf_name="accuracy_sample_count_override",
         modes=(ACCURACY,),
         default=0,
@@ -125,7 +128,7 @@ SETTINGS = (
 # in the log and lets no answers be sampled.
 AUDIT_SINCE = "5.0.6"
 # What a round fixes that no user.conf says: the model's name in LoadGen's built-in configuration, and the seeds there.
-_BUILT_IN = ("model_key", *SEEDS)
+_BUILT_IN = ("model_key", *keys.SEEDS)
 
 
 def name_loadgen_scenario(scenario: str) -> str:
@@ -161,13 +164,4 @@ def select_conf_settings(settings: Mapping[str, Any], mode: str, scenario: str) 
     return {name: settings[name] for name in list_settings(mode, scenario) if settings.get(name) is not None}
 
 
-# The setting that names what a harness leaves. The endpoints harness reads other settings, and but two of the
-# round's seeds.
-RESULTS = "harness.results"
-ENDPOINTS_SEEDS = ("sample_index_rng_seed", "schedule_rng_seed")
-_OF_ENDPOINTS = ("target_qps", "min_duration", "max_duration", "min_query_count", "accuracy_sample_count")
-
-
-def list_endpoints_settings(mode: str, scenario: str) -> tuple[str, ...]:
-    """The names of the settings that a run of the endpoints harness reads from a spec."""
-    return tuple(name for name in list_settings(mode, scenario) if name in _OF_ENDPOINTS)
+RESULTS = "harness.results"  # the setting that names what a harness leaves

@@ -11,6 +11,7 @@ from fractions import Fraction
 
 from msgspec import Struct
 
+from reconciler.loadgen import keys
 from reconciler.loadgen.early_stopping import compute_least_queries, compute_queries_at_rate
 from reconciler.loadgen.inconsistency import read_integer
 from reconciler.loadgen.log import DetailLog
@@ -40,7 +41,7 @@ def suggest(log: DetailLog, found: Sequence[Margin], *, valid: bool) -> Suggesti
     if not log.complete:
         return None
     if not valid:
-        for key, name in (("max_query_count", "max_query_count"), ("max_duration_ms", "max_duration")):
+        for key, name in ((keys.MAX_QUERY_COUNT, keys.MAX_QUERY_COUNT), ("max_duration_ms", keys.MAX_DURATION)):
             # LoadGen ends such a run early with an ERROR line.
             if log.effective(key) and any("Max" in str(entry.value) for entry in log.errors):
                 return Suggestion(name, "", "", f"{name} ended the run early")
@@ -51,7 +52,7 @@ def suggest(log: DetailLog, found: Sequence[Margin], *, valid: bool) -> Suggesti
 
 def _server(log: DetailLog, found: Sequence[Margin], valid: bool) -> Suggestion | None:
     """target_qps is the claim itself: too high a rate shows as latency over the limit, too low a one as much room."""
-    target = Decimal(log.effective("target_qps", 0))
+    target = Decimal(log.get(keys.EFFECTIVE_TARGET_QPS, 0))
     latencies = [margin for margin in found if margin.unit == "ms" and Decimal(margin.limit)]
     if not target or not latencies:
         return None
@@ -60,47 +61,49 @@ def _server(log: DetailLog, found: Sequence[Margin], valid: bool) -> Suggestion 
         if ratio > _SLACK_LATENCY:
             return None
         why = f"{latencies[0].name} uses {show_measured(ratio * 100, 2)}% of its limit"
-        return Suggestion("target_qps", _down(target * Decimal("1.1")), "queries/s", why)
+        return Suggestion(keys.TARGET_QPS, _down(target * Decimal("1.1")), "queries/s", why)
     if all(margin.met for margin in latencies):
         return _more_queries(log)
-    completed = Decimal(log.get("result_completed_samples_per_sec", 0))
-    scheduled = Decimal(log.get("result_scheduled_samples_per_sec", target))
+    completed = Decimal(log.get(keys.RESULT_COMPLETED_SAMPLES_PER_SEC, 0))
+    scheduled = Decimal(log.get(keys.RESULT_SCHEDULED_SAMPLES_PER_SEC, target))
     if 0 < completed < scheduled * _SATURATED:
         why = f"only {show_measured(completed)} of {show_measured(scheduled)} samples/s were completed"
-        return Suggestion("target_qps", _down(completed * Decimal("0.9")), "queries/s", why)
+        return Suggestion(keys.TARGET_QPS, _down(completed * Decimal("0.9")), "queries/s", why)
     factor = Decimal("0.95") if ratio <= Decimal("1.2") else Decimal("0.85")
     worst = next(margin for margin in latencies if not margin.met)
-    return Suggestion("target_qps", _down(target * factor), "queries/s", f"{worst.name} is over its limit")
+    return Suggestion(keys.TARGET_QPS, _down(target * factor), "queries/s", f"{worst.name} is over its limit")
 
 
 def _more_queries(log: DetailLog) -> Suggestion | None:
     """The latency holds but too few queries ran to prove it: early stopping needs n(t) of them."""
     queries, over = (read_integer(log, f"result_{name}query_count") or 0 for name in ("", "overlatency_"))
-    if log.get("early_stopping_met", True) or not queries:
+    if log.get(keys.EARLY_STOPPING_MET, True) or not queries:
         return None
-    if log.requested("use_token_latencies"):  # the count over the latency is of another one
+    if log.get(keys.REQUESTED_USE_TOKEN_LATENCIES):  # the count over the latency is of another one
         least = count_needed_queries(log, queries)
-        return Suggestion("min_query_count", str(least), "queries", "early stopping needs that many")
+        return Suggestion(keys.MIN_QUERY_COUNT, str(least), "queries", "early stopping needs that many")
     needed = compute_queries_at_rate(Fraction(over, queries), read_percentile(log), _MOST_QUERIES)
     if needed is None:
         return None
-    return Suggestion("min_query_count", str(needed), "queries", f"{over} of {queries} queries were over the latency")
+    return Suggestion(
+        keys.MIN_QUERY_COUNT, str(needed), "queries", f"{over} of {queries} queries were over the latency"
+    )
 
 
 def _offline(log: DetailLog, valid: bool) -> Suggestion | None:
     """LoadGen fills one query for 1.1 x min_duration x target_qps: too short a run when the real rate is higher."""
-    rate, lasted = log.get("result_samples_per_second"), show_seconds(log)
-    least = Decimal(log.effective("min_duration_ms", 0)) / 1000
+    rate, lasted = log.get(keys.RESULT_SAMPLES_PER_SECOND), show_seconds(log)
+    least = Decimal(log.get(keys.EFFECTIVE_MIN_DURATION_MS, 0)) / 1000
     if not isinstance(rate, (int, Decimal)) or rate <= 0 or lasted is None:
         return None
-    if log.get("result_min_duration_met") is False:
+    if log.get(keys.RESULT_MIN_DURATION_MET) is False:
         why = f"the run lasted {show_measured(lasted)} s of {show_measured(least)} s"
-        return Suggestion("target_qps", _up(Decimal(rate)), "samples/s", why)
-    target, count = Decimal(log.effective("target_qps", 0)), log.requested("min_query_count", 0)
-    filled = log.effective("samples_per_query", 0) > count
+        return Suggestion(keys.TARGET_QPS, _up(Decimal(rate)), "samples/s", why)
+    target, count = Decimal(log.get(keys.EFFECTIVE_TARGET_QPS, 0)), log.get(keys.REQUESTED_MIN_QUERY_COUNT, 0)
+    filled = log.get(keys.EFFECTIVE_SAMPLES_PER_QUERY, 0) > count
     if valid and least and filled and lasted > least * _SLACK_DURATION and target > rate:
         why = f"the run lasted {show_measured(lasted)} s where {show_measured(least)} s suffice"
-        return Suggestion("target_qps", _up(Decimal(rate)), "samples/s", why)
+        return Suggestion(keys.TARGET_QPS, _up(Decimal(rate)), "samples/s", why)
     return None
 
 
@@ -111,13 +114,13 @@ def _stream(log: DetailLog, valid: bool) -> Suggestion | None:
         return None
     kind = "query_latency" if log.scenario == "MultiStream" else "latency"
     mean = log.get(f"result_mean_{kind}_ns")
-    if log.get("result_min_duration_met") is False and isinstance(mean, (int, Decimal)) and mean > 0:
+    if log.get(keys.RESULT_MIN_DURATION_MET) is False and isinstance(mean, (int, Decimal)) and mean > 0:
         # LoadGen's mean leaves its own overhead out, which makes this a little short and so on the safe side.
         why = "LoadGen ran out of queries: the expected latency is over twice the real one"
-        return Suggestion("target_latency", str(int(mean)), "ns", why)
-    if log.get("early_stopping_met") is False:
+        return Suggestion(keys.TARGET_LATENCY, str(int(mean)), "ns", why)
+    if log.get(keys.EARLY_STOPPING_MET) is False:
         needed = compute_least_queries(1, read_percentile(log))
-        return Suggestion("min_query_count", str(needed), "queries", "early stopping needs that many")
+        return Suggestion(keys.MIN_QUERY_COUNT, str(needed), "queries", "early stopping needs that many")
     return None
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from reconciler.loadgen import keys
 from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.log_files import SUMMARY
 from reconciler.resource.quantities import parse_decimal
@@ -19,71 +20,62 @@ _COUNT = re.compile(r"(?P<count>No|\d+) (?P<kind>warning|error)s? encountered", 
 
 # Name in the summary: key in the detail log.
 _TEXT = {
-    "SUT name": "sut_name",
-    "Scenario": "effective_scenario",
-    "Mode": "effective_test_mode",
-    "Result is": "result_validity",
+    "SUT name": keys.SUT_NAME,
+    "Scenario": keys.EFFECTIVE_SCENARIO,
+    "Mode": keys.EFFECTIVE_TEST_MODE,
+    "Result is": keys.RESULT_VALIDITY,
 }
 _FLAGS = {
-    "Performance constraints satisfied": "result_perf_constraints_met",
-    "Min duration satisfied": "result_min_duration_met",
-    "Min queries satisfied": "result_min_queries_met",
-    "Early stopping satisfied": "early_stopping_met",
+    "Performance constraints satisfied": keys.RESULT_PERF_CONSTRAINTS_MET,
+    "Min duration satisfied": keys.RESULT_MIN_DURATION_MET,
+    "Min queries satisfied": keys.RESULT_MIN_QUERIES_MET,
+    "Early stopping satisfied": keys.EARLY_STOPPING_MET,
 }
-_SWITCHES = {
-    name: f"effective_{name}" for name in ("performance_issue_unique", "performance_issue_same", "print_timestamps")
-}
+_SWITCHES = {name: f"effective_{name}" for name in (keys.ISSUE_UNIQUE, keys.ISSUE_SAME, "print_timestamps")}
 _EXTREMES = ("Min", "Max", "Mean")
-_PERCENTILES = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
 _NUMBERS = {
-    "Samples per second": "result_samples_per_second",
-    "Completed samples per second": "result_completed_samples_per_sec",
-    "Scheduled samples per second": "result_scheduled_samples_per_sec",
-    "samples_per_query": "effective_samples_per_query",
-    "target_qps": "effective_target_qps",
-    "target_latency (ns)": "effective_target_latency_ns",
-    "max_async_queries": "effective_max_async_queries",
-    "min_duration (ms)": "effective_min_duration_ms",
-    "max_duration (ms)": "effective_max_duration_ms",
-    "min_query_count": "effective_min_query_count",
-    "max_query_count": "effective_max_query_count",
-    "qsl_rng_seed": "effective_qsl_rng_seed",
-    "sample_index_rng_seed": "effective_sample_index_rng_seed",
-    "schedule_rng_seed": "effective_schedule_rng_seed",
-    "accuracy_log_rng_seed": "effective_accuracy_log_rng_seed",
-    "accuracy_log_probability": "effective_accuracy_log_probability",
-    "accuracy_log_sampling_target": "effective_accuracy_log_sampling_target",
-    "performance_issue_same_index": "effective_performance_issue_same_index",
-    "performance_sample_count": "effective_performance_sample_count",
-    "Completed tokens per second": "result_completed_tokens_per_second",
-    "Tokens per second": "result_tokens_per_second",
-    "ttft_latency (ns)": "requested_server_ttft_latency",
-    "tpot_latency (ns)": "requested_server_tpot_latency",
-    "QPS w/ loadgen overhead": "result_qps_with_loadgen_overhead",
-    "QPS w/o loadgen overhead": "result_qps_without_loadgen_overhead",
-    "90.0th percentile latency (ns)": "result_90.00_percentile_latency_ns",
-    "Min latency (ns)": "result_min_latency_ns",
-    "Max latency (ns)": "result_max_latency_ns",
-    "Mean latency (ns)": "result_mean_latency_ns",
-    **{f"{p} percentile latency (ns)": f"result_{p}_percentile_latency_ns" for p in _PERCENTILES},
+    "Samples per second": keys.RESULT_SAMPLES_PER_SECOND,
+    "Completed samples per second": keys.RESULT_COMPLETED_SAMPLES_PER_SEC,
+    "Scheduled samples per second": keys.RESULT_SCHEDULED_SAMPLES_PER_SEC,
+    keys.SAMPLES_PER_QUERY: keys.EFFECTIVE_SAMPLES_PER_QUERY,
+    keys.TARGET_QPS: keys.EFFECTIVE_TARGET_QPS,
+    "target_latency (ns)": keys.EFFECTIVE_TARGET_LATENCY_NS,
+    "max_async_queries": keys.EFFECTIVE_MAX_ASYNC_QUERIES,
+    "min_duration (ms)": keys.EFFECTIVE_MIN_DURATION_MS,
+    "max_duration (ms)": keys.EFFECTIVE_MAX_DURATION_MS,
+    keys.MIN_QUERY_COUNT: keys.EFFECTIVE_MIN_QUERY_COUNT,
+    keys.MAX_QUERY_COUNT: keys.EFFECTIVE_MAX_QUERY_COUNT,
+    keys.QSL_RNG_SEED: keys.EFFECTIVE_QSL_RNG_SEED,
+    keys.SAMPLE_INDEX_RNG_SEED: keys.EFFECTIVE_SAMPLE_INDEX_RNG_SEED,
+    keys.SCHEDULE_RNG_SEED: keys.EFFECTIVE_SCHEDULE_RNG_SEED,
+    "accuracy_log_rng_seed": keys.EFFECTIVE_ACCURACY_LOG_RNG_SEED,
+    "accuracy_log_probability": keys.EFFECTIVE_ACCURACY_LOG_PROBABILITY,
+    keys.SAMPLING_TARGET: keys.EFFECTIVE_ACCURACY_LOG_SAMPLING_TARGET,
+    keys.ISSUE_SAME_INDEX: keys.EFFECTIVE_PERFORMANCE_ISSUE_SAME_INDEX,
+    keys.PERFORMANCE_SAMPLE_COUNT: keys.EFFECTIVE_PERFORMANCE_SAMPLE_COUNT,
+    "Completed tokens per second": keys.RESULT_COMPLETED_TOKENS_PER_SECOND,
+    "Tokens per second": keys.RESULT_TOKENS_PER_SECOND,
+    "ttft_latency (ns)": keys.REQUESTED_SERVER_TTFT_LATENCY,
+    "tpot_latency (ns)": keys.REQUESTED_SERVER_TPOT_LATENCY,
+    "QPS w/ loadgen overhead": keys.RESULT_QPS_WITH_LOADGEN_OVERHEAD,
+    "QPS w/o loadgen overhead": keys.RESULT_QPS_WITHOUT_LOADGEN_OVERHEAD,
+    "90.0th percentile latency (ns)": keys.RESULT_PERCENTILES["90.00"],
+    "Min latency (ns)": keys.RESULT_MIN_LATENCY_NS,
+    "Max latency (ns)": keys.RESULT_MAX_LATENCY_NS,
+    "Mean latency (ns)": keys.RESULT_MEAN_LATENCY_NS,
+    **{f"{p} percentile latency (ns)": keys.RESULT_PERCENTILES[p] for p in keys.PERCENTILES},
     **{f"{name} First Token latency (ns)": f"result_first_token_{name.lower()}_latency_ns" for name in _EXTREMES},
-    **{
-        f"{p} percentile first token latency (ns)": f"result_first_token_{p}_percentile_latency_ns"
-        for p in _PERCENTILES
-    },
+    **{f"{p} percentile first token latency (ns)": keys.FIRST_TOKEN_PERCENTILES[p] for p in keys.PERCENTILES},
     **{f"{name} Time to Output Token (ns)": f"result_time_to_output_token_{name.lower()}" for name in _EXTREMES},
-    **{
-        f"{p} percentile time to output token (ns)": f"result_time_per_output_token_{p}_percentile_ns"
-        for p in _PERCENTILES
-    },
+    **{f"{p} percentile time to output token (ns)": keys.OUTPUT_TOKEN_PERCENTILES[p] for p in keys.PERCENTILES},
 }
 # MultiStream's summary states the latencies of queries, each of several samples; those of samples are in the log alone.
 _PER_QUERY = {
-    "Min latency (ns)": "result_min_query_latency_ns",
-    "Max latency (ns)": "result_max_query_latency_ns",
-    "Mean latency (ns)": "result_mean_query_latency_ns",
-    "99.0th percentile latency (ns)": "result_99.00_percentile_per_query_latency_ns",
-    **{f"{p} percentile latency (ns)": f"result_{p}_percentile_per_query_latency_ns" for p in _PERCENTILES},
+    "Min latency (ns)": keys.RESULT_MIN_QUERY_LATENCY_NS,
+    "Max latency (ns)": keys.RESULT_MAX_QUERY_LATENCY_NS,
+    "Mean latency (ns)": keys.RESULT_MEAN_QUERY_LATENCY_NS,
+    "99.0th percentile latency (ns)": keys.RESULT_QUERY_PERCENTILES["99.00"],
+    **{f"{p} percentile latency (ns)": keys.RESULT_QUERY_PERCENTILES[p] for p in keys.PERCENTILES},
 }
 _NUMBERS_OF_QUERIES = _NUMBERS | _PER_QUERY
 _STREAMS = ("SingleStream", "MultiStream")
@@ -91,8 +83,8 @@ _STREAMS = ("SingleStream", "MultiStream")
 _ESTIMATES = {
     f"* Early stopping {rank} percentile estimate": key
     for ranks, key in (
-        (("90th", "90.0th"), "early_stopping_latency_ss"),
-        (("99th", "99.0th"), "early_stopping_latency_ms"),
+        (("90th", "90.0th"), keys.EARLY_STOPPING_LATENCY_SS),
+        (("99th", "99.0th"), keys.EARLY_STOPPING_LATENCY_MS),
     )
     for rank in ranks
 }
@@ -112,10 +104,10 @@ _OLD_VALUES = {(name, old): new for name in ("Scenario", "Mode") for old, new in
 _OLD_NAMES = frozenset(name for name, _ in _OLD_VALUES)
 # Results that those rounds wrote into the summary alone.
 _OLD_RESULTS = {
-    "Result is": "result_validity",
+    "Result is": keys.RESULT_VALIDITY,
     **_FLAGS,
-    "QPS w/ loadgen overhead": "result_qps_with_loadgen_overhead",
-    "QPS w/o loadgen overhead": "result_qps_without_loadgen_overhead",
+    "QPS w/ loadgen overhead": keys.RESULT_QPS_WITH_LOADGEN_OVERHEAD,
+    "QPS w/o loadgen overhead": keys.RESULT_QPS_WITHOUT_LOADGEN_OVERHEAD,
     **{name: key for name, key in _NUMBERS.items() if key.startswith("result_")},
 }
 
@@ -125,7 +117,7 @@ def list_result_keys(scenario: str) -> list[tuple[str, str]]:
     MultiStream summary are those of its queries."""
     names = dict(_OLD_RESULTS)
     if scenario == "MultiStream":
-        names |= {f"{p} percentile latency (ns)": f"result_{p}_percentile_per_query_latency_ns" for p in _PERCENTILES}
+        names |= {f"{p} percentile latency (ns)": keys.RESULT_QUERY_PERCENTILES[p] for p in keys.PERCENTILES}
     return list(names.items())
 
 
@@ -218,7 +210,7 @@ def find_differing(summary: SummaryLog, log: DetailLog) -> Iterator[tuple[str, s
         if isinstance(logged, bool) and said != str(int(logged)):
             yield name, key
     numbers = _NUMBERS_OF_QUERIES if log.scenario == "MultiStream" else _NUMBERS
-    if log.scenario in _STREAMS and not _value(log, "requested_use_token_latencies"):
+    if log.scenario in _STREAMS and not _value(log, keys.REQUESTED_USE_TOKEN_LATENCIES):
         numbers = numbers | _ESTIMATES
     stated = summary.values
     for name, key in [(name, key) for name, key in numbers.items() if name in stated]:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from reconciler.loadgen import keys
 from reconciler.loadgen.log import AUDIT_TEXT, TEXT_MARKER, DetailLog
 from reconciler.loadgen.log_files import DETAIL
 from reconciler.loadgen.log_index import LogIndex
@@ -23,14 +24,14 @@ _DIGITS = 40  # of a whole number
 _SECTIONS = {"Effective Settings:": "effective_", "Requested Settings:": "requested_"}
 # Of the lines outside both sections; colons stand with and without a blank.
 _NAMES = {
-    "version": "loadgen_version",
-    "build_date_utc": "loadgen_build_date_utc",
-    "git_commit_date": "loadgen_git_commit_date",
-    "Date + time of test": "test_datetime",
-    "System Under Test (SUT) name": "sut_name",
-    "Query Sample Library (QSL) name": "qsl_name",
-    "QSL total size": "qsl_reported_total_count",
-    "QSL performance size*": "qsl_reported_performance_count",
+    "version": keys.LOADGEN_VERSION,
+    "build_date_utc": keys.LOADGEN_BUILD_DATE_UTC,
+    "git_commit_date": keys.LOADGEN_GIT_COMMIT_DATE,
+    "Date + time of test": keys.TEST_DATETIME,
+    "System Under Test (SUT) name": keys.SUT_NAME,
+    "Query Sample Library (QSL) name": keys.QSL_NAME,
+    "QSL total size": keys.QSL_REPORTED_TOTAL_COUNT,
+    "QSL performance size*": keys.QSL_REPORTED_PERFORMANCE_COUNT,
 }
 _SETTINGS = {"Scenario": "scenario", "Test mode": "test_mode"}
 _UNIT = re.compile(r" \((ns|ms)\)$")
@@ -83,7 +84,7 @@ def _read_entries(text: str, section: str, line: int) -> Iterator[LogLine]:
         harmless = _HARMLESS in text
         yield LogLine(PASSED_OVER if harmless else "error_generic_message", text, line, error=not harmless)
     elif found := _QUERIES.match(text):
-        names = ("generated_query_count", "generated_samples_per_query", "generated_query_duration")
+        names = (keys.GENERATED_QUERY_COUNT, keys.GENERATED_SAMPLES_PER_QUERY, keys.GENERATED_QUERY_DURATION)
         yield from (LogLine(name, int(value), line) for name, value in zip(names, found.groups(), strict=True))
     elif found := _CLOCK.match(text):
         yield LogLine(f"power_{found[1].lower()}", found[2], line)

@@ -8,58 +8,46 @@ time of the run: both know how many tokens there were.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from itertools import pairwise
 
+from reconciler.loadgen import keys
 from reconciler.loadgen.inconsistency import SECOND, Inconsistency, read_number, show_value
 from reconciler.loadgen.log import DetailLog
 
-_PERCENTILES = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
 _DIGITS = Decimal("0.00005")  # of quotients of several doubles with six significant digits
-_RATES = {"Server": "result_completed_tokens_per_second", "Offline": "result_tokens_per_second"}
+_RATES = {"Server": keys.RESULT_COMPLETED_TOKENS_PER_SECOND, "Offline": keys.RESULT_TOKENS_PER_SECOND}
 _FIRST = (
-    "result_first_token_min_latency_ns",
-    "result_first_token_max_latency_ns",
-    "result_first_token_mean_latency_ns",
+    keys.RESULT_FIRST_TOKEN_MIN_LATENCY_NS,
+    keys.RESULT_FIRST_TOKEN_MAX_LATENCY_NS,
+    keys.RESULT_FIRST_TOKEN_MEAN_LATENCY_NS,
 )
-_STOPPED = ("early_stopping_ttft_result", "early_stopping_tpot_result")
+_STOPPED = (keys.EARLY_STOPPING_TTFT_RESULT, keys.EARLY_STOPPING_TPOT_RESULT)
 _RUN = (" * Run successful.", " * Run unsuccessful.")  # how LoadGen begins what it says of each of them in Server
-_EACH = ("result_time_to_output_token_min", "result_time_to_output_token_max", "result_time_to_output_token_mean")
-_MEASURED = (
-    *("requested_server_ttft_latency", "requested_server_tpot_latency"),
-    *(f"result_first_token_{rank}_percentile_latency_ns" for rank in _PERCENTILES),
-    *(f"result_time_per_output_token_{rank}_percentile_ns" for rank in _PERCENTILES),
+_EACH = (
+    keys.RESULT_TIME_TO_OUTPUT_TOKEN_MIN,
+    keys.RESULT_TIME_TO_OUTPUT_TOKEN_MAX,
+    keys.RESULT_TIME_TO_OUTPUT_TOKEN_MEAN,
 )
-
-
-def list_token_keys(log: DetailLog) -> tuple[str, ...]:
-    """Keys of every run that measures tokens."""
-    if log.get("requested_use_token_latencies") is not True:
-        return ()
-    rate = _RATES.get(log.scenario)
-    found: tuple[str, ...] = _STOPPED
-    if log.scenario != "Offline":
-        found = (*found, *_MEASURED, *_FIRST, *_EACH, "result_token_throughput")
-    return (*found, rate) if rate else found
 
 
 def find_wrong_tokens(log: DetailLog) -> Iterator[Inconsistency]:
     """Of a run that measures them (``ProcessTokenLatencies`` and ``PerformanceSummary::LogDetail``, results.cc)."""
-    if log.get("requested_use_token_latencies") is not True:
+    if log.get(keys.REQUESTED_USE_TOKEN_LATENCIES) is not True:
         return
-    yield from _token_order(log, _FIRST, "result_first_token_{}_percentile_latency_ns")
-    yield from _token_order(log, _EACH, "result_time_per_output_token_{}_percentile_ns")
+    yield from _token_order(log, _FIRST, keys.FIRST_TOKEN_PERCENTILES)
+    yield from _token_order(log, _EACH, keys.OUTPUT_TOKEN_PERCENTILES)
     yield from _first_before_last(log)
     yield from _token_count(log)
     yield from _token_conditions(log)
 
 
-def _token_order(log: DetailLog, ends: tuple[str, str, str], ranked: str) -> Iterator[Inconsistency]:
+def _token_order(log: DetailLog, ends: tuple[str, str, str], ranked: Mapping[str, str]) -> Iterator[Inconsistency]:
     """Percentiles do not fall, and all are between the least and the greatest."""
     least, greatest, mean = ends
-    keys = [least, *(ranked.format(rank) for rank in _PERCENTILES), greatest]
-    known = [(key, found) for key in keys if (found := read_number(log, key)) is not None]
+    rising = [least, *ranked.values(), greatest]
+    known = [(key, found) for key in rising if (found := read_number(log, key)) is not None]
     for (before, less), (key, found) in pairwise(known):
         if found < less:
             yield Inconsistency(key, f"{found:f}", f"{before} is {less:f}", log.number(key), log.number(before))
@@ -72,9 +60,7 @@ def _token_order(log: DetailLog, ends: tuple[str, str, str], ranked: str) -> Ite
 def _first_before_last(log: DetailLog) -> Iterator[Inconsistency]:
     """Both latencies begin when the query was to be issued."""
     pairs = [(f"result_first_token_{part}_latency_ns", f"result_{part}_latency_ns") for part in ("min", "mean", "max")]
-    pairs += [
-        (f"result_first_token_{p}_percentile_latency_ns", f"result_{p}_percentile_latency_ns") for p in _PERCENTILES
-    ]
+    pairs += [(keys.FIRST_TOKEN_PERCENTILES[rank], keys.RESULT_PERCENTILES[rank]) for rank in keys.PERCENTILES]
     for key, whole in pairs:
         first, last = read_number(log, key), read_number(log, whole)
         if first is not None and last is not None and first > last:
@@ -83,29 +69,35 @@ def _first_before_last(log: DetailLog) -> Iterator[Inconsistency]:
 
 def _token_count(log: DetailLog) -> Iterator[Inconsistency]:
     key = _RATES.get(log.scenario, "")
-    rate, mean = read_number(log, key), read_number(log, "result_mean_latency_ns")
+    rate, mean = read_number(log, key), read_number(log, keys.RESULT_MEAN_LATENCY_NS)
     if rate is None:
         return
     if log.scenario == "Offline":
-        samples = read_number(log, "result_samples_per_second")
+        samples = read_number(log, keys.RESULT_SAMPLES_PER_SECOND)
         if samples is not None and rate < samples * (1 - _DIGITS):
             why = f"{samples:f} answers a second have a token each, at least"
-            yield Inconsistency(key, f"{rate:f}", why, log.number(key), log.number("result_samples_per_second"))
+            yield Inconsistency(key, f"{rate:f}", why, log.number(key), log.number(keys.RESULT_SAMPLES_PER_SECOND))
         return
-    count, completed = read_number(log, "result_query_count"), read_number(log, "result_completed_samples_per_sec")
-    other = read_number(log, "result_token_throughput")
+    count, completed = (
+        read_number(log, keys.RESULT_QUERY_COUNT),
+        read_number(log, keys.RESULT_COMPLETED_SAMPLES_PER_SEC),
+    )
+    other = read_number(log, keys.RESULT_TOKEN_THROUGHPUT)
     if not (count and count > 1 and completed and mean and other):
         return
     tokens, wanted = rate * (count - 1) / completed, other * count * mean
     if abs(tokens - wanted) > wanted * _DIGITS + 1:
         why = f"that is {tokens:.6g} tokens, and result_token_throughput is of {wanted:.6g}"
-        yield Inconsistency(key, f"{rate:f}", why, log.number(key), log.number("result_token_throughput"))
+        yield Inconsistency(key, f"{rate:f}", why, log.number(key), log.number(keys.RESULT_TOKEN_THROUGHPUT))
     yield from _token_bounds(log, key, rate, tokens / count)
 
 
 def _token_bounds(log: DetailLog, key: str, rate: Decimal, each: Decimal) -> Iterator[Inconsistency]:
     """The tokens behind the first take the time between it and the end, each between the shortest and the longest."""
-    last, first = read_number(log, "result_mean_latency_ns"), read_number(log, "result_first_token_mean_latency_ns")
+    last, first = (
+        read_number(log, keys.RESULT_MEAN_LATENCY_NS),
+        read_number(log, keys.RESULT_FIRST_TOKEN_MEAN_LATENCY_NS),
+    )
     shortest, longest = (read_number(log, name) for name in _EACH[:2])
     if last is None or first is None or not shortest or not longest:
         return
@@ -117,7 +109,7 @@ def _token_bounds(log: DetailLog, key: str, rate: Decimal, each: Decimal) -> Ite
 
 def _token_conditions(log: DetailLog) -> Iterator[Inconsistency]:
     """What LoadGen calls met, with its own text and its own percentiles against it."""
-    met = log.line("early_stopping_met")
+    met = log.line(keys.EARLY_STOPPING_MET)
     for key in _STOPPED:
         entry = log.line(key)
         if entry is None or met is None or met.value is not True:
@@ -125,17 +117,17 @@ def _token_conditions(log: DetailLog) -> Iterator[Inconsistency]:
         if log.scenario == "Server" and not str(entry.value).startswith(_RUN):
             yield Inconsistency(key, show_value(entry), "LoadGen words it otherwise in Server", entry.line)
         if "unsuccessful" in str(entry.value).lower():
-            yield Inconsistency("early_stopping_met", "true", f"{key} is {show_value(entry)}", met.line, entry.line)
-    percentile = read_number(log, "effective_target_latency_percentile")
-    kept = log.line("result_perf_constraints_met")
+            yield Inconsistency(keys.EARLY_STOPPING_MET, "true", f"{key} is {show_value(entry)}", met.line, entry.line)
+    percentile = read_number(log, keys.EFFECTIVE_TARGET_LATENCY_PERCENTILE)
+    kept = log.line(keys.RESULT_PERF_CONSTRAINTS_MET)
     if log.scenario != "Server" or kept is None or kept.value is not True or percentile is None:
         return
     rank = format(percentile * 100, ".2f")
     for limit, key in (
-        ("requested_server_ttft_latency", f"result_first_token_{rank}_percentile_latency_ns"),
-        ("requested_server_tpot_latency", f"result_time_per_output_token_{rank}_percentile_ns"),
+        (keys.REQUESTED_SERVER_TTFT_LATENCY, keys.FIRST_TOKEN_PERCENTILES.get(rank, "")),
+        (keys.REQUESTED_SERVER_TPOT_LATENCY, keys.OUTPUT_TOKEN_PERCENTILES.get(rank, "")),
     ):
         most, found = read_number(log, limit), read_number(log, key)
         if most is not None and found is not None and found > most:
             derived = f"{key} is {found / SECOND * 1000:.6g} ms of {most / SECOND * 1000:.6g}"
-            yield Inconsistency("result_perf_constraints_met", "true", derived, kept.line, log.number(key))
+            yield Inconsistency(keys.RESULT_PERF_CONSTRAINTS_MET, "true", derived, kept.line, log.number(key))

@@ -10,6 +10,7 @@ from decimal import Decimal
 
 from msgspec import Struct
 
+from reconciler.loadgen import keys
 from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.log_line import LogLine
 from reconciler.loadgen.margins import Margin, compute_margins
@@ -18,10 +19,10 @@ from reconciler.resource.canonical import show_decimal
 from reconciler.resource.ruled_values import Metric
 
 _REASONS = {
-    "result_perf_constraints_met": "the latency constraint is not met",
-    "result_min_duration_met": "the run is shorter than its minimum duration",
-    "result_min_queries_met": "fewer queries than the minimum were issued",
-    "early_stopping_met": "early stopping: too few queries to prove the percentile",
+    keys.RESULT_PERF_CONSTRAINTS_MET: "the latency constraint is not met",
+    keys.RESULT_MIN_DURATION_MET: "the run is shorter than its minimum duration",
+    keys.RESULT_MIN_QUERIES_MET: "fewer queries than the minimum were issued",
+    keys.EARLY_STOPPING_MET: "early stopping: too few queries to prove the percentile",
 }
 _MISUSED = "error_invalid_config"  # of LoadGen's test_settings_internal.cc and loadgen.cc: read with the settings
 

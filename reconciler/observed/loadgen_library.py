@@ -11,9 +11,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from reconciler.loadgen import keys
 from reconciler.loadgen.settings import (
     AUDIT_SINCE,
-    SEEDS,
     Unit,
     find_setting,
     find_settings,
@@ -73,7 +73,7 @@ def read_conf_here() -> UserConf | None:
 
 def find_other_seeds(asked: Mapping[str, object], conf: UserConf) -> bool:
     """Whether a run would be made with other seeds than it is asked for, which refuses it once it has ended."""
-    carried = {name: conf.effective("*", "*", name) for name in SEEDS}
+    carried = {name: conf.effective("*", "*", name) for name in keys.SEEDS}
     return any(n in asked and (line is None or str(asked[n]) != str(line.integer)) for n, line in carried.items())
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Mapping
 
 from harness.contract import ProbeRequest
 from reconciler.errors import ReconcilerError
-from reconciler.launch.launcher import Launcher
 from reconciler.launch.nodes import probe_nodes
 from reconciler.observed.probed_nodes import (
     NodeFacts,
@@ -16,6 +15,7 @@ from reconciler.observed.probed_nodes import (
     summarise_node,
     write_probed_nodes,
 )
+from reconciler.resource.launcher import Launcher
 from reconciler.resource.settings import SystemSettings
 from reconciler.storage.files import RepositoryPaths
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from reconciler.page.charts import draw_charts
-from reconciler.page.curve_view import find_curve_name
-from reconciler.page.matrix_view import mark_condition, render_measured, split_cell
+from reconciler.page.matrix_view import find_curve_name, mark_condition, render_measured, split_cell
 from reconciler.render.documents import Document
 from reconciler.resource.quantities import show_rate, show_size
 from reconciler.resource.wording import shorten_value, show_value

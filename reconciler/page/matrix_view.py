@@ -2,16 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
-from reconciler.page.curve_view import find_curve_name, name_program, sum_up_curve
+from reconciler.errors import ReconcilerError
+from reconciler.page.charts import Chart
 from reconciler.render.documents import Document
 from reconciler.render.status import render_metric_text
 from reconciler.resource.conditions import CONDITIONS, NOT_REQUIRED
+from reconciler.resource.programs import PROGRAMS, find_program, find_program_of_division
+from reconciler.rules.programs import load_program
 
 WORDS = {"True": "ok", "False": "no", "Unknown": "?"}
 _CLASSES = {"True": "ok", "False": "no", "Unknown": "maybe"}
 _FACETS = ("division", "system", "benchmark", "scenario")
+
+
+class ProgramPage(Protocol):
+    """What another program than MLPerf Inference shows of its curves. ``document``: of the matrix."""
+
+    CHARTS: tuple[str, ...]
+
+    def read_template(self) -> str:
+        """The template of a curve's view."""
+
+    def arrange_curve(self, document: Document, name: str) -> Document:
+        """The variables of that template."""
+
+    def draw_curve(self, curve: Document) -> tuple[Chart, ...]:
+        """Its charts; none where no point is measured."""
+
+    def sum_up_curve(self, curve: Document, rows: Sequence[Document]) -> Document:
+        """Its row of the matrix. ``rows``: of its points."""
+
+
+def load_program_page(curve: str) -> ProgramPage:
+    page: ProgramPage = load_program(find_program_of_division(curve.partition("/")[0])).load_page()
+    return page
 
 
 def arrange_matrix(document: Document) -> Document:
@@ -46,7 +73,29 @@ def _open_curves(curves: list[Document], rows: list[Document]) -> None:
     for curve in curves:
         own = [row for row in rows if find_curve_name(row["cell"]) == curve["curve"]]
         if own:
-            own[0]["opens"] = sum_up_curve(curve, own)
+            own[0]["opens"] = load_program_page(curve["curve"]).sum_up_curve(curve, own)
+
+
+def name_program(round_name: str) -> str:
+    """As people call it, with the version of its rules or its round."""
+    program = find_program(round_name)
+    title = PROGRAMS[program].title if program else "Inference"
+    return f"MLPerf {title} {round_name.removeprefix(f'{program}-')}"
+
+
+def find_curve_name(cell: str) -> str:
+    """The curve that a cell is a point of; "" for a cell of MLPerf Inference."""
+    return cell.rpartition("/")[0] if find_program_of_division(cell.partition("/")[0]) else ""
+
+
+def find_curve(document: Document, name: str) -> Document:
+    """``document``: of the matrix. Raises ReconcilerError for a name that no curve has."""
+    curves: list[Document] = document["curves"]
+    found = next((curve for curve in curves if curve["curve"] == name), None)
+    if found is None:
+        known = ", ".join(curve["curve"] for curve in curves)
+        raise ReconcilerError(f"there is no curve {name!r}", fix=f"curves: {known or 'none is declared'}")
+    return found
 
 
 def split_cell(cell: str) -> list[str]:

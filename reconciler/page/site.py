@@ -6,22 +6,21 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
-from jinja2 import Environment
+from jinja2 import Environment, Template
 from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
 from reconciler.page.cell_view import arrange_cell
 from reconciler.page.charts import Chart, chart_history, draw_charts
-from reconciler.page.curve_charts import CURVE_CHARTS
-from reconciler.page.curve_view import arrange_curve, draw_curve, find_curve
 from reconciler.page.environment import make_environment
 from reconciler.page.findings_view import arrange_findings
 from reconciler.page.history_view import arrange_comparison, arrange_history
 from reconciler.page.links import Links
 from reconciler.page.live_view import arrange_live
-from reconciler.page.matrix_view import arrange_matrix
+from reconciler.page.matrix_view import arrange_matrix, find_curve, load_program_page
 from reconciler.page.plan_view import arrange_plan
 from reconciler.render.documents import Document
+from reconciler.rules.programs import load_programs
 from reconciler.storage.escaping import escape_hidden
 
 _POLL, _POLL_TIMED, _POLL_IDLE = 1.0, 2.0, 3.0  # seconds between looks at a pass; where nothing runs
@@ -96,8 +95,11 @@ class Site(Struct, dict=True):
 
     def render(self, template: str, links: Links, at: str, **variables: Any) -> str:
         """``at``: the view of VIEWS that is shown as chosen. What nobody would see is written out."""
+        return self._render(self._environment.get_template(template), links, at, **variables)
+
+    def _render(self, template: Template, links: Links, at: str, **variables: Any) -> str:
         shown = {"links": links, "at": at, "repository": self.source.name, **variables}
-        return escape_hidden(self._environment.get_template(template).render(shown))
+        return escape_hidden(template.render(shown))
 
     def show_matrix(self, links: Links) -> str:
         """Rendered once for all who ask, as long as the document is the same."""
@@ -111,13 +113,18 @@ class Site(Struct, dict=True):
         return self.render("cell.html", links, "", **arrange_cell(document))
 
     def show_curve(self, curve: str, links: Links) -> str:
-        return self.render("curve.html", links, "", **arrange_curve(self.source.read_matrix(), curve))
+        matrix = self.source.read_matrix()
+        find_curve(matrix, curve)
+        page = load_program_page(curve)
+        template = self._environment.from_string(page.read_template())
+        return self._render(template, links, "", **page.arrange_curve(matrix, curve))
 
     def list_curves(self) -> list[str]:
         return [curve["curve"] for curve in self.source.read_matrix()["curves"]]
 
     def list_curve_charts(self, curve: str) -> tuple[Chart, ...]:
-        return draw_curve(find_curve(self.source.read_matrix(), curve))
+        found = find_curve(self.source.read_matrix(), curve)
+        return load_program_page(curve).draw_curve(found)
 
     def show_live(self, links: Links) -> str:
         return self.render("live.html", links, "live", title="Live", **arrange_live(self.source.read_live()))
@@ -181,7 +188,7 @@ class Site(Struct, dict=True):
 
     def draw_chart(self, cell: str, name: str) -> Chart:
         """``cell``: or a curve, for one of its charts. Raises ReconcilerError where there is nothing to plot."""
-        if name in CURVE_CHARTS:
+        if name in list_curve_charts():
             found = [chart for chart in self.list_curve_charts(cell) if chart.name == name]
         elif name == "history":
             found = [chart] if (chart := chart_history(self.source.read_history(cell))) else []
@@ -199,6 +206,11 @@ class Site(Struct, dict=True):
 
     def show_problem(self, title: str, message: str, fix: str, links: Links) -> str:
         return self.render("problem.html", links, "-", title=title, message=message, fix=fix)
+
+
+def list_curve_charts() -> tuple[str, ...]:
+    """Names of the charts of curves, the usual one first."""
+    return tuple(name for program in load_programs() for name in program.load_page().CHARTS)
 
 
 class View(NamedTuple):

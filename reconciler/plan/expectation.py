@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from reconciler.desired.state import Desired
+from reconciler.loadgen import keys
 from reconciler.resource.kinds import ACCURACY, Address, Kind
 from reconciler.resource.records import Ended, Recorded, Summary
 from reconciler.resource.settings import Settings
@@ -23,7 +24,7 @@ Formula = Callable[[Settings, Mapping[str, object]], float | None]
 START = 2.0  # seconds until the child of a run has loaded what it needs, as short runs show
 _LONG = 60.0  # seconds: of a run this long, a changed target tells more than an earlier run
 _PACED = "Server"  # LoadGen asks at its rate, whoever wrote it
-_TARGETS = ("target_qps", "target_latency")
+_TARGETS = (keys.TARGET_QPS, keys.TARGET_LATENCY)
 _RUNS = (Kind.RUN, Kind.COMPLIANCE_TEST)
 # What takes about as long in another scenario of the same benchmark on the same system: with accuracy runs.
 _ALIKE = (Kind.ENGINE, Kind.SCORE)
@@ -70,7 +71,7 @@ def predict_first(detail: Detail, formula: Formula) -> float | None:
     seconds = formula(detail.settings, values)
     declared = any(item.name in _TARGETS and item.origin.line for item in detail.inputs)
     if seconds is not None and not declared and name_loadgen_scenario(str(values["scenario"])) != _PACED:
-        seconds = int(str(values.get("min_duration") or 0)) / 1000 or None
+        seconds = int(str(values.get(keys.MIN_DURATION) or 0)) / 1000 or None
     return seconds + START if seconds is not None and seconds < _LONG else seconds
 
 

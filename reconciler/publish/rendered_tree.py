@@ -10,11 +10,12 @@ from reconciler.diff.change import Chosen, Difference
 from reconciler.diff.difference import list_published_cells
 from reconciler.diff.fingerprint import compute_fingerprint, compute_submission_fingerprint
 from reconciler.observed.rendered import SHARED, Rendered, read_rendered, spell_entry, write_rendered
-from reconciler.publish.tree_files import group_by_cell, group_by_point, remove_rendered, write_tree
+from reconciler.publish.tree_files import group_by_cell, remove_rendered, write_tree
 from reconciler.resource.decisions import find_freeze
 from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.programs import PROGRAMS
 from reconciler.resource.records import Record
-from reconciler.rules.endpoints_ruleset import LAYOUT as CURVES
+from reconciler.rules.programs import load_program
 from reconciler.rules.rounds import load_ruleset
 from reconciler.rules.ruleset import Ruleset
 from reconciler.storage.files import RepositoryPaths
@@ -85,8 +86,11 @@ def publish(
     for cell, records in chosen.items():
         result = desired.by_address[Address(Kind.RESULT, str(cell))]
         cells[str(cell)] = compute_fingerprint(result, list(records.all))
-    places = {name_folders(item.cell, item.official, ruleset): item.cell for item in content.cells}
-    files = group_by_cell(written, places) if ruleset.layout != CURVES else group_by_point(written, content.cells)
+    if ruleset.layout in PROGRAMS:
+        files = load_program(ruleset.layout).group_by_cell(written, content.cells)
+    else:
+        places = {name_folders(item.cell, item.official, ruleset): item.cell for item in content.cells}
+        files = group_by_cell(written, places)
     for cell in kept:
         cells[str(cell)], files[str(cell)] = before.cells[str(cell)], dict(before.files.get(str(cell), {}))
     if SHARED in names:

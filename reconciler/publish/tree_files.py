@@ -9,8 +9,7 @@ from reconciler.observed.rendered import SHARED
 from reconciler.resource.kinds import Cell
 from reconciler.storage.files import copy, hash_file, remove, replace
 from reconciler.storage.storage_errors import convert_storage_errors
-from reconciler.tree.content import CellContent, Content, LogRef, hash_content
-from reconciler.tree.curves import name_point_folders
+from reconciler.tree.content import Content, LogRef, hash_content
 
 
 def write_tree(
@@ -58,15 +57,5 @@ def group_by_cell(files: Mapping[str, str], cells: Mapping[Cell, Cell]) -> dict[
         parts = path.split("/")
         names = (f"/{'/'.join(parts[i : i + 3])}/" for i in range(len(parts) - 3))
         owner = next((owners[division, name] for name in names if (division, name) in owners), SHARED)
-        found.setdefault(owner, {})[path] = sha256
-    return found
-
-
-def group_by_point(files: Mapping[str, str], points: Iterable[CellContent]) -> dict[str, dict[str, str]]:
-    """The same of a submission of curves, whose folders have the names of models and concurrencies."""
-    owners = {name_point_folders(content): str(content.cell) for content in points}
-    found: dict[str, dict[str, str]] = {SHARED: {}}
-    for path, sha256 in files.items():
-        owner = next((cell for folders, cell in owners.items() if folders in f"/{path}"), SHARED)
         found.setdefault(owner, {})[path] = sha256
     return found

@@ -26,6 +26,7 @@ from reconciler.observed.pins import observe_pins
 from reconciler.observed.probed_nodes import read_probed_nodes
 from reconciler.resource.canonical import digest
 from reconciler.resource.pins import Pin
+from reconciler.resource.programs import PROGRAMS
 from reconciler.resource.records import Recorded
 from reconciler.resource.settings import SystemSettings, Trial
 from reconciler.storage.files import RepositoryPaths, hash_bytes
@@ -42,8 +43,7 @@ _COMMITTED, _KEPT = "committed-desired-", 4  # caches of commits: a base, and he
 _LARGEST_SPEC = 8 << 20  # bytes; a larger one is refused where it is read
 # Our own code that a compiled state is a function of: a developer's edit counts like a new version.
 _SOURCES = (
-    *("spec", "desired", "launch", "loadgen", "rules", "rules/rounds", "resource"),
-    "result_formats",
+    *("spec", "desired", "launch", "loadgen", "rules", "rules/results", "rules/rounds", "resource"),
     *("../harness/contract.py", "../harness/catalog.py", "../harness/benchmark_catalog.py"),
 )
 
@@ -107,6 +107,11 @@ def _stamp_code() -> list[list[object]]:
             if entry.suffix in (".py", ".yaml"):
                 status = entry.stat()
                 code.append([entry.name, status.st_size, status.st_mtime_ns])
+    for program in PROGRAMS.values():
+        package = _PACKAGE.parent.joinpath(*program.program.partition(":")[0].split(".")[:-1])
+        for entry in sorted(path for path in package.rglob("*") if path.suffix in (".py", ".yaml")):
+            status = entry.stat()
+            code.append([entry.relative_to(package).as_posix(), status.st_size, status.st_mtime_ns])
     for entry in sorted(_PACKAGE.parent.glob("harness/benchmarks/*/*.yaml")):
         status = entry.stat()
         code.append([f"{entry.parent.name}/{entry.name}", status.st_size, status.st_mtime_ns])

@@ -4,6 +4,7 @@ deleted. So a newer version judges every run anew, and repeats none."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -29,7 +30,7 @@ from reconciler.resource.records import (
 from reconciler.storage.files import RepositoryPaths, hash_file, read_checked, write_cache
 from reconciler.storage.storage_errors import refuse_storage_error
 
-JUDGED_BY = 2  # version of the rules: one more after an edit by which they find more or less
+JUDGED_BY = 3  # version of the rules: one more after an edit by which they find more or less
 _JUDGED = (Kind.RUN, Kind.COMPLIANCE_TEST, Kind.SCORE)
 _NOTHING = Judgement()
 
@@ -145,5 +146,5 @@ def _list_artifacts(paths: RepositoryPaths, record: Record) -> Iterable[Artifact
 
 def _find_files(paths: RepositoryPaths, artifacts: Iterable[Artifact], names: tuple[str, ...]) -> dict[str, Path]:
     """Those that are here, byte by byte as recorded: an edited log would be judged in the name of the other."""
-    wanted = [(item, find_readable(paths, item)) for item in artifacts if item.name in names]
+    wanted = [(i, find_readable(paths, i)) for i in artifacts if any(fnmatchcase(i.name, name) for name in names)]
     return {item.name: path for item, path in wanted if path.is_file() and hash_file(path) == item.sha256}

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from reconciler.errors import ReconcilerError, suggest_nearest
+from reconciler.loadgen import keys
 from reconciler.rehearse.generated_data import Generated
 from reconciler.rules.benchmark_facts import BenchmarkFacts, RehearsalFacts
 from reconciler.rules.rounds import list_rounds, load_ruleset
@@ -221,7 +222,7 @@ def _render_benchmark(item: Rehearsed, made: Generated, tests: Sequence[str]) ->
 def _render_cells(item: Rehearsed, ruleset: Ruleset, category: str) -> Iterator[str]:
     yield f"        {item.entry}:"
     for scenario in list_scenarios(ruleset, item.official, category):
-        short = {"min_duration": 0, "attempts": _ATTEMPTS}
+        short = {keys.MIN_DURATION: 0, "attempts": _ATTEMPTS}
         yield f"          {scenario}: {_flow({**short, **item.rehearsal.scenarios.get(scenario, {})})}"
 
 

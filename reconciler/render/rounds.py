@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from reconciler.loadgen import keys
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.documents import convert_plain_value
 from reconciler.render.explanation import render_table
@@ -16,7 +17,7 @@ from reconciler.rules.ruled_value import RuledValue
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 
 _PREFIXES = ("least_", "most_", "exact_", "short_single_stream_", "short_multi_stream_")
-_LATENCIES = ("target_latency", "ttft_latency", "tpot_latency", "latency")
+_LATENCIES = (keys.TARGET_LATENCY, "ttft_latency", "tpot_latency", "latency")
 _LONGEST = 100
 
 
@@ -32,7 +33,7 @@ def render_rule_text(name: str, value: Any) -> str:
         return ", ".join(render_rule_text("", item) for item in value) or "none"
     last = name.rpartition(".")[2]
     bare = next((last.removeprefix(prefix) for prefix in _PREFIXES if last.startswith(prefix)), last)
-    return show_value("target_latency" if bare in _LATENCIES else bare, value)
+    return show_value(keys.TARGET_LATENCY if bare in _LATENCIES else bare, value)
 
 
 def render_categories_text(value: Mapping[str, Mapping[str, Any]]) -> str:

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from reconciler.resource.pipeline import ORDER as ORDER
 from reconciler.resource.pipeline import Kind as Kind
+from reconciler.resource.programs import PROGRAMS
 from reconciler.resource.quantities import read_count
 
 _BY_NAME = {kind.value: kind for kind in Kind}  # three times as fast as Kind(name)
@@ -17,8 +18,7 @@ AUDIT = "audit"  # the name of a test's own run among what its verdict is made f
 MODES = (ACCURACY, PERFORMANCE)  # accuracy first: a broken engine fails before the long run
 SCENARIOS = ("SingleStream", "MultiStream", "Server", "Offline", "Interactive")
 DIVISIONS = ("closed", "open", "network")
-CURVE_DIVISIONS = ("standardized", "serviced", "rdi")  # of MLPerf Endpoints, where a point stands for a scenario
-ALL_DIVISIONS = (*DIVISIONS, *CURVE_DIVISIONS)
+ALL_DIVISIONS = (*DIVISIONS, *(name for entry in PROGRAMS.values() for name in entry.divisions))
 
 
 class Cell(Struct, frozen=True, order=True):

@@ -9,8 +9,8 @@ from typing import TypeVar
 from msgspec import Struct, field
 
 from harness.catalog import read_slices
-from reconciler.launch.launcher import LAUNCHER, LAUNCHING, PYTHON, Launcher
 from reconciler.resource.kinds import Cell
+from reconciler.resource.launcher import LAUNCHER, LAUNCHING, PYTHON, Launcher
 from reconciler.resource.queues import EXECUTOR, find_queue
 from reconciler.resource.records import QUICK
 

@@ -18,8 +18,9 @@ from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.nodes import MappingNode, SequenceNode
 
 from reconciler.errors import ReconcilerError, suggest_nearest
+from reconciler.resource.programs import find_program
 from reconciler.rules.compliance.judging import TESTS
-from reconciler.rules.endpoints_ruleset import is_endpoints_round, load_endpoints_ruleset
+from reconciler.rules.programs import load_program
 from reconciler.rules.round_form import (
     SECTIONS,
     check_divisions,
@@ -58,8 +59,8 @@ def _number(name: object) -> list[int]:
 @functools.cache
 def load_ruleset(name: str) -> Ruleset:
     """The rules of a round such as "v6.1". ReconcilerError names the nearest round and lists all when there is none."""
-    if is_endpoints_round(name):
-        return load_endpoints_ruleset(name)
+    if program := find_program(name):
+        return load_program(program).load_ruleset(name)
     rounds = list_rounds()
     if name not in rounds:
         hint = suggest_nearest(name, rounds, cutoff=0.4)

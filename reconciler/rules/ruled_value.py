@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
-from reconciler.loadgen.settings import SEEDS
+from reconciler.loadgen import keys
 
 # policy: the written rules. checker: the newer official checker. old checker: the one before it, which still runs.
 # mlperf.conf: LoadGen's built-in settings. loadgen: what LoadGen does without any setting. audit.config: the files that
@@ -20,23 +20,23 @@ SOURCES = ("policy", "checker", "old checker", "mlperf.conf", "loadgen", "audit.
 # The settings a run starts from, under the names that specs use (see ``reconciler.spec.declared``).
 SETTING_FIELDS = (
     "model_key",
-    "qsl_rng_seed",
-    "sample_index_rng_seed",
-    "schedule_rng_seed",
-    "min_duration",
-    "min_query_count",
-    "performance_sample_count",
-    "accuracy_sample_count",
-    "target_qps",
-    "target_latency",
-    "target_latency_percentile",
-    "samples_per_query",
+    keys.QSL_RNG_SEED,
+    keys.SAMPLE_INDEX_RNG_SEED,
+    keys.SCHEDULE_RNG_SEED,
+    keys.MIN_DURATION,
+    keys.MIN_QUERY_COUNT,
+    keys.PERFORMANCE_SAMPLE_COUNT,
+    keys.ACCURACY_SAMPLE_COUNT,
+    keys.TARGET_QPS,
+    keys.TARGET_LATENCY,
+    keys.TARGET_LATENCY_PERCENTILE,
+    keys.SAMPLES_PER_QUERY,
     "sample_concatenate_permutation",
     "use_token_latencies",
     "ttft_latency",
     "tpot_latency",
 )
-SEED_FIELDS = SEEDS
+SEED_FIELDS = keys.SEEDS
 
 # What a result must fulfil. The prefix also says which of two differing sources is the stricter.
 DEMAND_FIELDS = (
@@ -141,10 +141,10 @@ def parse_ruled_value(name: str, entry: Mapping[str, Any], where: str = "") -> R
 def _options(entry: Mapping[str, Any], where: str) -> list[tuple[tuple[str, ...], Any]]:
     """Each value with all the sources that state it."""
     options: list[tuple[tuple[str, ...], Any]] = []
-    for keys, stated in entry.items():
-        if keys in _EXEMPTION:
+    for names, stated in entry.items():
+        if names in _EXEMPTION:
             continue
-        sources, value = _sources(keys, where), _exact(stated, where)
+        sources, value = _sources(names, where), _exact(stated, where)
         same = next((i for i, option in enumerate(options) if option[1] == value), None)
         if same is None:
             options.append((sources, value))

@@ -10,10 +10,11 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from reconciler.errors import ReconcilerError, SpecError
-from reconciler.resource.kinds import CURVE_DIVISIONS, Cell
+from reconciler.resource.kinds import Cell
+from reconciler.resource.programs import find_program_of_division
 from reconciler.resource.settings import Trial
 from reconciler.spec.declared import Reading
-from reconciler.spec.edit import EditError, New, append_values, compose, find_deepest, set_value
+from reconciler.spec.edit import EditError, New, compose, find_deepest, set_value
 from reconciler.spec.files import Source, compute_blob_id, read_sources
 from reconciler.spec.loading import read_texts
 from reconciler.spec.nodes import resolve
@@ -32,34 +33,20 @@ def read_for_trial(paths: Sequence[Path], root: Path, environment: Mapping[str, 
 
 def edit_cell(sources: Sequence[Source], cell: Cell, settings: Sequence[tuple[str, str]]) -> list[Source]:
     """The sources with ``settings`` in the one that declares ``cell``; the others as they are."""
-    if cell.division in CURVE_DIVISIONS:
+    if find_program_of_division(cell.division):
         fix = "write it below `points` of the curve in the spec, measure, and `reconcile compare` the two commits"
         raise ReconcilerError(f"{cell} is a point of a curve, which has no settings to try by itself", fix=fix)
     for index, source in enumerate(sources):
-        if _holds(source, _path(cell)):
+        if has_path(source, _path(cell)):
             text = source.text
             for name, value in settings:
                 text = _set(text, source.name, cell, name, value)
-            return [*sources[:index], _edit(source, text), *sources[index + 1 :]]
+            return [*sources[:index], edit_source(source, text), *sources[index + 1 :]]
     raise ReconcilerError(f"no file declares {cell} by itself", fix="write the cell below spec.divisions of one file")
 
 
-def add_points(sources: Sequence[Source], curve: str, points: Sequence[int]) -> list[Source]:
-    """The sources with further ``points`` in the one that declares ``curve``: DIVISION/SYSTEM/BENCHMARK."""
-    path = "spec", "divisions", *curve.split("/"), "points"
-    for index, source in enumerate(sources):
-        if not _holds(source, path):
-            continue
-        try:
-            text = append_values(source.text, path, points)
-        except (EditError, SpecError) as error:
-            fix = f"write them below `points` of the curve in the spec: {', '.join(map(str, points))}"
-            raise ReconcilerError(f"{source.name}: points cannot be added to {curve}: {error}", fix=fix) from error
-        return [*sources[:index], _edit(source, text), *sources[index + 1 :]]
-    raise ReconcilerError(f"no file declares the points of {curve}", fix="write them below spec.divisions of one file")
-
-
-def _edit(source: Source, text: str) -> Source:
+def edit_source(source: Source, text: str) -> Source:
+    """The source with another text."""
     return replace(source, text=text, blob=compute_blob_id(text.encode()))
 
 
@@ -78,7 +65,8 @@ def _path(cell: Cell) -> tuple[str, ...]:
     return "spec", "divisions", cell.division, cell.system, cell.benchmark, cell.scenario
 
 
-def _holds(source: Source, path: Sequence[str]) -> bool:
+def has_path(source: Source, path: Sequence[str]) -> bool:
+    """Whether a file writes something at a path."""
     try:
         _, depth = find_deepest(compose(source.text), path)
     except EditError:

@@ -7,52 +7,38 @@ from pathlib import Path
 from typing import Any
 
 from harness.benchmark_catalog import BENCHMARKS
-from reconciler.errors import Problem, ReconcilerError
+from reconciler.errors import Problem
 from reconciler.resource.inputs import DEFAULT, Value
-from reconciler.resource.kinds import CURVE_DIVISIONS, DIVISIONS, SCENARIOS, Cell, name_point, read_point
-from reconciler.resource.settings import COMMAND, MAXIMUM, NO_HARDWARE
+from reconciler.resource.kinds import DIVISIONS, SCENARIOS, Cell, read_point
+from reconciler.resource.programs import BUILT_IN, PROGRAMS, find_program_of_division
+from reconciler.resource.settings import COMMAND, NO_HARDWARE
 from reconciler.rules.benchmark_facts import BenchmarkFacts, find_benchmark_facts
 from reconciler.rules.benchmark_files import BenchmarkFiles, find_benchmark_files
-from reconciler.rules.endpoints_program.rules import CurveRules, load_endpoints_rules
-from reconciler.rules.endpoints_ruleset import ROUND_PREFIX
+from reconciler.rules.programs import load_program
 from reconciler.spec.background import expand_backgrounds
 from reconciler.spec.benchmark_defaults import add_backend, add_facts, add_types
 from reconciler.spec.benchmark_settings import check_benchmark_settings
-from reconciler.spec.checks import check_cell, make_problem
+from reconciler.spec.checks import check_cell
 from reconciler.spec.commands import check_harness
-from reconciler.spec.curve_checks import (
-    find_node_problems,
-    find_point_problems,
-    find_service_problems,
-    find_unlocked,
-)
-from reconciler.spec.curves import (
-    ACCURACY_POINTS,
-    ELSEWHERE,
-    SEED_SET,
-    SIZE,
-    complete_point,
-    find_curve_problems,
-    place_curve,
-)
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, SpecFile
 from reconciler.spec.descriptions import DESCRIPTION_FIELDS
-from reconciler.spec.endpoints_models import OFFLINE
 from reconciler.spec.groups import Group
 from reconciler.spec.layers import Block, LayeredSetting, break_cycles, combine, flatten, resolve_blocks
 from reconciler.spec.locations import Variables, explain_unset
-from reconciler.spec.models import BenchmarkGroup, CurveGroup, Document, SettingsGroup
+from reconciler.spec.models import BenchmarkGroup, Document
 from reconciler.spec.names import find_nearest, give_advice
 from reconciler.spec.nodes import ListNode, MapNode, Node, ScalarNode
 from reconciler.spec.presets import MARK as PRESET_MARK
 from reconciler.spec.presets import list_presets
 from reconciler.spec.quantities import UnfitError, show_quantity
 from reconciler.spec.scratch import add_scratch_places
+from reconciler.spec.settings_models import SettingsGroup
 from reconciler.spec.trees import find_misplaced_tree
 from reconciler.spec.validation import find_node, find_position
 from reconciler.storage.escaping import find_variable
 
 _SCORE = "score"  # of a harness
+_ELSEWHERE = "external"  # code of a benchmark whose runs are made elsewhere and imported
 _SCENARIO_ORDER = {name: index for index, name in enumerate(SCENARIOS)}
 
 
@@ -76,30 +62,31 @@ class Declaring:
         self.spec = document.spec
         self.name = document.metadata.name
         self.problems: list[Problem] = []
-        self._root = root
+        self.root = root
         self._folder = folder
         self._variables = variables
         self._looked: dict[str, bool] = {}
         self._complete = complete
-        self._sound = complete and not refused
+        self.sound = complete and not refused
         self._commands_refused = any(path.endswith(f".{COMMAND}") for path in refused)
         self._scorer_refused = any(_SCORE in path.split(".") for path in refused)
-        self._curves = document.spec.program == "endpoints"
+        named = document.spec.program or ""
+        self._program = named if named in PROGRAMS else ""
         self._blocks = self._resolve_defaults()
-        self._systems = {name: self._system(name) for name in self.spec.systems}
-        self._benchmarks = {name: self._benchmark(name, item) for name, item in self.spec.benchmarks.items()}
+        self.systems = {name: self._system(name) for name in self.spec.systems}
+        self.benchmarks = {name: self._benchmark(name, item) for name, item in self.spec.benchmarks.items()}
 
     def declare(self, files: tuple[SpecFile, ...]) -> Declared:
         """Raises nothing: ``problems`` says whether the result may be used."""
-        entered = sorted((*self._cells(), *self._points()), key=lambda item: _sorting(item.cell))
+        entered = sorted((*self._cells(), *self._program_cells()), key=lambda item: _sorting(item.cell))
         cells, unfit = expand_backgrounds(entered)
-        self.problems += unfit if self._sound else ()
+        self.problems += unfit if self.sound else ()
         return Declared(
             name=self.name,
             round=self._round(),
             submitter=self._value(self.spec.submitter, "spec", "submitter"),
             rehearsal=self._value(self.spec.rehearsal or False, "spec", "rehearsal"),
-            systems=self._systems,
+            systems=self.systems,
             cells=tuple(cells),
             files=files,
             variables=dict(sorted(self._variables.read.items())),
@@ -109,9 +96,9 @@ class Declaring:
         )
 
     def _round(self) -> Value:
-        """With program endpoints the version of its rules, so that no round of Inference has its name."""
+        """Of another program the version of its rules after its name, as no round of Inference is named."""
         written = self._value(self.spec.round, "spec", "round")
-        return Value(f"{ROUND_PREFIX}{written.value}", written.origin) if self._curves else written
+        return Value(f"{self._program}-{written.value}", written.origin) if self._program else written
 
     def _whole(self) -> dict[str, Value]:
         """Settings of the whole submission, by flat name."""
@@ -122,28 +109,29 @@ class Declaring:
         for name, group in groups.items():
             block = flatten(group, self._node("spec", name), f"spec.{name}", f"{name}.")
             found |= {flat: layers[0].value for flat, layers in block.items() if layers[0].value.value is not None}
-        if "documents.folder" in found and not self._curves:
+        if "documents.folder" in found and not self._program:
             fix = "name single documents: calibration, bandwidth"
-            self._complain(("spec", "documents", "folder"), "only an Endpoints submission has a folder docs/", fix)
+            titles = " or ".join(entry.title for entry in PROGRAMS.values()) or "other"
+            self.complain(("spec", "documents", "folder"), f"only an {titles} submission has a folder docs/", fix)
         if self.spec.tree is not None and (name := find_variable(str(self.spec.tree))):
             unset = explain_unset(name)
-            self._complain_of_value(("spec", "tree"), unset.message, unset.fix)
+            self.complain_of_value(("spec", "tree"), unset.message, unset.fix)
         elif self.spec.tree is not None and (wrong := find_misplaced_tree(str(self.spec.tree), self._folder)):
-            self._complain_of_value(("spec", "tree"), *wrong)
+            self.complain_of_value(("spec", "tree"), *wrong)
         return found
 
     def _value(self, value: object, *where: str) -> Value:
-        node = find_node(self._root, where)
+        node = find_node(self.root, where)
         return Value(value, node.origin if node is not None else DEFAULT)
 
     def _node(self, *where: str) -> Node | None:
-        return find_node(self._root, where)
+        return find_node(self.root, where)
 
-    def _complain(self, where: tuple[str, ...], message: str, fix: str) -> None:
-        origin, _ = find_position(self._root, where)
+    def complain(self, where: tuple[str, ...], message: str, fix: str) -> None:
+        origin, _ = find_position(self.root, where)
         self.problems.append(Problem(origin.file, origin.line, origin.column, ".".join(where), message, fix))
 
-    def _complain_of_value(self, where: tuple[str, ...], message: str, fix: str) -> None:
+    def complain_of_value(self, where: tuple[str, ...], message: str, fix: str) -> None:
         node = self._node(*where)
         origin = node.origin if node is not None else DEFAULT
         self.problems.append(Problem(origin.file, origin.line, origin.column, ".".join(where), message, fix))
@@ -156,7 +144,7 @@ class Declaring:
         }
         uses = {name: self._used(item, ("spec", "defaults", name)) for name, item in defaults.items()}
         origins = {
-            name: Value(name, find_position(self._root, ("spec", "defaults", name, "use"))[1]) for name in defaults
+            name: Value(name, find_position(self.root, ("spec", "defaults", name, "use"))[1]) for name in defaults
         }
         uses, circles = break_cycles(uses, origins)
         self.problems += circles
@@ -186,7 +174,7 @@ class Declaring:
         node = self._node("spec", section)
         return list(node.items) if isinstance(node, MapNode) else []
 
-    def _layer(self, settings: SettingsGroup, where: tuple[str, ...]) -> Block:
+    def layer(self, settings: SettingsGroup, where: tuple[str, ...]) -> Block:
         names = self._used(settings, where)
         used = [list_presets()[name].make_block() if PRESET_MARK in name else self._blocks[name] for name in names]
         return combine([*used, flatten(settings, self._node(*where), ".".join(where))])
@@ -202,36 +190,36 @@ class Declaring:
         self._check_count(where)
         unknown = {
             field: (
-                find_position(self._root, (*where, "description", field))[0],
+                find_position(self.root, (*where, "description", field))[0],
                 find_nearest(field, DESCRIPTION_FIELDS),
             )
             for field in description
             if field not in DESCRIPTION_FIELDS
         }
-        return DeclaredSystem(name, settings, description, find_position(self._root, where)[0], unknown)
+        return DeclaredSystem(name, settings, description, find_position(self.root, where)[0], unknown)
 
     def _check_count(self, where: tuple[str, ...]) -> None:
         hardware = self.spec.systems[where[-1]].hardware
         if hardware.count == 0 and (hardware.accelerator or "none").lower() not in NO_HARDWARE:
             message = f"count is 0, and {hardware.accelerator} is declared"
             fix = "write how many each node has, such as 8, or take accelerator out"
-            self._complain_of_value((*where, "hardware", "count"), message, fix)
+            self.complain_of_value((*where, "hardware", "count"), message, fix)
         if hardware.mig and (hardware.accelerator or "none").lower() in NO_HARDWARE:
             message = f"slices {hardware.mig} are declared, and no accelerator"
-            self._complain_of_value((*where, "hardware", "mig"), message, "write which it is: accelerator: NVIDIA A30")
+            self.complain_of_value((*where, "hardware", "mig"), message, "write which it is: accelerator: NVIDIA A30")
 
     def _benchmark(self, name: str, benchmark: BenchmarkGroup) -> Block:
         where = ("spec", "benchmarks", name)
-        block = self._layer(benchmark, where)
-        implied = LayeredSetting(Value(name, find_position(self._root, where)[0]), ".".join(where))
+        block = self.layer(benchmark, where)
+        implied = LayeredSetting(Value(name, find_position(self.root, where)[0]), ".".join(where))
         written = block.pop("code", None)
         facts = find_benchmark_facts(str(written[0].value.value) if written else name)
         if facts is not None and not (written is None and COMMAND in block):
             add_facts(name, block, facts)
             self._add_places(block, where, find_benchmark_files(facts.code, name))
         block.setdefault("benchmark.official", (implied,))
-        if self._curves:  # each point says how it is measured, but for those that are measured elsewhere
-            block |= {"benchmark.code": written} if written and written[0].value.value == ELSEWHERE else {}
+        if self._program:  # its cells say how they are measured, but for those that are measured elsewhere
+            block |= {"benchmark.code": written} if written and written[0].value.value == _ELSEWHERE else {}
         elif written is None:
             self._imply_code(name, where, block, implied, facts)
         elif str(written[0].value.value).endswith(".py"):
@@ -247,7 +235,7 @@ class Declaring:
         try:
             add_scratch_places(block, files, self._variables, self._looked)
         except UnfitError as error:
-            self._complain(where, error.message, error.fix)
+            self.complain(where, error.message, error.fix)
 
     def _imply_code(
         self, name: str, where: tuple[str, ...], block: Block, implied: LayeredSetting, facts: BenchmarkFacts | None
@@ -257,14 +245,14 @@ class Declaring:
             block["benchmark.code"] = (code,)
         elif facts is not None and not facts.support.runs:
             fix = f"declare a harness.command that runs it; `reconcile benchmarks show {name}` says how it is scored"
-            self._complain(where, f"{name} does not run here by itself: {facts.support.because}", fix)
+            self.complain(where, f"{name} does not run here by itself: {facts.support.because}", fix)
         elif facts is not None:
             block["benchmark.code"] = (LayeredSetting(Value(facts.code, implied.value.origin), implied.path),)
         elif name in BENCHMARKS:
             block["benchmark.code"] = (implied,)
-        elif self._node(*where, "code") is None and self._sound:
+        elif self._node(*where, "code") is None and self.sound:
             fix = f"write 'code: path/to/{name}.py', or the built-in benchmark it is: {', '.join(BENCHMARKS)}"
-            self._complain(where, f"{name} is not a built-in benchmark, and does not name its code", fix)
+            self.complain(where, f"{name} is not a built-in benchmark, and does not name its code", fix)
 
     def _check_file(self, setting: LayeredSetting, where: tuple[str, ...]) -> None:
         """A file inside the repository must be there; one named through a variable may be on another machine."""
@@ -278,22 +266,23 @@ class Declaring:
         self.problems.append(Problem(origin.file, origin.line, origin.column, ".".join(where), message, fix))
 
     def _cells(self) -> Iterable[DeclaredCell]:
-        for (division, system, benchmark), scenarios, inner in self._entered(curves=False):
+        for (division, system, benchmark), scenarios, inner in self.list_entered(""):
             for scenario in scenarios.model_fields_set:
                 cell, where = Cell(division, system, benchmark, scenario), (*inner, scenario)
-                yield self._cell(cell, self._layer(getattr(scenarios, scenario), where), where)
+                yield self.declare_cell(cell, self.layer(getattr(scenarios, scenario), where), where)
 
-    def _entered(self, *, curves: bool) -> Iterator[tuple[tuple[str, str, str], Any, tuple[str, ...]]]:
-        """(division, system, benchmark) with what is written there and where, of the program's own divisions."""
+    def list_entered(self, program: str) -> Iterator[tuple[tuple[str, str, str], Any, tuple[str, ...]]]:
+        """(division, system, benchmark) with what is written there and where, of a program's own divisions; none where
+        the spec is of another program. ``program``: "" for MLPerf Inference."""
         for division in type(self.spec.divisions).model_fields:
-            written = getattr(self.spec.divisions, division)
-            if (division in CURVE_DIVISIONS) is not curves:
+            owner, written = find_program_of_division(division), getattr(self.spec.divisions, division)
+            if owner != program:
                 continue
-            if written and curves is not self._curves:
-                own = ", ".join(CURVE_DIVISIONS if self._curves else DIVISIONS)
-                message = f"program {'endpoints' if self._curves else 'inference'} has no division {division}"
-                fix = f"its divisions: {own}" if self._curves else f"write 'program: endpoints' in spec, or use {own}"
-                self._complain(("spec", "divisions", division), message, fix)
+            if written and program != self._program:
+                own = ", ".join(PROGRAMS[self._program].divisions if self._program else DIVISIONS)
+                message = f"program {self._program or BUILT_IN} has no division {division}"
+                fix = f"its divisions: {own}" if self._program else f"write 'program: {owner}' in spec, or use {own}"
+                self.complain(("spec", "divisions", division), message, fix)
                 continue
             for system, benchmarks in written.items():
                 where = ("spec", "divisions", division, system)
@@ -303,89 +292,29 @@ class Declaring:
                     self._check_declared(benchmark, "benchmarks", inner)
                     yield (division, system, benchmark), entered, inner
 
-    def _points(self) -> Iterator[DeclaredCell]:
-        """Those of every curve. A curve that the rules refuse has none."""
-        if not self._curves:
-            tuple(self._entered(curves=True))  # names what is not of this program
-            return
-        try:
-            rules = load_endpoints_rules(str(self.spec.round))
-        except ReconcilerError as error:
-            self._complain_of_value(("spec", "round"), error.message, error.fix)
-            return
-        for named, curve, where in self._entered(curves=True):
-            yield from self._curve(named, curve, where, rules)
-
-    def _curve(
-        self, named: tuple[str, str, str], curve: CurveGroup, where: tuple[str, ...], rules: CurveRules
-    ) -> Iterator[DeclaredCell]:
-        for lacking in (name for name in (MAXIMUM, "points") if not getattr(curve, name)):
-            example = "64" if lacking == MAXIMUM else "auto"
-            if self._sound:
-                self._complain(where, f"{lacking} is missing", f"write '{lacking}: {example}'")
-                return
-        if not curve.points or curve.max_supported_concurrency is None:
-            return
-        rehearsal = bool(self.spec.rehearsal)
-        shared, own = self._layer(curve, where), self._benchmarks.get(named[2], {})
-        size = combine([own, shared]).get(SIZE)
-        try:
-            placed = place_curve(
-                tuple(curve.points),
-                curve.max_supported_concurrency,
-                rules,
-                curve.accuracy_points or (),
-                size=int(size[0].value.value) if size else 0,
-                count=curve.point_count or 0,
-                c_min=curve.min_concurrency,
-            )
-        except ReconcilerError as error:
-            self._complain_of_value((*where, MAXIMUM), error.message, error.fix)
-            return
-        for problem in find_curve_problems(placed, rules):
-            self._complain((*where, problem.name), problem.message, problem.fix)
-        shared.pop(ACCURACY_POINTS, None)  # said to each point in another way
-        at = LayeredSetting(Value(named[2], find_position(self._root, where)[0]), ".".join(where))
-        for concurrency in placed.all_points:
-            word = OFFLINE if concurrency == placed.offline else str(concurrency)
-            point = self._layer(curve.points[word], (*where, "points", word)) if word in curve.points else {}
-            block = combine([own, shared, point])
-            try:
-                block = complete_point(block, concurrency, placed, rules, at, rehearsal=rehearsal)
-            except ReconcilerError as error:
-                self._complain_of_value((*where, SEED_SET), error.message, error.fix)
-                return
-            self._check_point(named, point, block, at, rules)
-            yield self._cell(Cell(*named, name_point(concurrency)), block, where)
-
-    def _check_point(
-        self, named: tuple[str, str, str], point: Block, block: Block, at: LayeredSetting, rules: CurveRules
-    ) -> None:
-        """``point``: what it sets for itself; ``block``: all that it has."""
-        system = self._systems.get(named[1])
-        found = [*find_unlocked(point, block), *find_node_problems(block, dict(system.settings) if system else {})]
-        if self._sound:
-            found += find_point_problems(block, rules, rehearsal=bool(self.spec.rehearsal))
-            found += find_service_problems(block, named[0], dict(system.description) if system else {})
-        for name, message, fix in found:
-            self.problems.append(make_problem(block.get(name, (at,))[0], message, fix))
+    def _program_cells(self) -> Iterator[DeclaredCell]:
+        for program in PROGRAMS:
+            if program == self._program:
+                yield from load_program(program).declare_cells(self)
+            else:
+                tuple(self.list_entered(program))  # names what is not of the spec's program
 
     def _check_declared(self, name: str, section: str, where: tuple[str, ...]) -> None:
         names = self._names(section)
-        if not names and not self._sound:
+        if not names and not self.sound:
             return  # the section itself stands elsewhere, or under another name
         if name not in names and self._complete:
             noun = section.removesuffix("s")
-            self._complain(
+            self.complain(
                 where, f"{name} is not a declared {noun}", give_advice(name, names, what=f"{noun} under spec.{section}")
             )
 
-    def _cell(self, cell: Cell, own: Block, where: tuple[str, ...]) -> DeclaredCell:
-        block = combine([self._benchmarks.get(cell.benchmark, {}), own])
+    def declare_cell(self, cell: Cell, own: Block, where: tuple[str, ...]) -> DeclaredCell:
+        block = combine([self.benchmarks.get(cell.benchmark, {}), own])
         if COMMAND in block and "engine.backend" not in block:
             setting = block[COMMAND][0]
             block["engine.backend"] = (LayeredSetting(Value("command", setting.value.origin), setting.path),)
-        system = self._systems.get(cell.system)
+        system = self.systems.get(cell.system)
         if system and "engine.backend" not in block and "infer_from" not in block:
             add_backend(block, system.settings)
         add_types(block)
@@ -394,14 +323,14 @@ class Declaring:
             self.problems += check_harness(block, scorer_refused=self._scorer_refused)
         if "engine.backend" in block:
             self.problems += check_cell(block)
-        elif self._sound and cell.benchmark in self._benchmarks and "infer_from" not in block:
+        elif self.sound and cell.benchmark in self.benchmarks and "infer_from" not in block:
             fix = f"write 'engine: {{backend: onnxruntime}}' under spec.benchmarks.{cell.benchmark}"
-            self._complain(where, "no backend is chosen for this cell", fix)
+            self.complain(where, "no backend is chosen for this cell", fix)
         settings = {name: layers[0].value for name, layers in block.items()} | (dict(system.settings) if system else {})
         overridden = {
             name: tuple(s.value for s in layers[1:]) for name, layers in sorted(block.items()) if len(layers) > 1
         }
-        origin = Value(str(cell), find_position(self._root, where)[0])
+        origin = Value(str(cell), find_position(self.root, where)[0])
         return DeclaredCell(cell, dict(sorted(settings.items())), origin, overridden)
 
 

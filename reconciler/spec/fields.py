@@ -17,10 +17,9 @@ from reconciler.spec.scalars import (
     AUDIT_CONFIGS,
     CATEGORIES,
     DTYPES,
-    ENDPOINT_APIS,
     HARNESS_RESULTS,
     PRECISIONS,
-    PROGRAMS,
+    PROGRAM_NAMES,
     PUBLISH,
     STATUSES,
     STOP_SIGNALS,
@@ -214,23 +213,8 @@ HarnessResults = Annotated[
 ]
 Program = Annotated[
     str | None,
-    check_fitting(parse_one_of(PROGRAMS, "program")),
-    WithJsonSchema({"type": "string", "enum": list(PROGRAMS)}),
-]
-EndpointApi = Annotated[
-    str | None,
-    check_fitting(parse_one_of(ENDPOINT_APIS, "API of an endpoint")),
-    WithJsonSchema({"type": "string", "enum": list(ENDPOINT_APIS)}),
-]
-Concurrency = Annotated[
-    str,
-    check_fitting(scalars.parse_concurrency),
-    WithJsonSchema({"type": "string", "pattern": "^([1-9][0-9]*|auto|offline)$"}),
-]
-Concurrencies = Annotated[
-    tuple[int, ...] | None,
-    check_fitting(scalars.parse_concurrencies),
-    WithJsonSchema({"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 1}),
+    check_fitting(parse_one_of(PROGRAM_NAMES, "program")),
+    WithJsonSchema({"type": "string", "enum": list(PROGRAM_NAMES)}),
 ]
 StopSignal = Annotated[
     str | None,

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from reconciler.resource.inputs import Origin, Value
 from reconciler.spec.layers import Block, LayeredSetting, flatten
 from reconciler.spec.locations import Variables
-from reconciler.spec.models import SettingsGroup
 from reconciler.spec.nodes import MapNode, convert_plain, parse
+from reconciler.spec.settings_models import SettingsGroup
 
 _FILE = Path(__file__).with_name("presets.yaml")
 MARK = "/"  # in its name, which no block of a spec has

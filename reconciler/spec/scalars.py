@@ -15,6 +15,7 @@ from harness.benchmark_catalog import BENCHMARKS
 from harness.catalog import BACKENDS, write_slices
 from reconciler.launch.adapters import find_unfit as unfit_launcher
 from reconciler.resource.canonical import show_decimal
+from reconciler.resource.programs import BUILT_IN, PROGRAMS
 from reconciler.spec.locations import Variables
 from reconciler.spec.names import give_advice
 from reconciler.spec.nodes import Number
@@ -40,9 +41,8 @@ STATUSES = ("available", "preview", "rdi")
 DTYPES = ("byte", "int16", "int32", "int64", "float32")
 USER_CONFS = ("written", "harvested")
 AUDIT_CONFIGS = ("path", "placed")
-HARNESS_RESULTS = ("loadgen", "endpoints")
-PROGRAMS = ("inference", "endpoints")
-ENDPOINT_APIS = ("openai", "openai_completions", "sglang")
+HARNESS_RESULTS = ("loadgen", *(name for entry in PROGRAMS.values() for name in entry.declared))
+PROGRAM_NAMES = (BUILT_IN, *PROGRAMS)
 STOP_SIGNALS = ("SIGTERM", "SIGINT", "SIGQUIT", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGKILL")
 PUBLISH = ("latest", "median", "best")
 PRECISIONS = tuple(sorted({precision for facts in BACKENDS.values() for precision in facts.precisions}))
@@ -235,25 +235,6 @@ def parse_test_name(value: Any) -> str:
     if not re.fullmatch(r"TEST\d\d", written, re.ASCII):
         raise UnfitError(f"{show_quantity(written)} is not a compliance test", "write it as TEST01")
     return written
-
-
-def parse_concurrency(value: Any) -> str:
-    """Of a point: how many requests are under way at a time; ``auto`` for points that the rules place, ``offline`` for
-    a dedicated Offline run."""
-    written = parse_text(value)
-    if not re.fullmatch(r"[1-9][0-9]{0,6}|auto|offline", written, re.ASCII):
-        fix = "write numbers such as [1, 8, 40], or 'points: auto'; 'offline' for a dedicated Offline run"
-        raise UnfitError(f"{show_quantity(written)} is not a number of requests at a time", fix)
-    return written
-
-
-def parse_concurrencies(value: Any) -> tuple[int, ...]:
-    """Points of a curve, ascending; a single one may stand without brackets."""
-    written = value if isinstance(value, list) else [value]
-    points = [parse_concurrency(item) for item in written]
-    if not points or not all(map(str.isdigit, points)):
-        raise UnfitError("points with an accuracy run are named one by one", "write numbers such as [1, 3, 10, 64]")
-    return tuple(sorted(set(map(int, points))))
 
 
 def parse_day(value: Any) -> str:

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from reconciler.errors import Problem
 from reconciler.resource.inputs import Origin
-from reconciler.resource.kinds import CURVE_DIVISIONS
-from reconciler.spec import models
+from reconciler.resource.programs import find_program_of_division
+from reconciler.spec import models, settings_models
 from reconciler.spec.groups import Group
 from reconciler.spec.nodes import MapNode, Node
 
@@ -20,7 +20,7 @@ _OF_DOCUMENT = frozenset(models.Document.model_fields)
 _SECTIONS: dict[str, tuple[str, type[Group]]] = {
     "systems": ("system", models.System),
     "benchmarks": ("benchmark", models.BenchmarkGroup),
-    "defaults": ("block", models.SettingsGroup),
+    "defaults": ("block", settings_models.SettingsGroup),
 }
 
 
@@ -92,8 +92,8 @@ def _in_divisions(divisions: MapNode, names: Mapping[str, frozenset[str]]) -> It
     scenarios = names_of(models.Scenarios)
     settings = names_of(models.CellGroup)
     for division, systems in _groups(divisions):
-        if division in CURVE_DIVISIONS:
-            continue  # below a curve's benchmark are settings
+        if find_program_of_division(division):
+            continue  # what stands below its benchmarks, the program knows
         for system, benchmarks in _groups(systems):
             path = f"spec.divisions.{division}.{system}"
             inner = next((name for name in benchmarks.items if name in names["systems"]), "")

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from reconciler.errors import Problem
 from reconciler.resource.inputs import Origin
-from reconciler.spec import executor_models, harness_models, models
+from reconciler.spec import executor_models, harness_models, models, settings_models
 from reconciler.spec.foreign_names import explain_foreign
 from reconciler.spec.groups import Group
 from reconciler.spec.locations import Variables
@@ -42,12 +42,12 @@ _NOUNS: dict[type[Group], str] = {
     models.Divisions: "division",
 }
 _HOMES: dict[str, type[Group]] = {
-    "engine": models.Engine,
-    "run": models.Run,
+    "engine": settings_models.Engine,
+    "run": settings_models.Run,
     "harness": harness_models.Harness,
     "model": models.Model,
-    "dataset": models.Dataset,
-    "measurements": models.Measurements,
+    "dataset": settings_models.Dataset,
+    "measurements": settings_models.Measurements,
     "hardware": executor_models.HardwareGroup,
     **executor_models.list_queue_groups(),
 }

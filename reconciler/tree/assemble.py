@@ -11,15 +11,14 @@ from typing import Any
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Chosen
 from reconciler.errors import ReconcilerError
-from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
+from reconciler.loadgen import keys
 from reconciler.resource.decisions import Acceptance
 from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.programs import find_program_of_division
 from reconciler.resource.records import CODE_ARCHIVE, IMPORTED, REHEARSAL, REQUIREMENTS, SESSION, Record
 from reconciler.resource.settings import (
-    ACCURACY_FROM,
     BUILD_COMMAND,
     COMMAND,
-    MAXIMUM,
     NAMEPLATE,
     ORIGINAL,
     SCORE_COMMAND,
@@ -29,7 +28,7 @@ from reconciler.resource.settings import (
     SystemSettings,
     group_node_types,
 )
-from reconciler.rules.endpoints_program.results import parse_point
+from reconciler.rules.programs import load_program
 from reconciler.rules.results.table import find_recorded_format
 from reconciler.storage.code_archive import unpack_code
 from reconciler.tree.calibration import Calibration, render_calibration
@@ -40,7 +39,6 @@ from reconciler.tree.content import (
     CellContent,
     Files,
     LogRef,
-    PointFacts,
     SubmissionContent,
     SystemContent,
 )
@@ -52,7 +50,7 @@ _MODEL = "model.settings."
 _COMMANDS = {"build": BUILD_COMMAND, "service": SERVICE_COMMAND, "run": COMMAND, "score": SCORE_COMMAND}
 _SHOWN = (
     *("engine.", "run.", "compliance.", "target_", "min_", "max_"),
-    *("performance_sample_count", "accuracy_sample_count"),
+    *(keys.PERFORMANCE_SAMPLE_COUNT, keys.ACCURACY_SAMPLE_COUNT),
 )
 
 
@@ -221,7 +219,7 @@ def _cell(
     records = chosen[cell]
     timed = load_record(records.performance)
     performance, accuracy, score = map(_refs, (timed, load_record(records.accuracy), load_record(records.score)))
-    form = find_recorded_format(timed)
+    form, program = find_recorded_format(timed), find_program_of_division(cell.division)
     shown = form.SHOWN
     result = Address(Kind.RESULT, str(cell))
     source = _source(desired, result)
@@ -246,7 +244,7 @@ def _cell(
         power=_power(settings, performance, sources),
         inferred_from=source,
         rehearsal=REHEARSAL in timed.marks,
-        point=_point(settings, performance, accuracy, load_bytes) if MAXIMUM in settings else None,
+        point=load_program(program).describe_point(settings, performance, accuracy, load_bytes) if program else None,
         requirements=_read_requirements(performance, load_bytes),
     )
 
@@ -254,31 +252,6 @@ def _cell(
 def _list_shown(score: Mapping[str, LogRef]) -> dict[str, LogRef]:
     """Files in folders of a score: what the round wants to see of the answers, such as images."""
     return {name: file for name, file in score.items() if "/" in name}
-
-
-def _point(
-    settings: CellSettings,
-    performance: Mapping[str, LogRef],
-    accuracy: Mapping[str, LogRef],
-    load_bytes: Callable[[LogRef], bytes],
-) -> PointFacts:
-    """From the client's own files, as they were recorded."""
-    own = ACCURACY_FROM not in settings
-    chosen = {CONFIG: performance[CONFIG], RESULT_SUMMARY: performance[RESULT_SUMMARY]}
-    chosen |= {ACCURACY_RESULTS: accuracy[ACCURACY_RESULTS]} if own else {}
-    files = {name: load_bytes(ref) for name, ref in chosen.items()}
-    return PointFacts(
-        measured=parse_point(files, settings.number("point.concurrency")),
-        nodes={name: int(str(count)) for name, count in settings.below("nodes_used.").items()},
-        shortfall=settings.below("dp_shortfall."),
-        warmup=settings.below("warmup."),
-        speculative=settings.below("speculative_decoding."),
-        max_concurrency=settings.number(MAXIMUM),
-        min_concurrency=settings.number("min_concurrency"),
-        seed_set=settings.text("seed_set"),
-        own_accuracy=own,
-        disclosed=settings.below("disclosure."),
-    )
 
 
 def _read_requirements(performance: Mapping[str, LogRef], load_bytes: Callable[[LogRef], bytes]) -> tuple[str, ...]:

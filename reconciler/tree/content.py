@@ -9,7 +9,6 @@ from typing import Any
 from msgspec import Struct, field
 
 from reconciler.resource.kinds import Cell
-from reconciler.rules.endpoints_program.point import MeasuredPoint
 
 
 class LogRef(Struct, frozen=True, order=True):
@@ -32,24 +31,6 @@ class AccuracyLog(Struct, frozen=True):
     kept: Content
 
 
-class PointFacts(Struct, frozen=True):
-    """What the files of a point show beside the client's own. ``own_accuracy``: its accuracy is of this very point, not
-    of the one that stands for its region. ``disclosed``: fields of point.yaml that the spec states. ``nodes``: that it
-    engages, by type; ``min_concurrency``: as declared, 0 for none; ``shortfall``: replicas, fitting and reason, where
-    fewer ran than the system holds. ``warmup`` and ``speculative``: of point.yaml what the spec declares of them."""
-
-    measured: MeasuredPoint
-    max_concurrency: int
-    seed_set: str
-    own_accuracy: bool
-    disclosed: Mapping[str, object] = field(default_factory=dict)
-    min_concurrency: int = 0
-    nodes: Mapping[str, int] = field(default_factory=dict)
-    shortfall: Mapping[str, object] = field(default_factory=dict)
-    warmup: Mapping[str, object] = field(default_factory=dict)
-    speculative: Mapping[str, object] = field(default_factory=dict)
-
-
 class CellContent(Struct, frozen=True):
     """One scenario folder.
 
@@ -62,8 +43,8 @@ class CellContent(Struct, frozen=True):
     ``compliance`` {"audit": its tests' files}.
     ``code``: where the code is, one line of Markdown. ``compliance``: {test: {path below it: content}}.
     ``power``: files of a power measurement by their path below performance/. ``inferred_from``: the cell whose
-    runs these are. ``rehearsal``: these runs are no result, and the cell's files say so. ``point``: of a cell that is a
-    point of a curve.
+    runs these are. ``rehearsal``: these runs are no result, and the cell's files say so. ``point``: of a cell of
+    another program than MLPerf Inference, what that program describes.
     ``requirements``: what was installed where its performance run's code ran, as pip writes it.
     """
 
@@ -83,7 +64,7 @@ class CellContent(Struct, frozen=True):
     configuration: Content | None = None
     format: str = "loadgen"
     rehearsal: bool = False
-    point: PointFacts | None = None
+    point: Struct | None = None
     requirements: tuple[str, ...] = ()
 
 

@@ -63,7 +63,8 @@ class Complaint(Struct, frozen=True):
     """What a rule found wrong. ``other``: the second place, where the contradicting value stands. ``mechanism``: the id
     of the cause that the findings are grouped by, "" for that of the rule. ``doubt``: why a premise of the rule is not
     shown; then it is a question. ``aspect``: what distinguishes it from other findings of its rule when those alike are
-    counted, as the key of a log."""
+    counted, as the key of a log. ``common``: how a tool or a machine would explain it, where several results of a
+    submitter have it; then they are one question."""
 
     place: Place
     found: str
@@ -75,6 +76,7 @@ class Complaint(Struct, frozen=True):
     mechanism: str = ""
     doubt: str = ""
     aspect: str = ""
+    common: str = ""
 
 
 class TreeFinding(Struct, frozen=True):

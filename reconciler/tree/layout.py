@@ -20,7 +20,7 @@ _NAME = re.compile(r"[A-Za-z0-9_+=,@#%~-][A-Za-z0-9_.+=,@#%~-]*")
 class Layout(Struct, frozen=True):
     """Path templates below the tree's root. {division} and {submitter} are known everywhere; cells add {system},
     {benchmark} and {scenario}; {test} is a compliance test, {file} a path below the place.
-    ``endpoints``: results of the endpoints harness, which has no run_1."""
+    ``cell_file``: a file of a scenario folder, where its results have no run_1."""
 
     name: str
     system: str
@@ -36,7 +36,7 @@ class Layout(Struct, frozen=True):
     accuracy: str
     compliance: str
     power: str
-    endpoints: str
+    cell_file: str
 
 
 _CELL = "{division}/{submitter}/results/{system}/{benchmark}/{scenario}"
@@ -59,7 +59,7 @@ LAYOUTS: Mapping[str, Layout] = {
         accuracy=f"{_CELL}/accuracy/{{file}}",
         compliance=f"{_CELL}/{{test}}/{{file}}",
         power=f"{_CELL}/performance/{{file}}",
-        endpoints=f"{_CELL}/{{file}}",
+        cell_file=f"{_CELL}/{{file}}",
     ),
     # Rounds up to v5.1: results, measurements, compliance and code apart.
     "legacy": Layout(
@@ -77,7 +77,7 @@ LAYOUTS: Mapping[str, Layout] = {
         accuracy=f"{_CELL}/accuracy/{{file}}",
         compliance="{division}/{submitter}/compliance/{system}/{benchmark}/{scenario}/{test}/{file}",
         power=f"{_CELL}/performance/{{file}}",
-        endpoints=f"{_CELL}/{{file}}",
+        cell_file=f"{_CELL}/{{file}}",
     ),
 }
 

@@ -6,16 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from reconciler.errors import ReconcilerError
+from reconciler.resource.programs import PROGRAMS
 from reconciler.resource.records import REHEARSAL
-from reconciler.rules.endpoints_program.rules import load_endpoints_rules
-from reconciler.rules.endpoints_ruleset import LAYOUT as CURVES
-from reconciler.rules.endpoints_ruleset import ROUND_PREFIX
 from reconciler.rules.nameplate import CAPACITY
+from reconciler.rules.programs import load_program
 from reconciler.rules.ruleset import Ruleset
 from reconciler.tree.code import join_declared_code, place_kept_code
 from reconciler.tree.content import CellCode, CellContent, Content, Rendered, SubmissionContent
-from reconciler.tree.curve.render import render_endpoints
-from reconciler.tree.curves import collect_curves
 from reconciler.tree.documents import (
     collect_measurements_fields,
     encode_json,
@@ -23,7 +20,7 @@ from reconciler.tree.documents import (
     render_description,
     render_source_readme,
 )
-from reconciler.tree.formats.rendering import FORMATS_RENDERED
+from reconciler.tree.formats.rendering import find_rendered_format
 from reconciler.tree.layout import Layout, choose_layout, make_cell_path, make_path, name_folders
 
 
@@ -33,9 +30,8 @@ def render(submission: SubmissionContent, ruleset: Ruleset) -> Iterator[Rendered
     ReconcilerError when a name cannot stand in a tree, when two files claim one path, when a truncated accuracy log is
     larger than the round allows, or when one folder is to be two benchmarks.
     """
-    if ruleset.layout == CURVES:
-        rules = load_endpoints_rules(ruleset.round.removeprefix(ROUND_PREFIX))
-        yield from render_endpoints(collect_curves(submission, rules), rules)
+    if ruleset.layout in PROGRAMS:
+        yield from load_program(ruleset.layout).render(submission, ruleset)
         return
     files: dict[str, Content] = {}
     for name, content in _files(submission, ruleset):
@@ -68,8 +64,9 @@ def _cell(content: CellContent, submitter: str, layout: Layout, ruleset: Ruleset
         return make_cell_path(template, submitter, place, **names)
 
     yield at(layout.measurements), encode_json(collect_measurements_fields(_marked(content), ruleset))
-    yield at(layout.readme), render_cell_readme(content, ruleset, FORMATS_RENDERED[content.format].DESCRIBED)
-    yield from FORMATS_RENDERED[content.format].render_runs(content, ruleset, layout, at)
+    form = find_rendered_format(content.format)
+    yield at(layout.readme), render_cell_readme(content, ruleset, form.DESCRIBED)
+    yield from form.render_runs(content, ruleset, layout, at)
 
 
 def _marked(content: CellContent) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from decimal import Decimal
 from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
+from reconciler.loadgen import keys
 from reconciler.loadgen.log import parse_detail
 from reconciler.loadgen.log_files import DETAIL
 from reconciler.loadgen.margins import Margin
@@ -19,7 +20,7 @@ from reconciler.storage.files import RepositoryPaths
 from reconciler.storage.trial_paths import TrialPaths
 from reconciler.tune.search import RateTrial
 
-RATE = "target_qps"
+RATE = keys.TARGET_QPS
 # Of the rate asked: a run that completes less has not held it. A short one can still be VALID, since it ends before its
 # backlog grows over the latency. The slack is for the time that the last queries take.
 _HELD = 0.8
@@ -93,5 +94,5 @@ def _read_completed(paths: RepositoryPaths, run: TrialRun) -> float | None:
         log = parse_detail(find_readable(TrialPaths(paths.root, paths.apart), detail).read_bytes(), DETAIL)
     except (OSError, ReconcilerError):
         return None
-    value = log.get("result_completed_samples_per_sec")
+    value = log.get(keys.RESULT_COMPLETED_SAMPLES_PER_SEC)
     return float(value) if value is not None else None

@@ -37,6 +37,7 @@ class PublishedLogs(Struct, frozen=True):
 
 
 _ONE_MACHINE = "both systems are described as one machine, which is entered in two categories"
+_TWO_NAMES = "one submitter describes both systems word for word: one machine under two names"
 _TWO_SUBMITTERS = "two submitters describe one machine, word for word"
 _MEASURED = "performance"
 _ROUND_ALLOWS_IT = "the rules of this round, which may let one result be inferred from the other, are not known"
@@ -61,7 +62,7 @@ def verify_copied_logs(logs: PublishedLogs) -> Iterator[tuple[About, Complaint]]
     one system, and one result in two divisions are left out. The later cell gets the finding. A machine that is entered
     as a datacenter system and as an edge system, with the same processors, accelerators and framework, has one run for
     both; and so has one that two submitters describe in the same words, but for the performance, which each of them
-    publishes as measured: questions.
+    publishes as measured: questions. So are several results of two systems that one submitter describes so.
     """
     yield from _find_copies(logs)
     yield from _find_edited_copies(logs)
@@ -92,7 +93,8 @@ def _find_edited_copies(logs: PublishedLogs) -> Iterator[tuple[About, Complaint]
                 complaint = _shared(first, first_run, item, run, logs)
                 if complaint is not None:
                     wanted = "latencies or a clock of LoadGen's logger that are not those of another run"
-                    changed = replace(complaint, wanted=wanted, cause="one run's log twice, of which one was changed")
+                    cause = "one run's log twice, of which one was changed"
+                    changed = replace(complaint, wanted=wanted, cause=cause, common="")
                     yield About(item.submitter, item.cell), changed
 
 
@@ -102,11 +104,18 @@ def _shared(first: Facts, first_run: str, second: Facts, run: str, logs: Publish
         return None
     divisions = alike and _parts(first)[1:] == _parts(second)[1:]
     scenarios = alike and logs.inferable is None and _parts(first)[1] == _parts(second)[1]
-    categories = alike and _parts(first)[1] != _parts(second)[1] and _are_one_machine(first, second, logs)
+    named_apart = alike and _parts(first)[1] != _parts(second)[1]
+    categories = named_apart and _are_in_two_categories(first, second, logs)
+    names = named_apart and _are_described_alike(first, second, logs)
     doubt = "it is the same result in two divisions" if divisions else _ROUND_ALLOWS_IT if scenarios else ""
-    submitters = first_run == run != _MEASURED and _is_of_two_submitters(first, second, logs)
+    partners = first.submitter != second.submitter and first_run == run != _MEASURED
+    submitters = partners and _are_described_alike(first, second, logs)
     doubt = doubt or (_ONE_MACHINE if categories else _TWO_SUBMITTERS if submitters else "")
-    asked = {"two-divisions": divisions, "two-categories": categories, "two-submitters": submitters}
+    asked = {
+        "two-divisions": divisions,
+        "two-categories": categories,
+        "two-submitters": submitters,
+    }
     return Complaint(
         Place(logs.files.get((second.submitter, second.cell, run), second.cell)),
         f"the {run} log of {_name(first, second)}{'' if first_run == run else f' ({first_run})'}",
@@ -115,6 +124,7 @@ def _shared(first: Facts, first_run: str, second: Facts, run: str, logs: Publish
         other=Place(logs.files.get((first.submitter, first.cell, first_run), first.cell)),
         doubt=doubt,
         mechanism=next((name for name, applies in asked.items() if applies), ""),
+        common=_TWO_NAMES if names else "",
     )
 
 
@@ -139,18 +149,19 @@ def _may_be_of_one_run(one: Facts, two: Facts, inferable: Pairs | None) -> bool:
     return scenario == scenario2 or {scenario, scenario2} in pairs
 
 
-def _are_one_machine(one: Facts, two: Facts, logs: PublishedLogs) -> bool:
+def _are_in_two_categories(one: Facts, two: Facts, logs: PublishedLogs) -> bool:
     """A round without systems of both categories has a machine entered twice, with the same logs."""
     entry, entry2 = _find_entries(one, two, logs)
     described = bool(entry.machine) and entry.machine == entry2.machine and entry.category != entry2.category
     return described and _may_be_of_one_run(one, two, logs.inferable)
 
 
-def _is_of_two_submitters(one: Facts, two: Facts, logs: PublishedLogs) -> bool:
-    """Partners who enter one machine each show its accuracy and its tests with the same logs."""
+def _are_described_alike(one: Facts, two: Facts, logs: PublishedLogs) -> bool:
+    """One machine under two names has one run for both, and partners who enter one machine each show its accuracy and
+    its tests with the same logs."""
     entry, entry2 = _find_entries(one, two, logs)
     described = bool(entry.description) and entry.description == entry2.description
-    return one.submitter != two.submitter and described and _may_be_of_one_run(one, two, logs.inferable)
+    return described and _may_be_of_one_run(one, two, logs.inferable)
 
 
 def _find_entries(one: Facts, two: Facts, logs: PublishedLogs) -> tuple[SystemEntry, SystemEntry]:

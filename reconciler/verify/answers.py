@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from reconciler.check.demands import OURS, Complaints
+from reconciler.loadgen import keys
 from reconciler.loadgen.answers import find_wrong_answers
 from reconciler.loadgen.log_files import ACCURACY_LOG, VERIFY_ACCURACY, split_answers
 from reconciler.rules.accuracy import METRIC_LINES, find_impossible, parse_accuracy
@@ -19,7 +20,7 @@ from reconciler.verify.counts import MISMATCHES, list_counts
 from reconciler.verify.judging import read_answers
 from reconciler.verify.premises import BENCHMARK_IS_KNOWN, FILE_IS_WHOLE, RELEASE_IS_KNOWN
 
-_TOTAL = "qsl_reported_total_count"
+_TOTAL = keys.QSL_REPORTED_TOTAL_COUNT
 # The first byte of an answer, or its end: of whatever type the answers are, two that begin otherwise are unequal.
 _BEGINNING = re.compile(rb'"qsl_idx"\s*+:\s*+(\d{1,18})\s*+,\s*+"data"\s*+:\s*+"([0-9A-Fa-f]{2}|")')
 _COMPARED = "TEST01"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from reconciler.check.demands import OURS, Complaints
+from reconciler.loadgen import keys
 from reconciler.loadgen.log import DetailLog
 from reconciler.resource.quantities import is_whole
 from reconciler.rules.compliance.judging import find_test
@@ -14,9 +15,9 @@ from reconciler.verify.premises import ROUND_IS_KNOWN
 
 # What decides which answers a test logs, and what it issues. How long it runs is its rules' business.
 _JUDGED = (
-    *("accuracy_log_sampling_target", "accuracy_log_rng_seed"),
-    *("performance_issue_unique", "performance_issue_same", "performance_issue_same_index"),
-    *("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed"),
+    *(keys.SAMPLING_TARGET, "accuracy_log_rng_seed"),
+    *(keys.ISSUE_UNIQUE, keys.ISSUE_SAME, keys.ISSUE_SAME_INDEX),
+    *(keys.QSL_RNG_SEED, keys.SAMPLE_INDEX_RNG_SEED, keys.SCHEDULE_RNG_SEED),
 )
 
 

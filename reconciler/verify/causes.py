@@ -7,6 +7,7 @@ from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 
 from msgspec import Struct
 
+from reconciler.loadgen import keys
 from reconciler.loadgen.user_conf import ConfValue
 from reconciler.resource.quantities import parse_decimal
 from reconciler.tree.reading.values import number
@@ -17,23 +18,23 @@ from reconciler.verify.settings import ConfSetting
 _AUDIT_FACTORS = (Decimal("0.92"), Decimal("0.96"))
 _NEAR = Decimal("0.0005")
 _KEYS = {
-    "target_qps": "effective_target_qps",
-    "min_duration": "effective_min_duration_ms",
-    "min_query_count": "requested_min_query_count",
-    "max_query_count": "effective_max_query_count",
-    "max_duration": "effective_max_duration_ms",
+    keys.TARGET_QPS: keys.EFFECTIVE_TARGET_QPS,
+    keys.MIN_DURATION: keys.EFFECTIVE_MIN_DURATION_MS,
+    keys.MIN_QUERY_COUNT: keys.REQUESTED_MIN_QUERY_COUNT,
+    keys.MAX_QUERY_COUNT: keys.EFFECTIVE_MAX_QUERY_COUNT,
+    keys.MAX_DURATION: keys.EFFECTIVE_MAX_DURATION_MS,
 }
 _STREAMS = {
-    "SingleStream": "requested_single_stream_expected_latency_ns",
-    "MultiStream": "requested_multi_stream_expected_latency_ns",
-    "Server": "effective_target_latency_ns",
+    "SingleStream": keys.REQUESTED_SINGLE_STREAM_EXPECTED_LATENCY_NS,
+    "MultiStream": keys.REQUESTED_MULTI_STREAM_EXPECTED_LATENCY_NS,
+    "Server": keys.EFFECTIVE_TARGET_LATENCY_NS,
 }
 
 
-_COUNTS = frozenset({"min_query_count", "performance_sample_count"})  # of the samples of a set
+_COUNTS = frozenset({keys.MIN_QUERY_COUNT, keys.PERFORMANCE_SAMPLE_COUNT})  # of the samples of a set
 
 # What sizes a run and is not what is measured: the expected rate of Offline, the expected latencies of the streams.
-_ESTIMATES = {("Offline", "target_qps"), ("SingleStream", "target_latency"), ("MultiStream", "target_latency")}
+_ESTIMATES = {("Offline", keys.TARGET_QPS), ("SingleStream", keys.TARGET_LATENCY), ("MultiStream", keys.TARGET_LATENCY)}
 ESTIMATE, OTHER_CELL, SEVERAL = "conf-estimate", "conf-of-other-cell", "conf-of-several"
 # Some submission code gathers the settings of all runs of a result in its user.conf: 55 findings of v2.1 were of such.
 SAID_TWICE = "conf-said-twice"
@@ -138,7 +139,7 @@ def _same_run(view: CellView, name: str, wanted: Decimal) -> tuple[str, bool]:
 
 
 def _factor(name: str, wanted: Decimal, logged: Decimal | None) -> str:
-    if name != "target_qps" or not logged:
+    if name != keys.TARGET_QPS or not logged:
         return ""
     ratio = wanted / logged
     near = next((f for f in _AUDIT_FACTORS if abs(ratio - f) <= _NEAR), None)
@@ -146,12 +147,12 @@ def _factor(name: str, wanted: Decimal, logged: Decimal | None) -> str:
 
 
 def _short_run(view: CellView, name: str, wanted: Decimal) -> str:
-    if name == "min_duration":
+    if name == keys.MIN_DURATION:
         rules = view.rules
         least = rules.value("least_min_duration", view.cell.scenario) if rules else None
         if isinstance(least, int) and wanted < least:
             return "a quick test's duration"
-    if name == "min_query_count" and wanted <= 1:
+    if name == keys.MIN_QUERY_COUNT and wanted <= 1:
         return "a quick test's query count"
     return ""
 

@@ -7,8 +7,10 @@ from decimal import Decimal
 from typing import Any
 
 from reconciler.check.demands import OURS, Complaints
+from reconciler.loadgen import keys
 from reconciler.loadgen.compare import Asked, Contradiction, find_contradictions
 from reconciler.loadgen.settings import PERFORMANCE
+from reconciler.loadgen.user_conf import UserConf
 from reconciler.resource.quantities import parse_decimal, parse_number
 from reconciler.rules.rounds import list_rounds, load_ruleset, states_itself
 from reconciler.tree.findings import Complaint, Place, Premise
@@ -22,19 +24,20 @@ from reconciler.verify.settings import FRACTIONS_SINCE, ConfReading, ConfSetting
 # How LoadGen hands queries over; nothing that is published depends on it.
 _INCIDENTAL = frozenset({"coalesce_queries", "max_async_queries"})
 _LOGGED = {
-    ("Server", "target_qps"): "effective_target_qps",
-    ("Offline", "target_qps"): "effective_target_qps",
-    ("SingleStream", "target_latency"): "requested_single_stream_expected_latency_ns",
-    ("MultiStream", "target_latency"): "requested_multi_stream_expected_latency_ns",
+    ("Server", keys.TARGET_QPS): keys.EFFECTIVE_TARGET_QPS,
+    ("Offline", keys.TARGET_QPS): keys.EFFECTIVE_TARGET_QPS,
+    ("SingleStream", keys.TARGET_LATENCY): keys.REQUESTED_SINGLE_STREAM_EXPECTED_LATENCY_NS,
+    ("MultiStream", keys.TARGET_LATENCY): keys.REQUESTED_MULTI_STREAM_EXPECTED_LATENCY_NS,
 }
 _ASSIGNED = b"="  # in each line of a conf that sets anything
-_DOUBLES = frozenset({"target_qps", "target_latency"})
+_ORDERED_SINCE = 5  # LoadGen's release since which its own configuration is built in, and read before user.conf
+_DOUBLES = frozenset({keys.TARGET_QPS, keys.TARGET_LATENCY})
 _AFTER_FIRST = 5  # digits that LoadGen prints of a double, behind its first
 # A bound ends a run before its time; LoadGen has none by itself.
-_BOUNDS = {"max_duration": "effective_max_duration_ms", "max_query_count": "effective_max_query_count"}
+_BOUNDS = {keys.MAX_DURATION: keys.EFFECTIVE_MAX_DURATION_MS, keys.MAX_QUERY_COUNT: keys.EFFECTIVE_MAX_QUERY_COUNT}
 _EVERYWHERE = {
-    "min_duration": "effective_min_duration_ms",
-    "min_query_count": "requested_min_query_count",
+    keys.MIN_DURATION: keys.EFFECTIVE_MIN_DURATION_MS,
+    keys.MIN_QUERY_COUNT: keys.REQUESTED_MIN_QUERY_COUNT,
     **_BOUNDS,
 }
 
@@ -52,12 +55,18 @@ def _read_conf(view: CellView) -> ConfReading | None:
     if conf is None or run is None or conf.rejected or not run.log.scenario:
         return None
     right = view.rules.value("model_key", view.cell.scenario) if view.rules else None
-    keys = list_model_keys(conf, str(right or view.official or view.cell.benchmark), view.cell.benchmark)
-    release = run.log.release if run.log.version else FRACTIONS_SINCE
-    readings = [read_settings(conf, key, run.log.scenario, release) for key in keys]
+    benchmark = view.cell.benchmark
+    keys = list_model_keys(conf, str(right or view.official or benchmark), benchmark, is_known=view.rules is not None)
+    readings = [_read_for_run(conf, key, run) for key in keys]
     if len(readings) == 1:
         return readings[0]
-    return min(readings, key=lambda reading: (not reading.settings, len(_differences(run, reading))))
+    is_meant = view.rules is not None  # for this benchmark, whose own key is known then
+    return min(readings, key=lambda reading: (is_meant and not reading.settings, len(_differences(run, reading))))
+
+
+def _read_for_run(conf: UserConf, model: str, run: RunView) -> ConfReading:
+    release = run.log.release if run.log.version else FRACTIONS_SINCE
+    return read_settings(conf, model, run.log.scenario, release)
 
 
 _WHY = ("submission rules: user.conf is that of the run", OURS)
@@ -79,12 +88,14 @@ def verify_contradicting(view: CellView) -> Complaints:
     code, which the rules forbid for a published user.conf. Values are compared as LoadGen rounds and logs them, under
     the model key that fits the log best. It is a question where the log may have the value with fewer digits, where the
     setting says how queries are handed over, where it is the count of the set that the accuracy run alone has, where
-    this LoadGen does not log it, and where a file that is sorted as a program leaves it holds several lines of a name,
-    one of them with the logged value.
+    this LoadGen does not log it, where several results have a mlperf.conf that states what was logged and may have been
+    read last, and where a file that is sorted as a program leaves it holds several lines of a name, one of them with
+    the logged value.
     """
     reading, run = read_conf(view), view.performance
     if reading is None or run is None:
         return
+    replaced = _may_be_replaced(view, run, reading)
     for item in _differences(run, reading):
         setting = reading.settings[item.field]
         rounded = is_rounded(setting.line.text, setting.value, item.logged)
@@ -100,9 +111,11 @@ def verify_contradicting(view: CellView) -> Complaints:
             mechanism="conf-detail" if doubt else cause.mechanism,
             doubt=doubt or (_TWICE if cause.mechanism == SAID_TWICE else ""),
             aspect=item.field,
+            common=_READ_LAST if replaced else "",
         )
 
 
+_READ_LAST = "the mlperf.conf of each folder states the logged value: the SUT may have read that file last"
 _TWICE = "the file states the setting several times, as a program that gathers the settings of several runs does"
 
 
@@ -121,6 +134,19 @@ def _doubt_setting(view: CellView, item: Contradiction, setting: ConfSetting, *,
     if asked is not None and logged is not None and abs(asked - logged) <= last:
         return "the two differ by one in the last digit that LoadGen prints"
     return ""
+
+
+def _may_be_replaced(view: CellView, run: RunView, reading: ConfReading) -> bool:
+    """Whether the copy of mlperf.conf states each value that was logged otherwise, and nothing shows that it was read
+    first. Before release 5 of LoadGen the SUT reads both files, in its own order; a setting that the two state
+    otherwise, of which the log has that of user.conf, shows the order."""
+    copied = view.files.mlperf_conf.value
+    if copied is None or copied.rejected or run.log.release >= _ORDERED_SINCE:
+        return False
+    built_in = _read_for_run(copied, reading.model, run)
+    denied = {item.field for item in _differences(run, built_in)}
+    replaced = {item.field for item in _differences(run, reading)}
+    return replaced <= built_in.settings.keys() - denied and not (denied & reading.settings.keys()) - replaced
 
 
 def _differences(run: RunView, reading: ConfReading) -> list[Contradiction]:
@@ -153,7 +179,9 @@ def verify_unexplained(view: CellView) -> Complaints:
 
 def _count_once(view: CellView, name: str) -> Decimal | None:
     """The code of a benchmark may ask for each sample of its set at least once, without a conf."""
-    found = view.rules.value("dataset_size", view.cell.scenario) if name == "min_query_count" and view.rules else None
+    found = (
+        view.rules.value("dataset_size", view.cell.scenario) if name == keys.MIN_QUERY_COUNT and view.rules else None
+    )
     return parse_number(found)
 
 
@@ -243,7 +271,7 @@ def _name_origin(name: str, seed: int | None) -> str:
 def read_target(reading: ConfReading | None) -> ConfSetting | None:
     """The expected rate or latency that the file sets."""
     settings = reading.settings if reading else {}
-    return settings.get("target_qps") or settings.get("target_latency")
+    return settings.get(keys.TARGET_QPS) or settings.get(keys.TARGET_LATENCY)
 
 
 CONF_RULES = (verify_contradicting, verify_rejected, verify_ignored, verify_unexplained, verify_old_seeds)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from reconciler.check.accuracy import count_key
 from reconciler.check.demands import OURS, Complaints
+from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_LOG, VERIFY_ACCURACY, split_answers
 from reconciler.loadgen.samples import count_padding
 from reconciler.rules.compliance.verdict import FAIL, PASS
@@ -32,7 +33,7 @@ _REPEATED, _UNLIKE = ("num_acc_log_duplicate_keys",), ("num_acc_log_data_mismatc
 _COMPARED, _ASKS_FOR_ONE = "TEST01", 4  # LoadGen's release of the round since which its script asks for an answer
 _WARNING = Severity.WARNING
 _DIGITS = 20
-_LIBRARY = "qsl_reported_total_count"
+_LIBRARY = keys.QSL_REPORTED_TOTAL_COUNT
 _ANSWER = b'"qsl_idx"'
 _EDITED = "a verdict that was edited, or the output of two verifications in one file"
 _CONTRADICTED = "contradicted-verdict"

@@ -11,17 +11,17 @@ from reconciler.check.facts import read_facts
 from reconciler.check.walk import LevelRules, TreeWalk
 from reconciler.loadgen.fingerprint import find_fingerprints
 from reconciler.loadgen.log_files import DETAIL
+from reconciler.rules.programs import find_program_of_tree
 from reconciler.storage.collector import pause_collector
 from reconciler.storage.files import hash_bytes
 from reconciler.tree.closed_folders import report_closed_folders
-from reconciler.tree.curve.reading import is_endpoints_submission
 from reconciler.tree.findings import Facts, Gap, Rule, TreeReport
 from reconciler.tree.reading.closed import collect_closed_folders
 from reconciler.tree.reading.survey import Progress, Survey, survey_tree
 from reconciler.tree.reading.system import SystemEntry
 from reconciler.tree.reading.view import CellView, FindOriginal
 from reconciler.verify.across import PublishedLogs, add_causes, verify_copied_logs
-from reconciler.verify.cell_rules import CELL_RULES, choose_cell_rules, verify_cell
+from reconciler.verify.cell_rules import choose_cell_rules, list_cell_rules, verify_cell
 from reconciler.verify.conf import read_conf, read_target
 from reconciler.verify.folding import fold_systemic
 from reconciler.verify.hashes import StatedHash, list_stated_hashes, verify_stated_hashes
@@ -31,20 +31,14 @@ from reconciler.verify.runs import list_runs
 from reconciler.verify.sources import LoadGenBuild, find_build, verify_sources
 from reconciler.verify.systems import BENCHMARK_CONTRADICTIONS, ROUND_QUESTIONS, SYSTEM_CONTRADICTIONS
 
-# Every contradiction that is looked for, in the order of the findings.
-ALL_RULES: tuple[Rule, ...] = tuple(
-    dict.fromkeys(
-        (
-            *(
-                rule
-                for table in (ROUND_QUESTIONS, SYSTEM_CONTRADICTIONS, BENCHMARK_CONTRADICTIONS)
-                for rule, _ in table
-            ),
-            *(rule for cell in CELL_RULES.values() for table in cell.tables for rule, _ in table),
-            *(each.rule for each in (verify_copied_logs, verify_overlaps, verify_sources, verify_revisions)),
-        )
-    )
-)
+
+def list_rules() -> tuple[Rule, ...]:
+    """Every contradiction that is looked for, in the order of the findings."""
+    per_place = (ROUND_QUESTIONS, SYSTEM_CONTRADICTIONS, BENCHMARK_CONTRADICTIONS)
+    rules = [rule for table in per_place for rule, _ in table]
+    rules += [rule for cell in list_cell_rules() for table in cell.tables for rule, _ in table]
+    rules += [each.rule for each in (verify_copied_logs, verify_overlaps, verify_sources, verify_revisions)]
+    return tuple(dict.fromkeys(rules))
 
 
 def verify_tree(
@@ -54,16 +48,15 @@ def verify_tree(
     original: FindOriginal | None = None,
     progress: Progress | None = None,
 ) -> TreeReport:
-    """Every contradiction in the tree at (below, around) a path, also of MLPerf Endpoints. ReconcilerError when there
-    is no tree.
+    """Every contradiction in the tree at (below, around) a path, also of another program. ReconcilerError when there is
+    no tree.
 
     ``round_name`` "": the round that is recognised.
     """
     with collect_closed_folders() as closed:
-        if is_endpoints_submission(path):
-            from reconciler.tree.curve.check import verify_endpoints
-
-            return verify_endpoints(path)
+        if (program := find_program_of_tree(path)) is not None:
+            report: TreeReport = program.verify(path)
+            return report
         return _verify(survey_tree(path, round_name, original), path, closed, progress)
 
 

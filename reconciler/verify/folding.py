@@ -30,8 +30,9 @@ class _Group(Struct):
 
 def fold_systemic(findings: Iterable[TreeFinding], facts: Sequence[Facts]) -> tuple[TreeFinding, ...]:
     """Put one question in the place of all findings of a kind that are about more than a twentieth of a round's results
-    and several submitters, or about every result of a submitter that has several. A rule with a proof is never folded:
-    what it finds is so, however often. Nor is one that only asks. The members stay with the question."""
+    and several submitters, or about every result of a submitter that has several, or about several of them where the
+    findings have an explanation in common. A rule with a proof is folded for the last reason alone: what it finds is
+    so, however often. One that only asks is never folded. The members stay with the question."""
     found = tuple(findings)
     of_round, of_submitter = _list_results(facts, "round"), _list_results(facts, "submitter")
     results = {
@@ -40,6 +41,13 @@ def fold_systemic(findings: Iterable[TreeFinding], facts: Sequence[Facts]) -> tu
         if not finding.rule.proof and finding.rule.severity is not Severity.NOTE
     }
     folded: dict[int, TreeFinding] = {}
+    for name, own in of_submitter.items():
+        explained = [finding for finding in found if finding.complaint.common and not finding.complaint.doubt]
+        about = {id(finding): _list_about(finding, own) for finding in explained}
+        for group in _group_by_kind(explained, about, folded, own):
+            if len(group.results) >= _FEWEST:
+                common = group.findings[0].complaint.common
+                _fold(group, f"the {show_count(len(own), 'result')} of {name}", name, folded, common)
     for name, own in of_round.items():
         for group in _group_by_kind(found, results, folded, own):
             if len(group.results) * _PART > len(own) and len(group.results) >= _FEWEST and len(group.submitters) > 1:
@@ -73,27 +81,29 @@ def _group_by_kind(
     own: dict[Result, None],
 ) -> Iterable[_Group]:
     """Findings that are not folded yet about some of a round's or a submitter's results; doubtful ones apart."""
-    groups: dict[tuple[str, str, bool], _Group] = {}
+    groups: dict[tuple[str, str, bool, str], _Group] = {}
     for finding in found:
         about = [] if id(finding) in folded else [each for each in results.get(id(finding), ()) if each in own]
         if about:
-            kind = finding.rule.id, finding.complaint.aspect, bool(finding.complaint.doubt)
+            complaint = finding.complaint
+            kind = finding.rule.id, complaint.aspect, bool(complaint.doubt), complaint.common
             group = groups.setdefault(kind, _Group())
             group.findings.append(finding)
             group.results.update(about)
     return groups.values()
 
 
-def _fold(group: _Group, of: str, submitter: str, folded: dict[int, TreeFinding]) -> None:
+def _fold(group: _Group, of: str, submitter: str, folded: dict[int, TreeFinding], common: str = "") -> None:
     first = group.findings[0]
     cells = list(dict.fromkeys(f"{item.submitter} {item.cell}" for item in group.findings))
     more = f" and {len(cells) - _SHOWN:,} more" if len(cells) > _SHOWN else ""
     count = f"{len(group.results):,} of {of}"
+    whose = "these results" if submitter else "results of this round"
     complaint = Complaint(
         first.complaint.place,
         f"{first.complaint.found}, and the like in {count}: {', '.join(cells[:_SHOWN])}{more}",
         first.complaint.wanted,
-        cause=f"what {'these results' if submitter else 'results of this round'} have in common: a tool or a machine",
+        cause=common or f"what {whose} have in common: a tool or a machine",
         other=first.complaint.other,
         mechanism=first.complaint.mechanism,
         doubt=f"it is found in {count}, so that the cause is probably the round, the tool or the machine",

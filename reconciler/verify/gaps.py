@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reconciler.loadgen.log_files import CONFIG, DETAIL, RESULT_SUMMARY, VERIFY_PERFORMANCE
+from reconciler.loadgen.log_files import DETAIL, VERIFY_PERFORMANCE
 from reconciler.tree.findings import Gap, Place
 from reconciler.tree.reading.cell import RunFolder
 from reconciler.tree.reading.files import Read
@@ -18,22 +18,17 @@ def find_log_gaps(view: CellView) -> Iterator[Gap]:
         place = Place(view.files.results.shown)
         yield _of(view, place, f"{view.ruleset.round} has no such benchmark, whose rules could be applied")
     for run in (view.files.performance, view.files.accuracy):
-        yield from _gap(view, run.detail, f"the {run.name} run's detail log", blind=True)
-        yield from _gap(view, run.summary, f"the {run.name} run's summary")
-    yield from _gap(view, view.files.user_conf, "user.conf")
+        yield from find_gap(view, run.detail, f"the {run.name} run's detail log", blind=True)
+        yield from find_gap(view, run.summary, f"the {run.name} run's summary")
+    yield from find_gap(view, view.files.user_conf, "user.conf")
     yield from _unread_conf(view)
-    yield from _gap(view, view.files.accuracy_text, "accuracy.txt")
+    yield from find_gap(view, view.files.accuracy_text, "accuracy.txt")
     for test, run in view.files.test_runs.items():
         yield from _test(view, test, run)
 
 
-def find_result_gaps(view: CellView) -> Iterator[Gap]:
-    """The same where the endpoints harness filled the folder."""
-    for name, read in ((CONFIG, view.files.config), (RESULT_SUMMARY, view.files.result_summary)):
-        yield from _gap(view, read, name, blind=True)
-
-
-def _gap(view: CellView, read: Read[object], name: str, *, blind: bool = False) -> Iterator[Gap]:
+def find_gap(view: CellView, read: Read[object], name: str, *, blind: bool = False) -> Iterator[Gap]:
+    """One where a file is missing or cannot be read."""
     if read.value is None:
         reason = f"{name} cannot be read" if read.problem else f"{name} is not there"
         yield _of(view, Place(read.file, read.line), reason, blind=blind)

@@ -10,6 +10,7 @@ from heapq import heappop, heappush
 from msgspec import Struct, field
 
 from reconciler.check.demands import OURS
+from reconciler.loadgen import keys
 from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.values import find_at, read_end, read_start
 from reconciler.tree.reading.view import CellView
@@ -41,7 +42,7 @@ def list_spans(view: CellView) -> Iterator[Span]:
         start, end = read_start(run.log), read_end(run.log)
         if start is not None and end is not None:
             submitter, cell = view.files.submitter.submitter, str(view.cell)
-            place = find_at(run.log, "power_begin")
+            place = find_at(run.log, keys.POWER_BEGIN)
             yield Span(submitter, cell, run.name, run.run.digest, start.timestamp(), end.timestamp(), place)
 
 

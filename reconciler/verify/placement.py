@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from reconciler.check import accuracy, limits, runs
 from reconciler.check.demands import OURS, Complaints
+from reconciler.loadgen import keys
 from reconciler.loadgen.settings import name_loadgen_scenario
 from reconciler.resource.kinds import SCENARIOS
 from reconciler.resource.quantities import parse_number
@@ -20,7 +21,7 @@ from reconciler.verify.audit_settings import shows_marks
 from reconciler.verify.contradiction import contradiction
 from reconciler.verify.premises import OWN_SCENARIO, RELEASE_IS_KNOWN, RUN_IS_OF_THE_FOLDER, find_doubt_of_inference
 
-_WANTED = "accuracy_log_sampling_target"
+_WANTED = keys.SAMPLING_TARGET
 
 
 _INFERRED = "results may be inferred from other scenarios, and the rules of this round are not known"
@@ -75,7 +76,7 @@ def verify_accuracy_run(view: CellView) -> Complaints:
     if performed is None or performed.log.scenario != run.log.scenario:
         found, folder = show_value(run.log.scenario or None), view.cell.scenario
         cause = "the accuracy run of another scenario, taken for this one"
-        place = find_at(run.log, "effective_scenario")
+        place = find_at(run.log, keys.EFFECTIVE_SCENARIO)
         yield Complaint(place, f"a run of {found}", f"a run of {folder}", cause=cause, aspect=_SCENARIO)
 
 
@@ -95,8 +96,8 @@ def verify_tests(view: CellView) -> Complaints:
     wanted = run.log.scenario if run is not None else name_loadgen_scenario(view.cell.scenario)
     for name, test in view.test_views.items():
         if test.log.scenario != wanted:
-            place = find_at(test.log, "effective_scenario")
-            other = find_at(run.log, "effective_scenario") if run is not None else None
+            place = find_at(test.log, keys.EFFECTIVE_SCENARIO)
+            other = find_at(run.log, keys.EFFECTIVE_SCENARIO) if run is not None else None
             found = f"a run of {show_value(test.log.scenario)}"
             doubt = find_doubt_of_inference(view, name)
             mechanism = OWN_SCENARIO if doubt else ""

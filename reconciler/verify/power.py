@@ -11,6 +11,7 @@ from decimal import Decimal
 
 from reconciler.check.cell_files import is_power
 from reconciler.check.demands import OURS, Complaints
+from reconciler.loadgen import keys
 from reconciler.resource.quantities import is_whole
 from reconciler.storage.documents import ResultDocument
 from reconciler.tree.findings import Complaint, Place, Premise, Severity
@@ -229,7 +230,7 @@ def verify_times(view: CellView) -> Complaints:
             "no sample of the run" if none else f"no sample in {lacking} of the run's minutes",
             f"samples from {read.value.get('power_begin')} to {read.value.get('power_end')}",
             cause="samples of another session" if none else "samples that were lost or removed",
-            other=Place(read.file, read.value.number("power_begin")),
+            other=Place(read.file, read.value.number(keys.POWER_BEGIN)),
             severity=None if none else Severity.WARNING,
             doubt=_show_zone(shift) if shift is not None else "",
         )
@@ -273,7 +274,7 @@ def verify_phases(view: CellView) -> Complaints:
             f"a measured phase from {first} to {last}",
             f"one around the run from {read.value.get('power_begin')} to {read.value.get('power_end')}",
             cause="a session of another run, or dates that were changed",
-            other=Place(read.file, read.value.number("power_begin")),
+            other=Place(read.file, read.value.number(keys.POWER_BEGIN)),
             doubt=_show_zone(shift) if shift is not None else "",
         )
         return

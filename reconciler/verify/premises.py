@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from reconciler.loadgen import keys
 from reconciler.loadgen.log import DetailLog
 from reconciler.rules.ruleset import Ruleset
 from reconciler.tree.findings import Complaint, Place, Premise
@@ -11,7 +12,7 @@ from reconciler.tree.reading.files import UnreadableError, read_bytes
 from reconciler.tree.reading.view import CellView
 
 _NEWEST_RELEASE = 6  # of LoadGen, whose code the rules were compared with
-_VERSION = "loadgen_version"  # LoadGen writes one, and what denies it is no matter of its release
+_VERSION = keys.LOADGEN_VERSION  # LoadGen writes one, and what denies it is no matter of its release
 OWN_SCENARIO = "tests-of-own-scenario"  # the cause of doubts about tests next to a run of another scenario
 _POINTERS = (b"version https://git-lfs.github.com/", b"/annex/objects/")
 _POINTER_SIZE = 1024

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from reconciler.check.demands import OURS
+from reconciler.loadgen import keys
 from reconciler.tree.findings import Complaint, Place, Premise, Severity
 from reconciler.tree.reading.values import find_at, read_value
 from reconciler.tree.reading.view import CellView
@@ -16,7 +17,7 @@ from reconciler.tree.rule_engine import About
 from reconciler.verify.contradiction import contradiction
 from reconciler.verify.runs import list_runs
 
-_VERSION, _DATE = "loadgen_version", "loadgen_git_commit_date"
+_VERSION, _DATE = keys.LOADGEN_VERSION, keys.LOADGEN_GIT_COMMIT_DATE
 _STATED = re.compile(r"(\S{1,40}) @ ([0-9a-f]{10,40})", re.ASCII)
 _DIGITS = 10  # of a commit, as LoadGen prints it
 # As git writes the date of a commit in strict ISO 8601: the build of LoadGen asks for that. One that is too old to know

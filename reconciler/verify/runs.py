@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from reconciler.check.accuracy import count_key
 from reconciler.check.demands import OURS, Complaints
 from reconciler.check.limits import PERCENTILE, check_percentile
+from reconciler.loadgen import keys
 from reconciler.loadgen.compare import find_unasked_issue
 from reconciler.loadgen.consistency import find_inconsistencies, find_small_library
 from reconciler.loadgen.inconsistency import Inconsistency
@@ -58,8 +59,8 @@ def verify_duration(view: CellView) -> Complaints:
 
 def _deny_duration(run: RunView) -> Complaints:
     start, end = read_start(run.log), read_end(run.log)
-    least = number(run.log, "effective_min_duration_ms")
-    met = read_value(run.log, "result_min_duration_met") is True
+    least = number(run.log, keys.EFFECTIVE_MIN_DURATION_MS)
+    met = read_value(run.log, keys.RESULT_MIN_DURATION_MET) is True
     if not met or start is None or end is None or least is None:
         return
     if run.log.serves_both:  # the first clocks are those of its accuracy part
@@ -70,11 +71,11 @@ def _deny_duration(run: RunView) -> Complaints:
         counted = (ended - began) / 1000 if began is not None and ended is not None else None
         agrees = counted is not None and float(counted) + _SLACK < float(least) / 1000
         yield Complaint(
-            find_at(run.log, "effective_min_duration_ms"),
+            find_at(run.log, keys.EFFECTIVE_MIN_DURATION_MS),
             f"a minimum duration of {float(least) / 1000:g} s that was met",
             f"{lasted:g} s between power_begin and power_end",
             cause=_EDITED,
-            other=find_at(run.log, "power_end"),
+            other=find_at(run.log, keys.POWER_END),
             doubt="" if agrees else "LoadGen's logger did not count so: the clock of the dates may have been set",
         )
 
@@ -95,7 +96,7 @@ def verify_validity(view: CellView) -> Complaints:
 def _deny_validity(run: RunView) -> Complaints:
     failed = [key for key in _CONDITIONS if read_value(run.log, key) is False]
     if run.log.validity == "VALID" and failed:
-        place, other = find_at(run.log, "result_validity"), find_at(run.log, failed[0])
+        place, other = find_at(run.log, keys.RESULT_VALIDITY), find_at(run.log, failed[0])
         yield Complaint(place, "VALID", f"{failed[0]} false in the same log", cause=_EDITED, other=other)
 
 
@@ -152,9 +153,11 @@ def verify_consistency(view: CellView) -> Complaints:
 
 def _is_of_test(view: CellView, run: RunView) -> bool:
     """A test over a set of its own, where LoadGen's configuration states the size of the benchmark's for every run."""
-    used = number(run.log, "effective_performance_sample_count")
+    used = number(run.log, keys.EFFECTIVE_PERFORMANCE_SAMPLE_COUNT)
     tested = run is not view.performance and run is not view.accuracy
-    return tested and view.rules is not None and used == view.rules.built_in("performance_sample_count", run.scenario)
+    return (
+        tested and view.rules is not None and used == view.rules.built_in(keys.PERFORMANCE_SAMPLE_COUNT, run.scenario)
+    )
 
 
 def _ask_about_clock(run: RunView, negative: Sequence[Inconsistency]) -> Complaints:
@@ -171,12 +174,12 @@ def _ask_about_clock(run: RunView, negative: Sequence[Inconsistency]) -> Complai
         )
 
 
-_SAID_ABOVE = {"result_validity": _deny_validity, "result_min_duration_met": _deny_duration}
+_SAID_ABOVE = {keys.RESULT_VALIDITY: _deny_validity, keys.RESULT_MIN_DURATION_MET: _deny_duration}
 _CONDITIONS = (
-    "result_perf_constraints_met",
-    "result_min_duration_met",
-    "result_min_queries_met",
-    "early_stopping_met",
+    keys.RESULT_PERF_CONSTRAINTS_MET,
+    keys.RESULT_MIN_DURATION_MET,
+    keys.RESULT_MIN_QUERIES_MET,
+    keys.EARLY_STOPPING_MET,
 )
 
 
@@ -229,10 +232,10 @@ def verify_versions(view: CellView) -> Complaints:
     for other in list_own_runs(view):
         if run is not None and _are_other_sources(other.log.version, run.log.version):
             yield Complaint(
-                find_at(other.log, "loadgen_version"),
+                find_at(other.log, keys.LOADGEN_VERSION),
                 f"LoadGen {show_value(other.log.version or None)}",
                 f"{show_value(run.log.version or None)}, as in the performance run",
-                other=find_at(run.log, "loadgen_version"),
+                other=find_at(run.log, keys.LOADGEN_VERSION),
             )
 
 
@@ -255,11 +258,11 @@ def verify_dates(view: CellView) -> Complaints:
             continue
         days = round((theirs - start).total_seconds() / 86400)
         yield Complaint(
-            find_at(other.log, "power_begin"),
+            find_at(other.log, keys.POWER_BEGIN),
             f"{other.name} of {theirs:%Y-%m-%d}",
             f"a run near {start:%Y-%m-%d}, when the performance run was made",
             cause=f"a log {abs(days)} days {'newer' if days > 0 else 'older'} than its neighbour",
-            other=find_at(run.log, "power_begin"),
+            other=find_at(run.log, keys.POWER_BEGIN),
         )
 
 
@@ -287,20 +290,20 @@ def verify_datasets(view: CellView) -> Complaints:
     )
 
 
-_TOTAL = "qsl_reported_total_count"
+_TOTAL = keys.QSL_REPORTED_TOTAL_COUNT
 
 
 @question("runs.sut", "why do the runs of a result name their SUT differently?", sources=(OURS,))
 def verify_names(view: CellView) -> Complaints:
     """The names in the logs differ. A question."""
     run = view.performance
-    ours = read_value(run.log, "sut_name") if run else None
+    ours = read_value(run.log, keys.SUT_NAME) if run else None
     for other in list_own_runs(view):
-        theirs = read_value(other.log, "sut_name")
+        theirs = read_value(other.log, keys.SUT_NAME)
         if run is not None and theirs != ours:
-            place = find_at(other.log, "sut_name")
+            place = find_at(other.log, keys.SUT_NAME)
             wanted = f"{show_value(ours)}, as in the performance run"
-            yield Complaint(place, f"SUT {show_value(theirs)}", wanted, other=find_at(run.log, "sut_name"))
+            yield Complaint(place, f"SUT {show_value(theirs)}", wanted, other=find_at(run.log, keys.SUT_NAME))
 
 
 @question("system.nodes", "why does the SUT count other nodes?", sources=(OURS,))
@@ -309,7 +312,7 @@ def verify_nodes(view: CellView) -> Complaints:
     any have as many nodes. Several may be on one node: a question.
     """
     run, nodes = view.performance, view.system.whole("number_of_nodes")
-    named = read_value(run.log, "sut_name") if run is not None else None
+    named = read_value(run.log, keys.SUT_NAME) if run is not None else None
     if run is None or nodes is None or not isinstance(named, str) or not _NETWORK_SUTS.fullmatch(named):
         return
     if named.count(_NETWORK_SUT) != nodes:
@@ -318,7 +321,7 @@ def verify_nodes(view: CellView) -> Complaints:
             f"number_of_nodes {nodes}",
             f"{named.count(_NETWORK_SUT)}, the network SUTs that the log names",
             cause="a description of another system, or several SUTs on one node",
-            other=find_at(run.log, "sut_name"),
+            other=find_at(run.log, keys.SUT_NAME),
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from reconciler.loadgen import keys
 from reconciler.loadgen.settings import Setting, Unit, find_settings
 from reconciler.loadgen.user_conf import ConfValue, UserConf
 from reconciler.resource.canonical import show_decimal
@@ -49,7 +50,7 @@ def read_settings(conf: UserConf, model: str, scenario: str, release: int = FRAC
 def _read_settings(conf: UserConf, model: str, scenario: str, *, fractions: bool) -> ConfReading:
     found: dict[str, ConfSetting] = {}
     for key in find_settings(scenario):
-        if not fractions and key.name == "target_latency":
+        if not fractions and key.name == keys.TARGET_LATENCY:
             if scenario == "MultiStream":
                 continue
             key = replace(key, unit=Unit.WHOLE_MS)
@@ -62,14 +63,17 @@ def _read_settings(conf: UserConf, model: str, scenario: str, *, fractions: bool
     return ConfReading(model, found)
 
 
-def list_model_keys(conf: UserConf, right: str, folder: str = "") -> tuple[str, ...]:
+def list_model_keys(conf: UserConf, right: str, folder: str = "", *, is_known: bool = True) -> tuple[str, ...]:
     """The benchmark's own model key; behind it the name of its folder, where the file has lines for that; else, where
-    no line is meant for the former, the one other key of the file.
+    no line is meant for the former, the one other key of the file. Every key of the file where the benchmark's own is
+    not known.
 
     A submitter whose code passes another key meant those lines, so that they are compared as well.
     """
     named = {name.split(".")[0] if name.count(".") == 2 else name.rsplit(".", 2)[0] for name in conf.values}
     others = sorted(name for name in named if name not in ("*", right))
+    if not is_known:
+        return (right, *others)
     if folder in others:
         return (right, folder)
     return (right, others[0]) if len(others) == 1 and right not in named else (right,)

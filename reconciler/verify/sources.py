@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from reconciler.check.demands import OURS
 from reconciler.errors import LogError
+from reconciler.loadgen import keys
 from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.values import find_at
 from reconciler.tree.reading.view import CellView
@@ -17,7 +18,7 @@ from reconciler.tree.rule_engine import About
 from reconciler.verify.contradiction import question
 from reconciler.verify.runs import NO_COMMIT
 
-_KEY = "loadgen_file_sha1"
+_KEY = keys.LOADGEN_FILE_SHA1
 _SUFFIXES = (".cc", ".h")
 _WRITTEN = ("build/", "version.cc", "version_generated.cc")  # by the build itself
 _SHOWN = 3

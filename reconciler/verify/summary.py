@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reconciler.check.demands import OURS, Complaints
+from reconciler.loadgen import keys
 from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.summary import SummaryLog, find_differing
 from reconciler.loadgen.text_log import PASSED_OVER
@@ -60,7 +61,7 @@ def _differences(summary: SummaryLog, log: DetailLog) -> Iterator[Complaint]:
 def _errors(summary: SummaryLog, log: DetailLog) -> Iterator[Complaint]:
     known = len(log.errors) + len(log.all_of(PASSED_OVER))
     if summary.errors is not None and summary.errors != known:
-        line = log.errors[0].line if log.errors else log.number("num_errors")
+        line = log.errors[0].line if log.errors else log.number(keys.NUM_ERRORS)
         yield Complaint(
             Place(summary.file),
             f"{summary.errors} of LoadGen's errors counted",

@@ -58,13 +58,15 @@ def verify_described(view: SystemView) -> Complaints:
     premises=(Premise("The two names are not spellings of one."),),
 )
 def verify_names(view: SystemView) -> Complaints:
-    """The description names another submitter or division than its folder. Names that differ in blanks and signs, or of
-    which one begins with the other, may be of one company: a question.
+    """The description names another submitter or division than its folder. Names that differ in case, blanks and signs,
+    or of which one begins with the other, may be one: a question.
     """
+    document, folder = view.system.read.value, view.submitter
     for item in systems.check_names(view):
-        document, folder = view.system.read.value, view.submitter.submitter
-        stated = str(document.get("submitter")) if document is not None else ""
-        spelt = item.found.startswith("submitter") and are_one_name(stated, folder)
+        name, own = (
+            ("submitter", folder.submitter) if item.found.startswith("submitter") else ("division", folder.division)
+        )
+        spelt = document is not None and are_one_name(str(document.get(name)), own)
         yield replace(item, doubt="the two may be spellings of one name" if spelt else "")
 
 

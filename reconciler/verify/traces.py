@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from reconciler.check.demands import OURS, Complaints
+from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import TRACE
 from reconciler.tree.findings import Complaint, Place, Premise
 from reconciler.tree.reading.files import LOG_LIMIT
@@ -20,7 +21,7 @@ from reconciler.verify.runs import list_runs
 _PROCESS = re.compile(rb'"pid": ?(\d{1,12}),')
 _LATENCY = re.compile(rb'"name":"Sample",[^\n]{1,200}"complete_ns":(\d{1,18})\}')
 _WHOLE = b'{"name":"LastTrace"}'
-_ENDS = (("result_max_latency_ns", max, "slowest"), ("result_min_latency_ns", min, "fastest"))
+_ENDS = ((keys.RESULT_MAX_LATENCY_NS, max, "slowest"), (keys.RESULT_MIN_LATENCY_NS, min, "fastest"))
 
 
 @contradiction(

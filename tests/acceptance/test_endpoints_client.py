@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from harness.run.alphabet import answer, write_rehearsal
+from reconciler.endpoints.results import point_format as points
+from reconciler.endpoints.results.client import ClientPlaces, build_client_config
 from reconciler.resource.ruled_values import AccuracyLogRule, Metric
 from reconciler.rules.context import RuleContext
-from reconciler.rules.endpoints_client import ClientPlaces, build_client_config
-from reconciler.rules.results import points
 from reconciler.rules.results.format import RunFiles, Verdict
 
 CHECKOUT = Path(os.environ.get("MLPERF_ENDPOINTS_CLIENT", "/nowhere"))
@@ -122,7 +122,7 @@ def run(mode: str, url: str, data: Path, folder: Path, **more: Any) -> Verdict:
             (report / part).rename(report / Path(part).name)
     (report / "outputs").mkdir()
     (report / "events.jsonl").rename(report / points.EVENTS)
-    return points.judge_run(RunFiles(report, asked, RULES, 0.0, {}, folder / "client.yaml", folder, rehearsal=True))
+    return points.judge_run(RunFiles(report, asked, RULES, {}, folder / "client.yaml", folder, rehearsal=True))
 
 
 def test_a_performance_run_is_what_was_asked_and_counts_every_letter(url: str, data: Path, tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ SLOW: dict[str, str] = {
     "reconciler.history.audit": "rules of logs and verdicts, only where a pull request brings results",
     "reconciler.history.copies": "readers of logs, only where a pull request brings results",
     "reconciler.history.dates": "readers of logs, only where a pull request brings results",
-    "reconciler.history.missing_runs": "readers of logs, only where a pull request takes records away",
+    "reconciler.history.missing_runs": "readers of logs, only where a pull request takes a record away",
     "reconciler.history.records": "archives of code, only where a pull request brings results",
     "reconciler.history.rendered": "the renderer, only where a pull request touches a tree",
     "reconciler.history.rerun": "all of a pass, only where an audit measures again",
@@ -101,7 +101,6 @@ SLOW: dict[str, str] = {
     "reconciler.rules.results.durations": "LoadGen's formulas, only where a run is due",
     "reconciler.spec.cell_edit": "YAML and pydantic, only for a trial",
     "reconciler.spec.loading": "YAML and pydantic, only when the spec changed",
-    "reconciler.tree.curve.check": "rules of points, only for an MLPerf Endpoints submission",
     "shutil": "compression, only where files are copied or folders removed",
     "starlette": "comes with an extra, only where the page is served",
     "tempfile": "random numbers, only where files are written",
@@ -117,6 +116,8 @@ LATE: dict[str, str] = {
     "reconciler.record.judgements": "readers of logs, only where a record was not judged yet",
     "harness.__main__": "one verb per process: a build loads no LoadGen",
     "harness.backends": "only the library of the backend that was asked for",
+    "harness.backends.diffusers.lowering": "Triton, only where a GPU computes",
+    "harness.backends.pytorch.fused_operators": "Triton, only where a GPU computes",
     "harness.backends.pytorch.packed_operators": "Triton, only where a GPU computes",
     "harness.benchmarks.bert.model": "onnx and PyTorch, only in the child that writes the model as a program",
     "harness.backends.openai.texts": "tokenizers, only for a server that takes text",
@@ -145,6 +146,8 @@ LATE: dict[str, str] = {
     "harness.machine.facts": "NVML, where it is installed",
     "harness.verbs.probe": "LoadGen, only when its seeds are asked for",
     "reconciler.cli.command_table": "only the command that was called: --help stays fast",
+    "reconciler.endpoints.program": "each part of the program only where it is asked for",
+    "reconciler.rules.programs": "a program, only where something belongs to it",
     "reconciler.reconcile.planning": "archives of code, only where the code of a command changed",
 }
 
@@ -158,6 +161,7 @@ BY_NAME = frozenset(
         "harness.cuda.nvml",
         "harness.machine.facts",
         "reconciler.cli.command_table",
+        "reconciler.rules.programs",
     }
 )
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from reconciler.resource.programs import PROGRAMS
 from reconciler.spec.shipped import find_shipped
 
 SLOW_TO_IMPORT = frozenset({"pydantic", "pydantic_core", "ruamel", "jsonschema", "git", "rich"})
@@ -19,6 +20,9 @@ def test_a_warm_plan_imports_no_slow_library(tmp_path: Path) -> None:
     cold, warm = _libraries_of_a_plan(tmp_path), _libraries_of_a_plan(tmp_path)
     assert "pydantic" in cold, "the first plan reads the spec: otherwise this test shows nothing"
     assert not warm & SLOW_TO_IMPORT
+    packages = tuple(f"{entry.program.partition(':')[0].rpartition('.')[0]}." for entry in PROGRAMS.values())
+    assert any(name.startswith(packages) for name in cold), "reading a spec loads the fields that programs add"
+    assert not [name for name in warm if name.startswith(packages)]
 
 
 def _repository(folder: Path) -> None:
@@ -31,7 +35,7 @@ def _repository(folder: Path) -> None:
 
 
 def _libraries_of_a_plan(folder: Path) -> set[str]:
-    """Top-level names of the modules that a whole `reconcile plan` process imports."""
+    """The modules that a whole `reconcile plan` process imports, and the packages that they are in."""
     ended = subprocess.run(
         [sys.executable, "-P", "-X", "importtime", "-c", _PLAN, "plan"],
         cwd=folder,
@@ -41,4 +45,5 @@ def _libraries_of_a_plan(folder: Path) -> set[str]:
     )
     assert ended.returncode == 2, ended.stdout + ended.stderr
     lines = [line for line in ended.stderr.splitlines() if line.startswith("import time:")]
-    return {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
+    names = {line.rpartition("|")[2].strip() for line in lines}
+    return names | {name.partition(".")[0] for name in names}

@@ -69,7 +69,7 @@ def run(
     settings: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """One LoadGen run of the harness in performance mode; the detail log by key, and what telemetry counted and the
-    backend noted by the names of their facts. ``conf``: lines of user.conf."""
+    backend noted by the names of their facts, and the log's "folder". ``conf``: lines of user.conf."""
     place = Path(tempfile.mkdtemp(dir=folder))
     write_conf(place / "user.conf", scenario, conf)
     folders = {"dataset": dataset, "engine": engine, "model": model}
@@ -90,7 +90,7 @@ def run(
         place,
     )
     counted = {name: fact.value for name, fact in done.facts.items() if name.startswith(("telemetry.", "backend."))}
-    return read_detail(place) | counted
+    return read_detail(place) | counted | {"folder": str(place)}
 
 
 def offline_rate(folder: Path, count: int, **asked: Any) -> float:

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from reconciler.tree.curve.check import check_endpoints
+from reconciler.endpoints.check.engine import check_endpoints
 from reconciler.tree.findings import Severity
 from tests.unit.tree.curve.curves import make_curve, make_submission, write_submission
 from tests.unit.tree.curve.mutations import MUTATIONS, Mutation

@@ -21,7 +21,7 @@ from harness.contract import Benchmark
 from tests.benchmarks import token_prompts
 from tests.benchmarks.children import bare, build, run
 from tests.benchmarks.rounds import Measure, arguments, interleave, median, medians, report, spread
-from tests.unit.harness.llama import draw_weights, write_checkpoint
+from tests.passes.llama import draw_weights, write_checkpoint
 
 REPEATS = 8  # of each prompt
 COUNT, LENGTH = REPEATS * token_prompts.COUNT, 16

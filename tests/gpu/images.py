@@ -1,6 +1,11 @@
 """Stable Diffusion XL through diffusers: ``python -m tests.gpu.images [--size full] [--only PART,…] [--json FILE]``.
 
-The published shape with random weights, fp16, 20 steps, 1024 x 1024; captions of random tokens.
+The published shape with random weights, 20 steps, 1024 x 1024; captions of random tokens; fp16, or what --precision
+says, such as fp8 with --compile default.
+
+- error: how far the network's answer in bf16 and in fp8 is from that of the same weights in fp32.
+- painter: pictures/s of the backend's painter without LoadGen, and where the time of a batch goes.
+- sustained: LoadGen's Offline, $REPEATS runs of $SECONDS and more each, over the painter.
 
 - offline: LoadGen's Offline samples/s through the ``diffusers`` backend, over a plain loop of the library (the same
   pipeline, batch and compilation) in a process before it and one behind it.
@@ -14,6 +19,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import statistics
 import sys
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
@@ -21,13 +28,15 @@ from pathlib import Path
 from typing import Any
 
 from harness.benchmarks.stable_diffusion_xl.shapes import SHAPES
-from harness.contract import Benchmark
+from harness.contract import TELEMETRY, Benchmark
 from tests.benchmarks.children import bare, build, run
 from tests.gpu import image_captions
+from tests.gpu.bert_packed import find_last_third
 from tests.gpu.cases import WORK
 from tests.gpu.parts import Figures, add_options, measure_parts
 from tests.gpu.searching import find_highest
 
+GOAL, PUBLISHED = 1.9, {"H100": (2.26, 2.23), "H200": (2.40, 2.30)}
 BOUND = 20.0  # seconds, of Server
 JUDGED = 459  # queries: the fewest that early stopping believes at the 99th percentile, none of them late
 FIRST_SHARE, SHARE_STEP = 0.8, 0.06  # of Offline
@@ -148,7 +157,57 @@ def measure_server(case: ImageCase, known: Figures) -> Figures:
     return {**found, "bound_ms": int(1000 * BOUND)}
 
 
-PARTS: dict[str, Callable[[ImageCase, Figures], Figures]] = {"offline": measure_offline, "server": measure_server}
+def ask_painter(program: str, case: ImageCase, **more: Any) -> Figures:
+    names = ("precision", "device", "compile", "channels_last", "steps")
+    told = {**{name: case.settings[name] for name in names}, "model": str(case.model), "dataset": str(case.dataset)}
+    told |= {"batch": case.options.batch, "batches": case.options.batches, **more}
+    return bare(program, told, case.folder, "tests.gpu.bare_painter")
+
+
+def measure_error(case: ImageCase, _known: Figures) -> Figures:
+    return ask_painter("error", case)
+
+
+def measure_kernels(case: ImageCase, _known: Figures) -> Figures:
+    return ask_painter("kernels", case)
+
+
+def measure_painter(case: ImageCase, known: Figures) -> Figures:
+    found = ask_painter("rate", case, profile=True)
+    known["painter"] = found["rate"]
+    return found
+
+
+def measure_sustained(case: ImageCase, known: Figures) -> Figures:
+    seconds, batch = float(os.environ.get("SECONDS", "62")), case.options.batch
+    runs: list[Figures] = []
+    expected = known.get("painter") or case.options.offline
+    for _ in range(int(os.environ.get("REPEATS", "3"))):
+        count = batch * max(1, round(expected * seconds * 1.05 / batch))
+        conf = {"min_duration": round(1000 * min(seconds, 60)) if expected else 0, "min_query_count": count}
+        log = case.measure("Offline", {**conf, "target_qps": 0.001})
+        rate = float(log["result_samples_per_second"])
+        lines = Path(log["folder"], TELEMETRY).read_text(encoding="utf-8").splitlines()
+        third = find_last_third([json.loads(line) for line in lines], rate)
+        runs.append({"rate": rate, "verdict": log["result_validity"], "samples": count, "last_third_over_mean": third})
+        runs[-1] |= {name: value for name, value in log.items() if name.startswith("telemetry.gpu")}
+        print(json.dumps(runs[-1]), flush=True)
+    rates = [one["rate"] for one in runs]
+    known["offline"] = statistics.median(rates)
+    found: Figures = {"rate": known["offline"], "spread": round((max(rates) - min(rates)) / known["offline"], 4)}
+    if known.get("painter"):
+        found["over_painter"] = round(known["offline"] / known["painter"], 4)
+    return found | {"goal": GOAL, "published": PUBLISHED, "runs": runs}
+
+
+PARTS: dict[str, Callable[[ImageCase, Figures], Figures]] = {
+    "error": measure_error,
+    "kernels": measure_kernels,
+    "painter": measure_painter,
+    "sustained": measure_sustained,
+    "offline": measure_offline,
+    "server": measure_server,
+}
 
 
 def main() -> int:

@@ -13,8 +13,10 @@
 #             tests.gpu.language, such as --seconds 90   (15 minutes each)
 #   speech    Whisper through vLLM: Offline over LLM.generate; $SPEECH_OPTIONS, as of tests.gpu.speech   (7 minutes)
 #   images    Stable Diffusion XL: Offline over the plain loop of diffusers; $IMAGE_OPTIONS, as of tests.gpu.images   (5 minutes)
+#   images-fp8  the same in fp8: error, painter without LoadGen, Offline of $SECONDS_EACH (62) and more, $REPEATS (3) times   (12 minutes)
 #   videos    Wan 2.2: the same; $VIDEO_OPTIONS, as of tests.gpu.videos, such as --steps 2   (9 minutes)
-#   dlrm      DLRM-DCNv2 by the PyTorch backend: Offline over the engine alone, Server   (8 minutes)
+#   dlrm      DLRM-DCNv2 in fp8 by the PyTorch backend: the engine alone, Offline of $SECONDS_EACH (62), $REPEATS (3) times, Server   (10 minutes;
+#             $ONLY for its parts, also outputs and accuracy); dlrm-fp16: compiled by AOTInductor; fused-tiles: its kernels alone, by tile
 #   bert-packed  BERT without padding in fp8: outputs, F1 of a trained network, three Offline runs of $SECONDS_EACH (62), Server   (14 minutes;
 #             $ONLY for its parts)
 #   scaling   Offline of resnet-int8 and bert-fp16 on all devices over each alone
@@ -105,13 +107,16 @@ part() {
         unpack) unpack ;;
         copies) report copies "$PYTHON" -m tests.gpu.copies; tail -n 1 "$OUT/copies.log" > "$OUT/copies.json" ;;
         tests) GPU_LEVEL=1 TAIL=90 report tests "$PYTHON" -m pytest -m gpu ${TESTS:-tests/gpu} ${K:+-k "$K"} -q -rfEs -s -W default -p no:cacheprovider --durations=8 ;;
-        torch-tests) TAIL=60 report torch-tests $TORCH_PYTHON -m pytest -m gpu tests/gpu/test_outputs.py -k pytorch -q -rfEs -W default -p no:cacheprovider --durations=8 ;;
+        torch-tests) TAIL=60 report torch-tests $TORCH_PYTHON -m pytest -m gpu tests/gpu/test_outputs.py tests/gpu/test_packed.py tests/gpu/test_fused.py -k 'pytorch or packed or fused' -q -rfEs -W default -p no:cacheprovider --durations=8 ;;
         torch-*) report "$1" $TORCH_PYTHON -m tests.gpu.measure "${1#torch-}" --backend pytorch-cuda --rounds "${ROUNDS:-2}" --only "${ONLY:-offline,single,server}" --json "$OUT/$1.json" ;;
         language-*) report "$1" $TORCH_PYTHON -m tests.gpu.language --shape "${1#language-}" --json "$OUT/$1.json" ${ONLY:+--only $ONLY} ${LANGUAGE_OPTIONS:-} ;;
         speech) report speech $TORCH_PYTHON -m tests.gpu.speech --json "$OUT/speech.json" ${SPEECH_OPTIONS:-} ;;
         videos) report videos $TORCH_PYTHON -m tests.gpu.videos --json "$OUT/videos.json" ${ONLY:+--only $ONLY} ${VIDEO_OPTIONS:-} ;;
         images) report images $TORCH_PYTHON -m tests.gpu.images --json "$OUT/images.json" ${ONLY:+--only $ONLY} ${IMAGE_OPTIONS:-} ;;
-        dlrm) report dlrm $TORCH_PYTHON -m tests.gpu.dlrm --json "$OUT/dlrm.json" ${ONLY:+--only $ONLY} ;;
+        images-fp8) report images-fp8 env SECONDS="${SECONDS_EACH:-62}" $TORCH_PYTHON -m tests.gpu.images --precision fp8 --compile default --channels-last --only "${ONLY:-error,painter,sustained}" --json "$OUT/images-fp8.json" ${IMAGE_OPTIONS:-} ;;
+        dlrm) report dlrm env SECONDS="${SECONDS_EACH:-62}" $TORCH_PYTHON -m tests.gpu.dlrm --json "$OUT/dlrm.json" ${ONLY:+--only $ONLY} ;;
+        dlrm-fp16) report dlrm-fp16 env SECONDS="${SECONDS_EACH:-62}" $TORCH_PYTHON -m tests.gpu.dlrm --size fp16 --json "$OUT/dlrm-fp16.json" ${ONLY:+--only $ONLY} ;;
+        fused-tiles) report fused-tiles $TORCH_PYTHON -m tests.gpu.fused_tiles ;;
         bert-packed) report bert-packed env SECONDS="${SECONDS_EACH:-62}" $TORCH_PYTHON -m tests.gpu.bert_packed --json "$OUT/bert-packed.json" ${ONLY:+--only $ONLY} ;;
         ceiling) report ceiling "$PYTHON" -m tests.gpu.ceiling; tail -n 1 "$OUT/ceiling.log" > "$OUT/ceiling.json" ;;
         first) beside "env resnet-int8 ort" "copies ceiling bert" ;;

@@ -14,13 +14,14 @@ from reconciler.cli.main import main
 from reconciler.diff.change import Work
 from reconciler.diff.claims import Proof
 from reconciler.diff.conditions import summarise_cells
+from reconciler.endpoints.rules.regions import CHOICE
 from reconciler.execute.outcome import Status
 from reconciler.history.audit import audit
 from reconciler.history.snapshot import read_snapshot
 from reconciler.reconcile.planning import PlanResult
+from reconciler.record.judgements import judge_record
 from reconciler.resource.conditions import ConditionStatus
 from reconciler.resource.kinds import Address
-from reconciler.rules.endpoints_program.regions import CHOICE
 from tests.passes.curve import make_curve
 from tests.passes.repository import SPEC, Repository
 from tests.shared import make_once
@@ -199,7 +200,7 @@ def _address(point: str) -> Address:
         pytest.param(*("failed sample", Status.DONE, "failed-samples: 1 sample failed"), marks=pytest.mark.slow),
         pytest.param(*("other model", Status.FAILED, "serves other, and not oss"), marks=pytest.mark.slow),
         pytest.param(*("other run", Status.FAILED, "config.yaml says elsewhere"), marks=pytest.mark.slow),
-        pytest.param(*("more tokens", Status.FAILED, "the summary says 3600 tokens"), marks=pytest.mark.slow),
+        pytest.param(*("more tokens", Status.DONE, ""), marks=pytest.mark.slow),
     ],
 )
 def test_a_client_that_ran_something_else_is_not_believed(
@@ -211,6 +212,9 @@ def test_a_client_that_ran_something_else_is_not_believed(
     outcome = next(o for o in report.outcomes if str(o.step.change.address) == f"Run:{CELL}/c25/performance")
     assert outcome.status is status
     assert message in outcome.message
+    if lie == "more tokens":
+        found = [judge_record(repository.paths, i) for i in repository.records_of(str(outcome.step.change.address))]
+        assert {item.rule for judgement in found for item in judgement.findings} == {"summary.events"}
 
 
 def test_status_tells_of_the_curve_what_its_cells_do_not(

@@ -102,7 +102,7 @@ class Believers:
         for name, data in told.files.items():
             (output / name).write_bytes(data)
         inputs = {name: item.value for name, item in record.inputs.items()}
-        run = RunFiles(output, inputs, asked.ruling, 3600.0, {}, scratch / "user.conf", scratch)
+        run = RunFiles(output, inputs, asked.ruling, {}, scratch / "user.conf", scratch)
         files = {name: output / name for name in told.files}
         kept = loadgen_logs.judge_kept(Kept(inputs, 3600.0, 0.0, files, rehearsal=False))
         return {*loadgen_logs.judge_run(run).values.get("contradictions", ()), *(item.text for item in kept)}

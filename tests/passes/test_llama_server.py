@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from reconciler.resource.records import SERVICE_LOG
+from tests.passes.gguf_file import write_gguf, write_tokenizer
+from tests.passes.llama import WORDS, continue_greedily, draw_weights
 from tests.passes.repository import Repository
 from tests.passes.tiny_llama import make_asking, unhappy
 from tests.shared import need
-from tests.unit.harness.gguf_file import write_gguf, write_tokenizer
-from tests.unit.harness.llama import WORDS, continue_greedily, draw_weights
 
 need("mlperf_loadgen", "aiohttp", "tokenizers")
 pytestmark = [

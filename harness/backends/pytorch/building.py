@@ -16,6 +16,7 @@ from torch.export.passes import move_to_device_pass
 from torch.utils import _pytree as pytree
 
 from harness.backends import BackendEngine, BuildPlan, Tensor
+from harness.backends.pytorch.fused import build_fused, is_fused
 from harness.backends.pytorch.packages import find_version, list_missing_operators, name_package
 from harness.backends.pytorch.packed import build_packed
 from harness.backends.pytorch.packed_lowering import is_packed
@@ -32,11 +33,13 @@ def build_engine(name: str, kind: str, plan: BuildPlan) -> BackendEngine:
     program = _read_program(plan.model, kind)
     if is_packed(program):
         return build_packed(name, kind, plan, program)
+    if is_fused(program):
+        return build_fused(name, kind, plan, program)
     if plan.precision not in _DTYPES:
         raise HarnessError(
-            f"{plan.model.name} takes padded samples, and precision {plan.precision} is for packed ones",
+            f"{plan.model.name} is not in fp8, and engine.precision is {plan.precision}",
             "input",
-            f"use one of {', '.join(_DTYPES)}",
+            f"use one of {', '.join(_DTYPES)}, or write the model in fp8 where its benchmark can",
         )
     sizes = parse_sizes(str(plan.options.get("batch_sizes", "")), plan.batch_size)
     half = bool(plan.options.get("half_inputs", False))
@@ -147,7 +150,8 @@ def _read_program(path: Path, kind: str) -> Any:
             "input",
             "write it with torch.export.save() of this version of PyTorch",
         ) from error
-    return program if kind == "cpu" or is_packed(program) else move_to_device_pass(program, kind)
+    as_it_is = kind == "cpu" or is_packed(program) or is_fused(program)
+    return program if as_it_is else move_to_device_pass(program, kind)
 
 
 Sample = tuple[int | Any, tuple[int | Any, ...], torch.dtype]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import torch
 
 from harness.backends import BackendEngine, LoadPlan, Outputs
 from harness.backends.pytorch.building import build_engine
+from harness.backends.pytorch.fused import FILE, FusedModel
 from harness.backends.pytorch.packages import CompiledModel, describe_library, find_version, name_package, read_host
 from harness.backends.pytorch.packed import PackedCpuSession
 from harness.backends.streams import StreamSession
@@ -47,10 +49,14 @@ class PyTorchSession(StreamSession):
 
     def __init__(self, plan: LoadPlan, folder: Path) -> None:
         super().__init__(plan, read_engine(folder, NAME))
-        self._models = {
-            size: CompiledModel(folder / name_package(size), "cpu", at_once=plan.streams)
-            for size in self._engine.batch_sizes or (0,)
-        }
+        self._models: Mapping[int, CompiledModel | FusedModel]
+        if self._engine.settings.get("fused"):
+            self._models = {0: FusedModel(torch.export.load(folder / FILE), "cpu")}
+        else:
+            self._models = {
+                size: CompiledModel(folder / name_package(size), "cpu", at_once=plan.streams)
+                for size in self._engine.batch_sizes or (0,)
+            }
         self._begin(0)  # for compute() on this thread
 
     def close(self) -> None:

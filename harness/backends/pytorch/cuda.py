@@ -16,6 +16,7 @@ from harness.backends import BackendEngine, BuildPlan, LoadPlan, Tensor
 from harness.backends.pytorch.building import build_engine
 from harness.backends.pytorch.collated import CollatedCudaSession
 from harness.backends.pytorch.cpu import read_engine
+from harness.backends.pytorch.fused import FILE, FusedModel
 from harness.backends.pytorch.packages import Blob, CompiledModel, describe_library, find_version, name_package
 from harness.backends.pytorch.packed import PackedCudaSession
 from harness.contract import Fact
@@ -78,10 +79,14 @@ class LoadedProgram:
         torch.backends.cudnn.benchmark = True  # each size is run once before it is used or captured
         torch.cuda.set_device(device.index)
         torch.cuda.init()
-        self.models = {
-            size: CompiledModel(folder / name_package(size), "cuda", index=device.index)
-            for size in engine.batch_sizes or (0,)
-        }
+        self.models: Mapping[int, CompiledModel | FusedModel]
+        if engine.settings.get("fused"):
+            self.models = {0: FusedModel(torch.export.load(folder / FILE), f"cuda:{device.index}")}
+        else:
+            self.models = {
+                size: CompiledModel(folder / name_package(size), "cuda", index=device.index)
+                for size in engine.batch_sizes or (0,)
+            }
         device.activate()
         self.batch_size, self.batch_sizes = engine.batch_size, engine.batch_sizes
         self.inputs: Sequence[Tensor] = engine.inputs

@@ -1,6 +1,6 @@
 """Kernels of packed programs on NVIDIA GPUs, in Triton: attention inside each sequence, the sum and normalisation
-between layers, and the product of fp8 matrices that ends in a GELU. Each writes fp8 where a product of fp8 follows, so
-that no value goes to memory once more only to be rounded.
+between layers, and the product of fp8 matrices that ends in an activation. Each writes fp8 where a product of fp8
+follows, so that no value goes to memory once more only to be rounded.
 """
 
 # ruff: noqa: N803 - constants of kernels are in capitals, as in Triton's own
@@ -19,7 +19,7 @@ _LOG2E = 1.4426950408889634
 
 
 @triton.jit
-def _round(value, inverse):
+def round_fp8(value, inverse):
     return tl.clamp(value * inverse, -_LARGEST, _LARGEST).to(tl.float8e4nv)
 
 
@@ -61,7 +61,7 @@ def _attend(
     mixed = mixed / total[:, None]
     target = out + (start + rows).to(tl.int64)[:, None] * WIDTH + head * HEAD + lanes[None, :]
     if LOWERED:
-        mixed = _round(mixed, 1.0 / tl.load(scale_out))
+        mixed = round_fp8(mixed, 1.0 / tl.load(scale_out))
     tl.store(target, mixed.to(out.dtype.element_ty), mask=rows[:, None] < length)
 
 
@@ -98,7 +98,7 @@ def _add_and_normalize(
     found = scaled + tl.load(bias + lanes, mask=inside).to(tl.float32)
     tl.store(out + row * WIDTH + lanes, found.to(out.dtype.element_ty), mask=inside)
     if LOWERED:
-        tl.store(lowered + row * WIDTH + lanes, _round(found, 1.0 / tl.load(scale_out)), mask=inside)
+        tl.store(lowered + row * WIDTH + lanes, round_fp8(found, 1.0 / tl.load(scale_out)), mask=inside)
 
 
 def add_and_normalize(
@@ -122,7 +122,7 @@ def _tanh(value):
 
 
 @triton.jit
-def _gelu(value):
+def gelu(value):
     """With the error function as tanh of an odd polynomial, which is off by 3e-5 of a GELU at most."""
     square = tl.minimum(value * value, 40.0)
     inner = value * (0.797497 + square * (0.0370154 - square * 0.000353106))
@@ -131,10 +131,22 @@ def _gelu(value):
 
 
 @triton.jit
-def _multiply_gelu(
+def _activate(sums, factor, bias, lanes, inverse, N: tl.constexpr, ACTIVATION: tl.constexpr, BIAS: tl.constexpr):
+    value = sums * factor
+    if BIAS:
+        value += tl.load(bias + lanes, mask=lanes < N, other=0.0).to(tl.float32)[None, :]
+    if ACTIVATION == "gelu":
+        value = gelu(value)
+    elif ACTIVATION == "relu":
+        value = tl.maximum(value, 0.0)
+    return round_fp8(value, inverse)
+
+
+@triton.jit
+def _multiply(
     left, right, out, bias, scale_left, scale_right, scale_out, rows,
     N: tl.constexpr, K: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
-    PROGRAMS: tl.constexpr, PARTS: tl.constexpr, FLATTEN: tl.constexpr,
+    PROGRAMS: tl.constexpr, PARTS: tl.constexpr, FLATTEN: tl.constexpr, ACTIVATION: tl.constexpr, BIAS: tl.constexpr,
 ):  # fmt: skip
     """Persistent: a program computes tile after tile, ordered so that those under way at once share rows."""
     across = tl.cdiv(N, BN)
@@ -156,35 +168,39 @@ def _multiply_gelu(
             halves = tl.permute(tl.reshape(sums, [BM, 2, BN // 2]), [0, 2, 1])
             one, two = tl.split(halves)
             lanes = x * BN + tl.arange(0, BN // 2)
-            shift = tl.load(bias + lanes, mask=lanes < N, other=0.0).to(tl.float32)
-            out.store([y * BM, x * BN], _round(_gelu(one * factor + shift[None, :]), inverse))
-            shift = tl.load(bias + lanes + BN // 2, mask=lanes + BN // 2 < N, other=0.0).to(tl.float32)
-            out.store([y * BM, x * BN + BN // 2], _round(_gelu(two * factor + shift[None, :]), inverse))
+            out.store([y * BM, x * BN], _activate(one, factor, bias, lanes, inverse, N, ACTIVATION, BIAS))
+            two = _activate(two, factor, bias, lanes + BN // 2, inverse, N, ACTIVATION, BIAS)
+            out.store([y * BM, x * BN + BN // 2], two)
         else:
             lanes = x * BN + tl.arange(0, BN)
-            shift = tl.load(bias + lanes, mask=lanes < N, other=0.0).to(tl.float32)
-            out.store([y * BM, x * BN], _round(_gelu(sums * factor + shift[None, :]), inverse))
+            out.store([y * BM, x * BN], _activate(sums, factor, bias, lanes, inverse, N, ACTIVATION, BIAS))
 
 
-def linear_gelu(
-    left: torch.Tensor, right: torch.Tensor, bias: torch.Tensor,
-    scale_left: torch.Tensor, scale_right: torch.Tensor, scale_out: torch.Tensor,
+def linear(
+    left: torch.Tensor, right: torch.Tensor, bias: torch.Tensor | None,
+    scale_left: torch.Tensor, scale_right: torch.Tensor, scale_out: torch.Tensor, activation: str = "",
     tile: tuple[int, int, int] = (128, 256, 128), warps: int = 8, stages: int = 3, resident: int = 1, parts: int = 2,
     group: int = 8, flatten: bool = True,
 ) -> torch.Tensor:  # fmt: skip
-    """fp8 [tokens, K] and [N, K] -> GELU of their product and the bias, in fp8 [tokens, N]."""
+    """fp8 [tokens, K] and [N, K] -> their product and the bias, through "gelu", "relu" or nothing, in fp8
+    [tokens, N]."""
     rows, depth = left.shape
     width = right.shape[0]
     out = torch.empty(rows, width, dtype=FP8, device=left.device)
     high, wide, deep = tile
-    programs = resident * torch.cuda.get_device_properties(left.device).multi_processor_count
+    programs = resident * count_processors(left.device)
     described: list[Any] = [
         TensorDescriptor.from_tensor(left, [high, deep]),
         TensorDescriptor.from_tensor(right, [wide, deep]),
         TensorDescriptor.from_tensor(out, [high, wide // parts]),
     ]
-    _multiply_gelu[(programs,)](
+    _multiply[(programs,)](
         *described, bias, scale_left, scale_right, scale_out, rows, N=width, K=depth, BM=high, BN=wide, BK=deep,
-        GROUP=group, PROGRAMS=programs, PARTS=parts, FLATTEN=flatten, num_warps=warps, num_stages=stages,
+        GROUP=group, PROGRAMS=programs, PARTS=parts, FLATTEN=flatten, ACTIVATION=activation, BIAS=bias is not None,
+        num_warps=warps, num_stages=stages,
     )  # fmt: skip
     return out
+
+
+def count_processors(device: torch.device) -> int:
+    return int(torch.cuda.get_device_properties(device).multi_processor_count) if device.type == "cuda" else 1

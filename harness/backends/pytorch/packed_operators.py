@@ -125,7 +125,7 @@ def linear_gelu_fp8(
 ) -> torch.Tensor:
     """GELU of ``linear_fp8``, in fp8."""
     if value.is_cuda:
-        return _load_kernels().linear_gelu(value, weight, bias, scale, weight_scale, scale_out)
+        return _load_kernels().linear(value, weight, bias, scale, weight_scale, scale_out, "gelu")
     return quantize(functional.gelu(linear_fp8(value, weight, bias, scale, weight_scale)), scale_out)
 
 

@@ -20,7 +20,7 @@ _STUB, _PYTHON_BACKEND = "triton_python_backend_stub", ("libtriton_python.so", "
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ServerProgram:
     """``path``: of tritonserver. ``root``: the folder of the installation. ``wheel``: it is that of nvidia-pytriton, of
     which the folder of the Python backend is put together for the Python of this process."""
 
@@ -29,7 +29,7 @@ class Program:
     wheel: bool = False
 
 
-def find_program(named: str) -> Program | None:
+def find_program(named: str) -> ServerProgram | None:
     """``named``: by the spec, or ""."""
     if named:
         path = Path(named).expanduser()
@@ -43,13 +43,13 @@ def find_program(named: str) -> Program | None:
     return None
 
 
-def _describe(path: Path) -> Program:
+def _describe(path: Path) -> ServerProgram:
     root = path.resolve().parents[1]
     wheel = (root / "python_backend_stubs").is_dir()
-    return Program(path, root.parents[1] if wheel else root, wheel)
+    return ServerProgram(path, root.parents[1] if wheel else root, wheel)
 
 
-def list_digested(program: Program) -> Iterator[Path]:
+def list_digested(program: ServerProgram) -> Iterator[Path]:
     """What computes: the server, its own library and its backends."""
     yield program.path.resolve()
     inside = program.root / _WHEEL / "tritonserver" if program.wheel else program.root
@@ -59,7 +59,7 @@ def list_digested(program: Program) -> Iterator[Path]:
     yield from (path for path in libraries.glob("libtritonserver*.so*") if path.is_file() and not path.is_symlink())
 
 
-def make_environment(program: Program, environment: dict[str, str]) -> dict[str, str]:
+def make_environment(program: ServerProgram, environment: dict[str, str]) -> dict[str, str]:
     """Of the server, whose Python backend must find this project and its libraries as this process does."""
     packages = dict.fromkeys((str(Path(harness.__file__).parents[1]), *_list_packages()))
     libraries = [sysconfig.get_config_var("LIBDIR") or "", environment.get("LD_LIBRARY_PATH", "")]
@@ -77,7 +77,7 @@ def _list_packages() -> list[str]:
     return [path for path in sys.path if path and Path(path).is_dir()]
 
 
-def make_backends(program: Program, folder: Path) -> Path | None:
+def make_backends(program: ServerProgram, folder: Path) -> Path | None:
     """The folder of backends for the server; None where it knows its own. Raises HarnessError where its Python backend
     is not made for this Python."""
     if not program.wheel:

@@ -22,7 +22,7 @@ import numpy as np
 
 from harness.backends import BackendEngine, LoadPlan
 from harness.backends.triton.connection import get, post, read_problem
-from harness.backends.triton.programs import Program, find_program, make_backends, make_environment
+from harness.backends.triton.programs import ServerProgram, find_program, make_backends, make_environment
 from harness.backends.triton.protocol import find_differences
 from harness.backends.triton.repository import MODEL, list_policies, read_settings, write_repository
 from harness.backends.triton.shared_memory import SHARED, SharedInputs
@@ -231,7 +231,7 @@ def _start(plan: LoadPlan, engine: BackendEngine, engine_folder: Path, timeout: 
 
 
 def _launch(
-    program: Program, folder: Path, timeout: float, kept: Path, policies: Mapping[str, WorkerPlace], *, grpc: bool
+    program: ServerProgram, folder: Path, timeout: float, kept: Path, policies: Mapping[str, WorkerPlace], *, grpc: bool
 ) -> TritonServer:
     ports = free_ports(3 if grpc else 2)
     regions = f"{_REGIONS}{os.getpid()}_{folder.name.removeprefix('triton-')}_"

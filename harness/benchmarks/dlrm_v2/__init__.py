@@ -6,7 +6,7 @@ pairs make a sample: ``grouping``; what is asked and sent back for one: ``pairs`
 """
 
 from harness.benchmarks.dlrm_v2.criteo import build_dataset, load_calibration, load_samples
-from harness.benchmarks.dlrm_v2.model import build_model
+from harness.benchmarks.dlrm_v2.model import build_model, lower_program
 from harness.benchmarks.dlrm_v2.pairs import ONE_CALL, OUTPUTS, RESPONSE_DTYPE, loop
 from harness.benchmarks.dlrm_v2.scoring import score
 
@@ -19,5 +19,6 @@ __all__ = [
     "load_calibration",
     "load_samples",
     "loop",
+    "lower_program",
     "score",
 ]

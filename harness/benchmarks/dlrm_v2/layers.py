@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, TABLE_ROWS
+from harness.errors import HarnessError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,3 +67,21 @@ def _walk_weights(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 def _pair(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
     return itertools.pairwise(sizes)
+
+
+def find_shape(shapes: Mapping[str, tuple[int, ...]]) -> Shape:
+    """As deep as the reference's, as wide as the checkpoint's. Raises HarnessError where weights do not fit."""
+    reference = Shape()
+    layers = len(reference.top)
+    shape = Shape(
+        rows=tuple(shapes[name_table(number)][0] for number in range(len(reference.rows))),
+        width=shapes[name_table(0)][-1],
+        bottom=tuple(shapes[f"{name_bottom(layer)}.bias"][0] for layer in range(len(reference.bottom))),
+        rank=shapes[name_cross("V_kernels", 0)][0],
+        top=tuple(shapes[f"{name_top(layer, layers)}.bias"][0] for layer in range(layers)),
+    )
+    for name, wanted in list_weights(shape).items():
+        if shapes[name] != wanted:
+            problem = f"{name} of the checkpoint is {list(shapes[name])}, beside the others it should be {list(wanted)}"
+            raise HarnessError(problem, "input", "use the reference's checkpoint of DLRM-DCNv2")
+    return shape

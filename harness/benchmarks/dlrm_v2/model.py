@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.benchmarks import copy_model
-from harness.benchmarks.dlrm_v2.checkpoint import Checkpoint, open_checkpoint
-from harness.benchmarks.dlrm_v2.layers import Shape, list_weights, name_bottom, name_cross, name_table, name_top
+from harness.benchmarks.dlrm_v2.checkpoint import open_checkpoint
+from harness.benchmarks.dlrm_v2.layers import Shape, find_shape, list_weights
 from harness.contract import Counter
 from harness.errors import HarnessError
+from harness.run.qsl import Arrays
 
 FORMATS = ("onnx", "pt2")
 
@@ -27,7 +28,7 @@ def build_model(
         problem = f"model.settings.format is {wanted!r}"
         raise HarnessError(problem, "input", f"use one of {', '.join(FORMATS)}")
     checkpoint = open_checkpoint(source, list(list_weights(Shape())))
-    shape = find_shape(checkpoint)
+    shape = find_shape(checkpoint.shapes)
     if wanted == "onnx":
         from harness.benchmarks.dlrm_v2.network import write_network
 
@@ -38,19 +39,10 @@ def build_model(
         write_program(checkpoint, shape, output, counter)
 
 
-def find_shape(checkpoint: Checkpoint) -> Shape:
-    """As deep as the reference's, as wide as the checkpoint's. Raises HarnessError where weights do not fit."""
-    shapes, reference = checkpoint.shapes, Shape()
-    layers = len(reference.top)
-    shape = Shape(
-        rows=tuple(shapes[name_table(number)][0] for number in range(len(reference.rows))),
-        width=shapes[name_table(0)][-1],
-        bottom=tuple(shapes[f"{name_bottom(layer)}.bias"][0] for layer in range(len(reference.bottom))),
-        rank=shapes[name_cross("V_kernels", 0)][0],
-        top=tuple(shapes[f"{name_top(layer, layers)}.bias"][0] for layer in range(layers)),
-    )
-    for name, wanted in list_weights(shape).items():
-        if shapes[name] != wanted:
-            problem = f"{name} of the checkpoint is {list(shapes[name])}, beside the others it should be {list(wanted)}"
-            raise HarnessError(problem, "input", "use the reference's checkpoint of DLRM-DCNv2")
-    return shape
+def lower_program(
+    path: Path, settings: Mapping[str, Any], samples: Arrays, counter: Counter, *, compare: int
+) -> dict[str, Any]:
+    """In fp8 (``lowered``)."""
+    from harness.benchmarks.dlrm_v2 import lowered
+
+    return lowered.lower_program(path, settings, samples, counter, compare=compare)

@@ -6,17 +6,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reconciler.tree.findings import Rule, Severity
-from reconciler.verify.engine import ALL_RULES
+from reconciler.verify.engine import list_rules
 
 _HEAD = ("| Kind | Finds | Premises | Argument |", "|---|---|---|---|")
 
 
 def render_findings_reference() -> str:
     """The premises, numbered, then a table for each severity."""
-    premises = list(dict.fromkeys(item.statement for rule in ALL_RULES for item in rule.premises))
+    declared = list_rules()
+    premises = list(dict.fromkeys(item.statement for rule in declared for item in rule.premises))
     parts = ["### Premises\n", *(f"{number}. {_escape(text)}" for number, text in enumerate(premises, 1))]
     for severity in Severity:
-        rules = sorted((rule for rule in ALL_RULES if rule.severity is severity), key=lambda rule: rule.id)
+        rules = sorted((rule for rule in declared if rule.severity is severity), key=lambda rule: rule.id)
         if rules:
             parts += ["", f"### {severity.value.title()}s\n", *_HEAD]
             parts += [_render_rule(rule, premises) for rule in rules]

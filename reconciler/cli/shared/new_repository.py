@@ -9,8 +9,8 @@ from string import Template
 
 from harness.contract import ProbeRequest
 from reconciler.errors import ReconcilerError, StorageError
-from reconciler.launch.launcher import Launcher
 from reconciler.launch.nodes import probe_nodes
+from reconciler.resource.launcher import Launcher
 from reconciler.spec.proposal import Proposal, propose
 from reconciler.spec.shipped import read_shipped
 from reconciler.spec.starter import NOTHING_READ

@@ -31,16 +31,16 @@ from reconciler.reconcile.planning import PlanResult
 from reconciler.record.index import load_record
 from reconciler.record.store import find_readable
 from reconciler.resource.kinds import Cell
+from reconciler.resource.programs import PROGRAMS
 from reconciler.resource.records import Artifact, Record
 from reconciler.resource.settings import SubmissionSettings
-from reconciler.rules.endpoints_ruleset import LAYOUT as CURVES
+from reconciler.rules.programs import load_program
 from reconciler.rules.ruleset import Ruleset
 from reconciler.spec.files import compute_blob_id
 from reconciler.storage import git
 from reconciler.storage.leftovers import open_temporary
 from reconciler.storage.storage_errors import refuse_storage_error
 from reconciler.tree.content import Content, LogRef, SubmissionContent
-from reconciler.tree.curve.check import check_endpoints
 from reconciler.tree.findings import Severity
 from reconciler.tree.render import render
 
@@ -174,8 +174,8 @@ def _broken_rules(submission: PackedSubmission) -> list[Refusal]:
     """What `check` finds in the tree as it would be packed."""
     with open_temporary("package") as folder:
         write_tree(folder, submission.files, (), submission.stored)
-        if submission.ruleset.layout == CURVES:
-            report = check_endpoints(folder)
+        if submission.ruleset.layout in PROGRAMS:
+            report = load_program(submission.ruleset.layout).check(folder)
         else:
             report = check_tree(folder, round_name=submission.ruleset.round)
     return [

@@ -12,6 +12,7 @@ from reconciler.cli.shared.page_look import Look
 from reconciler.cli.show import show_cell
 from reconciler.cli.why import explain, show_line_commit
 from reconciler.errors import ReconcilerError
+from reconciler.loadgen import keys
 from reconciler.loadgen.log import parse_detail
 from reconciler.loadgen.log_files import DETAIL
 from reconciler.record.index import load_record
@@ -176,7 +177,7 @@ def _percentiles(paths: RepositoryPaths, record: Record) -> list[tuple[str, floa
         return []
     named = {line.key: line.value for line in log.lines if line.key.startswith("result_")}
     found = [(m["percentile"], v) for key, v in named.items() if (m := _PERCENTILE.fullmatch(key))]
-    found += [("0", named.get("result_min_latency_ns")), ("100", named.get("result_max_latency_ns"))]
+    found += [("0", named.get(keys.RESULT_MIN_LATENCY_NS)), ("100", named.get(keys.RESULT_MAX_LATENCY_NS))]
     known = ((name, float(value) / 1e6) for name, value in found if isinstance(value, (int, float)))
     return sorted(known, key=lambda item: float(item[0]))
 

@@ -17,6 +17,7 @@ from harness.contract import Progress, read_progress
 from reconciler.cli.shared.page_cell import parse_series
 from reconciler.execute.attempt import Attempt, read
 from reconciler.execute.outcome import UnderWay
+from reconciler.loadgen import keys
 from reconciler.render.causes import label
 from reconciler.render.documents import render_document
 from reconciler.render.progress import measure_pace
@@ -95,7 +96,7 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
     progress = read_progress(attempt.counter)
     address, values = attempt.intent.address, attempt.intent.inputs
     timed = _is_timed(attempt, progress)
-    minimum = float(values.get("min_duration", (0, ""))[0] or 0) / 1000 if timed else 0.0
+    minimum = float(values.get(keys.MIN_DURATION, (0, ""))[0] or 0) / 1000 if timed else 0.0
     pace = measure_pace(progress, minimum) if progress else None
     return {
         "address": str(address),

@@ -22,10 +22,10 @@ from reconciler.observed.loadgen_library import (
 )
 from reconciler.reconcile.planning import Options, PlanResult, compute_plan
 from reconciler.resource.kinds import Kind
+from reconciler.resource.programs import find_program
 from reconciler.resource.quantities import join_listing, show_count, show_size
 from reconciler.resource.records import REHEARSAL
 from reconciler.rules.benchmark_files import find_benchmark_files
-from reconciler.rules.endpoints_ruleset import is_endpoints_round
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.spec.submission_template import FILL_IN
 from reconciler.storage import git
@@ -69,7 +69,7 @@ def install_missing(paths: RepositoryPaths, specs: tuple[str, ...] = ()) -> None
         return
     installed, library = list_installed().get("mlcommons-loadgen", ""), find_loadgen_library()
     round_name = seen.desired.submission.round
-    fits = is_endpoints_round(round_name) or (library and explain_wrong_round(seen, installed, library) is None)
+    fits = find_program(round_name) or (library and explain_wrong_round(seen, installed, library) is None)
     if not fits and not explain_unavailable(round_name) and find_python(paths, round_name) is None:
         install_loadgen(paths, round_name)
 
@@ -81,7 +81,7 @@ def _machine() -> Iterator[Check]:
 
 
 def _seeds(seen: PlanResult) -> Iterator[Check]:
-    if is_endpoints_round(seen.desired.submission.round):
+    if find_program(seen.desired.submission.round):
         return  # no LoadGen drives it, and its client is told the seeds
     installed, library = list_installed().get("mlcommons-loadgen"), find_loadgen_library()
     if installed is None or library is None:
@@ -107,7 +107,7 @@ def _find_environment(seen: PlanResult) -> Check | None:
 def explain_wrong_round(seen: PlanResult, installed: str, library: Path) -> tuple[str, bool, str] | None:
     """(text, missing, fix) where the installed LoadGen carries the seeds of another round; None where it does not."""
     round_name = seen.desired.submission.round
-    if is_endpoints_round(round_name):
+    if find_program(round_name):
         return None
     carried, wanted = read_seeds(library), load_ruleset(round_name).seeds()
     if reason := explain_unavailable(round_name):

@@ -17,22 +17,24 @@ from harness.contract import BACKENDS
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.inputs import STALL_TIMEOUT
 from reconciler.desired.state import Pins
-from reconciler.launch.launcher import LAUNCHING
 from reconciler.loadgen.settings import RESULTS
 from reconciler.resource.inputs import Value
+from reconciler.resource.launcher import LAUNCHING
 from reconciler.resource.queues import EXECUTOR, QUEUES
 from reconciler.resource.settings import BUILD_COMMAND, COMMAND, SCORE_COMMAND, SERVICE_COMMAND
 from reconciler.rules.compliance.judging import TESTS
+from reconciler.rules.programs import load_programs
 from reconciler.rules.results.table import FORMATS
 from reconciler.rules.rounds import load_ruleset
 from reconciler.rules.ruleset import Ruleset
-from reconciler.spec import endpoints_models, executor_models, harness_models, models, submission_models
+from reconciler.spec import executor_models, harness_models, models, settings_models, submission_models
 from reconciler.spec.declared import Declared
 from reconciler.spec.files import Source, compute_blob_id
 from reconciler.spec.groups import Group
 from reconciler.spec.loading import load_sources
 from reconciler.spec.shipped import read_shipped
 
+_PROGRAMS = tuple(program.load_reference() for program in load_programs())
 # Title, where it is written, the model, and the prefix of its settings; None: the settings have names of their own.
 _GROUPS: tuple[tuple[str, str, type[Group], str | None], ...] = (
     ("Submission", "`spec:`", models.Spec, ""),
@@ -55,35 +57,23 @@ _GROUPS: tuple[tuple[str, str, type[Group], str | None], ...] = (
         "benchmark.",
     ),
     ("Model", "`model:` of a benchmark", models.Model, "model."),
-    ("Dataset", "`dataset:` of a benchmark", models.Dataset, "dataset."),
-    ("Settings", "in a cell, a benchmark, or a block of `spec.defaults`", models.SettingsGroup, ""),
+    ("Dataset", "`dataset:` of a benchmark", settings_models.Dataset, "dataset."),
+    ("Settings", "in a cell, a benchmark, or a block of `spec.defaults`", settings_models.SettingsGroup, ""),
     ("Cell", "in a cell, in addition to its settings", models.CellGroup, ""),
-    ("Compliance test", "`compliance: {TEST01: …}` of a cell", models.Audit, "compliance."),
-    ("Dataset of a test", "`dataset:` of a compliance test", models.Dataset, "compliance.dataset."),
-    ("Engine", "`engine:`", models.Engine, "engine."),
-    ("Run", "`run:`", models.Run, "run."),
+    ("Compliance test", "`compliance: {TEST01: …}` of a cell", settings_models.Audit, "compliance."),
+    ("Dataset of a test", "`dataset:` of a compliance test", settings_models.Dataset, "compliance.dataset."),
+    ("Engine", "`engine:`", settings_models.Engine, "engine."),
+    ("Run", "`run:`", settings_models.Run, "run."),
     ("Harness", "`harness:`", harness_models.Harness, "harness."),
     ("Build", "`build:` of a harness", harness_models.Build, "harness.build."),
     ("Service", "`service:` of a harness", harness_models.Service, "harness.service."),
     ("Ready", "`ready:` of a service", harness_models.ReadyGroup, "harness.service.ready."),
     ("Stop", "`stop:` of a service", harness_models.Stop, "harness.service.stop."),
     ("Score", "`score:` of a harness", harness_models.Score, "harness.score."),
-    ("Measurements", "`measurements:`", models.Measurements, "measurements."),
-    (
-        "Curve",
-        "with program endpoints in `spec.divisions.DIVISION.SYSTEM.BENCHMARK:`, in addition to the "
-        "settings of its points",
-        models.CurveGroup,
-        "",
-    ),
-    ("Client", "`client:` of a benchmark or a curve", endpoints_models.EndpointsClient, "client."),
-    ("Accuracy of a client", "`accuracy:` of a client", endpoints_models.ClientAccuracy, "client.accuracy."),
-    ("Audit of a client", "`audit:` of a client", endpoints_models.ClientAudit, "client.audit."),
-    ("Shortfall", "`dp_shortfall:` of a curve or a point", endpoints_models.Shortfall, "dp_shortfall."),
-    ("Warm-up of a point", "`warmup:` of a curve or a point", endpoints_models.PointWarmup, "warmup."),
-    ("Endpoint", "`endpoint:` of a benchmark or a curve", endpoints_models.Endpoint, "endpoint."),
+    ("Measurements", "`measurements:`", settings_models.Measurements, "measurements."),
+    *(group for part in _PROGRAMS for group in part.groups),
 )
-_FREE = ("client.parameters", "client.columns", "client.accuracy.columns", "endpoint.stack")  # groups of free names
+_FREE = tuple(name for part in _PROGRAMS for name in part.free)  # groups of free names
 _OTHER_NAMES = {
     "benchmark.as": "benchmark.official",
     "model.retraining": "measurements.retraining",
@@ -93,10 +83,7 @@ _OTHER_NAMES = {
     "attempts": "",
     "compliance.attempts": "",
     "power": "power.path",
-    "benchmark.disclosure": "disclosure",
-    "client.model_name": "harness.model_name",
-    "client.arguments": "harness.command",
-    "accuracy_points": "accuracy_from",
+    **{name: other for part in _PROGRAMS for name, other in part.recorded.items()},
     **{name: f"{name}.any" for name in _FREE},
 }
 # Shared files of the tree show these; the submission's inputs are whole mappings, not single settings.
@@ -170,8 +157,8 @@ def _stale(name: str, table: Mapping[str, tuple[str, ...]]) -> str:
 def _rows(
     group: type[Group], prefix: str | None, table: Mapping[str, tuple[str, ...]]
 ) -> Iterator[tuple[str, str, str]]:
-    beside = issubclass(group, (models.BenchmarkGroup, models.CellGroup, models.CurveGroup))
-    inherited = set(models.SettingsGroup.model_fields) if beside else set()
+    beside = issubclass(group, settings_models.SettingsGroup) and group is not settings_models.SettingsGroup
+    inherited = set(settings_models.SettingsGroup.model_fields) if beside else set()
     for name, field in group.model_fields.items():
         annotation = field.annotation
         nested = isinstance(annotation, type) and issubclass(annotation, Group)

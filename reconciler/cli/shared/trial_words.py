@@ -14,7 +14,7 @@ from reconciler.reconcile.desired_cache import list_spec_paths
 from reconciler.reconcile.planning import Options, PlanResult, compute_plan
 from reconciler.resource.kinds import Cell
 from reconciler.resource.settings import Trial
-from reconciler.spec.cell_edit import add_points, edit_cell, render_patch
+from reconciler.spec.cell_edit import edit_cell, render_patch
 from reconciler.spec.files import Source, read_sources
 from reconciler.storage.files import RepositoryPaths
 from reconciler.storage.leftovers import write_output
@@ -56,14 +56,8 @@ def find_trial_cell(paths: RepositoryPaths, options: Options, text: str) -> tupl
 def propose_patch(paths: RepositoryPaths, options: Options, trial: Trial) -> str:
     """The edit of the specs that makes these settings the declared ones; "" where they are."""
     assert trial.cell is not None
-    sources = _read(paths, options)
+    sources = read_spec_sources(paths, options)
     return render_patch(sources, edit_cell(sources, trial.cell, trial.settings))
-
-
-def propose_points(paths: RepositoryPaths, options: Options, curve: str, points: Sequence[int]) -> str:
-    """The edit of the specs that adds ``points`` to a curve."""
-    sources = _read(paths, options)
-    return render_patch(sources, add_points(sources, curve, points))
 
 
 def write_patch(patch: str, output: Path | None) -> str:
@@ -74,7 +68,8 @@ def write_patch(patch: str, output: Path | None) -> str:
     return f"Written to {output}; apply it with: git apply {output}"
 
 
-def _read(paths: RepositoryPaths, options: Options) -> list[Source]:
+def read_spec_sources(paths: RepositoryPaths, options: Options) -> list[Source]:
+    """ReconcilerError where a file cannot be read."""
     sources, problems = read_sources(list_spec_paths(paths, options.specs), paths.root)
     if problems:
         raise ReconcilerError(str(problems[0]))

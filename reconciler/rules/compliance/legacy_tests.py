@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 
+from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import VERIFY_PERFORMANCE
 from reconciler.loadgen.summary import SummaryLog
 from reconciler.resource.kinds import AUDIT
@@ -62,9 +63,9 @@ def verify_test04_ab(unique: SummaryLog, same: SummaryLog) -> AuditVerdict:
     20 % for a very short SingleStream latency; slower is fine."""
     before, after = read_from_summary(unique, _EARLY), read_from_summary(same, _EARLY)
     reasons = []
-    if _off(unique, "performance_issue_unique"):
+    if _off(unique, keys.ISSUE_UNIQUE):
         reasons.append("TEST04-A did not issue different samples (performance_issue_unique is off)")
-    if _off(same, "performance_issue_same"):
+    if _off(same, keys.ISSUE_SAME):
         reasons.append("TEST04-B did not issue the same sample (performance_issue_same is off)")
     if before.scenario != after.scenario:
         reasons.append(f"TEST04-A is {before.scenario or 'unknown'}, TEST04-B {after.scenario or 'unknown'}")

@@ -7,15 +7,16 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from reconciler.loadgen import keys
 from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.summary import SummaryLog
 
 # Always the scenario's own metric, also of token benchmarks.
 DETAIL_KEYS: Mapping[str, str] = {
-    "Offline": "result_samples_per_second",
-    "SingleStream": "early_stopping_latency_ss",
-    "MultiStream": "early_stopping_latency_ms",
-    "Server": "result_completed_samples_per_sec",
+    "Offline": keys.RESULT_SAMPLES_PER_SECOND,
+    "SingleStream": keys.EARLY_STOPPING_LATENCY_SS,
+    "MultiStream": keys.EARLY_STOPPING_LATENCY_MS,
+    "Server": keys.RESULT_COMPLETED_SAMPLES_PER_SEC,
 }
 SUMMARY_KEYS: Mapping[str, re.Pattern[str]] = {
     "Offline": re.compile(r"Samples per second"),
@@ -27,9 +28,9 @@ _FIRST_ESTIMATE, _ESTIMATED = 2, "Early stopping satisfied"  # LoadGen's release
 # Of rounds before early stopping: a percentile, the scheduled rate, and how many samples a query could have.
 _EARLY_DETAIL_KEYS: Mapping[str, str] = {
     **DETAIL_KEYS,
-    "SingleStream": "result_90.00_percentile_latency_ns",
-    "MultiStream": "effective_samples_per_query",
-    "Server": "result_scheduled_samples_per_sec",
+    "SingleStream": keys.RESULT_PERCENTILES["90.00"],
+    "MultiStream": keys.EFFECTIVE_SAMPLES_PER_QUERY,
+    "Server": keys.RESULT_SCHEDULED_SAMPLES_PER_SEC,
 }
 _SAMPLES_PER_QUERY = re.compile(r"Samples per query")
 EARLY_SUMMARY_KEYS: Mapping[str, re.Pattern[str]] = {
@@ -41,7 +42,7 @@ EARLY_SUMMARY_KEYS: Mapping[str, re.Pattern[str]] = {
 # Of LoadGen 2.0, which estimates: the scripts of its round (mlcommons/inference v2.0: compliance/nvidia) compared
 # percentiles still; those of v2.1 were the first to take the estimates.
 _PERCENTILES = "2.0"
-_PERCENTILE_DETAIL_KEYS = {**_EARLY_DETAIL_KEYS, "MultiStream": "result_99.00_percentile_per_query_latency_ns"}
+_PERCENTILE_DETAIL_KEYS = {**_EARLY_DETAIL_KEYS, "MultiStream": keys.RESULT_QUERY_PERCENTILES["99.00"]}
 _PERCENTILE_SUMMARY_KEYS = {**EARLY_SUMMARY_KEYS, "MultiStream": re.compile(r"99(\.0)?th percentile latency")}
 
 
@@ -88,7 +89,7 @@ def find_score_key(log: DetailLog) -> str:
     """The key of the score by which tests compare; "" for a scenario that is not known."""
     if _compares_percentiles(log):
         return _PERCENTILE_DETAIL_KEYS.get(log.scenario, "")
-    early = log.release < _FIRST_ESTIMATE and "early_stopping_met" not in log.index
+    early = log.release < _FIRST_ESTIMATE and keys.EARLY_STOPPING_MET not in log.index
     return (_EARLY_DETAIL_KEYS if early else DETAIL_KEYS).get(log.scenario, "")
 
 

@@ -8,6 +8,7 @@ from decimal import Decimal
 from msgspec import Struct
 
 from reconciler.errors import LogError
+from reconciler.loadgen import keys
 from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.log_files import BASELINE, COMPLIANCE, VERIFY_ACCURACY, VERIFY_PERFORMANCE
 from reconciler.resource.kinds import AUDIT
@@ -134,7 +135,7 @@ def compare_speed(reference: DetailLog, audit: DetailLog, slack: Slack) -> Part:
         if run.errors and log.release >= _FIRST_STRICT:
             reasons.append(f"the {name} run's log has {run.errors} ERROR lines")
     by_speed = False
-    names = ("effective_target_latency_ns",)
+    names = (keys.EFFECTIVE_TARGET_LATENCY_NS,)
     if before.scenario == after.scenario == "Server" and any(reference.get(n) != audit.get(n) for n in names):
         had, has = reference.get(names[0]), audit.get(names[0])
         reasons.append(f"the target latency is {has} ns, that of the performance run {had} ns")
@@ -213,5 +214,5 @@ TEST01 = ComplianceTest(
     unknown_dtype=ANY,
     speed_file=VERIFY_PERFORMANCE,
     # The second is how submitters asked for a share of the answers before there was the first.
-    marks=("accuracy_log_sampling_target", "accuracy_log_probability"),
+    marks=(keys.SAMPLING_TARGET, "accuracy_log_probability"),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import VERIFY_PERFORMANCE
 from reconciler.loadgen.summary import SummaryLog
 from reconciler.resource.kinds import AUDIT
@@ -51,4 +52,4 @@ def _judge(inputs: VerdictInputs) -> AuditVerdict:
     return judge_test04(reference, audit, inputs.slack("most_score_gain"))
 
 
-TEST04 = ComplianceTest(judge=_judge, shows_answers=False, marks=("performance_issue_same",))
+TEST04 = ComplianceTest(judge=_judge, shows_answers=False, marks=(keys.ISSUE_SAME,))

@@ -3,31 +3,17 @@ due, and loads nothing that reads results."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from reconciler.loadgen.duration import predict_run_seconds
 from reconciler.loadgen.settings import RESULTS
-from reconciler.resource.kinds import PERFORMANCE
+from reconciler.resource.programs import find_program_of_results
 from reconciler.resource.settings import Settings
-
-_MILLISECONDS = 1000
-
-
-def _predict_point_seconds(inputs: Mapping[str, object]) -> float | None:
-    """A performance run ends after its duration and whatever is still under way; of an accuracy run only the last one
-    can tell."""
-    if inputs.get("mode") != PERFORMANCE or not inputs.get("min_duration"):
-        return None
-    return int(str(inputs["min_duration"])) / _MILLISECONDS
-
-
-DURATIONS: dict[str, Callable[[Mapping[str, object]], float | None]] = {
-    "loadgen": predict_run_seconds,
-    "endpoints": predict_run_seconds,
-    "points": _predict_point_seconds,
-}
+from reconciler.rules.programs import load_program
 
 
 def predict_seconds(settings: Settings, inputs: Mapping[str, object]) -> float | None:
-    """Of a run with these identity inputs; None where only an earlier one can tell."""
-    return DURATIONS[settings.text(RESULTS, "loadgen")](inputs)
+    """Of a run with these identity inputs; None where only an earlier one shows it."""
+    results = settings.text(RESULTS, "loadgen")
+    program = find_program_of_results(results)
+    return load_program(program).predict_seconds(results, inputs) if program else predict_run_seconds(inputs)

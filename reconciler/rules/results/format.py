@@ -35,20 +35,17 @@ class Verdict(Struct, frozen=True):
 class RunFiles(Struct, frozen=True):
     """What a run left in ``output``, and what was asked of it: its identity ``inputs`` and the round's ``rules``.
 
-    ``seconds``: how long its child took; ``said``: what that said of it. ``by_command``: a harness command made it, and
-    ``own_conf``: wrote the user.conf that lies at ``user_conf``. ``rehearsal``: it is of one.
+    ``said``: what its child said of it. ``by_command``: a harness command made it. ``rehearsal``: it is of one.
     ``scratch``: a folder for files that are derived.
     """
 
     output: Path
     inputs: Mapping[str, object]
     rules: RuleContext
-    seconds: float
     said: RecordValues
     user_conf: Path
     scratch: Path
     by_command: bool = False
-    own_conf: bool = False
     rehearsal: bool = False
 
     @property
@@ -111,8 +108,8 @@ class ResultFormat(Protocol):
     ``SCORES_ITSELF``: an accuracy run states its score; ``TESTS_ITSELF``: a performance run brings the compliance
     tests. ``READS_CONF``: a run reads a user.conf; ``NAMES_MODEL``: it states its model, which a spec must name.
     ``TIES_ACCURACY``: an accuracy run belongs to the performance run before it.
-    ``SCORED_BY``: who wrote a score's text. ``SHOWN``: its files in the tree; ``JUDGED``: files that ``judge_kept``
-    reads."""
+    ``SCORED_BY``: who wrote a score's text. ``SHOWN``: its files in the tree; ``JUDGED``: patterns of the names of
+    files that ``judge_kept`` reads."""
 
     NAME: str
     LEAVES: str

@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec.structs import asdict, replace
 
 from reconciler.errors import ReconcilerError
+from reconciler.loadgen import keys
 from reconciler.loadgen.answers import find_wrong_answers
 from reconciler.loadgen.compare import Asked, find_conf_contradictions, find_contradictions
 from reconciler.loadgen.consistency import find_inconsistencies
@@ -28,7 +29,6 @@ from reconciler.loadgen.log_files import (
 )
 from reconciler.loadgen.settings import (
     LOADGEN_MODE,
-    SEEDS,
     find_setting,
     list_ruled,
     list_settings,
@@ -115,7 +115,7 @@ def judge_run(run: RunFiles) -> Verdict:
     measured = measure_performance(log, run.rules)
     if not run.rules.performance_checked:
         # A test that ends after a fixed number of queries may be too short for LoadGen, and nobody asks.
-        measured = {name: measured[name] for name in ("metric", "loadgen_version")}
+        measured = {name: measured[name] for name in ("metric", keys.LOADGEN_VERSION)}
     return Verdict({**run.said, **measured, **_add_efficiency(run.said, log, measured)})
 
 
@@ -165,7 +165,7 @@ def _judge_date(kept: Kept, log: DetailLog) -> Iterator[LogFinding]:
         if early > _RESOLUTION and not kept.clock_set:
             text = f"LoadGen logged a start {early:.6g} s before that of the attempt"
             premise = "the clocks of both machines show the same time"
-            yield LogFinding("run.dated-before", text, DETAIL, log.number("power_begin"), premise)
+            yield LogFinding("run.dated-before", text, DETAIL, log.number(keys.POWER_BEGIN), premise)
 
 
 def _judge_log(log: DetailLog, *, rehearsal: bool) -> Iterator[LogFinding]:
@@ -222,7 +222,7 @@ def collect_asked(values: Mapping[str, object], mode: str) -> Asked:
     scenario, audit = str(values["scenario"]), audit_settings(values)
     values = {**values, **audit}
     ruled = {n: values[n] for n in list_ruled(scenario) if find_setting(n, scenario) and values.get(n) is not None}
-    seeds = {name: int(str(values[name])) for name in SEEDS if values.get(name) is not None}
+    seeds = {name: int(str(values[name])) for name in keys.SEEDS if values.get(name) is not None}
     settings = {**select_conf_settings(values, mode, scenario), **ruled}
     return Asked(scenario, mode, settings, seeds, audit=bool(audit), audited=audit, whole=True)
 
@@ -232,7 +232,7 @@ def find_asked_elsewhere(values: Mapping[str, object], mode: str) -> Asked:
     wanted = collect_asked(values, mode)
     if mode == PERFORMANCE:
         return wanted
-    own = {name: value for name, value in wanted.settings.items() if name == "accuracy_sample_count"}
+    own = {name: value for name, value in wanted.settings.items() if name == keys.ACCURACY_SAMPLE_COUNT}
     return replace(wanted, seeds={}, settings=own)
 
 
@@ -246,7 +246,7 @@ def measure_performance(log: DetailLog, rules: RuleContext) -> RecordValues:
         "metric": {"value": verdict.metric, "unit": verdict.unit} if verdict.metric else None,
         "margins": [asdict(margin) for margin in verdict.margins],
         "suggestion": asdict(verdict.suggestion) if verdict.suggestion else None,
-        "loadgen_version": log.version,
+        keys.LOADGEN_VERSION: log.version,
         **({"inferred": inferred} if inferred else {}),
         **({"lasting": True} if verdict.lasting else {}),
     }
@@ -276,7 +276,7 @@ def judge_score(output: Path, _: Path, rules: RuleContext, said: RecordValues) -
 
 def _count_samples(log: DetailLog | None) -> int:
     """How many samples the log of an accuracy run says that it asked for; 0 where it does not say so."""
-    asked = log.get("effective_accuracy_sample_count") if log is not None else None
+    asked = log.get(keys.EFFECTIVE_ACCURACY_SAMPLE_COUNT) if log is not None else None
     return asked if isinstance(asked, int) else 0
 
 

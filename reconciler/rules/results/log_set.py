@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from reconciler.errors import LogError
+from reconciler.loadgen import keys
 from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.log_files import ACCURACY_LOG, DETAIL, SUMMARY
 from reconciler.loadgen.summary import find_differing, parse_summary
@@ -49,7 +50,7 @@ def find_excess_time(log: DetailLog, seconds: float) -> Iterator[LogFinding]:
         return
     logged = (ended - began).total_seconds() if began and ended else 0.0
     if logged > seconds + _SLACK:
-        line = log.number("power_end")
+        line = log.number(keys.POWER_END)
         where = f"LoadGen logged {logged:.6g} s (line {line})"
         text = f"duration: expected a run within the {seconds:.6g} s of the command, {where}"
         yield LogFinding("run.duration", text, DETAIL, line, MEASURED)

@@ -1,4 +1,4 @@
-"""Every format of results under the name that a spec gives it."""
+"""The formats of results by the name that a spec gives them: LoadGen's logs, and those of the programs."""
 
 from __future__ import annotations
 
@@ -6,31 +6,38 @@ from collections.abc import Callable, Mapping
 
 from reconciler.loadgen.settings import RESULTS
 from reconciler.resource.inputs import Value
+from reconciler.resource.programs import find_program_of_results, list_program_results
 from reconciler.resource.records import Record
 from reconciler.resource.settings import Settings
-from reconciler.rules.results import endpoints_results, loadgen_logs, points
+from reconciler.rules.programs import load_program
+from reconciler.rules.results import loadgen_logs
 from reconciler.rules.results.format import ResultFormat
 
-FORMATS: dict[str, ResultFormat] = {"loadgen": loadgen_logs, "endpoints": endpoints_results, "points": points}
 USUAL = loadgen_logs.NAME  # where nothing is said: our own harness, too, leaves LoadGen's logs
+FORMATS: tuple[str, ...] = (USUAL, *list_program_results())
+
+
+def load_format(name: str) -> ResultFormat:
+    program = find_program_of_results(name)
+    return load_program(program).find_format(name) if program else loadgen_logs
 
 
 def find_format(settings: Settings) -> ResultFormat:
-    return FORMATS[settings.text(RESULTS, USUAL)]
+    return load_format(settings.text(RESULTS, USUAL))
 
 
 def find_declared_format(settings: Mapping[str, Value]) -> ResultFormat:
     """The same of settings that know where they were set."""
     found = settings.get(RESULTS)
-    return FORMATS[USUAL if found is None else str(found.value)]
+    return load_format(USUAL if found is None else str(found.value))
 
 
 def find_shown_format(has: Callable[[str], bool]) -> ResultFormat:
     """That of a scenario folder, by which paths below it it has."""
-    return next((item for item in FORMATS.values() if item.is_shown(has)), FORMATS[USUAL])
+    return next((item for item in map(load_format, FORMATS) if item.is_shown(has)), loadgen_logs)
 
 
 def find_recorded_format(record: Record) -> ResultFormat:
     """That of a run. A format is an input only where it is not the usual one."""
     found = record.inputs.get(RESULTS)
-    return FORMATS[USUAL if found is None else str(found.value)]
+    return load_format(USUAL if found is None else str(found.value))

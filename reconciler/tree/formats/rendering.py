@@ -1,14 +1,15 @@
-"""The protocol by which the runs of a cell are rendered, and the table of the formats that have a scenario folder."""
+"""The protocol by which the runs of a cell are rendered, by the format of their results."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Protocol
 
-from reconciler.rules.results import endpoints_results, loadgen_logs
+from reconciler.resource.programs import find_program_of_results
+from reconciler.rules.programs import load_program
 from reconciler.rules.ruleset import Ruleset
 from reconciler.tree.content import CellContent, Rendered
-from reconciler.tree.formats import endpoints_runs, loadgen_runs
+from reconciler.tree.formats import loadgen_runs
 from reconciler.tree.layout import Layout, MakePath
 
 
@@ -21,7 +22,7 @@ class RenderedFormat(Protocol):
         """What a scenario folder has beside its measurements and its README.md. ``at``: a path of the layout."""
 
 
-FORMATS_RENDERED: dict[str, RenderedFormat] = {
-    loadgen_logs.NAME: loadgen_runs,
-    endpoints_results.NAME: endpoints_runs,
-}
+def find_rendered_format(results: str) -> RenderedFormat:
+    program = find_program_of_results(results)
+    found: RenderedFormat = load_program(program).find_rendered_format(results) if program else loadgen_runs
+    return found

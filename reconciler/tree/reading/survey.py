@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from reconciler.errors import ReconcilerError
 from reconciler.resource.quantities import is_whole, show_count
-from reconciler.rules.endpoints import SEEDS
+from reconciler.rules.programs import load_programs
 from reconciler.rules.rounds import list_rounds, load_ruleset, states_itself
 from reconciler.rules.ruled_value import SEED_FIELDS
 from reconciler.rules.ruleset import Ruleset, make_unknown_ruleset
@@ -33,7 +33,7 @@ _FOLDER = re.compile(r"(?:.*[_\-])?(v\d+\.\d+)")
 _VERSION = re.compile(r"(\d+\.\d+)")
 _HEAD = 4096  # characters of a README in which its title is
 _UNNUMBERED = ("0.", "1.0")  # LoadGen's versions before each round had its own
-Seeds = tuple[int, ...]  # of qsl, sample index and schedule; the last two alone of the endpoints harness
+Seeds = tuple[int, ...]  # of qsl, sample index and schedule; fewer where another harness ran
 Progress = Callable[[int, int, str], None]  # cells done, cells in all, the one that is next
 
 
@@ -133,10 +133,9 @@ def _read_seeds(files: CellFiles, versions: Counter[str]) -> Iterator[Seeds]:
         seeds = tuple(read_value(log, f"effective_{name}") for name in SEED_FIELDS)
         if all(is_whole(seed) and seed for seed in seeds):
             yield seeds
-    config = files.config.value
-    if config is not None:
-        stated = tuple(config.within("settings", "runtime", name) for name in SEEDS.values())
-        if all(is_whole(seed) and seed for seed in stated):
+    for program in load_programs():
+        stated = program.read_seeds(files)
+        if stated and all(is_whole(seed) and seed for seed in stated):
             yield stated
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from reconciler.cli.main import main
-from reconciler.importing.point_folder import find_runs
+from reconciler.endpoints.importing.point_folder import find_runs
 from reconciler.storage.documents import parse_yaml_mapping
 from tests.unit.cli.conftest import git
 from tests.unit.tree.curve.curves import make_curve, make_submission, write_submission

@@ -10,8 +10,8 @@ import pytest
 
 from harness.contract import ProbeRequest
 from reconciler.errors import ReconcilerError
-from reconciler.launch.launcher import Launcher
 from reconciler.launch.nodes import find_differences, probe_nodes
+from reconciler.resource.launcher import Launcher
 from reconciler.spec.edit import read, set_value
 from reconciler.spec.proposal import propose
 from reconciler.spec.system_proposal import describe

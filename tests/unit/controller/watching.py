@@ -7,7 +7,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, Self
 
 from tests.passes.repository import Repository
@@ -86,7 +85,3 @@ def equals_a_clean_pass(repository: Repository) -> None:
     assert report.after.plan.in_sync
     assert repository.tree() == before
     assert not repository.damage()
-
-
-def spec_file(repository: Repository) -> Path:
-    return repository.root / "specs" / "spec.yaml"

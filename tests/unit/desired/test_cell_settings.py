@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
+from reconciler.desired.checks import check
 from reconciler.desired.compile import compile_desired
-from reconciler.desired.state import Pins
+from reconciler.desired.state import Desired, Pins
+from reconciler.errors import SpecError
 from reconciler.resource.kinds import Address, Kind
-from reconciler.resource.ruled_values import LatencyLimits, Metric
+from reconciler.resource.ruled_values import LatencyLimits
 from reconciler.rules.context import EndpointsContext, RuleContext
 from reconciler.rules.rounds import load_ruleset
 from tests.unit.spec import writing
+from tests.unit.spec.writing import HEADER, load_texts
 
 SPEC = """\
 apiVersion: mlperf-reconciler/v1
@@ -28,8 +32,11 @@ spec:
       harness: {{command: [run, "{{run_dir}}"], code: ., {results}}}
   divisions: {{{division}: {{box: {{net: {{{scenario}: {{target_qps: 1}}}}}}}}}}
 """
-LOGS = 'user_conf: harvested, score: {command: [score, "{accuracy_log}"]}'
+
+
 ENDPOINTS = "results: endpoints, model_name: net"
+
+
 TEN_MINUTES = 600_000
 
 
@@ -59,12 +66,7 @@ def seconds(ttft: str | None, tpot: str | None, latency: str | None) -> LatencyL
         ("open", "gpt-oss-120b", "Server", EndpointsContext(seconds("3", "0.08", "60"))),
         ("closed", "wan-2.2-t2v-a14b", "Offline", EndpointsContext(audits={"TEST04": "output_caching_test"})),
         ("open", "wan-2.2-t2v-a14b", "Offline", EndpointsContext()),
-        (
-            "closed",
-            "qwen3-vl-235b-a22b",
-            "Server",
-            EndpointsContext(seconds(None, None, "12"), single_score=True),
-        ),
+        ("closed", "qwen3-vl-235b-a22b", "Server", EndpointsContext(seconds(None, None, "12"), single_score=True)),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -79,26 +81,174 @@ def test_what_the_round_asks_of_results_of_endpoints(
     assert found.min_duration == TEN_MINUTES
 
 
+SPEC_ANSWER_LENGTHS = """\
+apiVersion: mlperf-reconciler/v1
+kind: Submission
+metadata: {name: acme}
+spec:
+  round: v6.1
+  submitter: ACME
+  systems: {box: {category: datacenter, status: available}}
+  benchmarks:
+    digits:
+      as: llama3.1-8b
+      engine: {backend: openai}
+      run: {options: {url: "http://127.0.0.1:8000", model: llama, BOUND}}
+  divisions: {DIVISION: {box: {digits: {Offline: {target_qps: 1}}}}}
+"""
+
+
+def judge(
+    bound: str,
+    division: str,
+    *,
+    round_name: str = "v6.1",
+    benchmark: str = "llama3.1-8b",
+    spec: str = SPEC_ANSWER_LENGTHS,
+) -> None:
+    text = spec.replace("BOUND", bound).replace("DIVISION", division)
+    text = text.replace("v6.1", round_name).replace("llama3.1-8b", benchmark)
+    check(writing.declare(text), load_ruleset(round_name))
+
+
+@pytest.mark.parametrize("bound", ["max_new_tokens: 16", "min_new_tokens: 2"])
+def test_other_bounds_are_refused_in_the_closed_division(bound: str) -> None:
+    with pytest.raises(SpecError) as found:
+        judge(bound, "closed")
+    (problem,) = found.value.problems
+    name, _, value = bound.partition(": ")
+    assert problem.message.startswith(f"{name} is {value}; round v6.1 rules ")
+    assert problem.line == 12
+
+
 @pytest.mark.parametrize(
-    ("scenario", "of_endpoints", "of_logs"),
+    ("bound", "division"),
+    [("max_new_tokens: 128", "closed"), ("max_new_tokens: 0", "closed"), ("max_new_tokens: 16", "open")],
+)
+def test_the_rounds_own_and_those_of_the_open_division_are_taken(bound: str, division: str) -> None:
+    judge(bound, division)
+
+
+@pytest.mark.parametrize(
+    ("round_name", "benchmark", "bound", "ruled"),
     [
-        (
-            "Offline",
-            Metric("result_completed_tokens_per_second", "tokens/s"),
-            Metric("result_tokens_per_second", "tokens/s"),
-        ),
-        (
-            "Server",
-            Metric("result_completed_tokens_per_second", "tokens/s"),
-            Metric("result_completed_tokens_per_second", "tokens/s"),
-        ),
-        (
-            "SingleStream",
-            Metric("result_mean_latency_ns", "ms", 1_000_000, lower_is_better=True),
-            Metric("early_stopping_latency_ss", "ms", 1_000_000, lower_is_better=True),
-        ),
+        ("v5.0", "gptj-99.9", "max_new_tokens: 64", "128"),
+        ("v5.0", "gptj-99", "min_new_tokens: 1", "30"),
+        ("v4.1", "mixtral-8x7b", "max_new_tokens: 512", "1024"),
+        ("v5.0", "mixtral-8x7b", "min_new_tokens: 1", "2"),
+        ("v6.1", "whisper", "max_new_tokens: 100", "200"),
     ],
 )
-def test_the_metric_is_the_one_of_what_is_left(scenario: str, of_endpoints: Metric, of_logs: Metric) -> None:
-    endpoints, logs = (rule("open", "llama3.1-8b", scenario, results) for results in (ENDPOINTS, LOGS))
-    assert (endpoints.metric, logs.metric, logs.endpoints) == (of_endpoints, of_logs, None)
+def test_lengths_are_those_of_the_round(round_name: str, benchmark: str, bound: str, ruled: str) -> None:
+    with pytest.raises(SpecError) as found:
+        judge(bound, "closed", round_name=round_name, benchmark=benchmark)
+    said = f"{bound.replace(':', ' is')}; round {round_name} rules {ruled}"
+    assert said in [problem.message for problem in found.value.problems]
+    judge(f"{bound.partition(':')[0]}: {ruled}", "closed", round_name=round_name, benchmark=benchmark)
+
+
+@pytest.mark.parametrize("backend", ["openai", "vllm"])
+def test_queries_share_nothing_in_the_closed_division(backend: str) -> None:
+    asked = "BOUND" if backend == "openai" else 'url: "http://127.0.0.1:8000", model: llama, BOUND'
+    text = SPEC_ANSWER_LENGTHS.replace("openai", backend)
+    text = text if backend == "openai" else text.replace(asked, "BOUND")
+    for division, bound in (("open", "true"), ("closed", "false")):
+        judge(f"prefix_caching: {bound}", division, spec=text)
+    with pytest.raises(SpecError) as found:
+        judge("prefix_caching: true", "closed", spec=text)
+    said = "prefix_caching lets queries share what was computed; in the closed division none may"
+    assert [problem.message for problem in found.value.problems] == [said]
+
+
+IMAGES = """\
+apiVersion: mlperf-reconciler/v1
+kind: Submission
+metadata: {name: acme}
+spec:
+  round: v6.1
+  submitter: ACME
+  systems: {box: {category: edge, status: available}}
+  benchmarks: {sdxl: {engine: {backend: diffusers, options: {steps: STEPS}}}}
+  divisions: {DIVISION: {box: {sdxl: {Offline: {target_qps: 1}}}}}
+"""
+
+
+def judge_steps(steps: int, division: str) -> None:
+    text = IMAGES.replace("STEPS", str(steps)).replace("DIVISION", division)
+    check(writing.declare(text), load_ruleset("v6.1"))
+
+
+def test_fewer_steps_are_refused_in_the_closed_division_alone() -> None:
+    with pytest.raises(SpecError) as found:
+        judge_steps(4, "closed")
+    assert "steps is 4; in the closed division they are the benchmark's" in [p.message for p in found.value.problems]
+    judge_steps(4, "open")
+    judge_steps(0, "closed")
+
+
+SPEC_EARLIER = """
+metadata: {name: acme}
+spec:
+  round: v6.1
+  submitter: ACME
+  systems: {box: {category: edge, status: available}}
+  benchmarks:
+    photos: {as: NAME, code: resnet50, dataset: {path: data}, model: {path: m.onnx}, engine: {backend: onnxruntime}}
+  divisions: {DIVISION: {box: {photos: {Offline: {target_qps: 54}}}}}
+"""
+
+
+def compile_entered(folder: Path, division: str, name: str) -> Desired:
+    declared = load_texts(folder, main=HEADER + SPEC_EARLIER.replace("DIVISION", division).replace("NAME", name))
+    ruleset = load_ruleset("v6.1")
+    check(declared, ruleset)
+    return compile_desired(declared, ruleset, Pins())[0]
+
+
+@pytest.mark.parametrize(("name", "samples"), [("retinanet", 64), ("ssd-large", 64), ("rnnt", 2513)])
+def test_open_runs_it_with_its_own_counts_and_the_seeds_of_the_round_and_says_so(
+    tmp_path: Path, name: str, samples: int
+) -> None:
+    desired = compile_entered(tmp_path, "open", name)
+    run = desired.detail(Address.parse("Run:open/box/photos/Offline/performance")).values()
+    assert run["performance_sample_count"] == samples
+    assert run["qsl_rng_seed"] == load_ruleset("v6.1").seeds()["qsl_rng_seed"]
+    (note,) = desired.notes
+    assert note.startswith(f"open/photos: round v6.1 has no {name};")
+
+
+def test_a_benchmark_of_the_round_needs_no_word(tmp_path: Path) -> None:
+    assert compile_entered(tmp_path, "open", "resnet").notes == ()
+
+
+@pytest.mark.parametrize(
+    ("division", "name", "message", "fix"),
+    [
+        ("closed", "retinanet", "round v6.1 has no benchmark 'retinanet' any more", "move it to the open division"),
+        ("closed", "ssd-large", "round v6.1 has no benchmark 'ssd-large' any more", "move it to the open division"),
+        ("open", "retinanett", "round v6.1 has no benchmark 'retinanett'", "did you mean retinanet?"),
+    ],
+)
+def test_closed_and_unknown_names_are_refused(tmp_path: Path, division: str, name: str, message: str, fix: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        compile_entered(tmp_path, division, name)
+    (problem,) = caught.value.problems
+    assert problem.message == message
+    assert problem.fix.startswith(fix)
+
+
+TWICE = SPEC_EARLIER.replace(
+    "  divisions:",
+    "    resnet50: {dataset: {path: data}, model: {path: m.onnx}, engine: {backend: onnxruntime}}\n  divisions:",
+).replace("{photos: {Offline: {target_qps: 54}}}", "{photos: {Offline: {}}, resnet50: {Offline: {}}}")
+
+
+def test_two_benchmarks_of_closed_may_not_be_entered_as_one(tmp_path: Path) -> None:
+    text = HEADER + TWICE.replace("NAME", "resnet")
+    check(load_texts(tmp_path, main=text.replace("DIVISION", "open")), load_ruleset("v6.1"))
+    with pytest.raises(SpecError) as caught:
+        check(load_texts(tmp_path, main=text.replace("DIVISION", "closed")), load_ruleset("v6.1"))
+    (problem,) = caught.value.problems
+    message = "closed/box/resnet50/Offline and closed/box/photos/Offline are both entered as resnet"
+    assert problem.message == message
+    assert "open division" in problem.fix

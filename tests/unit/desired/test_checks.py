@@ -64,14 +64,6 @@ def test_closed_results_need_what_the_checkers_of_their_round_read(
     assert not [each for each in find_problems(closed(taken), rules) if setting in each.message]
 
 
-def test_early_stopping_asks_for_no_number_of_queries() -> None:
-    assert find_problems(declare("Server", min_query_count=100), RULES) == []
-
-
-def test_open_results_may_take_fewer_samples_in_a_query() -> None:
-    assert find_problems(declare("Offline", min_query_count=100), RULES) == []
-
-
 def test_runs_made_elsewhere_have_issued_their_queries() -> None:
     declared = declare("Offline", min_query_count=100, engine__backend="external")
     (cell,) = declared.cells
@@ -128,20 +120,6 @@ def test_results_of_the_endpoints_harness_are_for_the_rounds_that_take_them() ->
         assert f"take `results: endpoints` out; it is for {known}" in [each.fix for each in caught.value.problems]
 
 
-@pytest.mark.parametrize(("column", "told"), [(3, 1), (4, 2)])
-def test_of_one_place_only_what_the_reading_found_is_told(column: int, told: int) -> None:
-    """What the rules say of a value that could not be read would be said of something else."""
-    declared = declare("Offline", min_duration=599_999)
-    with pytest.raises(SpecError) as ruled:
-        check(declared, RULES)
-    (place,) = ruled.value.problems
-    read = Problem(place.file, place.line, column, "spec.metadata", "this is no name", "name it")
-    with pytest.raises(SpecError) as caught:
-        check_reading(Reading(declared, (read,)), lambda _: RULES)
-    assert read in caught.value.problems
-    assert len(caught.value.problems) == told
-
-
 @pytest.mark.parametrize(
     ("wrong", "silent"),
     [
@@ -174,21 +152,3 @@ def test_a_spec_of_no_round_is_told_what_the_reading_found(declared: Declared | 
     with pytest.raises(SpecError) as caught:
         check_reading(Reading(declared, (found,)), lambda _: pytest.fail("no rules are asked for"))
     assert list(caught.value.problems) == [found]
-
-
-def test_a_benchmark_without_an_official_name_is_looked_for_by_its_own() -> None:
-    (problem,) = find_problems(declare("Offline", benchmark__official=None), RULES)
-    assert problem.message == "round v6.1 has no benchmark 'digits'"
-    assert problem.fix.startswith("set `as:` in benchmarks.digits to the official one it is entered as: ")
-
-
-def test_nothing_is_said_of_a_cell_whose_system_is_not_declared() -> None:
-    declared = replace(declare("Offline", min_duration=599_999), systems={})
-    assert find_problems(declared, RULES) == []
-
-
-@pytest.mark.parametrize(("official", "told"), [("resnet", 1), (None, 0)])
-def test_nothing_is_said_of_a_benchmark_that_was_refused(official: str | None, told: int) -> None:
-    """It is not known as what it is entered."""
-    declared = declare("Offline", min_duration=599_999, benchmark__official=official)
-    assert len(find_problems(declared, RULES, ["spec.stores"])) == told

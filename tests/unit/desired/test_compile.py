@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.state import Desired, Pins
+from reconciler.desired.trial import prepare_trial
+from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.records import QUICK, TRIAL
 from reconciler.rules.rounds import load_ruleset
+from tests.unit.desired.test_inputs import HERE, RULES, declare
 from tests.unit.spec import writing
 
 SPEC = """\
@@ -22,7 +27,11 @@ spec:
     net: {as: resnet, code: digits, engine: {backend: "null"}}
   divisions: {open: {box: {net: {CELLS}}}}
 """
+
+
 OFFLINE, STREAM = "Offline: {infer_from: SingleStream}", "SingleStream: {min_duration: 60 s}"
+
+
 RESULT = Address(Kind.RESULT, "open/box/net/Offline")
 
 
@@ -57,3 +66,62 @@ def test_an_inferred_cell_is_a_result_of_the_runs_of_another(cells: tuple[str, s
 def test_an_inferred_result_is_stale_when_its_source_is(stream: str, stale: bool) -> None:
     before, after = (compile_cells(cell, OFFLINE).by_address[RESULT].key for cell in (STREAM, stream))
     assert (before != after) is stale
+
+
+BY_ITSELF = Origin("--quick")
+
+
+def prepare(trial: str, scenario: str = "Server", **changes: object) -> dict[str, Value]:
+    declared = prepare_trial(replace(declare(scenario, **changes), trial=trial), RULES)
+    (cell,) = declared.cells
+    assert list(cell.settings) == sorted(cell.settings)
+    return dict(cell.settings)
+
+
+@pytest.mark.parametrize(
+    ("declared", "asked"),
+    [
+        (None, Value(10_000, BY_ITSELF)),
+        (600_000, Value(10_000, BY_ITSELF)),
+        (10_001, Value(10_000, BY_ITSELF)),
+        (10_000, Value(10_000, HERE)),
+        (9_999, Value(9_999, HERE)),
+        (0, Value(0, HERE)),
+    ],
+)
+def test_a_quick_run_lasts_ten_seconds_or_what_is_shorter(declared: int | None, asked: Value) -> None:
+    assert prepare(QUICK, min_duration=declared)["min_duration"] == asked
+
+
+# LoadGen's own table: 459 queries of which none is late prove p99, 838 of which two are; 81 of which two are prove p90.
+@pytest.mark.parametrize(
+    ("scenario", "official", "declared", "asked"),
+    [
+        ("Server", "resnet", None, Value(838, BY_ITSELF)),
+        ("Server", "resnet", 270_336, Value(838, BY_ITSELF)),
+        ("Server", "resnet", 838, Value(838, HERE)),
+        ("Server", "resnet", 100, Value(100, HERE)),
+        ("MultiStream", "resnet", None, Value(838, BY_ITSELF)),
+        ("SingleStream", "resnet", None, Value(81, BY_ITSELF)),
+        ("Offline", "resnet", None, Value(459, BY_ITSELF)),
+        ("Interactive", "llama3.1-8b", None, Value(838, BY_ITSELF)),
+        ("Server", None, None, Value(838, BY_ITSELF)),
+        ("SingleStream", None, None, Value(838, BY_ITSELF)),
+    ],
+)
+def test_a_quick_run_issues_as_few_queries_as_prove_its_percentile(
+    scenario: str, official: str | None, declared: int | None, asked: Value
+) -> None:
+    found = prepare(QUICK, scenario, benchmark__official=official, min_query_count=declared)
+    assert found["min_query_count"] == asked
+
+
+def test_a_whole_trial_is_as_long_as_declared_and_no_trial_is_repeated() -> None:
+    declared = {"min_duration": 600_000, "attempts": 3}
+    assert prepare(TRIAL, **declared) == prepare("", min_duration=600_000)
+    assert "attempts" not in prepare(QUICK, **declared)
+
+
+def test_a_cell_without_runs_of_its_own_is_not_shortened() -> None:
+    found = prepare(QUICK, infer_from="SingleStream", min_duration=None)
+    assert not {"min_duration", "min_query_count"} & set(found)

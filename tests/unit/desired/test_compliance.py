@@ -35,11 +35,6 @@ def problems(declared: Declared) -> tuple[Problem, ...]:
     return ()
 
 
-@pytest.mark.parametrize("test", ["TEST01", "TEST04"])
-def test_a_test_that_the_round_has_is_taken(test: str) -> None:
-    assert problems(asking(test)) == ()
-
-
 @pytest.mark.parametrize(
     ("test", "official"),
     [("TEST99", "resnet"), ("TEST08", "resnet"), ("TEST07", "llama2-70b-99")],
@@ -64,10 +59,6 @@ def test_the_closed_division_has_the_rounds_tests_and_the_open_one_those_asked_f
     assert names(asking("TEST99")) == []
 
 
-def test_a_benchmark_that_the_round_does_not_have_has_no_tests() -> None:
-    assert names(asking("TEST01", division="closed"), "of-my-own") == []
-
-
 @pytest.mark.parametrize(
     ("round_name", "tests"),
     [("v5.0", {"TEST01", "TEST04", "TEST06"}), ("v6.1", {"TEST01", "TEST04", "TEST06", "TEST07", "TEST08", "TEST09"})],
@@ -76,21 +67,6 @@ def test_a_round_has_its_own_tests(round_name: str, tests: set[str]) -> None:
     rules = load_ruleset(round_name).benchmark("resnet")
     assert rules is not None
     assert {f"TEST{n:02}" for n in range(1, 100) if has_test(rules, f"TEST{n:02}", "Offline")} == tests
-
-
-@pytest.mark.parametrize(
-    ("attempts", "own", "test", "verdict"), [(None, None, 1, 2), (3, None, 3, 6), (3, 2, 2, 5), (None, 4, 4, 5)]
-)
-def test_a_verdict_is_made_of_each_test_and_with_each_run_that_may_be_repeated(
-    attempts: int | None, own: int | None, test: int, verdict: int
-) -> None:
-    declared = asking("TEST01")
-    (cell,) = declared.cells
-    told = {"attempts": attempts, "compliance.TEST01.attempts": own}
-    settings = {**cell.settings, **{name: Value(value, HERE) for name, value in told.items() if value is not None}}
-    desired = compiled(replace(declared, cells=(replace(cell, settings=settings),)))
-    found = [desired.by_address[Address(kind, f"{cell.cell}/TEST01")] for kind in (Kind.COMPLIANCE_TEST, Kind.VERDICT)]
-    assert [resource.attempts for resource in found] == [test, verdict]
 
 
 def test_a_test_is_made_from_what_the_run_is_with_its_own_settings_in_place_of_the_runs() -> None:
@@ -177,9 +153,3 @@ def test_answers_of_a_command_are_compared_as_what_scores_them_reads(
     assert list_types(declared) == types
     asked = [gap.path for gap in find_gaps(declared, ROUND) if gap.path.endswith(".compliance")]
     assert bool(asked) is (types == ["any"])
-
-
-def test_the_type_of_our_own_harness_is_asked_of_nobody() -> None:
-    declared = asking("TEST01")
-    assert list_types(declared) == []
-    assert not [gap for gap in find_gaps(declared, ROUND) if gap.path.endswith(".compliance")]

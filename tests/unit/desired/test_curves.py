@@ -9,12 +9,10 @@ from reconciler.desired.compile import compile_desired
 from reconciler.desired.state import Desired, Pins
 from reconciler.errors import Problem, SpecError
 from reconciler.reconcile.planning import make_expectation
-from reconciler.render.plan import render_plan_text
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Recorded
 from reconciler.resource.settings import DEDICATED_OFFLINE
 from reconciler.rules.rounds import load_ruleset
-from tests.unit.diff.simulated import World
 from tests.unit.spec import writing
 
 SPEC = """\
@@ -151,12 +149,6 @@ def test_a_curve_measured_elsewhere_needs_neither_client_nor_server() -> None:
     assert {name for name in before if name.startswith("Run:")} <= stale
 
 
-def test_an_accuracy_run_belongs_to_the_performance_run_of_its_point() -> None:
-    longer = ("points: auto", "points: auto, min_duration: 2 h")
-    stale = list_stale(list_keys(), list_keys(longer))
-    assert f"Run:{CELL}/c1/accuracy" in stale
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -172,11 +164,6 @@ def test_another_stack_makes_every_point_stale(change: tuple[str, str]) -> None:
     runs = {name for name in before if name.startswith("Run:")}
     assert len(runs) == 11
     assert runs <= list_stale(before, after)
-
-
-def test_all_points_ask_one_server() -> None:
-    keys = list_keys()
-    assert len({key for name, key in keys.items() if name.startswith("Service:")}) == 1
 
 
 def test_an_address_counts_by_its_stack_and_not_by_where_it_is() -> None:
@@ -212,15 +199,6 @@ def test_the_plan_knows_how_long_a_point_takes_before_it_was_ever_measured() -> 
         for cell in ("c1", "c256")
     }
     assert lasting == {"c1": (750.0, "formula"), "c256": (1500.0, "formula")}
-
-
-def test_the_plan_says_how_many_hours_a_changed_server_flag_costs() -> None:
-    world, before = World(), compile_curve()
-    world.carry_out(before, world.plan(before))
-    assert render_plan_text(world.plan(before)).startswith("In sync")
-    after = compile_curve(SPEC.replace('"{model}"]', '"{model}", --max-num-seqs, "64"]'))
-    text = render_plan_text(world.plan(after, predict=make_expectation(after, world.recorded).predict))
-    assert "About 1 h 53 min on box" in text.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
@@ -290,20 +268,10 @@ SERVICED = (
 )
 
 
-def test_a_service_with_its_terms_can_be_entered() -> None:
-    assert len(list_points(list_keys(*SERVICED))) == 7
-
-
 @pytest.mark.parametrize("term", ["advertised_model", "pricing", "rate_limits", "endpoint_url"])
 def test_a_service_without_its_terms_is_told_so(term: str) -> None:
     found = find_problems(*SERVICED, (f"{term}:", "else:"))
     assert any(f"{{{term}:" in problem.fix for problem in found)
-
-
-def test_a_server_that_is_started_here_is_no_service() -> None:
-    assert any(
-        "not for a server that is started here" in p.message for p in find_problems(("standardized:", "serviced:"))
-    )
 
 
 def test_regions_are_derived_from_a_declared_minimum() -> None:
@@ -338,30 +306,13 @@ def list_gaps(*changes: tuple[str, str]) -> list[Problem]:
     return list(compile_curve(text).gaps)
 
 
-def test_what_a_submission_lacks_is_told_before_anything_is_measured() -> None:
-    messages = [gap.message for gap in list_gaps()]
-    assert messages[0] == (
-        "the description of box lacks serving_framework, availability_url, host_memory_configuration, "
-        "host_network_card_count, driver, filesystem, cooling, host_processor_core_count"
-    )
-    assert messages[1] == (
-        "the disclosure of oss lacks model_precision, link_to_model, dataset_name, dataset_type, dataset_link"
-    )
-    assert messages[2].startswith("nothing says how many samples the dataset has")
-    assert messages[3] == "neither target_qps nor min_query_count of c1: the client takes 10 queries/s"
-    assert all(gap.line and gap.column and gap.fix for gap in list_gaps())
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (("  divisions:", "  divisions:"), ""),
         (("fp8,", "fp8, target_cohort: 2029-01-C0,"), "target_cohort 2029-01-C0 cannot adopt seed set A"),
         (("fp8,", "fp8, target_cohort: soon,"), "target_cohort soon cannot adopt seed set A"),
-        (
-            ("client:\n", "client:\n        parameters: {seed: 42}\n"),
-            "the model's seed is 42, seed set A has 9",
-        ),
+        (("client:\n", "client:\n        parameters: {seed: 42}\n"), "the model's seed is 42, seed set A has 9"),
         (("driver: x", "driver: ''"), "the description of box lacks driver"),
         (
             ("description: {", "node_types: {gpu: {number_of_nodes: 1, cooling: ''}}, description: {"),
@@ -384,13 +335,6 @@ def test_types_of_node_and_what_a_point_engages_only_render_anew(name: str) -> N
     used = ("points: auto", f"points: auto, nodes_used: {{{name}: 2}}")
     stale = list_stale(list_keys(), list_keys(NODES, ("gpu: {number", f"{name}: {{number"), used))
     assert {name.partition(":")[0] for name in stale} == {"Result", "Submission"}
-
-
-def test_a_number_of_nodes_that_is_none_is_a_problem_and_no_crash() -> None:
-    found = find_problems(
-        NODES, ("number_of_nodes: 4", "number_of_nodes: four"), ("points: auto", "points: auto, nodes_used: {gpu: 2}")
-    )
-    assert [problem.message for problem in found][:1] == ["number_of_nodes of gpu is 'four'"]
 
 
 OTHER_IMAGE = f"{{harness: {{service: {{image: 'vllm@sha256:{'d' * 64}'}}}}}}"

@@ -13,8 +13,6 @@ from reconciler.desired.state import Desired, Pins
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.rules.rounds import load_ruleset
-from reconciler.rules.ruled_value import RuledValue
-from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem
 
 RULES = load_ruleset("v6.1")
@@ -184,45 +182,6 @@ def test_a_performance_run_is_made_from_its_being_measured_and_from_the_analyzer
         assert {i.name: i.value for i in made_from if i.name.startswith("power.")} == expected
 
 
-@pytest.mark.parametrize("written", ["", None])
-def test_a_version_that_is_not_written_is_that_of_the_machine(written: str | None) -> None:
-    (pin,) = list_needed_pins(declare(engine__version=None), RULES)
-    before, after = (compiled(declare(engine__version=written), Pins({pin: version}, {})) for version in ("1", "2"))
-    assert stale(before, after) == BUILT - {"Model"}
-    written_out = compiled(declare(engine__version="1"))
-    assert stale(before, written_out) == set()
-
-
-@pytest.mark.parametrize(
-    ("declared", "told"),
-    [
-        ({}, {}),
-        ({"harness__code": "lab"}, {}),
-        ({"harness__command": ["run"]}, {"harness.command": "declared"}),
-        (
-            {"harness__command": ["run"], "harness__code": "lab"},
-            {"harness.command": "declared", "harness.code": "lab"},
-        ),
-        (
-            {"harness__code": "lab", "harness__service.command": ["serve"]},
-            {"harness.service.command": "declared", "harness.service.code": "lab"},
-        ),
-        (
-            {"harness__service.code": "own", "harness__code": "lab", "harness__service.command": ["serve"]},
-            {"harness.service.command": "declared", "harness.service.code": "own"},
-        ),
-        ({"harness__build.command": ["make"]}, {"harness.build.command": "declared"}),
-    ],
-    ids=["nothing", "code alone", "a command", "with code", "a service", "with code of its own", "a build"],
-)
-def test_a_run_is_told_which_commands_are_declared_and_where_their_code_is(
-    declared: dict[str, object], told: dict[str, str]
-) -> None:
-    desired = compiled(declare(**declared))
-    found = desired.detail(Address(Kind.RUN, "open/box/digits/Server/performance")).locations
-    assert {name: path for name, path in found.items() if name.startswith("harness.")} == told
-
-
 CUT = {"hardware__accelerator": "A100", "hardware__mig": "7x 1g.10gb"}
 
 
@@ -267,47 +226,6 @@ def test_what_a_command_is_told_makes_stale_what_it_makes(
     assert stale(compiled(declare(**base)), compiled(declare(**{**base, **change}))) == expected
 
 
-def with_files(*stems: str) -> Ruleset:
-    """A round, with other answers that stable-diffusion-xl shows as files."""
-    ruleset = load_ruleset("v6.0")
-    rules = ruleset.benchmarks["stable-diffusion-xl"]
-    files = replace(_ruled(rules), value={"folder": "images", "stems": list(stems)})
-    levels = {name: ({"accuracy_files": files}, *level) for name, level in rules.levels.items()}
-    return replace(ruleset, benchmarks={**ruleset.benchmarks, rules.name: replace(rules, levels=levels)})
-
-
-def _ruled(rules: BenchmarkRules) -> RuledValue:
-    found = rules.ruled("accuracy_files")
-    assert found is not None
-    return found
-
-
-@pytest.mark.parametrize(
-    ("how", "expected"),
-    [({}, {"Score", "Result"}), (COMMAND, set())],  # a command is not told of them
-    ids=["own scorer", "command"],
-)
-def test_answers_that_the_round_wants_as_files_make_a_score_stale(how: dict[str, object], expected: set[str]) -> None:
-    declared = declare("Offline", benchmark__official="stable-diffusion-xl", **how)
-    before, after = (compile_desired(declared, with_files(*stems), Pins())[0] for stems in (("1", "2"), ("1", "3")))
-    assert stale(before, after) == expected
-
-
-def test_the_image_of_a_command_is_that_of_its_service_which_may_have_its_own() -> None:
-    both, own = {"harness__image": "lab@sha256:1"}, {"harness__service.image": "lab@sha256:2"}
-    (first, shared, apart) = (compiled(declare(**SERVED, **more)) for more in ({}, both, {**both, **own}))
-    keys = {d.by_address[Address.parse("Service:open/box/digits/Server")].key for d in (first, shared, apart)}
-    assert len(keys) == 3
-
-
-@pytest.mark.parametrize(
-    ("scenario", "name", "value"),
-    [("Offline", "target_latency", 1), ("SingleStream", "target_qps", "7"), ("MultiStream", "target_qps", "7")],
-)
-def test_setting_that_says_nothing_in_a_scenario_stales_nothing_there(scenario: str, name: str, value: object) -> None:
-    assert stale(compiled(declare(scenario)), compiled(declare(scenario, **{name: value}))) == set()
-
-
 @pytest.mark.parametrize(
     ("scenario", "name", "value"),
     [
@@ -336,10 +254,6 @@ def test_place_of_a_file_is_no_identity_but_its_bytes_are() -> None:
 
     assert stale(with_model("/lab/net.onnx", "a"), with_model("/home/net.onnx", "a")) == set()
     assert stale(with_model("/lab/net.onnx", "a"), with_model("/lab/net.onnx", "b")) == BUILT
-
-
-def test_declared_digest_needs_no_file() -> None:
-    assert list_needed_pins(declare(model__path="/lab/net.onnx", model__sha256="0" * 64), RULES) == ()
 
 
 @settings(max_examples=30)
@@ -404,16 +318,15 @@ def test_a_setting_of_a_cell_counts_before_that_of_its_system() -> None:
         assert compiled(declare(**more)).detail(run).settings.text("system.category") == said
 
 
-def test_bars_bind_in_a_rehearsal_but_for_points_of_a_curve() -> None:
+@pytest.mark.parametrize("rehearsal", [False, True])
+def test_bars_bind_in_a_rehearsal_but_for_points_of_a_curve(rehearsal: bool) -> None:
     """Their closed division holds to the accuracy of the whole set, which a rehearsal has not."""
     declared = declare("Offline")
-    (cell,) = declared.cells
-    closed = replace(cell, cell=replace(cell.cell, division="closed"))
-    for rehearsal in (False, True):
-        whole = replace(declared, cells=(closed,), rehearsal=Value(rehearsal, HERE))
-        rules = compiled(whole).detail(Address(Kind.SCORE, str(closed.cell))).rules
-        assert rules is not None
-        assert rules.bars_bind
+    closed = replace(declared.cells[0], cell=replace(declared.cells[0].cell, division="closed"))
+    whole = replace(declared, cells=(closed,), rehearsal=Value(rehearsal, HERE))
+    rules = compiled(whole).detail(Address(Kind.SCORE, str(closed.cell))).rules
+    assert rules is not None
+    assert rules.bars_bind
 
 
 def test_what_a_resource_is_made_from_comes_before_it() -> None:
@@ -422,17 +335,6 @@ def test_what_a_resource_is_made_from_comes_before_it() -> None:
     for resource in desired.resources:
         assert set(resource.upstream) <= seen
         seen.add(resource.address)
-
-
-def test_bars_bind_where_the_division_of_the_round_says_so() -> None:
-    declared = declare("Offline")
-    (cell,) = declared.cells
-    closed = replace(cell, cell=replace(cell.cell, division="closed"))
-    for one, binds in ((cell, False), (closed, True)):
-        desired = compiled(replace(declared, cells=(one,)))
-        rules = desired.detail(Address(Kind.SCORE, str(one.cell))).rules
-        assert rules is not None
-        assert rules.bars_bind is binds
 
 
 @pytest.mark.parametrize("rehearsal", [False, True])
@@ -446,39 +348,26 @@ def test_a_rehearsal_is_held_to_no_bar_of_the_whole_validation_set(rehearsal: bo
     assert ("TOKENS_PER_SAMPLE" in bars) is not rehearsal
 
 
-@pytest.mark.parametrize("accelerator", [None, "NVIDIA H200"])
-def test_a_backend_of_cpus_leaves_only_an_accelerator_that_is_declared_idle(accelerator: str | None) -> None:
-    desired = compiled(declare("Offline", engine__backend="onnxruntime", hardware__accelerator=accelerator))
-    assert any("idle" in gap.message for gap in desired.gaps) is (accelerator is not None)
-
-
 @pytest.mark.parametrize(
-    ("backend", "accelerator", "said"),
+    ("backend", "accelerator", "told"),
     [
-        ("tensorrt", "NVIDIA H200", None),
-        ("tensorrt", "AMD Radeon", "drives NVIDIA GPUs, and box declares AMD Radeon"),
-        ("tensorrt", "Instinct 300", "drives NVIDIA GPUs, and box declares Instinct 300"),
-        ("tensorrt", "MI300X", "drives NVIDIA GPUs, and box declares MI300X"),
-        ("tensorrt", "Intel Arc B60", "drives NVIDIA GPUs, and box declares Intel Arc B60"),
-        ("tensorrt", "Gaudi 3", "drives NVIDIA GPUs, and box declares Gaudi 3"),
-        ("tensorrt", "TPU v6e", "drives NVIDIA GPUs, and box declares TPU v6e"),
-        ("tensorrt", "Qualcomm AI 100", "drives NVIDIA GPUs, and box declares Qualcomm AI 100"),
-        ("tensorrt", None, "needs an NVIDIA GPU, and box declares no accelerator"),
-        ("onnxruntime", "MI300X", "computes on the CPU, and leaves MI300X of box idle"),
-        ("onnxruntime", None, None),
-        ("openvino", "Intel Arc B60", None),
+        ("tensorrt", "NVIDIA H200", False),
+        ("tensorrt", "AMD Radeon", True),
+        ("tensorrt", "Instinct 300", True),
+        ("tensorrt", "MI300X", True),
+        ("tensorrt", "Intel Arc B60", True),
+        ("tensorrt", "Gaudi 3", True),
+        ("tensorrt", "TPU v6e", True),
+        ("tensorrt", "Qualcomm AI 100", True),
+        ("tensorrt", None, True),
+        ("onnxruntime", "MI300X", True),
+        ("onnxruntime", None, False),
+        ("openvino", "Intel Arc B60", False),
     ],
 )
-def test_a_backend_fits_the_maker_of_the_accelerator(backend: str, accelerator: str | None, said: str | None) -> None:
+def test_a_backend_fits_the_maker_of_the_accelerator(backend: str, accelerator: str | None, told: bool) -> None:
     desired = compiled(declare("Offline", engine__backend=backend, hardware__accelerator=accelerator))
-    told = [gap.message for gap in desired.gaps if gap.message.startswith("backend ")]
-    assert told == ([f"backend {backend} {said}"] if said else [])
-
-
-def test_a_benchmark_of_ones_own_is_not_synthetic() -> None:
-    desired = compiled(declare("Offline", benchmark__code="benchmarks/mine.py"))
-    address = Address(Kind.RUN, "open/box/digits/Offline/performance")
-    assert desired.detail(address).marks == ()
+    assert len([gap for gap in desired.gaps if gap.message.startswith(f"backend {backend} ")]) == told
 
 
 @pytest.mark.parametrize(
@@ -498,19 +387,3 @@ def test_a_record_is_marked_by_what_it_must_never_be_taken_for(
     desired = compiled(replace(declare(engine__backend=backend), **changes))
     for mode in ("performance", "accuracy"):
         assert desired.detail(Address(Kind.RUN, f"open/box/digits/Server/{mode}")).marks == marks
-
-
-def test_places_of_a_run_are_those_that_are_declared() -> None:
-    declared = {
-        "model__path": "m.onnx",
-        "dataset__path": "images",
-        "model__looked_for": "scratch/m",
-        "dataset__looked_for": "scratch/d",
-        "dataset__prepared": "scratch/p",
-        "benchmark__path": "mine.py",
-    }
-    run = Address(Kind.RUN, "open/box/digits/Server/performance")
-    always = {"benchmark.code": "digits", "backend": "onnxruntime", "system": "box"}
-    bare, full = (compiled(declare(**more)).detail(run).locations for more in ({}, declared))
-    assert bare == always
-    assert full == {**always, **{name.replace("__", "."): at for name, at in declared.items()}}

@@ -207,7 +207,3 @@ def test_keys_of_points_of_a_curve_stay_as_they_are(tmp_path: Path) -> None:
     desired = compile_text(CURVE, tmp_path)
     chosen = [r for r in desired.resources if r.cell is None or r.cell.scenario in ("c4", "c2")]
     assert outline(desired, chosen) == EXPECTED[POINTS]
-
-
-def test_every_expectation_is_of_a_spec() -> None:
-    assert list(EXPECTED) == [*CASES, POINTS]

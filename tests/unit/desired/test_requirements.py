@@ -6,12 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from reconciler.desired.requirements import find_missing_cells, list_needed_pins, list_notes
-from reconciler.desired.state import Pins
-from reconciler.resource.inputs import Input, Origin, Value
+from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import Cell
 from reconciler.resource.pins import Pin, PinKind
 from reconciler.rules.rounds import load_ruleset
-from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem
+from reconciler.spec.declared import Declared, DeclaredSystem
 from tests.unit.desired.test_inputs import HERE, RULES, declare
 
 
@@ -42,10 +41,6 @@ def test_scenarios_that_the_closed_division_demands_are_missing_until_entered(
 ) -> None:
     found = find_missing_cells(entering("closed", category, official, *entered), load_ruleset("v5.0"))
     assert sorted(found) == sorted(f"closed/box/mine/{scenario}" for scenario in missing)
-
-
-def test_the_open_division_demands_no_scenario() -> None:
-    assert find_missing_cells(entering("open", "edge", "resnet", "Offline"), RULES) == ()
 
 
 def test_a_benchmark_that_the_round_does_not_have_demands_no_scenario() -> None:
@@ -99,26 +94,6 @@ def test_code_and_configuration_of_a_service_or_a_build_are_asked_of_the_world(p
     whole = {"harness.code": "/lab/all", f"{part}.command": ["serve"]}  # what a part does not say, the harness does
     pins = {Pin(PinKind.SOURCE, f"{name}.code.sha256", cell, "/lab/all") for name in ("harness", part)}
     assert set(needed(**command, **whole)) == pins
-
-
-def test_a_dataset_of_a_compliance_test_is_asked_of_the_world_too() -> None:
-    own = {"compliance__TEST04": True, "compliance__TEST04.dataset.path": "/lab/other"}
-    settings = {name.replace("__", "."): value for name, value in own.items()}
-    declared = declare()
-    cell: DeclaredCell = declared.cells[0]
-    asked = replace(cell, settings={**cell.settings, **{name: Value(value, HERE) for name, value in settings.items()}})
-    (pin,) = list_needed_pins(replace(declared, cells=(asked,)), RULES)
-    assert pin.owner.endswith("/TEST04")
-    pinned = {**asked.settings, "compliance.TEST04.dataset.sha256": Value("2" * 64, HERE)}
-    assert list_needed_pins(replace(declared, cells=(replace(asked, settings=pinned),)), RULES) == ()
-
-
-def test_a_pin_whose_place_is_not_known_is_of_the_last_record() -> None:
-    pin = Pin(PinKind.SOURCE, "model", "net")
-    other = Pin(PinKind.VERSION, "onnxruntime", "box")
-    pins = Pins({pin: "0d8e", other: None}, {})
-    assert pins.inputs({"model": pin, "version": other}) == [Input("model", "0d8e", Origin("record"))]
-    assert Pins({pin: "0d8e"}, {pin: "m.onnx"}).inputs({"model": pin})[0].origin == Origin("m.onnx")
 
 
 def test_variables_that_are_not_set_are_told_with_the_place_that_names_them() -> None:

@@ -54,20 +54,3 @@ def test_what_differs_between_cells_counts_where_the_words_name_it(part: str, wo
     assert set(collect(part, "x", **{f"harness__{part}.cwd": word})) == base | told
     assert set(collect(part, "x", harness__cwd=word)) == base | told
     assert set(collect(part, "x", harness__cwd=word, **{f"harness__{part}.cwd": "here"})) == base
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_what_a_part_does_not_say_of_its_image_the_harness_says(part: str) -> None:
-    name = f"harness.{part}.image"
-    own, both = {f"harness__{part}.image": "own"}, {"harness__image": "lab"}
-    assert name not in collect(part)
-    assert collect(part, **both)[name].value == "lab"
-    assert collect(part, **own)[name].value == collect(part, **own, **both)[name].value == "own"
-    assert collect(part)[f"harness.{part}.command"].value == ["make"]
-
-
-def test_the_scenario_and_the_model_are_those_of_the_cell() -> None:
-    found = collect("service", "{scenario}", "{dataset}")
-    assert found["scenario"].value == "Server"
-    assert found["model"].upstream == Address(Kind.MODEL, "digits")
-    assert found["dataset"].upstream == Address(Kind.DATASET, "digits")

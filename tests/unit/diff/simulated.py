@@ -38,10 +38,11 @@ class Wish(Struct, frozen=True):
     test_attempts: int = 1
     test_data: int = 0
     release: int = 0  # of the model that the cells of a benchmark share
+    division: str = "open"
 
     @property
     def cell(self) -> Cell:
-        return Cell("open", "box", self.benchmark, self.scenario)
+        return Cell(self.division, "box", self.benchmark, self.scenario)
 
 
 def desire(wishes: Iterable[Wish]) -> Desired:

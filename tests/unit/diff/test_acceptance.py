@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from reconciler.desired.state import Desired
-from reconciler.diff.acceptance import BUILT, Refused, judge_acceptance, judge_acceptances, propose_acceptance, spread
+from reconciler.diff.acceptance import BUILT, Refused, judge_acceptance, propose_acceptance, spread
 from reconciler.diff.change import Change, Difference, InputChange, Reason, Work
 from reconciler.diff.conditions import trace_lineages
 from reconciler.diff.difference import compare
@@ -19,7 +19,6 @@ from reconciler.observed.state import Observed
 from reconciler.resource.decisions import Acceptance, AcceptanceStatus, AcceptedKey, Decisions, Freeze
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address, Cell, Kind
-from reconciler.resource.records import Ended
 
 from .simulated import Wish, World, desire
 from .test_difference import few, wish, wishes
@@ -55,13 +54,6 @@ def with_it(world: World, desired: Desired, *items: Acceptance) -> Difference:
 
 def due(difference: Difference) -> set[Address]:
     return {change.address for change in difference.changes if change.how is Work.MAKE}
-
-
-def test_only_the_cell_that_was_named_counts() -> None:
-    world, desired = settled(BEFORE), desire(AFTER)
-    difference = with_it(world, desired, accepted(world, desired, AFTER[0].cell))
-    assert {address.cell for address in due(difference)} == {AFTER[1].cell}
-    assert set(difference.accepted) == {AFTER[0].cell}
 
 
 def test_what_cells_share_is_made_for_the_one_that_is_not_accepted() -> None:
@@ -128,16 +120,6 @@ def test_other_evidence_within_a_cell_is_never_accepted() -> None:
     assert Reason.EVIDENCE_DIFFERS in {change.reason for change in left}
 
 
-def test_an_invalid_run_is_no_difference() -> None:
-    desired = desire([Wish("a")])
-    run = Address(Kind.RUN, f"{Wish('a').cell}/performance")
-    world = World(invalid={desired.by_address[run].key})
-    world.settle(desired)
-    keys, refused = accepting(world, desired, Wish("a").cell)
-    assert not keys
-    assert "not a difference of inputs" in refused[0].why
-
-
 def test_when_the_change_is_taken_back_the_acceptance_is_not_needed() -> None:
     world, desired = settled(BEFORE[:1]), desire(AFTER[:1])
     item = accepted(world, desired, AFTER[0].cell)
@@ -190,35 +172,6 @@ def test_whatever_changes_one_cell_is_accepted_and_all_others_are_made(
             assert own <= made
 
 
-def test_of_two_acceptances_of_one_resource_the_later_counts() -> None:
-    one, other = Wish("net", "Offline"), Wish("net", "Server")
-    world = settled([one, other])
-    desired = desire([replace(one, release=1), replace(other, release=1)])
-    first, second = (accepted(world, desired, cell.cell) for cell in (one, other))
-    later = replace(second, made="2026-03-02")
-    shared = {key.address for key in first.accepted} & {key.address for key in later.accepted}
-    assert {address.kind for address in shared} == {Kind.MODEL}
-    world.summaries.append(replace(world.summaries[1], id="Model/older", key="older", started="2025"))
-    odd = replace(later, accepted=tuple(
-        replace(key, key=replace(key.key, before="older")) if key.address in shared else key for key in later.accepted
-    ))  # fmt: skip
-    model = next(iter(shared))
-    for items in ((first, odd), (odd, first)):
-        assert with_it(world, desired, *items).recorded_as[model] == "Model/older"
-
-
-def test_acceptances_are_told_by_their_paths_with_how_they_stand() -> None:
-    world, desired = settled(BEFORE), desire([AFTER[0], BEFORE[1]])
-    item = accepted(world, desired, AFTER[0].cell)
-    held = {"c": item, "a": replace(item, until=TODAY), "b": replace(item, until=date(2026, 3, 16))}
-    found = judge_acceptances(Decisions(held, {}, {}, TODAY), desired, world.recorded)
-    assert [(path, stands) for path, _, stands in found] == [
-        ("a", AcceptanceStatus.EXPIRED),
-        ("b", AcceptanceStatus.IN_FORCE),
-        ("c", AcceptanceStatus.IN_FORCE),
-    ]
-
-
 def test_one_that_was_measured_in_part_is_in_force_and_ends_once_all_is_measured_or_one_is_gone() -> None:
     world, desired = settled(BEFORE[:1]), desire(AFTER[:1])
     item = accepted(world, desired, AFTER[0].cell)
@@ -237,12 +190,6 @@ def test_one_that_was_measured_in_part_is_in_force_and_ends_once_all_is_measured
     assert stands(after[0], without=runs[0].key.before) is AcceptanceStatus.IN_FORCE
     engine = next(key for key in item.accepted if key.address.kind is Kind.ENGINE)
     assert stands(without=engine.key.before) is AcceptanceStatus.IN_FORCE  # nobody measured with it what counts
-
-
-def test_a_resource_that_is_not_declared_any_more_ends_it() -> None:
-    world, desired = settled(BEFORE[:1]), desire(AFTER[:1])
-    item = accepted(world, desired, AFTER[0].cell)
-    assert judge_acceptance(item, desire([Wish("b")]), world.recorded, TODAY) is AcceptanceStatus.CHANGED
 
 
 FROZEN = Freeze(Wish().cell, "why", "Ada", "2026-03-01", None, "")
@@ -309,22 +256,3 @@ def test_what_fits_is_not_accepted_and_says_why() -> None:
     keys, (refused,) = accepting(world, desired, cell)
     assert (keys, refused.why) == ((), "too slow: a finding is not a difference of inputs")
     assert refused.fix == "change the target as the message says, raise `attempts`, or repeat with --rerun"
-
-
-def test_what_failed_last_or_was_asked_for_is_no_difference() -> None:
-    world, desired = settled(BEFORE[:1]), desire(AFTER[:1])
-    run = Address(Kind.RUN, f"{AFTER[0].cell}/accuracy")
-    like = next(s for s in world.summaries if s.address == run)
-    own = {"key": desired.by_address[run].key, "id": "Run/failed", "ended": Ended.FAILED, "problem": "no memory"}
-    world.summaries.append(replace(like, **own))  # type: ignore[arg-type]
-    world.summaries = [s for s in world.summaries if s.id != like.id]
-    _, refused = accepting(world, desired, AFTER[0].cell)
-    assert [item.why for item in refused] == [
-        "Run accuracy: its last attempt failed or is INVALID, which is not a difference (no memory)"
-    ]
-    fits = desire(BEFORE[:1])
-    difference = compare(fits, settled(BEFORE[:1]).recorded, Observed(), frozenset({run}))
-    lineage = trace_lineages(fits)[BEFORE[0].cell]
-    keys, refused = propose_acceptance(BEFORE[0].cell, lineage, difference, settled(BEFORE[:1]).recorded, explain)
-    assert keys == ()
-    assert not any(item.why.startswith("Run accuracy") for item in refused)

@@ -6,13 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from reconciler.diff.acceptance import Refused
-from reconciler.diff.amendment import (
-    Standing,
-    find_unamended,
-    judge_amendment,
-    list_differing_inputs,
-    list_repeated,
-)
+from reconciler.diff.amendment import Standing, find_unamended, judge_amendment, list_differing_inputs, list_repeated
 from reconciler.diff.change import Chosen
 from reconciler.resource.decisions import AcceptedInput, Amendment, KeyChange
 from reconciler.resource.kinds import Address, Kind
@@ -46,16 +40,6 @@ def judge(before: Standing, after: Standing) -> tuple[Refused, ...]:
     inputs = list_differing_inputs(before.desired, after.desired, CELL)
     chosen = [standing.difference.chosen.get(CELL, Chosen()) for standing in (before, after)]
     return judge_amendment(CELL, before, after, inputs, list_repeated(*chosen))
-
-
-def test_a_result_is_its_key_and_the_records_that_it_publishes() -> None:
-    world, before = measure(NET, SERVER)
-    assert set(before.results) == {CELL, SERVER.cell}
-    assert stand(world, NET).results == {CELL: before.results[CELL]}
-    assert stand(world, replace(NET, note=1)).find_result(CELL) not in ("", before.find_result(CELL))
-    assert stand(world, replace(NET, target=2)).results == {}
-    repeat(world, "performance")
-    assert stand(world, NET).find_result(CELL) not in ("", before.find_result(CELL))
 
 
 def test_inputs_differ_by_resource_and_name_and_never_by_a_key() -> None:
@@ -106,10 +90,7 @@ def test_what_is_no_correction_is_refused_with_its_reason() -> None:
     )
     fix = f"make it (reconcile cell={CELL}), or withdraw it: take it out of the spec, which needs no amendment"
     assert judge(before, stand(world, replace(NET, batch=2))) == (
-        Refused(
-            "it is not complete: Engine, Run accuracy, Run performance, Score must be made again",
-            fix,
-        ),
+        Refused("it is not complete: Engine, Run accuracy, Run performance, Score must be made again", fix),
     )
     assert judge(before, stand(world, SERVER)) == (Refused("it is not published any more", fix),)
     assert judge(before, before) == (

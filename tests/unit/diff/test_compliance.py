@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from reconciler.desired.state import Desired
-from reconciler.diff.compliance import explain_missing_answers, find_missing_answers
+from reconciler.diff.compliance import find_missing_answers
 from reconciler.diff.conditions import summarise_cells
 from reconciler.diff.difference import compare
 from reconciler.loadgen.log_files import ACCURACY_LOG
@@ -188,10 +188,6 @@ def test_what_happened_to_a_test_decides_what_is_due(name: str) -> None:
     assert outline(found, cells) == EXPECTED["compliance"][name]
 
 
-def test_every_expectation_is_of_a_story() -> None:
-    assert set(EXPECTED["compliance"]) == set(STORIES)
-
-
 @pytest.mark.parametrize(("speed", "most"), [(True, 2), (False, 1)], ids=["by speed", "by answers"])
 def test_a_verdict_that_never_passes_ends_after_the_attempts_of_each(speed: bool, most: int) -> None:
     world = World()
@@ -249,75 +245,3 @@ def test_a_comparison_of_the_same_answers_stands_without_them() -> None:
             world.summaries[at] = replace(world.summaries[at], upstream=other)
         difference = world.compare(desired, observed)
         assert find_missing_answers(desired, world.recorded, observed, difference, VERDICT) == missing
-
-
-class Answers:
-    """A measured cell whose accuracy run has lost its answers; the verdict is due or not."""
-
-    def __init__(self, *wishes: Wish) -> None:
-        self.world, self.desired = World(), desire([NET])
-        self.world.settle(self.desired)
-        self.logs = {
-            s.address: Artifact(ACCURACY_LOG, f"{n:064}", 1, "objects") for n, s in enumerate(self.world.summaries)
-        }
-        kept = Artifact("detail.txt", "d" * 64, 1, "logs")
-        self.world.summaries = [replace(s, artifacts=(self.logs[s.address], kept)) for s in self.world.summaries]
-        self.desired = desire(wishes or [NET])
-        self.lost = {("objects", self.logs[ACCURACY].sha256): LOST}
-
-    def edit(self, address: Address, **fields: object) -> None:
-        self.world.summaries = [
-            replace(s, **fields) if s.address == address else s  # type: ignore[arg-type]
-            for s in self.world.summaries
-        ]
-
-    def find(self, *, forced: Iterable[Address] = (), unknown: Address | None = None) -> str:
-        observed = Observed(artifacts=self.lost)
-        difference = compare(self.desired, self.world.recorded, observed, frozenset(forced))
-        if unknown is not None:
-            difference = replace(difference, recorded_as={**difference.recorded_as, unknown: "Run/of another key"})
-        return find_missing_answers(self.desired, self.world.recorded, observed, difference, VERDICT)
-
-
-def test_answers_of_a_run_whose_logs_are_brought_back_are_missing_all_the_same() -> None:
-    answers = Answers(replace(NET, target=2))
-    answers.lost[("logs", "d" * 64)] = LOST
-    answers.edit(VERDICT, upstream=())
-    assert answers.find() == "accuracy"
-
-
-def test_no_answers_are_missing_where_one_of_the_runs_is_made_again() -> None:
-    answers = Answers()
-    answers.edit(VERDICT, upstream=())
-    assert (answers.find(), answers.find(forced=[TEST]), answers.find(forced=[ACCURACY])) == ("accuracy", "", "")
-
-
-def test_answers_are_missing_of_a_verdict_that_is_not_due_and_whatever_its_inputs_are_called() -> None:
-    answers = Answers()
-    assert answers.find() == "accuracy"
-    detail = answers.desired.detail(VERDICT)
-    turned = replace(detail, inputs=tuple(reversed(detail.inputs)))
-    answers.desired = replace(answers.desired, detail=lambda _: turned)
-    assert answers.find() == "accuracy"
-
-
-def test_what_is_not_recorded_for_this_key_has_no_answers_to_miss() -> None:
-    assert Answers().find(unknown=ACCURACY) == ""
-    assert Answers().find(unknown=TEST) == "accuracy"
-
-
-def test_a_comparison_of_exactly_these_runs_stands() -> None:
-    answers = Answers(replace(NET, target=2))
-    ids = {s.address: s.id for s in answers.world.summaries}
-    exact = (("accuracy", ids[ACCURACY]), ("audit", ids[TEST]))
-    answers.edit(VERDICT, upstream=exact)
-    assert answers.find() == ""
-    answers.edit(VERDICT, upstream=exact[1:])
-    assert answers.find() == "accuracy"
-
-
-def test_what_is_done_about_missing_answers_is_told() -> None:
-    assert explain_missing_answers("accuracy") == (
-        "the whole accuracy log of the accuracy run is not here",
-        "make it where that run was made, or copy .reconcile/objects from there",
-    )

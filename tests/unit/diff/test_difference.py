@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from reconciler.desired.state import Desired
-from reconciler.diff.change import Action, Chosen, Reason, Work
-from reconciler.diff.difference import compare, is_published
+from reconciler.diff.change import Reason, Work
+from reconciler.diff.difference import compare
 from reconciler.diff.fingerprint import compute_fingerprint, compute_submission_fingerprint
 from reconciler.observed.state import ArtifactPresence, Observed
 from reconciler.resource.decisions import Decisions, Freeze
@@ -169,16 +169,6 @@ def test_due_run_brings_its_missing_artifacts(cells: list[Wish]) -> None:
     assert {found[a].reason for a in needed} == {Reason.ARTIFACT_MISSING}
 
 
-def test_server_that_nobody_asks_is_not_started() -> None:
-    """Its record was lost, those of its runs were not."""
-    desired, world = desire([Wish(service="one")]), World()
-    world.settle(desired)
-    world.summaries = [s for s in world.summaries if s.address.kind is not Kind.SERVICE]
-    assert world.compare(desired).changes == ()
-    changed = desire([Wish(service="one", target=7)])
-    assert [s.change.address.label for s in world.plan(changed).steps][:2] == ["Service", "Run performance"]
-
-
 CHANGES = [
     ("note", {"note": 5}, ["Result"]),
     ("target", {"target": 5}, ["Run performance", "Result"]),
@@ -203,25 +193,6 @@ def test_change_reaches_what_hangs_on_it_and_no_further(change: dict[str, int], 
     else:
         assert changed == expected
     assert all(c.address.cell in (None, cells[0].cell) for c in found if c.reason is Reason.UPSTREAM_REPLACED)
-
-
-@pytest.mark.parametrize(
-    ("count", "note"),
-    [
-        (1, "0.txt is edited"),
-        (3, "0.txt is edited, 1.txt is missing, 2.txt is missing"),
-        (4, "0.txt is edited, 1.txt is missing, 2.txt is missing and 1 more"),
-        (5, "0.txt is edited, 1.txt is missing, 2.txt is missing and 2 more"),
-    ],
-)
-def test_edited_tree_names_the_first_three_files(count: int, note: str) -> None:
-    desired, world = desire([Wish()]), World()
-    world.settle(desired)
-    files = tuple((f"{number}.txt", "missing" if number else "edited") for number in range(count))
-    rendered, cell = render(world, desired), str(Wish().cell)
-    (found,) = world.compare(desired, replace(rendered, tree={cell: files})).changes
-    assert (found.address, found.how, found.note) == (Address(Kind.RESULT, cell), Work.RENDER, note)
-    assert found.reason is Reason.ARTIFACT_CORRUPT
 
 
 def render(world: World, desired: Desired) -> Observed:
@@ -264,17 +235,6 @@ def test_an_inferred_cell_publishes_the_records_of_the_cell_that_it_is_inferred_
     ]
 
 
-def test_only_a_due_run_of_a_cell_that_is_rendered_decides_which_code_the_tree_shows() -> None:
-    offline, server = Wish(), Wish(scenario="Server")
-    world, desired = World(), desire([offline])
-    world.settle(desired)
-    rendered = render(world, desired)
-    code = replace(rendered, rendered={**rendered.rendered, "submission": f"{rendered.rendered['submission']}+other"})
-    more = desire([offline, server])  # of which nothing is rendered
-    kinds = [c.address.kind for c in world.compare(more, code).changes if c.how is Work.RENDER]
-    assert kinds == [Kind.RESULT, Kind.SUBMISSION]
-
-
 @pytest.mark.parametrize(
     ("frozen", "rendered"),
     [
@@ -296,78 +256,3 @@ def test_a_tree_keeps_a_cell_that_is_not_declared_while_it_is_frozen(
     decisions = Decisions({}, freezes, {}, date(2026, 3, 15))
     found = compare(desire([Wish()]), world.recorded, tree, decisions=decisions).changes
     assert [(c.address.kind, c.how) for c in found] == ([(Kind.SUBMISSION, Work.RENDER)] if rendered else [])
-
-
-def test_failed_attempt_is_tried_again_and_says_why() -> None:
-    desired, world = desire([Wish()]), World()
-    engine = next(r for r in desired.resources if r.kind is Kind.ENGINE)
-    world.failing = {engine.key}
-    world.carry_out(desired, world.plan(desired))
-    step = next(s for s in world.plan(desired).steps if s.change.address == engine.address)
-    assert (step.change.action, step.change.reason) == (Action.CREATE, Reason.PREVIOUS_ATTEMPT_FAILED)
-
-
-def test_run_that_was_forced_takes_its_result_along() -> None:
-    desired, world = desire([Wish()]), World()
-    world.settle(desired)
-    forced = frozenset({Address(Kind.RUN, f"{Wish().cell}/accuracy")})
-    found = compare(desired, world.recorded, Observed(), forced)
-    assert [(c.address.label, c.reason) for c in found.changes] == [
-        ("Run accuracy", Reason.FORCED),
-        ("Score", Reason.UPSTREAM_REPLACED),
-        ("Result", Reason.NOT_RECORDED),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("scenario", "policy", "published"),
-    [
-        ("Offline", "best", "30"),
-        ("Server", "best", "30"),
-        ("SingleStream", "best", "1"),
-        ("MultiStream", "best", "1"),
-        ("Offline", "median", "2"),
-        ("Offline", "latest", "1"),
-        ("Offline", "", "1"),
-    ],
-)
-def test_run_that_a_policy_publishes_is_the_fastest_where_a_latency_is_the_result(
-    scenario: str, policy: str, published: str
-) -> None:
-    cell = Wish(scenario=scenario, policy=policy)
-    world, desired = World(), desire([cell])
-    world.settle(desired)
-    performance = Address(Kind.RUN, f"{cell.cell}/performance")
-    (first,) = [s for s in world.summaries if s.address == performance]
-    world.summaries.remove(first)
-    for number, metric in enumerate(("2", "30", "1")):
-        started = f"2026-01-02T00000{number}"
-        world.summaries.append(replace(first, id=f"Run/again{number}", started=started, metric=(metric, "unit")))
-    chosen = world.compare(desired).chosen[cell.cell].performance
-    (record,) = [s for s in world.summaries if s.id == chosen]
-    assert record.metric == (published, "unit")
-
-
-def test_what_was_never_made_is_created_and_what_was_made_otherwise_is_replaced() -> None:
-    world, first = World(), desire([Wish()])
-    assert {step.change.action for step in world.plan(first).steps} == {Action.CREATE}
-    world.settle(first)
-    changes = [step.change for step in world.plan(desire([Wish(batch=2)])).steps]
-    made = {change.address.label: change.action for change in changes if change.how is Work.MAKE}
-    assert made == dict.fromkeys(("Engine", "Run accuracy", "Run performance", "Score"), Action.REPLACE)
-
-
-def test_what_failed_so_far_is_created() -> None:
-    world, desired = World(), desire([Wish()])
-    engine = next(r for r in desired.resources if r.kind is Kind.ENGINE)
-    world.failing.add(engine.key)
-    world.carry_out(desired, world.plan(desired))
-    change = next(step.change for step in world.plan(desired).steps if step.change.address == engine.address)
-    assert (change.action, change.reason) == (Action.CREATE, Reason.PREVIOUS_ATTEMPT_FAILED)
-
-
-@pytest.mark.parametrize("lacking", ["", "accuracy", "performance", "score", "verdict"])
-def test_a_cell_is_published_once_it_has_its_runs_their_score_and_each_test(lacking: str) -> None:
-    runs = {name: "" if name == lacking else f"Run-{name}" for name in ("accuracy", "performance", "score")}
-    tests = (("TEST01", "Run-1"), ("TEST04", "" if lacking == "verdict" else "Run-4"))
-    assert is_published(Chosen(**runs, tests=tests)) is (not lacking)

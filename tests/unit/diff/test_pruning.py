@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from reconciler.diff.pruning import Prunable, list_prunable
 from reconciler.resource.decisions import Acceptance, AcceptedKey, Decisions, Freeze, KeyChange
 from reconciler.resource.kinds import Address, Kind
-from reconciler.resource.records import CHILD_LOG, Artifact
 
 from .simulated import Wish, World, desire
 
@@ -60,10 +59,6 @@ def test_a_clone_has_only_records_to_prune() -> None:
     assert (file, cell) == (("stored file", 0, 0), ("rendered cell", 0, 0))
 
 
-def test_a_clone_has_nothing_to_prune_where_measurements_stay() -> None:
-    assert pruned(ONE, cloned=True)[1].empty
-
-
 def test_an_older_record_of_a_declared_cell_stays() -> None:
     """Who takes a change back need not measure again."""
     assert pruned(Wish("one", batch=2), OTHER, measured=True)[1].empty
@@ -97,40 +92,6 @@ def test_what_another_spec_declares_stays() -> None:
     assert found.empty
 
 
-def test_nothing_is_to_go_where_no_record_file_or_cell_is() -> None:
-    record = pruned(ONE)[0].summaries[0]
-    artifact = record.artifacts[0]
-    empty = Prunable((), (), (), 1, 2, 3)
-    assert empty.empty
-    for found in (
-        replace(empty, records=(record,)),
-        replace(empty, files=((record, artifact),)),
-        replace(empty, cells=("a",)),
-    ):
-        assert not found.empty
-    assert [total for _, _, total in empty.shares()] == [1, 2, 3]
-
-
-def test_files_and_cells_are_told_in_order_and_what_a_child_printed_is_none_of_them() -> None:
-    world = World()
-    world.settle(desire([ONE, OTHER, replace(OTHER, benchmark="a")]))
-    for number, summary in enumerate(world.summaries):
-        more = tuple(Artifact(name, f"{name}{number}", 1) for name in ("z", "a", CHILD_LOG))
-        world.summaries[number] = replace(summary, artifacts=(*more, Artifact("b", f"b{number}", 1)))
-    world.summaries.reverse()
-    stored = frozenset(a.sha256 for s in world.summaries for a in s.artifacts if a.name != "b")
-    cells = frozenset(f"open/box/{name}/Offline" for name in ("z", "other", "b", "one"))
-    found = list_prunable([desire([ONE])], world.recorded, NOTHING, cells, stored, measured=True)
-    files = [(s.address, a.name) for s, a in found.files]
-    assert files == sorted(files)
-    assert {name for _, name in files} == {"a", "z"}
-    assert {address.kind for address, _ in files} == set(BUILT)
-    assert found.cells == ("open/box/b/Offline", "open/box/other/Offline", "open/box/z/Offline")
-    assert (found.all_cells, found.all_records) == (4, len(world.summaries))
-    built = [s for s in world.summaries if s.address.kind in BUILT]
-    assert found.all_files == 2 * len(built)
-
-
 def test_what_an_acceptance_counts_stays_whatever_it_is_called_now() -> None:
     world = World()
     world.settle(desire([ONE, OTHER]))
@@ -155,15 +116,6 @@ def test_a_record_that_a_declared_cell_shares_stays() -> None:
     assert {s.address.label for s in found.records} == {"Run accuracy", "Score"}
 
 
-def test_upstreams_that_are_not_recorded_here_or_name_each_other_end_the_search() -> None:
-    world = World()
-    world.settle(desire([ONE]))
-    world.summaries = [
-        replace(s, upstream=(*s.upstream, ("gone", "Model/gone"), ("own", s.id))) for s in world.summaries
-    ]
-    assert list_prunable([desire([ONE])], world.recorded, NOTHING, frozenset(), frozenset(), measured=True).empty
-
-
 def test_a_freeze_of_everything_keeps_what_belongs_to_cells() -> None:
     freeze = Freeze(None, "why", "Ada", "2026-03-01", None, "")
     decisions = Decisions({}, {"state/frozen/x": freeze}, {}, date(2026, 3, 15))
@@ -175,3 +127,26 @@ def test_a_freeze_of_everything_keeps_what_belongs_to_cells() -> None:
     ]
     kept = list_prunable([desire([ONE])], lone.recorded, decisions, frozenset(), frozenset(), measured=True)
     assert kept.records == tuple(lone.summaries)
+
+
+def test_upstreams_that_are_not_recorded_here_or_name_each_other_end_the_search() -> None:
+    world = World()
+    world.settle(desire([ONE]))
+    world.summaries = [
+        replace(s, upstream=(*s.upstream, ("gone", "Model/gone"), ("own", s.id))) for s in world.summaries
+    ]
+    assert list_prunable([desire([ONE])], world.recorded, NOTHING, frozenset(), frozenset(), measured=True).empty
+
+
+def test_nothing_is_to_go_where_no_record_file_or_cell_is() -> None:
+    record = pruned(ONE)[0].summaries[0]
+    artifact = record.artifacts[0]
+    empty = Prunable((), (), (), 1, 2, 3)
+    assert empty.empty
+    for found in (
+        replace(empty, records=(record,)),
+        replace(empty, files=((record, artifact),)),
+        replace(empty, cells=("a",)),
+    ):
+        assert not found.empty
+    assert [total for _, _, total in empty.shares()] == [1, 2, 3]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from reconciler.diff.run_selection import POLICIES, choose_by_policy, find_differing_evidence, select_runs, select_valid
+from reconciler.diff.run_selection import POLICIES, choose_by_policy, find_differing_evidence, select_runs
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import IMPORTED, Ended, Summary
 
@@ -105,33 +105,6 @@ def test_pair_is_publishable_whenever_any_pair_is(
         assert find_differing_evidence(published, beside, nothing) == ()
 
 
-def test_valid_leaves_out_what_loadgen_calls_invalid() -> None:
-    assert select_valid([run(1, "1"), run(2, "2", validity="INVALID")]) == (run(1, "1"),)
-
-
-@pytest.mark.parametrize(
-    ("metrics", "policy", "lower", "chosen"),
-    [
-        (["0.5", None], "best", False, 0),
-        (["0.5", "fast"], "best", False, 0),
-        (["0.5", None], "best", True, 1),
-        (["0.5", "-0.5", None], "median", False, 2),
-        (["0.5", "-0.5", "fast"], "median", False, 2),
-        (["1", "1"], "best", False, 1),  # of equals the newer one
-        (["1", "1"], "best", True, 0),
-        (["1", "2", "3", "4"], "median", False, 1),
-        (["1", "2", "3", "4"], "median", True, 2),
-        (["4", "3", "2"], "latest", False, 2),
-    ],
-)
-def test_a_run_without_a_number_counts_as_zero(
-    metrics: list[str | None], policy: str, lower: bool, chosen: int
-) -> None:
-    found = [run(n, metric or "") for n, metric in enumerate(metrics)]
-    found = [each if metric else replace(each, metric=None) for each, metric in zip(found, metrics, strict=True)]
-    assert choose_by_policy(found, policy, lower_is_better=lower) == found[chosen]
-
-
 A, B, BOTH = ("a", "1"), ("b", "1"), (("a", "1"), ("b", "1"))
 
 
@@ -161,11 +134,6 @@ def test_evidence_differs_by_name_and_what_an_imported_run_does_not_know_is_no_d
     assert find_differing_evidence(left, right, frozenset(allowed)) == differs
 
 
-def test_more_is_better_unless_somebody_says_otherwise() -> None:
-    assert choose_by_policy([run(1, "9"), run(2, "1")], "best") == run(1, "9")
-    assert choose_by_policy([run(1, "9"), run(2, "1")], "best", lower_is_better=True) == run(2, "1")
-
-
 def test_tests_that_were_never_run_decide_nothing_and_those_that_fit_no_run_the_newest() -> None:
     nothing, old, new = frozenset[str](), run(1, "9", (A,)), run(2, "1", (B,))
     accuracy, unlike = run(3, "0", (A,)), run(4, "0", (("c", "1"),))
@@ -180,12 +148,3 @@ def test_tests_that_were_never_run_decide_nothing_and_those_that_fit_no_run_the_
     assert choose([unlike], policy="best") == choose([unlike], [], policy="best") == new.id
     assert choose(beside=[unlike], policy="best") == choose([], beside=[unlike], policy="best") == old.id
     assert choose(beside=[]) == new.id
-
-
-def test_the_newest_accuracy_run_that_fits_stands_beside_the_run_or_the_newest_of_all() -> None:
-    nothing, timed = frozenset[str](), run(1, "1", (A,))
-    fits, also, unlike = run(2, "0", (A,)), run(3, "0", (A,)), run(4, "0", (B,))
-    for accuracy, beside in (([fits, also, unlike], also), ([unlike, fits], fits), ([unlike], unlike), ([], None)):
-        assert select_runs([timed], accuracy, nothing, "latest", lower=False) == (timed, beside)
-        newest = accuracy[-1] if accuracy else None
-        assert select_runs([], accuracy, nothing, "latest", lower=False) == (None, newest)

@@ -158,7 +158,3 @@ def test_what_happened_to_a_cell_decides_what_is_due(name: str) -> None:
     found = compare(desired, world.recorded, observed, forced)
     cells = summarise_cells(desired, world.recorded, observed, found)
     assert outline(found, cells) == EXPECTED["stories"][name]
-
-
-def test_every_expectation_is_of_a_story() -> None:
-    assert set(EXPECTED["stories"]) == set(STORIES)

@@ -95,8 +95,7 @@ def infer(desired: Desired) -> Desired:
 def follow(desired: Desired) -> Desired:
     """The accuracy run belongs to the performance run."""
     return with_resources(
-        desired,
-        [replace(r, upstream=(*r.upstream, TIMED)) if r.address == SCORED else r for r in desired.resources],
+        desired, [replace(r, upstream=(*r.upstream, TIMED)) if r.address == SCORED else r for r in desired.resources]
     )
 
 
@@ -408,7 +407,3 @@ def test_what_happened_to_an_unusual_cell_decides_what_is_due(name: str) -> None
     found = compare(told.desired, world.recorded, told.observed, frozenset(told.forced), told.decisions)
     cells = summarise_cells(told.desired, world.recorded, told.observed, found)
     assert outline(found, cells) == EXPECTED["unusual cells"][name]
-
-
-def test_every_expectation_is_of_a_story() -> None:
-    assert set(EXPECTED["unusual cells"]) == set(STORIES)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import combinations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from reconciler.diff.claims import AuditReport, Claim, Proof, find_worst_proof
+from reconciler.diff.change import Chosen, InputChange
+from reconciler.diff.explain import list_input_changes
+from reconciler.diff.fingerprint import RENDERER, compute_fingerprint, compute_submission_fingerprint, same_but_for_code
 from reconciler.diff.host_drift import find_host_drift
-from reconciler.diff.impact import CellEffect, Effect, Impact, Remark
 from reconciler.diff.timeline import (
     CellChange,
     ChangeCause,
@@ -19,60 +25,17 @@ from reconciler.diff.timeline import (
     Side,
     TimelineStep,
     Written,
-    drop_repeated,
 )
+from reconciler.resource.canonical import digest
+from reconciler.resource.inputs import DEFAULT, Input, Origin, make_key
 from reconciler.resource.kinds import Address, Cell, Kind
-from reconciler.resource.records import Ended, Summary
+from reconciler.resource.records import Ended, RecordedInput, Summary
+from tests.unit.diff.simulated import Wish, desire
 
 CELL = Cell("open", "box", "net", "Offline")
+
+
 WRITTEN = Written("c0ffee", "Ada", datetime(2026, 3, 1, tzinfo=UTC), "Measure")
-
-
-@pytest.mark.parametrize(
-    ("effect", "due", "work", "adds"),
-    [
-        (Effect.ADDED, ("Engine",), True, True),
-        (Effect.ADDED, (), False, False),
-        (Effect.STALE, ("Engine",), True, True),
-        (Effect.STALE, (), False, False),
-        (Effect.WAS_STALE, ("Engine",), True, False),
-        (Effect.NEVER, ("Engine",), True, False),
-        (Effect.REMOVED, ("Engine",), False, False),
-        (Effect.SETTLED, ("Engine",), False, False),
-        (Effect.ACCEPTED, ("Engine",), False, False),
-        (Effect.RENDERED, ("Engine",), False, False),
-        (Effect.UNAFFECTED, (), False, False),
-    ],
-)
-def test_merging_makes_work_of_what_is_due_and_adds_what_it_makes_due(
-    effect: Effect, due: tuple[str, ...], work: bool, adds: bool
-) -> None:
-    beside = CellEffect(CELL, Effect.UNAFFECTED)
-    impact = Impact("a", "b", (beside, CellEffect(CELL, effect, due)))
-    assert (impact.work, impact.adds_work) == (work, adds)
-
-
-@pytest.mark.parametrize(("level", "errors"), [("error", True), ("warning", False), ("notice", False)])
-def test_only_a_remark_that_is_an_error_is_one(level: str, errors: bool) -> None:
-    remarks = (Remark("notice", "a", 0, "m"), Remark(level, "a", 0, "m"))
-    assert Impact("a", "b", (), remarks=remarks).errors is errors
-
-
-@pytest.mark.parametrize(
-    ("proofs", "worst"),
-    [
-        ([], Proof.MISSING),
-        ([Proof.PROVEN], Proof.PROVEN),
-        ([Proof.ATTESTED, Proof.PROVEN], Proof.ATTESTED),
-        ([Proof.ATTESTED, Proof.ACCEPTED, Proof.PROVEN], Proof.ACCEPTED),
-        ([Proof.MISSING, Proof.ACCEPTED], Proof.MISSING),
-        ([Proof.PROVEN, Proof.CONTRADICTED, Proof.MISSING], Proof.CONTRADICTED),
-    ],
-    ids=["nothing", "proven", "attested", "accepted", "missing", "contradicted"],
-)
-def test_a_report_is_as_good_as_its_worst_claim(proofs: list[Proof], worst: Proof) -> None:
-    assert find_worst_proof(proofs) is worst
-    assert AuditReport("c0ffee", tuple(Claim("a", "b", proof) for proof in proofs)).proof is worst
 
 
 def summary(name: str, **noted: str) -> Summary:
@@ -102,11 +65,6 @@ def value(text: str) -> MeasuredValue:
 def test_a_step_changes_by_a_part_of_what_was(before: str, after: str, change: float | None) -> None:
     found = TimelineStep(value(before), value(after), ()).change
     assert found == (None if change is None else pytest.approx(change))
-
-
-def test_a_cause_is_told_once() -> None:
-    one, other = ChangeCause("Engine", "batch", [1], [2]), ChangeCause("Engine", "batch", [1], [3])
-    assert drop_repeated([one, other, one, ChangeCause("Engine", "batch", [1], [2])]) == (one, other)
 
 
 @pytest.mark.parametrize(
@@ -146,27 +104,106 @@ def test_two_sides_are_compared_whole_and_by_accelerator(
     assert (pair.ratio, pair.per_accelerator) == (ratio, each)
 
 
-@pytest.mark.parametrize(
-    ("other", "likeness"),
-    [
-        (Side(CELL, "1", "s", count=8, accelerator="H100"), (True, True, True)),
-        (Side(Cell("closed", "x", "net", "Offline"), "1", "s", count=8, accelerator="H100"), (False, True, True)),
-        (Side(CELL, "1", "s", count=4, accelerator="H200"), (True, False, False)),
-        (Side(CELL, "1", "s", count=8), (True, False, True)),
-    ],
-    ids=["alike", "another division", "another accelerator", "an accelerator that is not told"],
-)
-def test_two_sides_are_alike_by_division_accelerator_and_count(other: Side, likeness: tuple[bool, ...]) -> None:
-    assert Pair(Side(CELL, "1", "s", count=8, accelerator="H100"), other).likeness == likeness
-    assert Pair(Side(CELL, "1", "s"), Side(CELL, "1", "s")).likeness == (True, False, True)
-
-
-def test_a_side_is_known_by_its_official_benchmark_and_by_its_curve() -> None:
-    own = Side(CELL, "1", "s")
-    assert (own.task, own.curve) == (("net", "Offline"), "open/box/net")
-    assert Side(CELL, "1", "s", entered="resnet").task == ("resnet", "Offline")
-
-
 def test_two_curves_are_compared_by_their_peaks() -> None:
     pair = CurvePair(("a", "b"), (3, 3), (Decimal(100), Decimal(250)), ((), ()))
     assert pair.ratio == 2.5
+
+
+names = st.sampled_from(["batch", "engine", "dataset", "scenario", "target_qps", "version"])
+
+
+values = st.dictionaries(names, st.none() | st.integers(0, 3) | st.text("ab", max_size=2), max_size=6)
+
+
+HERE = Origin("specs/a.yaml", 3, 5)
+
+
+def inputs(found: dict[str, object]) -> tuple[Input, ...]:
+    return tuple(Input(name, value, HERE) for name, value in found.items())
+
+
+def recorded(found: dict[str, object]) -> dict[str, RecordedInput]:
+    return {name: RecordedInput(value, "before:1") for name, value in found.items() if value is not None}
+
+
+@settings(max_examples=80)
+@given(values, values)
+def test_nothing_differs_exactly_when_the_keys_are_equal(now: dict[str, object], before: dict[str, object]) -> None:
+    changes = list_input_changes(inputs(now), recorded(before))
+    keys = make_key(Kind.ENGINE, inputs(now)), make_key(Kind.ENGINE, inputs(before))
+    assert (changes == ()) == (keys[0] == keys[1])
+
+
+def test_an_input_that_is_gone_is_told_where_the_spec_speaks_of_the_rest() -> None:
+    before = recorded({"batch": 1})
+    implied, declared = Input("dataset", None, DEFAULT), Input("engine", None, HERE)
+    assert [c.origin for c in list_input_changes((implied, declared), before)] == [HERE]
+    assert [c.origin for c in list_input_changes((implied,), before)] == [DEFAULT]
+    assert [c.origin for c in list_input_changes((), before)] == [DEFAULT]
+
+
+@settings(max_examples=80)
+@given(values, values)
+def test_own_inputs_come_first_each_set_in_order(now: dict[str, object], before: dict[str, object]) -> None:
+    changes = list_input_changes(inputs(now), recorded(before))
+    assert list(changes) == sorted(changes, key=lambda c: (c.upstream is not None, c.name))
+    assert [c.name for c in changes if c.before == c.after] == []
+
+
+def test_change_says_where_it_was_set_and_where_it_was_set_before() -> None:
+    changes = list_input_changes(inputs({"batch": 8}), recorded({"batch": 4}))
+    assert changes == (InputChange("batch", 4, 8, HERE, "before:1"),)
+
+
+WISHES = (Wish(), Wish("other"))
+
+
+CELLS = {str(wish.cell) for wish in WISHES}
+
+
+def fingerprint(*codes: str, cells: set[str] = CELLS) -> str:
+    """Of results whose runs kept this code, by its digest; "" for one that kept none."""
+    chosen = {wish.cell: Chosen(code=code) for wish, code in zip(WISHES, codes, strict=True)}
+    return compute_submission_fingerprint(desire(WISHES), cells, chosen)
+
+
+def test_shared_files_are_a_function_of_what_is_shared_of_the_cells_and_of_the_renderer() -> None:
+    """Trees that were rendered before are known by it."""
+    shared = (Input("system.box.status", "available"), Input("submitter", "ACME"))
+    desired = replace(desire(WISHES), shared=shared)
+    values = {
+        "cells": sorted(CELLS),
+        "renderer": RENDERER,
+        "shared": [["system.box.status", "available"], ["submitter", "ACME"]],
+    }
+    assert compute_submission_fingerprint(desired, CELLS, {}) == digest(values)
+    assert compute_submission_fingerprint(desired, set(), {}) == digest({**values, "cells": []})
+
+
+def test_other_code_of_a_run_is_another_submission_that_differs_in_its_code_alone() -> None:
+    alike = [fingerprint("", ""), fingerprint("a", ""), fingerprint("a", "b"), fingerprint("b", "a")]
+    assert len(set(alike)) == len(alike)
+    assert all(same_but_for_code(one, other) for one in alike for other in alike)
+
+
+def test_what_all_cells_share_makes_another_submission_with_the_same_code() -> None:
+    chosen = {wish.cell: Chosen(code="a") for wish in WISHES}
+    made = [
+        compute_submission_fingerprint(replace(desire(WISHES), shared=shared), cells, chosen)
+        for shared in (
+            (),
+            (Input("system.box", "one"),),
+            (Input("system.box", "two"),),
+            (Input("system.crate", "one"),),
+        )
+        for cells in (CELLS, set[str]())
+    ]
+    assert len(set(made)) == len(made)
+    assert not any(same_but_for_code(one, other) for one, other in combinations(made, 2))
+
+
+def test_files_of_a_cell_are_a_function_of_its_key_its_records_and_the_renderer() -> None:
+    """Trees that were rendered before are known by it."""
+    result = desire(WISHES).resources[-1]
+    text = f"{result.key} Run/1 Run/2 {RENDERER}"
+    assert compute_fingerprint(result, ["Run/1", "Run/2"]) == hashlib.sha256(text.encode()).hexdigest()

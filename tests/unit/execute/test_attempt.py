@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -13,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from reconciler.errors import StorageError
-from reconciler.execute import attempt as attempt_module
 from reconciler.execute.attempt import (
     Intent,
     MachineFacts,
@@ -25,9 +21,7 @@ from reconciler.execute.attempt import (
     read,
     read_placement,
 )
-from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address
-from reconciler.resource.records import RecordedFact
 from reconciler.resource.ruled_values import AccuracyLogRule, Bar, LatencyLimits, Metric
 from reconciler.resource.settings import CellSettings
 from reconciler.rules.context import EndpointsContext, RuleContext
@@ -133,66 +127,6 @@ def test_an_attempt_of_today_is_read_as_it_was_begun(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("machine", "facts"),
-    [
-        (MachineFacts(), {}),
-        (MachineFacts(nodes=()), {"machine.nodes": RecordedFact([], Role.NOTE)}),
-        (
-            MachineFacts(({"name": "n1"},), ("550", "560"), "bob"),
-            {
-                "machine.nodes": RecordedFact([{"name": "n1"}], Role.NOTE),
-                "nodes.drivers": RecordedFact(["550", "560"], Role.EVIDENCE),
-                "machine.shared_with": RecordedFact("bob", Role.NOTE),
-            },
-        ),
-    ],
-    ids=["nothing", "no nodes", "all"],
-)
-def test_drivers_are_evidence_and_the_rest_of_a_machine_is_a_note(
-    machine: MachineFacts, facts: dict[str, RecordedFact]
-) -> None:
-    assert machine.facts() == facts
-    assert ServerAccess(80).url == "http://127.0.0.1:80"
-
-
-FILES = {
-    "launch": "launch.json",
-    "answer": "answer.json",
-    "result": "result.json",
-    "log": "child.log",
-    "counter": "counter",
-    "last_line": "last-line",
-    "session": "session",
-    "power_check": "check.txt",
-    "begun": "begun",
-    "twice": "twice",
-    "placed": "placed",
-    "code": "code.tar.gz",
-    "launched_code": "harness-code.tar.gz",
-    "requirements": "requirements.txt",
-    "inputs": "inputs",
-    "output": "output",
-    "run_dir": "run",
-    "audit_settings": "audit-settings.conf",
-    "user_conf": "user.conf",
-    "service_log": "service.log",
-    "server_log": "log",
-    "telemetry": "telemetry.jsonl",
-}
-
-
-def test_a_later_version_finds_the_files_of_an_attempt_by_their_names(tmp_path: Path) -> None:
-    attempt = create(tmp_path, intend())
-    assert attempt.folder == tmp_path / "2026-1"
-    assert {name: getattr(attempt, name).relative_to(attempt.folder).as_posix() for name in FILES} == FILES
-    assert sorted(path.name for path in attempt.folder.iterdir()) == ["attempt.json", "output"]
-    attempt.settle()
-    attempt.settle()  # it may be gone already
-    assert [path.name for path in attempt.folder.iterdir()] == ["output"]
-    assert read(attempt.folder) is None
-
-
-@pytest.mark.parametrize(
     ("text", "placement"),
     [
         (None, Placement()),
@@ -208,28 +142,7 @@ def test_where_a_job_ran_is_what_it_wrote_as_it_began(text: str | None, placemen
     assert read_placement(tmp_path / "placed") == placement
 
 
-def test_where_a_job_ran_is_noted_once_it_is_known() -> None:
-    assert Placement().facts() == Placement(nodes=("n1",)).facts() == {}
-    assert Placement("slurm 7", ("n1", "n2")).facts() == {
-        "machine.job": RecordedFact("slurm 7", Role.NOTE),
-        "machine.nodes": RecordedFact([{"host": "n1"}, {"host": "n2"}], Role.NOTE),
-    }
-
-
 def test_attempts_are_named_by_their_time_so_that_names_sort_as_they_began() -> None:
     moments = [datetime(2026, 1, 2, 3, 4, 5, micro, tzinfo=UTC) for micro in (6, 7, 700_000)]
     names = [make_attempt_id(moment) for moment in moments]
     assert names == [f"20260102T030405.{micro}-{os.getpid()}" for micro in ("000006", "000007", "700000")]
-
-
-@pytest.mark.parametrize("read_it", [read, lambda folder: read_placement(folder / "placed")], ids=["attempt", "place"])
-def test_a_disk_that_cannot_be_read_says_nothing_of_an_attempt(
-    read_it: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    monkeypatch.setattr(attempt_module, "read_json", fail)
-    monkeypatch.setattr(Path, "read_text", fail)
-    with pytest.raises(StorageError):
-        read_it(tmp_path)

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.contract import Fact, Result
+from harness.contract import Result
 from reconciler.execute import attempt_record
-from reconciler.execute.attempt import Attempt, Intent, MachineFacts, create
+from reconciler.execute.attempt import Attempt, Intent, create
 from reconciler.execute.attempt_record import build_record, describe_artifact
-from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address, Kind
-from reconciler.resource.records import LOG_LIMIT, Artifact, Ended, Record, RecordedFact, RecordedInput
+from reconciler.resource.records import LOG_LIMIT, Ended, Record
 from reconciler.resource.ruled_values import AccuracyLogRule, Metric
 from reconciler.resource.settings import CellSettings
 from reconciler.rules.context import RuleContext
 from reconciler.rules.results.format import KeptFile, RunFiles, Verdict
 from reconciler.storage.code_archive import pack_code, unpack_code
-from reconciler.storage.foreign import LARGEST
 
 CELL = "closed/box/net/Offline"
 NAMES = {
@@ -88,58 +84,6 @@ def of_format(monkeypatch: pytest.MonkeyPatch) -> Format:
     found = Format()
     monkeypatch.setattr(attempt_record, "find_format", lambda _: found)
     return found
-
-
-def test_a_record_says_all_that_its_attempt_was_for_and_what_came_of_it(tmp_path: Path) -> None:
-    attempt = begin(
-        tmp_path,
-        Kind.DATASET,
-        {"output/b": "b", "output/a/deep": "deep", "child.log": "said", "placed": "slurm 7\nn1\n"},
-        upstream={"x": "Model/1"},
-        made_from={"dataset.a": "digest", "background0_engine.b": "other"},
-        spec={"a.yaml": "blob"},
-        dirty=True,
-        marks=("trial",),
-        supersedes="Dataset/1",
-        shared=(Address(Kind.DATASET, "other"),),
-        tool="tool 1",
-        machine=MachineFacts(drivers=("570",)),
-    )
-    facts = {"python": Fact(value="3.13", role="evidence")}
-    record, kept = end(attempt, values={"files": 2, "marks": ["synthetic", "trial"]}, facts=facts)
-    digests = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in (("a", "deep"), ("b", "b"))}
-    assert record == Record(
-        address=Address(Kind.DATASET, "net"),
-        key="k" * 64,
-        revision=3,
-        ended=Ended.DONE,
-        started="2026-01-02",
-        seconds=1.235,
-        attempt="2026-1",
-        inputs={"mode": RecordedInput("performance", "default"), "target_qps": RecordedInput(7, "a.yaml:3")},
-        facts={
-            "python": RecordedFact("3.13", Role.EVIDENCE),
-            "dataset.a": RecordedFact("digest", Role.EVIDENCE),
-            "background0_engine.b": RecordedFact("other", Role.NOTE),
-            "machine.job": RecordedFact("slurm 7", Role.NOTE),
-            "machine.nodes": RecordedFact([{"host": "n1"}], Role.NOTE),
-            "nodes.drivers": RecordedFact(["570"], Role.EVIDENCE),
-        },
-        artifacts=(
-            Artifact("a/deep", digests["a"], 4),
-            Artifact("b", digests["b"], 1),
-            Artifact("child.log", hashlib.sha256(b"said").hexdigest(), 4),
-        ),
-        values={"files": 2},
-        upstream={"x": "Model/1"},
-        spec={"a.yaml": "blob"},
-        dirty=True,
-        marks=("synthetic", "trial"),
-        supersedes="Dataset/1",
-        shared=(Address(Kind.DATASET, "other"),),
-        tool="tool 1",
-    )
-    assert kept == ["a/deep", "b", "child.log"]
 
 
 RUN_FILES = {
@@ -215,12 +159,6 @@ def test_of_a_failed_run_its_logs_are_kept_and_no_more(
     assert of_format.asked == []
 
 
-def test_of_a_failed_run_no_log_is_kept_that_claims_more_than_was_written(of_format: Format, tmp_path: Path) -> None:
-    attempt = begin(tmp_path, Kind.RUN, {"output/log_a": "a", "output/log_hole": "h"})
-    os.truncate(attempt.output / "log_hole", LARGEST + 1)
-    assert end(attempt, done=False)[1] == ["log_a"]
-
-
 def test_the_code_that_is_kept_is_what_ran_behind_a_launcher(of_format: Format, tmp_path: Path) -> None:
     attempt = begin(tmp_path, Kind.RUN, RUN_FILES)
     attempt.code.write_bytes(pack_code({"harness/verbs/run.py": b"here", "own.py": b"own"}))
@@ -242,26 +180,6 @@ def test_a_run_that_its_logs_deny_has_failed_whatever_its_child_said(of_format: 
     assert kept == ["log_z", "user.conf", "child.log", "service.log"]
 
 
-@pytest.mark.parametrize(
-    ("said", "problem", "kind", "values"),
-    [
-        ({}, "the child gave no reason", "crash", {}),
-        ({"problem": "no memory", "problem_class": "resources"}, "no memory", "resources", {}),
-        (
-            {"problem": "no", "values": {"log": "last words", "files": 1, "marks": []}},
-            "no",
-            "crash",
-            {"log": "last words"},
-        ),
-    ],
-)
-def test_a_child_that_failed_is_told_by_its_words(
-    said: dict[str, Any], problem: str, kind: str, values: dict[str, Any], tmp_path: Path
-) -> None:
-    record, _ = end(begin(tmp_path, Kind.ENGINE, {}), done=False, fix="mend it", **said)
-    assert (record.problem, record.problem_class, record.fix, record.values) == (problem, kind, "mend it", values)
-
-
 @pytest.mark.parametrize("kind", [Kind.RUN, Kind.COMPLIANCE_TEST])
 @pytest.mark.parametrize(("marks", "conf"), [((), "written"), (("rehearsal",), "harvested")])
 def test_a_run_is_judged_by_its_files_and_by_what_was_asked_of_it(
@@ -275,12 +193,10 @@ def test_a_run_is_judged_by_its_files_and_by_what_was_asked_of_it(
             output=attempt.output,
             inputs={"mode": "performance", "target_qps": 7},
             rules=RULES,
-            seconds=1.23456,
             said={"clock_set": 1},
             user_conf=attempt.user_conf,
             scratch=attempt.folder,
             by_command=bool(marks),
-            own_conf=bool(marks),
             rehearsal=bool(marks),
         )
     ]

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import errno
-import os
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from reconciler.errors import StorageError
-from reconciler.execute import perform
 from reconciler.execute.attempt import Attempt, MachineFacts
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.perform import AttemptContext, begin
@@ -145,28 +140,6 @@ def test_no_other_step_keeps_its_code(tmp_path: Path, kind: Kind, mode: str) -> 
     attempt = begin_run(tmp_path, kind, mode, {"numpy": "2.1"}, {"engine.backend": "null"})
     assert not attempt.code.exists()
     assert not attempt.requirements.exists()
-
-
-def test_of_a_command_whose_code_is_not_here_none_is_kept(tmp_path: Path) -> None:
-    settings: dict[str, object] = {**COMMAND, "harness.code": "nowhere"}
-    assert not begin_run(tmp_path, Kind.RUN, "performance", None, settings).code.exists()
-
-
-def test_a_run_whose_code_cannot_be_read_begins_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(number: int) -> Callable[..., bytes]:
-        def pack(*_: object) -> bytes:
-            raise OSError(number, os.strerror(number))
-
-        return pack
-
-    monkeypatch.setattr(perform, "pack_run_code", refuse(errno.EACCES))
-    attempt = begin_run(tmp_path, Kind.RUN, "performance", {"numpy": "2.1"}, {})
-    assert not attempt.code.exists()
-    assert not attempt.requirements.exists()
-    monkeypatch.setattr(perform, "pack_run_code", refuse(errno.EIO))
-    (tmp_path / "failing").mkdir()
-    with pytest.raises(StorageError):
-        begin_run(tmp_path / "failing", Kind.RUN, "performance", {"numpy": "2.1"}, {})
 
 
 def test_a_verdict_is_begun_with_the_logs_that_are_here_and_with_what_is_known_of_the_others(tmp_path: Path) -> None:

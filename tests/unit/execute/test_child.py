@@ -20,7 +20,7 @@ from reconciler.execute import child, perform
 from reconciler.execute.attempt import Attempt, Intent, ServerAccess, make_attempt_id
 from reconciler.execute.child import Watch, follow_submission, read_last_lines, run_child
 from reconciler.execute.executors import local
-from reconciler.execute.executors.executor import Executor, Handle, Interruption, Progressing, State
+from reconciler.execute.executors.executor import Handle, Interruption, Progressing, State
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.outcome import Status
 from reconciler.plan.plan import Step
@@ -87,15 +87,6 @@ def test_step_that_is_given_up_ends_at_once_whatever_its_child_does(tmp_path: Pa
     assert not [p for p in left if p.status() != psutil.STATUS_ZOMBIE]
 
 
-def test_score_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("mlperf_loadgen")
-    monkeypatch.setattr(perform, "PATIENCE", 5.0)
-    repository = hanging(tmp_path, "score(log, dataset, output)")
-    repository.edit(SPEC, "target_qps: 100,", "attempts: 1, target_qps: 100,")
-    (message,) = retried(repository.reconcile()).values()
-    assert "s while scoring" in message
-
-
 def an_attempt(root: Path, kind: Kind = Kind.DATASET, server: ServerAccess | None = None) -> Attempt:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     intent = Intent(
@@ -128,56 +119,6 @@ def executors(root: Path) -> Executors:
 def started(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     """The next child runs this code instead of the harness."""
     monkeypatch.setattr(local, "build_harness_command", lambda *_: [sys.executable, "-c", code])
-
-
-def test_child_that_never_begins_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    started(monkeypatch, "import time; time.sleep(600)")
-    readings: list[Progress] = []
-    result = run_child(an_attempt(tmp_path), ProbeRequest(), Watch(readings.append, start=0.1), executors(tmp_path))
-    assert (result.done, result.problem_class, readings) == (False, "resources", [])
-    assert "did not start work" in result.problem
-
-
-def test_a_job_that_waits_in_its_queue_is_told_with_what_it_waits_for(tmp_path: Path) -> None:
-    """Nothing of it is done, and nobody knows how much it will be."""
-    attempt, readings = an_attempt(tmp_path), list[Progress]()
-    found = iter((Progressing(State.QUEUED, note="job 7 waits"), Progressing(State.ENDED, 0)))
-
-    class Queue:
-        def poll(self, *_: object) -> Progressing:
-            return next(found)
-
-        def harvest(self, _: object) -> None:
-            Result(done=True, seconds=1.5).write(attempt.result)
-
-    queue = cast(Executor, Queue())
-    assert follow_submission(queue, Handle("queue", attempt.folder, "7"), attempt, Watch(readings.append)).done
-    (reading,) = readings
-    assert reading == Progress("queued", 0, 0, reading.seconds, 0.0, "job 7 waits")
-
-
-@pytest.mark.parametrize(
-    ("printed", "last"),
-    [
-        ("", ""),
-        ("a\nb\n", "a\nb"),
-        ("".join(f"{n}\n" for n in range(100)), "\n".join(str(n) for n in range(80, 100))),
-        ("x" * 10_000 + "\nend\n", "x" * (8192 - 5) + "\nend"),
-    ],
-    ids=["nothing", "two lines", "many lines", "a long line"],
-)
-def test_the_end_of_what_a_child_printed_is_kept(printed: str, last: str, tmp_path: Path) -> None:
-    (tmp_path / "child.log").write_text(printed)
-    assert read_last_lines(tmp_path / "child.log") == last
-    assert read_last_lines(tmp_path / "no.log") == ""
-
-
-def test_watchdog_that_is_off_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    started(monkeypatch, "import time; time.sleep(1)")
-    result = run_child(
-        an_attempt(tmp_path), ProbeRequest(), Watch(lambda _: None, stall=0.0, start=0.0), executors(tmp_path)
-    )
-    assert result.problem == "the child process ended with status 0 and no result"
 
 
 ESCAPES = """
@@ -213,14 +154,6 @@ def test_processes_that_left_the_session_of_a_child_end_with_it(
     assert len(words) == 3
     assert [pid for pid in map(int, words) if psutil.pid_exists(pid)] == []
     assert bystander.poll() is None
-
-
-def test_nothing_ended_is_left_to_reap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    started(monkeypatch, "import subprocess; print(subprocess.Popen(['sleep', '600']).pid, flush=True)")
-    attempt = an_attempt(tmp_path)
-    run_child(attempt, ProbeRequest(), Watch(lambda _: None), executors(tmp_path))
-    pid = int(attempt.log.read_text())
-    assert pid not in [process.pid for process in psutil.Process().children() if process.pid != os.getpid()]
 
 
 LOCKED = """
@@ -269,15 +202,6 @@ def test_a_child_that_left_no_result_is_told_with_its_last_lines(
     assert result.values == {"log": "first\nout of memory"}
 
 
-def test_a_run_without_a_completed_sample_is_ended_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    attempt = an_attempt(tmp_path)
-    counts = f"from harness.contract import Counter; counter = Counter({str(attempt.counter)!r})"
-    started(monkeypatch, f"{counts}; counter.stage('running'); import time; time.sleep(600)")
-    result = run_child(attempt, ProbeRequest(), Watch(lambda _: None, stall=0.2), executors(tmp_path))
-    assert (result.done, result.problem_class) == (False, "resources")
-    assert "no sample was completed for" in result.problem
-
-
 class Queue:
     """It says of a job what the test says, one word at a time."""
 
@@ -317,45 +241,28 @@ def let_count(monkeypatch: pytest.MonkeyPatch, progress: Progress | None) -> Non
 
 
 @pytest.mark.parametrize(
-    ("printed", "note", "text"),
-    [("", "", ""), ("epoch 3", "", "epoch 3"), ("", "job 7 on n1", "job 7 on n1"), ("a", "job 7", "a, job 7")],
-)
-def test_what_goes_on_is_told_with_its_last_line_and_where_it_runs(
-    printed: str, note: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    attempt, readings = an_attempt(tmp_path), list[Progress]()
-    if printed:
-        attempt.last_line.write_text(printed)
-    let_count(monkeypatch, Progress("running", 3, 9, 1.0, 0.5, ""))
-    Result(done=True, seconds=3.0).write(attempt.result)
-    result, cancelled = follow(attempt, Watch(readings.append), Progressing(State.RUNNING, note=note), IS_OVER)
-    assert readings == [Progress("running", 3, 9, 1.0, 0.5, text)]
-    assert (result.done, cancelled) == (True, False)
-
-
-@pytest.mark.parametrize(
-    ("stage", "idle", "said"),
+    ("stage", "idle", "ended"),
     [
-        ("running", 10.0, ""),
-        ("running", 10.4, "no sample was completed for 10 s"),
-        ("loading", 10.0, ""),
-        ("loading", 11.0, "no progress for 11 s while loading"),
-        ("starting", 99.0, ""),  # it has ``start`` for that
-        ("done", 12.0, "no progress for 12 s while done"),
+        ("running", 10.0, False),
+        ("running", 10.4, True),
+        ("loading", 10.0, False),
+        ("loading", 11.0, True),
+        ("starting", 99.0, False),  # it has ``start`` for that
+        ("done", 12.0, True),
     ],
 )
 @pytest.mark.parametrize("kind", [Kind.RUN, Kind.COMPLIANCE_TEST, Kind.DATASET])
 def test_a_child_without_progress_is_ended_in_whichever_stage(
-    stage: str, idle: float, said: str, kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stage: str, idle: float, ended: bool, kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempt = an_attempt(tmp_path, kind)
     let_count(monkeypatch, Progress(stage, 0, 0, 1.0, idle, ""))
     result, cancelled = follow(attempt, Watch(lambda _: None, stall=10.0, start=60.0), GOES_ON, IS_OVER)
-    assert cancelled is bool(said)
-    if said:
-        fix = "see in the child's log what it is waiting for"
-        more = "" if kind is Kind.DATASET else "; raise run.stall_timeout for slow models"
-        assert (result.problem, result.problem_class, result.fix) == (said, "resources", f"{fix}{more}")
+    assert cancelled is ended
+    if ended:
+        assert f" {idle:.0f} s" in result.problem
+        assert result.problem_class == "resources"
+        assert ("run.stall_timeout" in result.fix) is (kind is not Kind.DATASET)
 
 
 @pytest.mark.parametrize(("stall", "start", "ended"), [(10.0, 0.0, True), (10.0, 60.0, False), (0.0, 0.0, False)])
@@ -367,11 +274,6 @@ def test_a_child_has_a_while_to_begin(
     result, cancelled = follow(an_attempt(tmp_path), Watch(lambda _: None, stall, start), GOES_ON, IS_OVER)
     assert cancelled is ended
     assert (result.problem == "the child did not start work within 0 s") is ended
-
-
-def test_what_waits_in_a_queue_may_wait_as_long_as_it_likes(tmp_path: Path) -> None:
-    waits = Progressing(State.QUEUED)
-    assert not follow(an_attempt(tmp_path), Watch(lambda _: None, start=0.0), waits, waits, IS_OVER)[1]
 
 
 def test_a_child_fails_with_the_server_that_it_asks_and_keeps_what_that_printed(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.contract import CommandRequest
-from reconciler.execute.attempt import Attempt, Intent, ServerAccess, create
+from reconciler.execute.attempt import Attempt, Intent, create
 from reconciler.execute.requests import make_request
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.ruled_values import AccuracyLogRule, ExtraFiles, Metric
@@ -111,12 +111,6 @@ def test_a_command_starts_in_its_folder_else_beside_its_code(
     assert found.cwd == str((tmp_path / wanted).resolve())
     own = settings.get("harness.code") or (settings["client.code"] if kind is Kind.RUN else "")
     assert found.code == (str((tmp_path / own).resolve()) if own else "")
-
-
-def test_a_run_beside_a_server_takes_no_slices_and_its_log_goes_along(tmp_path: Path) -> None:
-    settings = {**DECLARED, "harness.command": ["go", "{port}"]}
-    found = ask(begin(tmp_path, Kind.RUN, settings, server=ServerAccess(8123, "/logs")), tmp_path)
-    assert (found.command, found.slices, found.service_log) == (("go", "8123"), (), "/logs")
 
 
 @pytest.mark.parametrize(("how", "at"), [("", ""), ("written", ""), ("own", ""), ("own", "conf/{scenario}.conf")])

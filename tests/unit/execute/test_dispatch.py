@@ -45,14 +45,6 @@ def test_nothing_begins_before_what_it_is_made_from_has_ended() -> None:
     assert names(dispatch.take()) == ["score"]
 
 
-def test_who_shares_an_outcome_waits_for_it_too() -> None:
-    engine = make_step("engine", shared=(at("twin"),))
-    dispatch = make_dispatch([engine, make_step("run")], {"run": ["twin"]}, places=9)
-    assert names(dispatch.take()) == ["engine"]
-    dispatch.end(engine)
-    assert names(dispatch.take()) == ["run"]
-
-
 def test_machine_takes_as_many_as_it_has_places_and_others_go_on() -> None:
     steps = [make_step(name) for name in ("a1", "a2", "a3", "b1", "b2")]
     machines = {
@@ -93,18 +85,6 @@ def test_the_way_of_a_step_is_the_longest_of_all_that_share_its_outcome() -> Non
     dispatch = make_dispatch(steps, needs)
     assert measure_chains(steps, dispatch.needs) == {at("other"): 20, at("engine"): 51, at("own"): 2, at("long"): 50}
     assert names(dispatch.take()) == ["engine"]
-
-
-def test_a_step_that_nobody_can_predict_counts_as_a_minute() -> None:
-    for known, first in ((59.5, "unknown"), (60.0, "known"), (60.5, "known")):
-        dispatch = make_dispatch([make_step("known", known), make_step("unknown")], {})
-        assert names(dispatch.take()) == [first]
-
-
-def test_a_machine_has_one_place_where_nothing_is_said() -> None:
-    steps = [make_step("a"), make_step("b")]
-    dispatch = Dispatch(steps, {at(n): set() for n in "ab"}, {at(n): Machine("lab") for n in "ab"})
-    assert names(dispatch.take()) == ["a"]
 
 
 def test_what_runs_already_goes_before_all_others() -> None:

@@ -126,7 +126,9 @@ def test_child_of_another_pass_is_lost(tmp_path: Path) -> None:
     assert not attempt.folder.exists()
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"executor": "of a later version", "name": "x"}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "7", "{}", '{"executor": "slurm"}', '{"executor": "of a later version", "name": "x"}']
+)
 def test_handle_that_nobody_here_understands_holds_nothing_up(tmp_path: Path, text: str) -> None:
     attempt = begin(tmp_path)
     (attempt.folder / "handle.json").write_text(text)

@@ -101,36 +101,6 @@ def test_what_a_server_prints_is_seen_once_for_all_runs_that_ask_it(tmp_path: Pa
     follower.close()
 
 
-def test_what_a_service_prints_before_it_is_ready_is_seen(tmp_path: Path) -> None:
-    attempt = begin(tmp_path, 1, Address(Kind.SERVICE, "open/box/digits/Server"), (Address(Kind.SERVICE, str(CELL)),))
-    attempt.server_log.mkdir()
-    (attempt.server_log / LOG_PARTS[0]).write_text("loading weights\n")
-    follower = make_follower(tmp_path)
-    assert look(follower) == [("2026-1", True, b""), (attempt.server_log.name, True, b"loading weights\n")]
-    follower.close()
-
-
-def test_a_server_whose_log_nobody_names_is_not_read(tmp_path: Path) -> None:
-    begin(tmp_path, 1, server=ServerAccess(8000))
-    follower = make_follower(tmp_path)
-    assert look(follower) == [("2026-1", True, b"")]
-    follower.close()
-
-
-def test_how_far_an_attempt_is_comes_with_what_it_printed(tmp_path: Path) -> None:
-    attempt, follower = begin(tmp_path, 1), make_follower(tmp_path)
-    counter = Counter(attempt.counter)
-    for done in (0, 3):
-        counter.stage("running", 9)
-        counter.bump(done)
-        (printed,) = follower.look()
-        assert (printed.address, printed.log, printed.began) == (RUN, attempt.log, not done)
-        assert printed.progress is not None
-        assert (printed.progress.stage, printed.progress.done, printed.progress.expected) == ("running", done, 9)
-    counter.close()
-    follower.close()
-
-
 def test_the_last_of_a_server_is_seen_though_its_folder_was_removed(tmp_path: Path) -> None:
     log, attempts = tmp_path / "server", tmp_path / "attempts"
     log.mkdir()
@@ -176,15 +146,3 @@ def test_what_is_told_ends_with_the_pass(tmp_path: Path, capsys: pytest.CaptureF
     assert first == f"Run perf: {attempt.log}"
     assert between == ["Run perf: running, 0 of 1,000"] * 2
     assert last == "No pass is under way any more."
-
-
-def test_where_nothing_is_under_way_that_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    tell(make_follower(tmp_path), lambda: "", lambda: None)
-    assert capsys.readouterr() == ("", "No pass is under way, and nothing of this cell is.\n")
-
-
-def test_while_nothing_of_the_cell_is_made_the_pass_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    states = iter(["0 of 3 steps", "0 of 3 steps", "1 of 3 steps", ""])
-    tell(make_follower(tmp_path), lambda: next(states), lambda: None)
-    told = capsys.readouterr().err.splitlines()
-    assert told == ["0 of 3 steps", "1 of 3 steps", "No pass is under way, and nothing of this cell is."]

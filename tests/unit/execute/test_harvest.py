@@ -14,10 +14,10 @@ from typing import cast
 import pytest
 from msgspec.structs import replace
 
-from harness.contract import Benchmark, Result
+from harness.contract import Result
 from reconciler.errors import StorageError
 from reconciler.execute import harvest as harvesting
-from reconciler.execute.attempt import Attempt, Intent, MachineFacts, ServerAccess, create, read
+from reconciler.execute.attempt import Attempt, Intent, MachineFacts, create
 from reconciler.execute.attempt_record import build_record
 from reconciler.execute.child import Watch
 from reconciler.execute.executors.executor import Handle, write_handle
@@ -25,14 +25,13 @@ from reconciler.execute.executors.table import Executors
 from reconciler.execute.harvest import find_under_way, harvest
 from reconciler.execute.judging import judge_attempt
 from reconciler.execute.perform import Finished
-from reconciler.execute.requests import describe_benchmark
 from reconciler.record.codec import encode
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Ended, RecordedFact
-from reconciler.resource.ruled_values import AccuracyLogRule, Bar, LatencyLimits, Metric
+from reconciler.resource.ruled_values import AccuracyLogRule, Bar, Metric
 from reconciler.resource.settings import CellSettings
-from reconciler.rules.context import EndpointsContext, RuleContext
+from reconciler.rules.context import RuleContext
 from reconciler.storage.files import RepositoryPaths
 
 SEEN = MachineFacts()
@@ -70,92 +69,6 @@ def collect(folder: Path, note: Callable[[str], None] = lambda _: None) -> list[
     return list(harvest(folder, note))
 
 
-def test_attempt_is_its_folder(tmp_path: Path) -> None:
-    attempt = begin(tmp_path)
-    assert read(attempt.folder) == attempt
-
-
-OLD_SETTINGS = {
-    "target_qps": "100",
-    "ruled.metric": ["result_samples_per_second", "Samples/s", 1, False],
-    "ruled.accuracy_log": [1048576, 10240, 4096],
-    "ruled.bars": [["acc", "76.01", None]],
-    "ruled.bars_bind": True,
-    "ruled.answers_compared": True,
-    "ruled.endpoints_limits": ["5", "6", "7"],
-    "ruled.endpoints_audits": {"TEST06": "eos"},
-    "ruled.endpoints_tokens": ["1.5", "2.5"],
-    "ruled.endpoints_single": True,
-    "ruled.min_duration": 600000,
-    "noted.machine.nodes": [{"host": "one"}],
-    "noted.machine.shared_with": "PID 1 (init)",
-    "evident.nodes.drivers": ["570.1"],
-    "running.port": 8000,
-    "running.log": "/attempts/1/log",
-    "known_answers": {"reasons": []},
-    "response_dtype": "int32",
-}
-
-
-def test_attempt_that_an_older_version_began_is_read_with_all_it_said(tmp_path: Path) -> None:
-    attempt = begin(tmp_path)
-    path = attempt.folder / "attempt.json"
-    added = ("rules", "machine", "server", "known_answers", "response_dtype")
-    old = {name: value for name, value in json.loads(path.read_bytes()).items() if name not in added}
-    path.write_text(json.dumps({**old, "format": 1, "settings": OLD_SETTINGS}), encoding="utf-8")
-    read_again = read(attempt.folder)
-    assert read_again is not None
-    intent = read_again.intent
-    assert intent.settings == CellSettings({"target_qps": "100"})
-    assert intent.rules == RuleContext(
-        Metric("result_samples_per_second", "Samples/s"),
-        AccuracyLogRule(1048576, 10240, 4096),
-        (Bar("acc", Decimal("76.01")),),
-        endpoints=EndpointsContext(
-            LatencyLimits(ttft=Decimal(5), tpot=Decimal(6), latency=Decimal(7)),
-            {"TEST06": "eos"},
-            (Decimal("1.5"), Decimal("2.5")),
-            single_score=True,
-            min_duration=600000,
-        ),
-        answers_compared=True,
-    )
-    assert intent.machine == MachineFacts(({"host": "one"},), ("570.1",), "PID 1 (init)")
-    assert (intent.server, intent.known_answers) == (ServerAccess(8000, "/attempts/1/log"), {"reasons": []})
-    assert intent.response_dtype == "int32"
-
-
-def test_attempt_of_before_answers_were_compared_compares_none(tmp_path: Path) -> None:
-    attempt = begin(tmp_path)
-    path = attempt.folder / "attempt.json"
-    settings = {name: value for name, value in OLD_SETTINGS.items() if name != "ruled.answers_compared"}
-    old = {**json.loads(path.read_bytes()), "format": 1, "settings": settings}
-    path.write_text(json.dumps({name: value for name, value in old.items() if name != "rules"}), encoding="utf-8")
-    read_again = read(attempt.folder)
-    assert read_again is not None
-    assert read_again.intent.rules is not None
-    assert not read_again.intent.rules.answers_compared
-    assert read_again.intent.rules.performance_checked
-
-
-@pytest.mark.parametrize(
-    ("locations", "name", "path"),
-    [
-        ({}, "", None),
-        ({"benchmark.code": "digits"}, "digits", None),
-        ({"benchmark.path": "own/photos.py"}, "photos", "own/photos.py"),
-    ],
-    ids=["none", "built in", "a file"],
-)
-def test_a_request_names_the_code_of_its_benchmark(
-    locations: dict[str, str], name: str, path: str | None, tmp_path: Path
-) -> None:
-    attempt = begin(tmp_path)
-    attempt = replace(attempt, intent=replace(attempt.intent, locations=locations))
-    whole = str(tmp_path.resolve() / path) if path else None
-    assert describe_benchmark(attempt, RepositoryPaths(tmp_path)) == Benchmark(name=name, path=whole)
-
-
 def test_facts_of_the_machine_stand_in_the_record_with_their_roles(tmp_path: Path) -> None:
     attempt = begin(tmp_path, machine=MachineFacts(({"host": "one"},), ("570.1",), "PID 1 (init)"))
     end(attempt)
@@ -185,14 +98,6 @@ def test_attempts_come_oldest_first(tmp_path: Path) -> None:
 def test_attempt_without_a_result_was_lost(tmp_path: Path) -> None:
     begin(tmp_path)
     (tmp_path / "never begun").mkdir()
-    assert collect(tmp_path) == []
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_half_removed_attempt_is_nothing(tmp_path: Path) -> None:
-    attempt = begin(tmp_path)
-    end(attempt)
-    attempt.folder.rename(tmp_path / f".{attempt.folder.name}.gone")
     assert collect(tmp_path) == []
     assert list(tmp_path.iterdir()) == []
 
@@ -286,20 +191,6 @@ def test_of_what_goes_on_the_newest_of_a_key_is_followed(tmp_path: Path) -> None
     found = find_under_way(tmp_path, cast(Executors, SimpleNamespace(goes_on=goes_on)))
     assert found == {f"{1:064}": other}
     assert asked == ["job 1", "job 2", "job 3", "job 4", "none"]
-
-
-def test_what_is_put_aside_is_told_with_what_is_wrong_and_where_it_is(tmp_path: Path) -> None:
-    attempt = begin(tmp_path / "attempts")
-    end(attempt)
-    (attempt.folder / "attempt.json").write_text('{"format": 99}')
-    notes: list[str] = []
-    assert collect(tmp_path / "attempts", notes.append) == []
-    aside = tmp_path / "quarantine" / "2026-1"
-    assert notes == [
-        "2026-1: the result of an earlier pass is unreadable (attempt.json is not one of this version); "
-        f"moved to {aside}"
-    ]
-    assert (aside / "result.json").exists()
 
 
 def test_what_is_spared_stays(tmp_path: Path) -> None:

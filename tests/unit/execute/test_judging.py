@@ -94,34 +94,6 @@ def test_answers_that_nobody_has_or_compared_are_asked_for(runs: Path, tmp_path:
     )
 
 
-def test_a_question_that_cannot_be_asked_is_a_problem_of_its_input(runs: Path, tmp_path: Path) -> None:
-    attempt = create(
-        tmp_path,
-        Intent(
-            "2026-1",
-            Address(Kind.VERDICT, f"{CELL}/TEST99"),
-            "0" * 64,
-            1,
-            "2026",
-            {"test": ("TEST01", "")},
-            response_dtype="float128",
-        ),
-    )
-    (case,) = [case for case in CASES if case.id == "TEST01-equal"]
-    case.lay_out(runs, tmp_path / "logs")
-    attempt.inputs.mkdir(parents=True, exist_ok=True)
-    for run, place in (("audit", "audit"), ("accuracy", "accuracy"), ("performance", "performance/run_1")):
-        (tmp_path / "logs" / place).rename(attempt.inputs / run)
-        (attempt.inputs / run / ANSWERS).write_text("[\nno answers\n]\n")
-    paths = RepositoryPaths(tmp_path)
-    judge_attempt(attempt, paths, Watch(lambda _: None), Executors.of(paths))
-    result = Result.read(attempt.result)
-    assert (result.done, result.seconds, result.problem_class) == (False, 0.0, "input")
-    assert result.fix == "repeat the run whose log this is: reconcile apply --rerun cell=…"
-    assert result.problem
-    assert list(attempt.output.iterdir()) == []
-
-
 class Scorer:
     """Says one thing of each log after another; ``asked``: of which, with the samples in it."""
 
@@ -176,8 +148,3 @@ def test_a_scorer_that_fails_is_told_with_its_words(
         values={"log": "killed"},
     )
     assert files == {}
-
-
-def test_a_test_that_the_scorer_decides_needs_the_answers_of_the_audit_run(runs: Path, tmp_path: Path) -> None:
-    result, _ = judge(runs, tmp_path, "TEST07-above", "audit")
-    assert result.problem == "the whole accuracy log of the audit run is not here"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 
@@ -19,9 +18,8 @@ from harness.contract import (
     StateRequest,
 )
 from reconciler.execute.attempt import Attempt, Intent, create
-from reconciler.execute.executors.executor import Capacity, Handle, Progressing, State, Submission
+from reconciler.execute.executors.executor import Capacity
 from reconciler.execute.executors.launcher import LauncherExecutor, put_behind_launcher
-from reconciler.execute.executors.local import LocalExecutor
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
 from reconciler.storage.files import RepositoryPaths
@@ -83,11 +81,6 @@ def test_a_launcher_starts_the_child_that_reads_the_request_and_writes_the_answe
     assert ProbeRequest.read(attempt.request) == ProbeRequest(seeds=True, counter=there)
 
 
-def test_a_container_that_is_left_is_ended_by_its_name(tmp_path: Path) -> None:
-    _, found = put(tmp_path, COMMAND, "docker", "run", f"image@sha256:{'a' * 64}")
-    assert found.ending == ("docker", "rm", "--force", "reconcile-2026-1")
-
-
 def test_a_container_is_shown_the_repository_its_scratch_and_what_the_request_names(tmp_path: Path) -> None:
     """And no more: what of it lies within another is seen there."""
     root, own, scratch = (tmp_path / name for name in ("repository", "own", "scratch"))
@@ -145,41 +138,3 @@ def test_only_a_box_that_is_reached_by_its_name_works_beside_this_machine(
     assert found == Capacity(found.lock, 6 * 3600.0, found.lock if own else "here", 1, lasts=False)
     assert found.lock.startswith("quiet-")
     assert executor.capacity(CellSettings({"system.launcher": ["ssh", "n2"]})).lock != found.lock
-
-
-def test_what_starts_a_launcher_is_a_child_here(tmp_path: Path) -> None:
-    asked: list[Any] = []
-
-    class Local:
-        def submit(self, submission: Submission) -> Handle:
-            asked.append(submission)
-            return Handle("launcher", submission.attempt.folder, "n")
-
-        def poll(self, *words: object) -> Progressing:
-            asked.append(words)
-            return Progressing(State.RUNNING)
-
-        def cancel(self, *words: object) -> None:
-            asked.append(words)
-
-        def harvest(self, *words: object) -> None:
-            asked.append(words)
-
-    executor = LauncherExecutor(RepositoryPaths(tmp_path), local=cast(LocalExecutor, Local()))
-    settings = CellSettings({"system.launcher": ["ssh", "n1"]})
-    attempt = create(tmp_path, Intent("2026-1", Address(Kind.MODEL, "net"), "k" * 64, 1, "2026", {}, settings))
-    handle = executor.submit(Submission(attempt, ProbeRequest(), attempt.result, (7,), sweeps=False, seconds=9.0))
-    (submission,) = asked
-    assert isinstance(submission.request, LaunchRequest)
-    assert (submission.result, submission.keep_open, submission.sweeps, submission.seconds) == (
-        attempt.result,
-        (7,),
-        False,
-        9.0,
-    )
-    assert executor.poll(handle, 3.0) == Progressing(State.RUNNING)
-    executor.cancel(handle, 4.0)
-    executor.harvest(handle)
-    assert asked[1:] == [(handle, 3.0), (handle, 4.0), (handle,)]
-    own = LauncherExecutor(RepositoryPaths(tmp_path))
-    assert (own.name, own.local.name) == ("launcher", "launcher")

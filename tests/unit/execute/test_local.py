@@ -12,10 +12,9 @@ import pytest
 from harness.contract import CommandRequest, FileMessage, LaunchRequest, ProbeRequest, Ready, ServiceRequest
 from reconciler.execute.attempt import Attempt, Intent, create
 from reconciler.execute.executors import local
-from reconciler.execute.executors.executor import Capacity, Handle, Progressing, State, Submission, read_handle
+from reconciler.execute.executors.executor import Handle, Submission, read_handle
 from reconciler.execute.executors.local import LocalExecutor
 from reconciler.resource.kinds import Address, Kind
-from reconciler.resource.settings import CellSettings
 from reconciler.storage.process import FIXED
 
 COMMAND = CommandRequest(
@@ -112,20 +111,3 @@ def test_a_child_is_started_with_its_request_and_what_it_may_see(
     assert environment.items() >= FIXED.items()
     assert bool(environment.get("RECONCILE_CHILD")) is (marked and sweeps)
     executor.harvest(handle)
-
-
-def test_a_child_is_told_of_while_it_runs_and_is_lost_to_others(tmp_path: Path, children: list[Child]) -> None:
-    attempt, executor = begin(tmp_path), LocalExecutor()
-    handle = executor.submit(Submission(attempt, COMMAND, attempt.result))
-    assert executor.capacity(CellSettings({})) == Capacity("quiet", 900.0)
-    assert executor.poll(handle, 0.5) == Progressing(State.RUNNING)
-    (child,) = children
-    child.status = -9
-    assert executor.poll(handle) == Progressing(State.ENDED, -9)
-    executor.cancel(handle, 3.0)
-    assert LocalExecutor().poll(handle) == Progressing(State.LOST)
-    LocalExecutor().cancel(handle)
-    LocalExecutor().harvest(handle)
-    executor.harvest(handle)
-    assert child.told == ["wait 0.5", "wait 0.0", "stop 3.0", "left"]
-    assert executor.poll(handle) == Progressing(State.LOST)

@@ -11,18 +11,11 @@ from harness.contract import Busy, ProbeRequest
 from reconciler.errors import ReconcilerError
 from reconciler.execute import machine_idle, plan_executor
 from reconciler.execute.executors.table import Executors
-from reconciler.execute.machine_idle import find_busy, list_gpus
+from reconciler.execute.machine_idle import find_busy
 from reconciler.execute.outcome import Status
-from reconciler.resource.kinds import Kind
 from reconciler.resource.settings import CellSettings
 from reconciler.storage.files import RepositoryPaths
 from tests.passes.repository import make_repository
-
-
-def test_gpus_that_a_run_takes() -> None:
-    assert list_gpus(CellSettings({})) == 0
-    assert list_gpus(CellSettings({"hardware.count": 8})) == 8
-    assert list_gpus(CellSettings({"hardware.count": 8, "run.options.devices": 2})) == 2
 
 
 def test_runs_wait_for_those_that_use_the_same_machine(tmp_path: Path) -> None:
@@ -43,16 +36,6 @@ BUSY = Busy(what="GPU 0 is used by", pid=41, user="ann", command="python train.p
 
 def busy(settings: Any, *_: Any, look: float) -> Busy:
     return BUSY
-
-
-def test_rehearsal_goes_on_and_records_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("mlperf_loadgen")
-    monkeypatch.setattr(plan_executor, "find_busy", busy)
-    repository = make_repository(tmp_path)
-    report = repository.reconcile()
-    runs = [o for o in report.outcomes if o.step.change.address.kind is Kind.RUN]
-    noted = [o.record.facts.get("machine.shared_with") for o in runs if o.record is not None]
-    assert [fact.value for fact in noted if fact is not None] == [str(BUSY)]
 
 
 @pytest.mark.parametrize("allowed", [False, True])

@@ -54,19 +54,6 @@ def test_who_waits_for_a_machine_says_so_once_and_looks_whether_it_is_wanted_sti
     assert turns.waited == waited + 0.5
 
 
-def test_who_is_not_wanted_any_more_stops_waiting() -> None:
-    class GivenUpError(Exception):
-        pass
-
-    def check(*_: object) -> None:
-        raise GivenUpError
-
-    lock = Held([100.0], 9)
-    with pytest.raises(GivenUpError):
-        MachineTurns(check, lambda _: None).take(cast(Lock, lock), STEP)
-    assert lock.asked == [0.0]
-
-
 def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then the step is left for a later pass; what it waited counts all the same."""
     clock = [100.0]

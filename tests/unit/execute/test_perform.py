@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from harness.contract import Progress, Result
 from reconciler.desired.detail import Detail
 from reconciler.execute import perform as perform_module
-from reconciler.execute.attempt import Attempt, Intent, MachineFacts, create
+from reconciler.execute.attempt import Attempt, Intent, create
 from reconciler.execute.child import Detached, Watch
 from reconciler.execute.executors.executor import (
     Capacity,
@@ -30,10 +30,8 @@ from reconciler.execute.outcome import Outcome, Status
 from reconciler.execute.perform import (
     AttemptContext,
     Finished,
-    begin,
     derive_outcome,
     find_known_answers,
-    find_response_type,
     perform,
 )
 from reconciler.plan.make import Policy
@@ -129,29 +127,6 @@ def test_a_step_that_nobody_began_is_begun_and_submitted(tmp_path: Path) -> None
     assert set(record.inputs) == {item.name for item in a_pass.detail.inputs if item.value is not None}
 
 
-@pytest.mark.parametrize(
-    ("address", "seen"),
-    [
-        (Address(Kind.RUN, "open/box/net/Offline/accuracy"), True),
-        (Address(Kind.COMPLIANCE_TEST, "open/box/net/Offline/TEST01"), True),
-        (Address(Kind.RUN, "open/other/net/Offline/accuracy"), False),
-        (Address(Kind.ENGINE, "open/box/net/Offline"), False),
-        (Address(Kind.DATASET, "box"), False),
-    ],
-    ids=["run", "test", "of another system", "engine", "data set"],
-)
-def test_what_was_seen_of_the_machines_goes_with_the_runs_of_their_system(
-    address: Address, seen: bool, tmp_path: Path
-) -> None:
-    a_pass = Pass(tmp_path)
-    step: Step = replace(a_pass.step, change=replace(a_pass.step.change, address=address))
-    machine = MachineFacts(({"host": "n1"},), ("570.1",))
-    context = replace(a_pass.context, nodes={"box": machine}, shared_with="PID 7")
-    attempt = begin(step, a_pass.detail, {}, context)
-    wanted = machine if seen else MachineFacts()
-    assert attempt.intent.machine == replace(wanted, shared_with="PID 7")
-
-
 def test_what_an_earlier_pass_submitted_is_followed_where_it_is(tmp_path: Path) -> None:
     a_pass = Pass(tmp_path)
     earlier = a_pass.begin_earlier("queue")
@@ -172,15 +147,6 @@ def test_what_an_earlier_pass_laid_out_alone_is_submitted(tmp_path: Path) -> Non
     earlier = a_pass.begin_earlier()
     assert a_pass.perform().attempt is earlier
     assert a_pass.folders() == a_pass.here.submitted == [earlier.folder]
-
-
-def test_another_step_is_none_of_what_is_under_way(tmp_path: Path) -> None:
-    a_pass = Pass(tmp_path)
-    earlier = a_pass.begin_earlier("queue")
-    other: Step = replace(a_pass.step, change=replace(a_pass.step.change, key="0" * 64))
-    found = perform(other, a_pass.detail, {}, a_pass.context, lambda _: None)
-    assert found.attempt.folder != earlier.folder
-    assert a_pass.context.under_way == {a_pass.step.change.key: earlier}
 
 
 @pytest.mark.parametrize("begun", [Pass.perform, Pass.begin_earlier], ids=["new", "earlier"])
@@ -248,40 +214,10 @@ def test_a_data_set_that_another_repository_has_prepared_is_taken_and_not_made(t
     assert sorted(path.name for path in scratch.iterdir()) == sorted([made.record.key, "0" * 64])
 
 
-def test_a_data_set_is_made_by_each_repository_where_none_is_shared(tmp_path: Path) -> None:
-    assert [len(prepare(tmp_path / name, None)[0].submitted) for name in ("first", "second")] == [1, 1]
-
-
 def summary(kind: Kind, identity: str, *artifacts: str) -> Summary:
     files = tuple(Artifact(name, f"digest of {name}", 1) for name in artifacts)
     address = Address(kind, "open/box/net/Offline/accuracy" if kind is Kind.RUN else "net")
     return Summary(identity, address, "k" * 64, Ended.DONE, "2026-01-01", 1.0, files)
-
-
-@pytest.mark.parametrize(
-    ("kind", "made_from"),
-    [
-        (Kind.ENGINE, {"model.net.onnx", "run.mlperf_log_detail.txt"}),
-        (Kind.RUN, {"model.net.onnx"}),  # a run that follows another reads nothing of it
-    ],
-)
-def test_a_step_is_given_the_files_of_what_it_is_made_from(kind: Kind, made_from: set[str], tmp_path: Path) -> None:
-    a_pass = Pass(tmp_path)
-    address = Address(kind, "open/box/net/Offline" + "/accuracy" * (kind is Kind.RUN))
-    step: Step = replace(a_pass.step, change=replace(a_pass.step.change, address=address))
-    upstream = {
-        "model": summary(Kind.MODEL, "Model/1", "net.onnx", "child.log", "code.tar.gz"),
-        "run": summary(Kind.RUN, "Run/1", "mlperf_log_detail.txt", "service.log"),
-    }
-    for name in ("net.onnx", "mlperf_log_detail.txt"):
-        (tmp_path / name).write_text(f"content of {name}")
-    attempt = begin(step, a_pass.detail, upstream, a_pass.context)
-    intent = attempt.intent
-    assert intent.upstream == {"model": "Model/1", "run": "Run/1"}
-    assert intent.made_from == {name: f"digest of {name.partition('.')[2]}" for name in made_from}
-    found = {path.relative_to(attempt.inputs).as_posix() for path in attempt.inputs.rglob("*") if path.is_file()}
-    assert found == {name.replace(".", "/", 1) for name in made_from}
-    assert (attempt.inputs / "model/net.onnx").read_text() == "content of net.onnx"
 
 
 def load(**values: Any) -> Callable[[str], Record]:
@@ -306,14 +242,6 @@ def test_an_earlier_comparison_of_answers_stands_for_the_very_same_runs(runs: di
     assert find_known_answers("Verdict/1", upstream, load(answers=answers)) == (answers if known else None)
     assert find_known_answers("", upstream, load(answers=answers)) is None
     assert find_known_answers("Verdict/1", upstream, load()) is None
-
-
-def test_a_response_is_of_the_type_that_the_harness_of_the_audit_run_named() -> None:
-    audit, other = {"audit": summary(Kind.RUN, "Test/1")}, {"accuracy": summary(Kind.RUN, "Run/1")}
-    assert find_response_type(audit, load(response={"dtype": "int32"})) == "int32"
-    assert find_response_type(other, load(response={"dtype": "int32"})) == ""
-    assert find_response_type(audit, load(response={})) == ""
-    assert find_response_type(audit, load()) == ""
 
 
 RUN_COMMAND = {"harness.command": ["go"]}
@@ -402,17 +330,3 @@ def test_what_is_no_fault_of_a_step_is_tried_again(problem_class: str, status: S
         assert found == Outcome(a_pass.step, status, "it broke", "mend it", record, 3.0, told)
     kept = replace(record, values={"log": "last words"})
     assert derive_outcome(a_pass.step, Finished(attempt, kept)).log == "last words"
-
-
-@pytest.mark.parametrize(
-    ("kind", "said"),
-    [(Kind.DATASET, "5 B"), (Kind.MODEL, "5 B"), (Kind.ENGINE, "5 B"), (Kind.SERVICE, "ready"), (Kind.SCORE, "")],
-)
-def test_of_what_was_built_its_size_is_told_and_of_a_server_that_it_is_ready(
-    kind: Kind, said: str, tmp_path: Path
-) -> None:
-    a_pass = Pass(tmp_path)
-    files = (Artifact("a", "1", 2), Artifact("b", "2", 3))
-    record = Record(Address(kind, "net"), "k", 1, Ended.DONE, "2026", 1.0, "a", {}, artifacts=files)
-    found = derive_outcome(a_pass.step, Finished(a_pass.begin_earlier(), record))
-    assert (found.status, found.message, found.fix, found.log) == (Status.DONE, said, "", "")

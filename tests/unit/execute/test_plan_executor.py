@@ -17,8 +17,8 @@ from reconciler.diff.change import Work
 from reconciler.errors import ReconcilerError
 from reconciler.execute import plan_executor
 from reconciler.execute.attempt import Attempt, Intent, ServerAccess
-from reconciler.execute.outcome import Event, Outcome, Status, StepProgress, StepStarted
-from reconciler.execute.perform import Finished, derive_outcome
+from reconciler.execute.outcome import Event, Outcome, Status
+from reconciler.execute.perform import Finished
 from reconciler.execute.plan_executor import PlanExecutor, compute_minimum_seconds, is_timed
 from reconciler.execute.service import Services
 from reconciler.execute.side_by_side import SideBySide
@@ -69,16 +69,6 @@ def make_summary(address: Address) -> Summary:
 def finish(folder: Path, record: Record) -> Finished:
     attempt = Attempt(folder, Intent("a", record.address, record.key, 1, record.started, {}, CellSettings()))
     return Finished(attempt, record)
-
-
-def test_failure_is_tried_once_with_the_words_of_its_log(tmp_path: Path) -> None:
-    repository = broken(tmp_path, "print('said before it failed'); return 1 / 0", attempts=3)
-    report = repository.reconcile()
-    found = [outcome for outcome in report.outcomes if outcome.status is Status.FAILED]
-    assert [outcome.step.change.address.label for outcome in found] == ["Run accuracy", "Run performance"]
-    assert all("ZeroDivisionError" in outcome.message for outcome in found)
-    assert all("said before it failed" in outcome.log for outcome in found)
-    assert repository.leftovers() == []
 
 
 def test_transient_failure_is_tried_as_often_as_declared(tmp_path: Path) -> None:
@@ -140,60 +130,6 @@ def test_a_server_that_was_never_ready_leaves_its_place_to_others_at_once(
     walk.services = services
     assert (walk.start(step).status is Status.DONE) is lives
     assert getattr(services, "stops", 0) == stopped
-
-
-@pytest.mark.parametrize(
-    ("declared", "tries"), [({}, 4), ({"executor.slurm.retries": 1}, 2), ({"executor.slurm.retries": 0}, 1)]
-)
-def test_step_that_its_queue_ends_is_begun_again_as_often_as_declared(
-    declared: dict[str, object], tries: int, tmp_path: Path
-) -> None:
-    """Whatever its own ``attempts`` say: 1, here."""
-    step, desired = plan_engine({"executor.slurm": True, **declared})
-    said: list[Event] = []
-    preempted = make_record(step, Ended.FAILED, problem="the job was preempted", problem_class="preempted")
-    walk = PlanExecutor(desired, make_context(tmp_path), said.append, lambda done: summarize(done.record, "x"), {})
-    tried = 0
-    while not walk.given_up(step) and tried < 10:
-        assert walk.settle(step, finish(tmp_path, preempted)).status is Status.RETRY
-        tried += 1
-    assert (tried, len(said)) == (tries, tries)
-
-
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
-        ({}, "0 B"),
-        ({"metric": {"value": "7", "unit": "samples/s"}, "validity": "VALID"}, "7 samples/s, VALID, 0 B"),
-        ({"power": {"watts": "210.5", "check": "passed"}}, "210.5 W, 0 B"),
-        (
-            {"power": {"watts": "210.5", "efficiency": {"value": "0.5", "unit": "samples/J"}, "check": "no ranging"}},
-            "210.5 W, 0.5 samples/J, the power kit's check: no ranging, 0 B",
-        ),
-        ({"passed": True, "reasons": [], "notes": ["by accuracy"]}, "TEST PASS, by accuracy, 0 B"),
-        ({"passed": False, "reasons": ["a", "b"], "notes": []}, "TEST FAIL: a; b, 0 B"),
-        (
-            {
-                "validity": "INVALID",
-                "reasons": ["too slow"],
-                "suggestion": {"setting": "target_qps", "value": "9", "unit": ""},
-            },
-            "INVALID, too slow, try target_qps: 9, 0 B",
-        ),
-    ],
-)
-def test_outcome_says_in_one_line_what_was_measured(values: dict[str, object], said: str, tmp_path: Path) -> None:
-    step, _ = plan_engine({})
-    outcome = derive_outcome(step, finish(tmp_path, make_record(step, Ended.DONE, values=values)))
-    assert (outcome.status, outcome.message) == (Status.DONE, said)
-
-
-def test_child_that_is_killed_says_by_which_signal(tmp_path: Path) -> None:
-    repository = broken(tmp_path, "import os; os.kill(os.getpid(), 9)", attempts=1)
-    report = repository.reconcile()
-    failed = [o for o in report.outcomes if o.status is not Status.DONE]
-    assert {o.step.change.address.label for o in failed} == {"Run accuracy", "Run performance"}
-    assert all("signal 9" in o.message for o in failed)
 
 
 @pytest.mark.parametrize(
@@ -495,37 +431,3 @@ def test_a_record_of_another_key_makes_nothing(tmp_path: Path, monkeypatch: pyte
     same = replace(make_summary(dataset), key=walk.desired.by_address[dataset].key)
     walk.executor.used[dataset] = same
     assert walk.executor.upstream(detail) == {"dataset": same}
-
-
-def test_a_run_whose_server_nobody_starts_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    walk = Walk(tmp_path, monkeypatch, Wish(service="serve"))
-    steps = {str(step.change.address): step for step in World().plan(walk.desired).steps}
-    (found,) = walk.executor.served(steps[RUNS[0]])
-    assert found.status is Status.BLOCKED
-    assert walk.services.said == ["stop False"]
-
-
-def test_people_are_told_how_long_a_step_takes_at_least_and_which_attempt_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    walk = Walk(tmp_path, monkeypatch, inputs=(Input("min_duration", 1500),))
-    steps = {str(step.change.address): step for step in World().plan(walk.desired).steps}
-    executor = walk.executor
-    for name, minimum in ((RUNS[0], 0.0), (RUNS[1], 1.5)):
-        for failures in (0, 1):
-            walk.events.clear()
-            executor.failures = {steps[name].change.key: failures}
-            detail = walk.desired.detail(steps[name].change.address)
-            executor.carry_out(steps[name], detail, {}, executor.context, executor.turns)
-            started, progress = walk.events
-            assert started == StepStarted(steps[name], minimum, failures + 1)
-            assert progress == StepProgress(steps[name], Progress("running", 1, 2, 3.0, 0.0, ""), minimum)
-
-
-def test_the_start_of_a_server_is_told_with_its_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    walk = Walk(tmp_path, monkeypatch, Wish(service="serve"))
-    step = next(step for step in World().plan(walk.desired).steps if step.change.how is Work.START)
-    walk.executor.used[Address(Kind.ENGINE, CELL)] = make_summary(Address(Kind.ENGINE, CELL))
-    walk.executor.failures = {step.change.key: 2}
-    walk.executor.start(step)
-    assert walk.events[0] == StepStarted(step, attempt=3)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from harness.contract import CommandRequest, ProbeRequest, StateRequest
-from reconciler.execute import power_state
 from reconciler.execute.attempt import Intent, create
-from reconciler.execute.power_state import find_journal, hold_state, put_back_state
+from reconciler.execute.power_state import hold_state
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
 from reconciler.storage.files import RepositoryPaths
@@ -62,17 +58,3 @@ def test_where_none_is_declared_a_request_stays_as_it_is(tmp_path: Path) -> None
     settings = {name: value for name, value in STATE.items() if name != "power_state.set"}
     intent = Intent("1", Address(Kind.MODEL, "net"), "k" * 64, 1, "2026", {}, CellSettings(settings))
     assert hold_state(COMMAND, create(tmp_path, intent), RepositoryPaths(tmp_path)) is COMMAND
-
-
-def test_what_a_killed_run_left_is_put_back_by_a_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
-    monkeypatch.setattr(power_state, "lock_folder", lambda: tmp_path)
-    monkeypatch.setattr(power_state, "ask", lambda *words: asked.append(words))
-    put_back_state()
-    assert asked == []
-    find_journal().touch()
-    put_back_state()
-    (((python, *options, program, journal), limit),) = asked
-    assert ([python, *options], limit) == ([sys.executable, "-P", "-c"], 120.0)
-    assert json.loads(journal) == str(tmp_path / "power_state.json")
-    compile(program, "program", "exec")

@@ -9,13 +9,12 @@ import os
 import threading
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from harness.contract import Benchmark, RehearseRequest, Result
 from reconciler.execute import prepared
 from reconciler.execute.attempt import Attempt, Intent, create
-from reconciler.execute.prepared import find_prepared, offer_prepared, take_prepared
+from reconciler.execute.prepared import offer_prepared, take_prepared
 from reconciler.reconcile.run import PassReport
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
@@ -100,21 +99,6 @@ def test_another_clone_takes_what_the_first_prepared(tmp_path: Path, scratch: Pa
     assert second.reconcile(only=("Dataset",)).outcomes == ()
 
 
-def test_a_damaged_entry_is_made_anew(tmp_path: Path, scratch: Path) -> None:
-    prepare(make_clone(tmp_path / "first"))
-    samples = find_entry(scratch) / "files/samples.npy"
-    samples.unlink()
-    np.save(samples, np.zeros(3))
-    assert not was_taken(prepare(make_clone(tmp_path / "second")))
-    assert was_taken(prepare(make_clone(tmp_path / "third")))
-
-
-def test_an_entry_with_a_file_more_is_not_believed(tmp_path: Path, scratch: Path) -> None:
-    prepare(make_clone(tmp_path / "first"))
-    (find_entry(scratch) / "files/more.npy").write_bytes(b"more")
-    assert not was_taken(prepare(make_clone(tmp_path / "second")))
-
-
 def test_an_entry_that_names_files_elsewhere_brings_none(tmp_path: Path, scratch: Path) -> None:
     prepare(make_clone(tmp_path / "first"))
     result = find_entry(scratch) / "result.json"
@@ -123,15 +107,6 @@ def test_an_entry_that_names_files_elsewhere_brings_none(tmp_path: Path, scratch
     result.write_text(json.dumps(document))
     assert not was_taken(prepare(make_clone(tmp_path / "second")))
     assert not list(tmp_path.rglob("escaped"))
-
-
-def test_changed_data_have_an_entry_of_their_own(tmp_path: Path, scratch: Path) -> None:
-    prepare(make_clone(tmp_path / "first"))
-    labels = scratch / "data/imagenet/val_map.txt"
-    lines = labels.read_text().splitlines()
-    labels.write_text("\n".join([lines[0].rpartition(" ")[0] + " 999", *lines[1:]]) + "\n")
-    assert not was_taken(prepare(make_clone(tmp_path / "second")))
-    assert len(list((scratch / "preprocessed_data/mlperf-reconciler").iterdir())) == 2
 
 
 def test_two_passes_at_once_both_end_with_one_entry(tmp_path: Path, scratch: Path) -> None:
@@ -144,21 +119,6 @@ def test_two_passes_at_once_both_end_with_one_entry(tmp_path: Path, scratch: Pat
         thread.join()
     assert len(reports) == 2
     assert find_entry(scratch).is_dir()
-
-
-def test_a_scratch_space_that_takes_nothing_keeps_nobody_from_preparing(tmp_path: Path, scratch: Path) -> None:
-    (scratch / "preprocessed_data").write_text("a file, and no folder")
-    assert not was_taken(prepare(make_clone(tmp_path / "first")))
-
-
-def test_without_a_variable_nothing_is_left_anywhere(
-    tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("MLPERF_SCRATCH_PATH")
-    repository = make_clone(tmp_path / "first")
-    repository.edit("specs/one.yaml", "{engine:", f"{{dataset: {{path: {scratch}/data/imagenet}}, engine:")
-    prepare(repository)
-    assert not (scratch / "preprocessed_data").exists()
 
 
 def begin(root: Path, kind: Kind = Kind.DATASET, scratch: str = "scratch", **settings: object) -> Attempt:
@@ -178,16 +138,6 @@ def begin(root: Path, kind: Kind = Kind.DATASET, scratch: str = "scratch", **set
 def end(attempt: Attempt, **more: object) -> None:
     digests = {name: hash_file(attempt.output / name) for name in ("a", "below/b")}
     Result(**{"done": True, "seconds": 1.0, "values": {"files": digests}, **more}).write(attempt.result)  # type: ignore[arg-type]
-
-
-def test_only_a_data_set_that_our_harness_prepares_is_shared(tmp_path: Path) -> None:
-    assert find_prepared(begin(tmp_path)) == tmp_path / "scratch" / ("k" * 64)
-    others = [
-        begin(tmp_path, scratch=""),
-        begin(tmp_path, Kind.RUN),
-        begin(tmp_path, Kind.RUN, harness__command=["go"]),
-    ]
-    assert [find_prepared(other) for other in others] == [None] * 3
 
 
 def test_what_one_left_another_takes_as_it_is(tmp_path: Path) -> None:

@@ -58,9 +58,3 @@ def test_what_carries_the_mark_ends_with_all_that_it_started(bystander: subproce
     assert bystander.poll() is None
     process.stdout.close()
     process.wait()  # it is reaped already
-
-
-def test_no_two_children_have_one_mark() -> None:
-    marks = {make_mark() for _ in range(9)}
-    assert len(marks) == 9
-    assert {len(mark) for mark in marks} == {16}

@@ -16,7 +16,6 @@ from reconciler.execute.attempt import Attempt, Intent, create
 from reconciler.execute.executors import queued
 from reconciler.execute.executors.carrier import TICKET, CarrierSilentError, Ticket
 from reconciler.execute.executors.executor import (
-    Capacity,
     Handle,
     Interruption,
     Progressing,
@@ -152,15 +151,6 @@ def end_well(attempt: Attempt) -> None:
     Result(done=True, seconds=1.0).write(attempt.result)
 
 
-@pytest.mark.parametrize(
-    ("settings", "places"), [({}, 64), ({"executor.slurm.machines": 3}, 3), ({"executor.ray.machines": 3}, 64)]
-)
-def test_a_system_has_as_many_places_as_are_declared(settings: dict[str, object], places: int, tmp_path: Path) -> None:
-    executor = QueuedExecutor("slurm", RepositoryPaths(tmp_path), cast(Any, Queue(None)))
-    found = executor.capacity(CellSettings({**settings, "system.name": "box"}))
-    assert found == Capacity("", 6 * 3600.0, "slurm box", places, lasts=True)
-
-
 def test_what_is_submitted_counts_beside_its_attempt_and_is_found_by_its_handle(tmp_path: Path, clock: Clock) -> None:
     queue = Queue(RUNNING)
     executor, handle, attempt = submit(tmp_path, queue)
@@ -171,16 +161,6 @@ def test_what_is_submitted_counts_beside_its_attempt_and_is_found_by_its_handle(
     assert BuildRequest.read(attempt.request) == kept.request
     assert executor.poll(handle) == RUNNING
     assert queue.since == [100.0]
-
-
-def test_what_is_submitted_has_a_folder_for_what_it_leaves(tmp_path: Path, clock: Clock) -> None:
-    """Also where an earlier attempt to submit it left none."""
-    attempt = begin(tmp_path)
-    attempt.output.rmdir()
-    executor = QueuedExecutor("slurm", RepositoryPaths(tmp_path), cast(Any, Queue(RUNNING)))
-    for _ in range(2):
-        executor.submit(Submission(attempt, make_request(attempt), attempt.result))
-        assert attempt.output.is_dir()
 
 
 def test_behind_a_launcher_the_job_starts_that(tmp_path: Path, clock: Clock) -> None:
@@ -213,22 +193,6 @@ def test_what_cannot_be_sent_has_failed_and_is_submitted_nowhere(
     assert executor.poll(handle) == DONE
 
 
-def test_what_travels_is_submitted_with_its_ticket(tmp_path: Path, clock: Clock) -> None:
-    queue, carrier = Queue(RUNNING), Carrier()
-    executor, handle, _ = submit(tmp_path, queue, carrier, executor__slurm__store="lab")
-    assert queue.submitted[0].ticket == Ticket("text", ("fetch",))
-    assert executor.poll(handle) == RUNNING
-    assert carrier.asked == ["send BuildRequest of BuildRequest to result.json", "look"]
-
-
-def test_what_a_queue_refuses_has_failed_with_its_words(tmp_path: Path, clock: Clock) -> None:
-    queue = Queue(None, taken=(ReconcilerError("no such partition", fix="name another"),))
-    executor, handle, attempt = submit(tmp_path, queue)
-    result = Result.read(attempt.result)
-    assert (result.problem, result.problem_class, result.fix) == ("no such partition", "input", "name another")
-    assert executor.poll(handle) == DONE
-
-
 def test_what_a_queue_did_not_hear_waits_and_is_submitted_again_once_it_knows_of_none(
     tmp_path: Path, clock: Clock
 ) -> None:
@@ -248,11 +212,6 @@ def test_what_a_queue_did_not_hear_waits_and_is_submitted_again_once_it_knows_of
         "lost",
         "Slurm knows nothing of its job any more, and it left no result",
     )
-
-
-def test_a_job_that_was_heard_goes_on_while_its_queue_is_silent(tmp_path: Path, clock: Clock) -> None:
-    executor, handle, _ = submit(tmp_path, Queue(SILENT))
-    assert executor.poll(handle) == Progressing(State.RUNNING, note="Slurm does not answer: no route")
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -282,13 +241,6 @@ def test_somebody_who_waits_looks_now_and_then(
     executor, handle, _ = submit(tmp_path, Queue(said))
     assert executor.poll(handle, wait) == said
     assert clock.slept == slept
-
-
-def test_a_result_counts_whatever_the_queue_says_and_ends_the_waiting(tmp_path: Path, clock: Clock) -> None:
-    executor, handle, attempt = submit(tmp_path, Queue(RUNNING))
-    clock.due[100.07] = lambda: end_well(attempt)
-    assert executor.poll(handle, 60.0) == DONE
-    assert clock.slept == [0.05, 0.05]
 
 
 @pytest.mark.parametrize(
@@ -374,13 +326,6 @@ def test_cancelling_gives_up_a_job_that_does_not_end(tmp_path: Path, clock: Cloc
     assert clock.now - 100.0 == pytest.approx(65.0, abs=0.06)
 
 
-def test_cancelling_what_is_gone_does_no_harm(tmp_path: Path, clock: Clock) -> None:
-    queue = Queue(RUNNING)
-    executor = QueuedExecutor("slurm", RepositoryPaths(tmp_path), cast(Any, queue))
-    executor.cancel(Handle("slurm", tmp_path / "gone", "n"))
-    assert (queue.asked, queue.since) == (["cancel"], [])
-
-
 @pytest.mark.parametrize("ended", [True, False])
 def test_what_is_harvested_is_forgotten(ended: bool, tmp_path: Path, clock: Clock) -> None:
     queue, carrier = Queue(RUNNING, taken=(SILENT,)), Carrier()
@@ -446,15 +391,6 @@ def test_one_answer_serves_all_that_ask_within_a_while(
         assert last.find("job0", 99.0) == "runs"
         assert last.find("other", 99.0) is None
     assert answers.asked == asked
-
-
-def test_an_answer_from_before_a_job_says_nothing_of_it(clock: Clock) -> None:
-    answers = Answers(clock, {}, {"job": "runs"})
-    last = LastAnswer(answers)
-    assert last.find("job", 100.0) is None
-    clock.now = 100.2
-    assert last.find("job", 100.1) == "runs"
-    assert answers.asked == [100.0, 100.2]
 
 
 def test_a_queue_that_does_not_answer_is_asked_again_after_a_while(clock: Clock) -> None:

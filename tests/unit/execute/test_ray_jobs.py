@@ -7,20 +7,18 @@ import shlex
 import subprocess
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from harness.contract import ProbeRequest, Result, RunRequest
-from reconciler.errors import ReconcilerError, StoreError
+from reconciler.errors import ReconcilerError
 from reconciler.execute.attempt import Attempt, Intent, create, read_placement
 from reconciler.execute.executors import ray_dashboard
-from reconciler.execute.executors.carrier import Carrier, Ticket
 from reconciler.execute.executors.executor import Handle, State, Submission
 from reconciler.execute.executors.queued import QueuedExecutor, QueueSilentError
 from reconciler.execute.executors.ray_queue import RayQueue, choose_resources, make_job_script
@@ -154,21 +152,6 @@ def test_ends_of_a_job_that_left_no_result(
     assert (message in found.why.problem) == (status == "FAILED")
 
 
-def test_job_that_found_another_in_its_place_was_queued_again(tmp_path: Path, dashboard: Dashboard) -> None:
-    """One that failed by itself has no cause that its queue knows; both are given time to leave a result."""
-    dashboard.jobs[NAME] = {"submission_id": NAME, "status": "FAILED", "error_type": "JOB_ENTRYPOINT_COMMAND_ERROR"}
-    folders = [tmp_path / "doubled", tmp_path / "alone"]
-    for folder in folders:
-        folder.mkdir()
-    (folders[0] / "twice").touch()
-    with ThreadPoolExecutor(2) as pool:
-        polled = pool.map(lambda folder: make_executor(folder).poll(Handle("ray", folder, NAME)), folders)
-        doubled, alone = [found.why for found in polled]
-    assert doubled is not None
-    assert doubled.problem_class == "requeued"
-    assert alone is None
-
-
 def test_job_that_found_no_place_in_time_is_submitted_again(tmp_path: Path, dashboard: Dashboard) -> None:
     executor, handle, _ = submit(tmp_path)
     given_up = {"status": "FAILED", "error_type": "JOB_SUPERVISOR_ACTOR_START_TIMEOUT"}
@@ -213,12 +196,6 @@ def test_submission_whose_answer_was_lost_is_made_once(tmp_path: Path, dashboard
     assert not attempt.result.exists()
 
 
-def test_job_that_ray_forgot_is_lost(tmp_path: Path, dashboard: Dashboard) -> None:
-    executor, handle, _ = submit(tmp_path)
-    dashboard.jobs.clear()
-    assert executor.poll(handle).state is State.LOST
-
-
 def test_refused_job_has_failed_with_the_words_of_ray(tmp_path: Path, dashboard: Dashboard) -> None:
     dashboard.refuses = "ValueError: Invalid label selector"
     executor, handle, attempt = submit(tmp_path)
@@ -226,29 +203,6 @@ def test_refused_job_has_failed_with_the_words_of_ray(tmp_path: Path, dashboard:
     result = Result.read(attempt.result)
     assert (result.done, result.problem_class) == (False, "input")
     assert "Invalid label selector" in result.problem
-
-
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [(StoreError("the store is away"), "resources"), (ReconcilerError("a folder is not here"), "input")],
-    ids=["store", "spec"],
-)
-def test_job_whose_files_cannot_be_sent_fails_and_is_submitted_nowhere(
-    tmp_path: Path, dashboard: Dashboard, error: ReconcilerError, kind: str
-) -> None:
-    """That the store is away is over the next time."""
-
-    class Away:
-        def send(self, *_: object) -> Ticket:
-            raise error
-
-    settings = CellSettings({"executor.ray": True, "executor.ray.store": "near", "system.name": "box"})
-    attempt = create(tmp_path, Intent("2026-1", Address(Kind.MODEL, "net"), "k" * 64, 1, "2026", {}, settings))
-    executor = QueuedExecutor("ray", RepositoryPaths(tmp_path), RayQueue(), cast(Carrier, Away()))
-    executor.submit(Submission(attempt, ProbeRequest(), attempt.result))
-    result = Result.read(attempt.result)
-    assert (result.done, result.problem, result.problem_class) == (False, str(error), kind)
-    assert dashboard.jobs == {}
 
 
 def test_cancelled_job_is_stopped_and_never_begins(tmp_path: Path, dashboard: Dashboard) -> None:
@@ -337,34 +291,6 @@ def test_token_and_headers_are_those_of_rays_own_client(
     assert (dashboard.headers["Authorization"], dashboard.headers["X-Tenant"]) == ("Bearer t0ken", "lab")
 
 
-class Endless:
-    """An answer that never comes to its end."""
-
-    def __init__(self, piece: bytes) -> None:
-        self.piece, self.read = piece, 0
-
-    def read1(self, most: int) -> bytes:
-        self.read += len(self.piece)
-        return self.piece
-
-
-def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    endless = Endless(b"x" * (1 << 20))
-    with pytest.raises(TimeoutError):
-        ray_dashboard._read(endless)  # type: ignore[arg-type]
-    assert endless.read == 65 << 20  # the first piece beyond what is the most
-    monkeypatch.setattr(ray_dashboard, "_LIMIT", 0.0)
-    with pytest.raises(TimeoutError):
-        ray_dashboard._read(Endless(b"x"))  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("said", [b"[" * 200_000, b"9" * 5000, b"\xff", b"{"])
-def test_what_is_no_list_of_jobs_is_a_queue_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
-    monkeypatch.setattr(ray_dashboard, "_ask", lambda *_: (200, said))
-    with pytest.raises(QueueSilentError):
-        ray_dashboard.list_jobs("http://127.0.0.1:1")
-
-
 def answering(dashboard: Dashboard, status: int, said: Any) -> list[tuple[str, str, bytes]]:
     """Whatever it is asked; what that was."""
     asked: list[tuple[str, str, bytes]] = []
@@ -375,23 +301,6 @@ def answering(dashboard: Dashboard, status: int, said: Any) -> list[tuple[str, s
 
     dashboard.answer = answer  # type: ignore[method-assign]
     return asked
-
-
-def test_what_a_dashboard_is_asked_goes_through_a_proxy_that_stands_before_it(dashboard: Dashboard) -> None:
-    asked = answering(dashboard, 200, [])
-    at = f"{dashboard.address}/ray"
-    assert ray_dashboard.submit_job(at, {"entrypoint": "go"})
-    ray_dashboard.stop_job(at, "a/b c")
-    ray_dashboard.delete_job(at, "a b")
-    assert ray_dashboard.list_jobs(at) == []
-    assert asked == [
-        ("POST", "/ray/api/jobs/", b'{"entrypoint": "go"}'),
-        ("POST", "/ray/api/jobs/a/b%20c/stop", b""),
-        ("DELETE", "/ray/api/jobs/a%20b", b""),
-        ("GET", "/ray/api/jobs/", b""),
-    ]
-    assert dashboard.headers["Content-Type"] == "application/json"
-    assert "Authorization" not in dashboard.headers
 
 
 @pytest.mark.parametrize(
@@ -426,94 +335,3 @@ def test_a_dashboard_takes_a_job_knows_it_refuses_it_or_says_nothing_of_use(
     assert str(caught.value).partition("\n")[0] == said
     if isinstance(caught.value, ReconcilerError):
         assert caught.value.fix == "see executor.ray of the system, and its address"
-
-
-@pytest.mark.parametrize(
-    ("status", "answer", "jobs", "said"),
-    [
-        (200, '[{"a": 1}, 7, {"b": 2}]', [{"a": 1}, {"b": 2}], ""),
-        (200, '{"a": 1}', [], ""),
-        (200, "<html>", None, " is not Ray's dashboard"),
-        (404, "[]", None, "[] (HTTP 404)"),
-    ],
-)
-def test_jobs_are_those_of_a_list_that_a_dashboard_gives(
-    status: int, answer: str, jobs: list[object] | None, said: str, dashboard: Dashboard
-) -> None:
-    answering(dashboard, status, answer)
-    if jobs is not None:
-        assert ray_dashboard.list_jobs(dashboard.address) == jobs
-        return
-    with pytest.raises(QueueSilentError) as caught:
-        ray_dashboard.list_jobs(dashboard.address)
-    assert str(caught.value) == (said if said.startswith("[") else f"{dashboard.address}{said}")
-
-
-@pytest.mark.parametrize(
-    ("variables", "headers"),
-    [
-        ({"RAY_AUTH_TOKEN_PATH": "token"}, {"Authorization": "Bearer of a file"}),
-        ({"RAY_AUTH_TOKEN_PATH": "token", "RAY_AUTH_TOKEN": "own"}, {"Authorization": "Bearer own"}),
-        ({"RAY_JOB_HEADERS": '{"X-Tenant": 7}'}, {"X-Tenant": "7"}),
-    ],
-)
-def test_a_token_may_stand_in_a_file(
-    variables: dict[str, str],
-    headers: dict[str, str],
-    tmp_path: Path,
-    dashboard: Dashboard,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    (tmp_path / "token").write_text(" of a file\n")
-    for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_JOB_HEADERS"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in variables.items():
-        monkeypatch.setenv(name, str(tmp_path / value) if name.endswith("PATH") else value)
-    ray_dashboard.list_jobs(dashboard.address)
-    assert dashboard.headers.items() >= headers.items()
-
-
-@pytest.mark.parametrize("written", ["X-Tenant: lab", '["X-Tenant"]', "7", "null"])
-def test_headers_that_are_no_object_are_told(
-    written: str, dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAY_JOB_HEADERS", written)
-    with pytest.raises(ReconcilerError, match="RAY_JOB_HEADERS is no object of JSON") as caught:
-        ray_dashboard.list_jobs(dashboard.address)
-    assert caught.value.fix == 'write {"name": "value"}'
-
-
-def test_a_job_is_told_whole_and_kept_for_whoever_looks_for_it(tmp_path: Path, dashboard: Dashboard) -> None:
-    _, handle, attempt = submit(tmp_path)
-    job = {
-        "entrypoint": f"exec sh {shlex.quote(str(attempt.folder / 'ray.sh'))}",
-        "submission_id": NAME,
-        "metadata": {"mlperf-reconciler": "Model:net"},
-        "entrypoint_num_cpus": 0,
-        "entrypoint_num_gpus": 0,
-        "entrypoint_resources": {"box": 1},
-    }
-    assert dashboard.jobs[NAME] == {**job, "status": "PENDING"}
-    assert json.loads((handle.folder / "ray.json").read_text()) == {"address": dashboard.address, "job": job}
-
-
-@pytest.mark.parametrize(
-    ("settings", "gpus"),
-    [
-        ({}, 0),
-        ({"hardware.count": 4}, 0),
-        ({"hardware.accelerator": "H100"}, 1),
-        ({"hardware.accelerator": "H100", "hardware.count": 4}, 4),
-        ({"hardware.accelerator": "H100", "hardware.count": 4, "executor.ray.gpus": 2}, 2),
-    ],
-)
-def test_a_job_holds_the_gpus_that_its_system_has(settings: dict[str, object], gpus: int) -> None:
-    found = choose_resources(CellSettings({**settings, "system.name": "box"}))
-    assert found == {"entrypoint_num_cpus": 0, "entrypoint_num_gpus": gpus, "entrypoint_resources": {"box": 1}}
-    more = {"executor.ray.cpus": 8, "executor.ray.resources.lab": 2, "executor.ray.labels.kind": "H200"}
-    assert choose_resources(CellSettings({**settings, **more, "system.name": "box"})) == {
-        "entrypoint_num_cpus": 8,
-        "entrypoint_num_gpus": gpus,
-        "entrypoint_resources": {"lab": 2},
-        "entrypoint_label_selector": {"kind": "H200"},
-    }

@@ -15,13 +15,12 @@ from harness.contract import (
     CommandRequest,
     PowerRequest,
     RunRequest,
-    ScoreRequest,
     StateRequest,
 )
 from reconciler.desired.cell_settings import CellReaders
 from reconciler.desired.state import Pins
 from reconciler.execute.attempt import Attempt, Intent, ServerAccess, create
-from reconciler.execute.requests import make_request, select_engine_settings, select_run_settings
+from reconciler.execute.requests import make_request
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
 from reconciler.rules.rounds import load_ruleset
@@ -138,14 +137,6 @@ def test_a_run_is_given_its_own_inputs_and_what_computes_beside_it_its_own(tmp_p
     )
 
 
-def test_nothing_computes_beside_a_run_that_is_not_timed(tmp_path: Path) -> None:
-    """It has no inputs for that."""
-    attempt = run(tmp_path, "accuracy", {"background": ["bert"], "background.0.benchmark.code": "bert"}, "engine")
-    request = make_request(attempt, RepositoryPaths(tmp_path))
-    assert isinstance(request, RunRequest)
-    assert (request.background, request.inputs) == ((), places(attempt, "engine"))
-
-
 def test_a_run_is_told_all_that_decides_how_it_is_made(tmp_path: Path) -> None:
     settings = {
         "engine.batch_size": 8,
@@ -200,32 +191,6 @@ def test_a_run_is_told_all_that_decides_how_it_is_made(tmp_path: Path) -> None:
     assert "*.*.performance_issue_same = 1" in attempt.audit_settings.read_text()
 
 
-@pytest.mark.parametrize("backend", ["onnxruntime", "diffusers"])
-def test_options_of_an_engine_are_told_to_a_run_that_has_none(tmp_path: Path, backend: str) -> None:
-    settings = {"engine.backend": backend, "engine.options.graph": True, "run.options.steps": 7, "run.streams": 2}
-    request = make_request(run(tmp_path, "accuracy", settings), RepositoryPaths(tmp_path))
-    assert isinstance(request, RunRequest)
-    told = {"graph": True} if backend == "diffusers" else {}
-    assert request.settings == {"streams": 2, "precision": "int8", "steps": 7, **told}
-
-
-def test_a_bare_run_is_told_nothing_more(tmp_path: Path) -> None:
-    request = make_request(run(tmp_path, "accuracy", {}), RepositoryPaths(tmp_path))
-    assert isinstance(request, RunRequest)
-    assert (request.service_url, request.service_log, request.secrets, request.sources) == ("", "", {}, {})
-    assert (request.audit_config, request.performance_sample_count, request.slices) == ("", 0, ())
-    assert request.settings == {"precision": "int8"}
-
-
-def test_settings_of_a_benchmark_that_loadgen_does_not_know_are_for_any_model(tmp_path: Path) -> None:
-    values = {"scenario": "Server", "mode": "performance", "target_qps": 7}
-    attempt = begin(tmp_path, Kind.RUN, f"{CELL}/performance", BACKEND, values=values)
-    request = make_request(attempt, RepositoryPaths(tmp_path))
-    assert isinstance(request, RunRequest)
-    assert request.model_key == "*"
-    assert "*.Server.target_qps = 7" in attempt.user_conf.read_text().splitlines()
-
-
 METER = {"power.director": "10.0.0.1", "power.ntp": "time.example", "power.kit": "kit"}
 
 
@@ -259,20 +224,6 @@ def test_a_run_is_made_in_the_power_state_of_its_system(tmp_path: Path, meter: d
     assert (request.expect, request.cwd, request.counter) == ("300 W", str(tmp_path), str(attempt.counter))
     assert request.secrets == {"api_key": "KEY"}
     assert request.places == (str((tmp_path / "m/x.onnx").resolve()),)
-
-
-def test_a_score_is_of_the_log_of_its_run(tmp_path: Path) -> None:
-    attempt = begin(
-        tmp_path, Kind.SCORE, CELL, BACKEND, "run", "dataset", locations={"benchmark.path": "own/digits.py"}
-    )
-    assert make_request(attempt, RepositoryPaths(tmp_path)) == ScoreRequest(
-        benchmark=Benchmark(name="digits", path=str((tmp_path / "own/digits.py").resolve())),
-        accuracy_log=str(attempt.inputs / "run/mlperf_log_accuracy.json"),
-        output=str(attempt.output),
-        counter=str(attempt.counter),
-        settings=dict(BACKEND),
-        inputs=places(attempt, "dataset"),
-    )
 
 
 COMMANDS = {
@@ -325,29 +276,6 @@ def test_the_queries_of_a_commands_accuracy_run_come_at_the_declared_rate(
     assert ("target_qps = 70" in attempt.user_conf.read_text()) is paced
 
 
-def test_settings_of_an_engine_are_its_fields_and_the_options_of_its_backend() -> None:
-    settings = CellSettings(
-        {
-            "engine.backend": "tensorrt",
-            "engine.version": "10",
-            "engine.precision": "fp8",
-            "engine.options.precision": "fp16",
-            "engine.options.level": 5,
-            "engine.deep.name": 1,
-            "run.streams": 2,
-        }
-    )
-    assert select_engine_settings(settings) == {"precision": "fp8", "level": 5}
-
-
-def test_batch_size_of_a_run_is_its_own_else_that_of_its_engine() -> None:
-    engine = {"engine.batch_size": 8}
-    assert select_run_settings(CellSettings({})) == {}
-    assert select_run_settings(CellSettings(engine)) == {"batch_size": 8}
-    assert select_run_settings(CellSettings({**engine, "run.batch_size": 2})) == {"batch_size": 2}
-    assert select_run_settings(CellSettings({"run.threads": 3, "run.other": 1})) == {"threads": 3}
-
-
 @pytest.mark.parametrize("round_name", ["v4.1", "v5.1", "v6.1"])
 def test_user_conf_leaves_to_loadgen_what_the_round_has_built_in(round_name: str, tmp_path: Path) -> None:
     """The submitter's own values are written, and those that LoadGen would not have by itself."""
@@ -369,21 +297,3 @@ def test_user_conf_leaves_to_loadgen_what_the_round_has_built_in(round_name: str
     assert write() == [target]
     assert write(min_query_count=30_000) == [target, "resnet50.Offline.min_query_count = 30000"]
     assert write(min_duration=0) == [target, "resnet50.Offline.min_duration = 0"]
-
-
-def test_user_conf_states_what_only_a_checker_asks_for() -> None:
-    """Of a key that LoadGen's configuration does not have."""
-    ruleset = load_ruleset("v6.1")
-    rules = ruleset.benchmarks["dlrm-v3"]
-    (cell,) = declare("Offline", benchmark__official="dlrm-v3").cells
-    context = CellReaders(replace(declare("Offline"), cells=(cell,)), ruleset, Pins()).rule_context(cell)
-    assert context is not None
-    assert rules.value("min_query_count", "Offline") != context.built_in["min_query_count"]
-
-
-def test_all_settings_are_stated_of_a_benchmark_that_the_round_has_no_more() -> None:
-    ruleset = load_ruleset("v6.1")
-    (cell,) = declare("Offline", benchmark__official="retinanet").cells
-    context = CellReaders(replace(declare("Offline"), cells=(cell,)), ruleset, Pins()).rule_context(cell)
-    assert context is not None
-    assert context.built_in == {}

@@ -10,7 +10,7 @@ import pytest
 
 import harness.contract
 from harness.child.own_code import pack_own_code
-from harness.contract import BACKENDS, BENCHMARKS
+from harness.contract import BENCHMARKS
 from reconciler.execute.run_code import pack_run_code, take_launched_code
 from reconciler.resource.settings import CellSettings
 from reconciler.storage.code_archive import pack_code, unpack_code
@@ -85,38 +85,6 @@ def test_the_kept_harness_has_all_that_it_imports(tmp_path: Path, code: str) -> 
     }
 
 
-@pytest.mark.parametrize(
-    "backend", [name for name, facts in BACKENDS.items() if not facts.elsewhere and name != "command"]
-)
-def test_each_backend_is_found_by_its_name(tmp_path: Path, backend: str) -> None:
-    found = code_of(tmp_path, {"benchmark.code": "digits"}, engine__backend=backend)
-    kept = {name.split("/")[2].removesuffix(".py") for name in found if name.startswith("harness/backends/")}
-    assert {backend.replace("-", "_"), backend.partition("-")[0]} & kept
-    assert {"tensorrt", "vllm", "openai"} - {backend} - kept, "not all of them"
-
-
-def test_of_a_command_what_the_spec_names_and_none_of_ours(tmp_path: Path) -> None:
-    for name in ("ours/run.py", "serving/serve.py", "conf/a.json", "mine.py"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(name)
-    found = code_of(
-        tmp_path,
-        {"benchmark.path": "mine.py"},
-        harness__command=["python", "run.py"],
-        harness__code="ours",
-        harness__configs=["conf/a.json", "ours/run.py"],
-        harness__service__command=["python", "serve.py"],
-        harness__service__code="serving",
-        harness__build__command=["python", "run.py"],
-    )
-    assert set(found) == {"mine.py", "run.py", "configs/a.json", "service/serve.py"}
-
-
-def test_code_that_is_not_here_is_kept_by_nobody(tmp_path: Path) -> None:
-    named = CellSettings({"harness.command": ["run"], "harness.code": "/nowhere/at/all"})
-    assert pack_run_code(named, {}, tmp_path) == b""
-
-
 def test_a_scorer_of_the_users_beside_our_harness_is_kept_apart(tmp_path: Path) -> None:
     (tmp_path / "ours").mkdir()
     (tmp_path / "ours/score.py").write_text("print('accuracy')\n")
@@ -151,14 +119,6 @@ def test_code_is_kept_by_nobody_where_what_ran_cannot_be_read(tmp_path: Path) ->
     launched.write_bytes(b"cut off")
     take_launched_code(code, launched)
     assert not code.exists()
-
-
-def test_a_backend_with_a_module_of_its_own_is_kept_with_that(tmp_path: Path) -> None:
-    modules = ("onnxruntime", "onnxruntime_cuda")
-    for backend in ("onnxruntime", "onnxruntime-cuda"):
-        found = code_of(tmp_path, {"benchmark.code": "digits"}, engine__backend=backend)
-        kept = [name for name in modules if f"harness/backends/{name}.py" in found]
-        assert kept == [backend.replace("-", "_")]
 
 
 def test_each_part_of_a_command_has_a_place_of_its_own(tmp_path: Path) -> None:
@@ -197,7 +157,7 @@ def test_what_a_benchmark_of_the_users_imports_of_ours_is_kept(tmp_path: Path) -
     found = code_of(tmp_path, {"benchmark.path": "mine.py"}, engine__backend="null")
     units = {"/".join(name.removesuffix(".py").split("/")[1:3]) for name in found if name.startswith("harness/")}
     assert {"benchmarks/bert", "backends/openai", "backends/vllm", "benchmarks/digits", "backends/null"} <= units
-    assert {"__init__", "run", "backends/__init__", "benchmarks/__init__"} <= units
+    assert {"__init__", "verbs/run", "backends/__init__", "benchmarks/__init__"} <= units
     assert {"backends/triton", "benchmarks/pydoc", "backends/tensorrt"}.isdisjoint(units)
     bare = code_of(tmp_path, {"benchmark.code": "digits"}, engine__backend="null")
     assert {"harness/backends/openai", "harness/benchmarks/bert"}.isdisjoint(

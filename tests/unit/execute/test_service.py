@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +17,7 @@ from reconciler.execute import service
 from reconciler.execute.attempt import Attempt, Intent, ServerAccess, create
 from reconciler.execute.executors.executor import Handle, Progressing, State, Submission
 from reconciler.execute.perform import Finished
-from reconciler.execute.service import ENDED, RunningServer, Services, free_port, make_service_request
+from reconciler.execute.service import ENDED, RunningServer, Services, make_service_request
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Ended
 from reconciler.resource.settings import CellSettings
@@ -129,26 +128,6 @@ def run(root: Path, found: Progressing) -> tuple[RunningServer, Keeper]:
     (Path(request.log) / LOG_PARTS[0]).write_text("loading\nout of memory\n")
     handle = Handle("local", attempt.folder, "n")
     return RunningServer("key", attempt, request, cast(Any, keeper), handle, ServerAccess(8123)), keeper
-
-
-@pytest.mark.parametrize(
-    ("status", "problem", "fix"),
-    [
-        (3, "the service's keeper ended with status 3", "it ended by itself"),
-        (0, "the service's keeper ended with status 0", "it ended by itself"),
-        (None, "the service's keeper ended with status 0", "it ended by itself"),
-        (-9, "the service's keeper ended with signal 9", "signal 9 usually means that the kernel ran out of memory"),
-    ],
-)
-def test_a_keeper_that_left_no_word_is_told_by_its_end(
-    status: int | None, problem: str, fix: str, tmp_path: Path
-) -> None:
-    server, _ = run(tmp_path, Progressing(State.ENDED, status))
-    lost = server.lost()
-    assert lost is not None
-    assert (lost.done, lost.problem, lost.problem_class) == (False, problem, "resources")
-    assert lost.fix == f"{fix}; see what the service printed last"
-    assert lost.values == {"log": "loading\nout of memory"}
 
 
 def test_a_keeper_that_said_why_it_ended_is_believed(tmp_path: Path) -> None:
@@ -324,9 +303,3 @@ def test_a_server_ends_before_the_next_begins(tmp_path: Path, monkeypatch: pytes
     assert a_pass.starter.ended == ["cancelled 35.0", "harvested"]
     assert not first.attempt.folder.exists()
     assert second.lives
-
-
-def test_a_port_that_nobody_listens_on_is_found() -> None:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", free_port()))
-        assert free_port() != listening.getsockname()[1]

@@ -28,7 +28,7 @@ from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Summary
 from tests.unit.diff.simulated import Wish, World, desire
 from tests.unit.execute.contexts import make_context
-from tests.unit.execute.test_plan_executor import BUSY, CELL, FAILED, RUNS, WHOLE, Walk
+from tests.unit.execute.test_plan_executor import CELL, FAILED, RUNS, Walk
 
 
 def test_queue_is_left_to_itself_once_nothing_else_is_under_way(tmp_path: Path) -> None:
@@ -248,17 +248,6 @@ def test_side_by_side_a_plan_comes_to_what_it_comes_to_one_by_one(
     assert one.executor.used == other.executor.used
     servers = [{address: context.server for address, context in walk.contexts.items()} for walk in walks]
     assert servers[0] == servers[1]
-
-
-@pytest.mark.parametrize(("busy", "status"), [(BUSY, "Blocked"), (None, "Done")])
-def test_side_by_side_a_timed_run_finds_its_machine_idle_too(
-    busy: object, status: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    walk = Walk(tmp_path, monkeypatch)
-    walk.busy = [busy]
-    assert dict(walk.go(spread=True)) == {address: status if address == RUNS[1] else "Done" for address in WHOLE}
-    told = [event for event in walk.events if isinstance(event, Outcome) and event.status is Status.BLOCKED]
-    assert len(told) == (1 if busy else 0)
 
 
 def test_what_a_step_raises_ends_the_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import subprocess
 import sys
 import threading
@@ -17,9 +16,8 @@ import pytest
 from harness.contract import ProbeRequest, Result, RunRequest, WaitingAttempt, installing
 from reconciler.execute.attempt import Attempt, Intent, create, read_placement
 from reconciler.execute.executors.executor import Handle, State, Submission, write_handle
-from reconciler.execute.executors.job_script import must_be_alone
 from reconciler.execute.executors.queued import QueuedExecutor, QueueSilentError
-from reconciler.execute.executors.slurm_job import choose_options, list_hidden, make_job_script
+from reconciler.execute.executors.slurm_job import list_hidden, make_job_script
 from reconciler.execute.executors.slurm_queue import SlurmQueue
 from reconciler.execute.executors.slurm_takeover import choose_takeover
 from reconciler.execute.perform import INTERRUPTED
@@ -111,28 +109,6 @@ def test_job_gets_no_variable_that_a_child_here_would_not_get() -> None:
     assert list_hidden(asks, environment) == ("AWS_SECRET_ACCESS_KEY", "CUDA_VISIBLE_DEVICES")
 
 
-def test_options_come_from_the_system() -> None:
-    values = {
-        "executor.slurm": True,
-        "executor.slurm.partition": "lab",
-        "executor.slurm.time": 90_000,
-        "hardware.nodes": 4,
-    }
-    settings = CellSettings(values)
-    found = choose_options(settings, alone=False)
-    assert found == {"partition": "lab", "time": 2, "nodes": 4, "exclusive": True}
-    shared = CellSettings({**values, "executor.slurm.exclusive": False})
-    assert "exclusive" not in choose_options(shared, alone=False)
-    assert choose_options(shared, alone=True)["exclusive"] is True
-
-
-def test_timed_runs_have_their_nodes_alone(tmp_path: Path) -> None:
-    run = "open/box/resnet/Offline"
-    timed = begin(tmp_path / "a", Address(Kind.RUN, f"{run}/performance"))
-    accuracy = begin(tmp_path / "b", Address(Kind.RUN, f"{run}/accuracy"))
-    assert (must_be_alone(timed), must_be_alone(accuracy)) == (True, False)
-
-
 @pytest.mark.parametrize(
     ("line", "state", "kind"),
     [
@@ -205,12 +181,6 @@ def test_one_question_serves_all_that_ask_at_a_time(tmp_path: Path, answers: Pat
     answers.unlink()
     with pytest.raises(QueueSilentError):
         queue.find(Handle("slurm", tmp_path, NAME), time.monotonic())
-
-
-def test_cancelling_waits_for_the_end(tmp_path: Path, answers: Path) -> None:
-    answers.write_text(f"14|{NAME}|CANCELLED|None|n3\n")
-    slurm(tmp_path).cancel(Handle("slurm", tmp_path, NAME))
-    assert shlex.split((tmp_path / "cancelled").read_text()) == [f"--name={NAME}", "--me"]
 
 
 def test_cancelling_a_job_that_runs_returns_once_it_has_ended(tmp_path: Path, answers: Path) -> None:

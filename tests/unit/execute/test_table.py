@@ -27,12 +27,6 @@ COMMAND = CommandRequest(purpose="run", command=("go",), cwd="/", run_dir="r", o
 SERVICE = ServiceRequest(command=("go",), cwd="/", counter="c", ready="r", probe=Ready(timeout=1.0), log="log")
 
 
-def test_there_is_one_of_each_name(tmp_path: Path) -> None:
-    executors = Executors.of(RepositoryPaths(tmp_path))
-    assert list(executors.by_name) == ["local", "launcher", "slurm", "ray"]
-    assert [executor.name for executor in executors.by_name.values()] == list(executors.by_name)
-
-
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_what_belongs_to_a_machine_is_made_there_and_the_rest_here(system: str, tmp_path: Path) -> None:
     executors, settings = Executors.of(RepositoryPaths(tmp_path)), SYSTEMS[system]

@@ -50,11 +50,6 @@ def fetch(item: Download, limits: DownloadLimits = QUICK) -> Downloaded:
     return download(item, limits, DownloadProgress())
 
 
-@pytest.fixture(autouse=True)
-def _without_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-
-
 @pytest.mark.parametrize("algorithm", ["sha256", "md5", "git"])
 def test_a_file_lies_at_its_place_once_its_digest_is_right(tmp_path: Path, algorithm: str) -> None:
     with serve(Behaviour({"/f": DATA})) as address:
@@ -154,19 +149,6 @@ def test_a_busy_server_is_asked_again(tmp_path: Path, status: int) -> None:
         fetch(plan(tmp_path, f"{address}/f", digest=None))
     assert (tmp_path / "data/file.bin").read_bytes() == DATA
     assert len(behaviour.asked) == 3
-
-
-def test_a_server_is_left_alone_for_as_long_as_it_asks(tmp_path: Path) -> None:
-    pauses: list[float] = []
-
-    class Noted(DownloadProgress):
-        def pause(self, seconds: float) -> None:
-            pauses.append(seconds)
-
-    behaviour = Behaviour({"/f": DATA}, answers={"/f": [(429, {"Retry-After": "7"})]})
-    with serve(behaviour) as address:
-        download(plan(tmp_path, f"{address}/f", digest=None), QUICK, Noted())
-    assert pauses == [7.0]
 
 
 def test_a_server_that_asks_for_too_long_is_given_up(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from reconciler.fetch.download import DownloadLimits, DownloadProgress
 from reconciler.fetch.fetch import Due, Fate, FetchResult, Mirror, check_room, decide, fetch
 from reconciler.fetch.scratch import FileState, Scratch, find_scratch, look_for
 from reconciler.fetch.unpacking import unpack_folder, unpack_member
-from reconciler.rules.benchmark_facts import load_benchmark_facts
 from reconciler.rules.benchmark_files import BenchmarkFiles, FileDigest, SourceFile, load_benchmark_files
 from reconciler.storage.storage_errors import PARTIAL
 from tests.unit.fetching.serving import Behaviour, serve
@@ -133,13 +132,6 @@ def test_another_published_version_under_the_same_name_counts(scratch: Scratch) 
     (scratch.root / "models").mkdir(parents=True)
     (scratch.root / "models/b.onnx").write_bytes(b"old")
     file = make_file("models/b.onnx", "http://127.0.0.1:9/m", digest=digest)
-    assert [item.fate for item in bring(scratch, file)] == [Fate.HERE]
-
-
-def test_another_place_of_the_guides_counts(scratch: Scratch) -> None:
-    (scratch.root / "models").mkdir(parents=True)
-    (scratch.root / "models/other.onnx").write_bytes(b"model")
-    file = make_file("models/b.onnx", "http://127.0.0.1:9/m", data=b"model", known_as=("models/other.onnx",))
     assert [item.fate for item in bring(scratch, file)] == [Fate.HERE]
 
 
@@ -303,11 +295,6 @@ def test_a_scratch_space_is_named_or_found(tmp_path: Path) -> None:
     with pytest.raises(ReconcilerError) as caught:
         find_scratch({})
     assert "MLPERF_SCRATCH_PATH" in caught.value.fix
-
-
-def test_files_are_fetched_by_every_name_of_their_benchmark() -> None:
-    for item in load_benchmark_files().values():
-        assert sorted(item.names) == sorted(load_benchmark_facts()[item.folder].names), item.folder
 
 
 def test_every_file_of_every_benchmark_has_a_way_to_come() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.errors import HarnessError
+from harness.run.tokens import GenerationPlan, Sampling
 
 
 class Heard:
@@ -16,6 +17,13 @@ class Heard:
         self.firsts: dict[int, list[int]] = {}
         self.results: dict[int, Any] = {}
         self._limit, self._changed = limit, threading.Condition()
+
+    def make_plan(self, **changed: Any) -> GenerationPlan:
+        """A plan that tells this one."""
+        plan: dict[str, Any] = {"model": None, "source": None, "scenario": "Offline", "sampling": Sampling()}
+        plan |= {"streaming": False, "logged": True, "threads": 0, "precision": "fp32", "options": {}}
+        plan |= {"first": self.first, "completed": self.result, "failed": self.result}
+        return GenerationPlan(**plan | changed)
 
     def first(self, identity: int, tokens: Sequence[int]) -> None:
         assert identity not in self.firsts

@@ -55,17 +55,6 @@ Socket(s):              -
 Cluster(s):             3
 CPU max MHz:            2201.6001
 """
-CPUINFO = """\
-processor\t: 0
-model name\t: Intel(R) Core(TM) i7-8700 CPU @ 3.20GHz
-physical id\t: 0
-cpu cores\t: 6
-
-processor\t: 1
-model name\t: Intel(R) Core(TM) i7-8700 CPU @ 3.20GHz
-physical id\t: 1
-cpu cores\t: 6
-"""
 MODULES = """\
 # dmidecode 3.3
 

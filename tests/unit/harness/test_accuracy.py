@@ -47,10 +47,3 @@ def test_log_that_is_not_whole_is_refused(content: str, tmp_path: Path) -> None:
     path.write_text(content, encoding="ascii")
     with pytest.raises(HarnessError):
         read_accuracy_log(path)
-
-
-@pytest.mark.parametrize("answers", [[b"\0" * 4, b"\0" * 8], [b"\0" * 3, b"\0" * 3]])
-def test_answers_of_wrong_sizes_are_refused(answers: list[bytes], tmp_path: Path) -> None:
-    log = read_accuracy_log(write_log(tmp_path, list(enumerate(answers))))
-    with pytest.raises(HarnessError, match="not all of one size"):
-        log.array(np.int32)

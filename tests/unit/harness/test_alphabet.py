@@ -45,22 +45,6 @@ def test_after_each_letter_comes_the_next_and_then_the_end(folder: Path) -> None
         assert said == answer(letter)
 
 
-def test_shapes_are_those_of_the_configuration(folder: Path) -> None:
-    config = json.loads((folder / "model/config.json").read_text())
-    tensors = read_tensors(folder / "model/model.safetensors")
-    width = config["hidden_size"]
-    assert tensors["model.embed_tokens.weight"].shape == (config["vocab_size"], width)
-    assert config["num_attention_heads"] * config["head_dim"] == width
-    layers = {name.split(".")[2] for name in tensors if name.startswith("model.layers.")}
-    assert len(layers) == config["num_hidden_layers"]
-
-
-def test_every_byte_is_a_token_and_letters_are_their_own(folder: Path) -> None:
-    vocabulary = json.loads((folder / "model/tokenizer.json").read_text())["model"]["vocab"]
-    assert sorted(vocabulary.values()) == list(range(257))
-    assert all(vocabulary[letter] == ord(letter) for letter in LETTERS)
-
-
 def test_questions_end_with_the_letter_whose_answer_they_state(folder: Path) -> None:
     lines = [json.loads(line) for line in (folder / "questions.jsonl").read_text().splitlines()]
     assert len(lines) == 25

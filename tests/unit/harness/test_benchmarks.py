@@ -76,11 +76,3 @@ def test_benchmarks_that_are_not_there(tmp_path: Path) -> None:
         assert "digits" in caught.value.fix
     with pytest.raises(HarnessError, match="no benchmark file"):
         load_benchmark(Benchmark(name="mine", path=str(tmp_path / "absent.py")))
-
-
-def test_a_missing_model_is_told_both_ways_to_get_one(tmp_path: Path) -> None:
-    code = load_benchmark(user_file(tmp_path, MINIMAL))
-    with pytest.raises(HarnessError, match="no model is declared") as caught:
-        code.build_model(None, {}, {}, tmp_path, Counter(tmp_path / "counter"))
-    assert "model.path" in caught.value.fix
-    assert "build_model()" in caught.value.fix

@@ -71,11 +71,6 @@ def test_precision_that_a_backend_does_not_build(children: Children, artifacts: 
     assert "fp32" in result.fix
 
 
-def test_null_backend_builds_no_engine(children: Children, artifacts: Artifacts) -> None:
-    result = children.build("Engine", backend="null", inputs={"model": str(artifacts.model())}).result
-    assert (result.done, result.problem_class) == (False, "input")
-
-
 def test_source_that_is_not_there(children: Children) -> None:
     result = children.build("Dataset", source="/no/such/folder").result
     assert (result.done, result.problem_class) == (False, "missing")

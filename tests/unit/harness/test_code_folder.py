@@ -22,8 +22,3 @@ def test_new_files_are_named_by_the_topmost_new_folder(tmp_path: Path) -> None:
         (tmp_path / name).write_text("")
     (tmp_path / "src/run.py").write_text("2")
     assert list_created(before, list_entries(tmp_path)) == ["out/", "src/tuned.json"]
-
-
-def test_a_link_is_an_entry_and_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "data").symlink_to("/usr")
-    assert list_entries(tmp_path) == {"data/"}

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from harness.backends import Tensor
 from harness.backends.collating import CollatedBatches
-from harness.benchmarks import load_benchmark
-from harness.contract import Benchmark
 from harness.errors import HarnessError
 from harness.run.qsl import Arrays
 
@@ -41,13 +37,3 @@ def test_what_does_not_fit_the_engine_is_refused() -> None:
     other = (Tensor("places", (), "int64"), Tensor("features", (3,), "float32"))
     with pytest.raises(HarnessError, match=r"input features of the engine takes float32 \[3\] per sample"):
         CollatedBatches(spread, SAMPLES, other).batch(slice(0, 1))
-
-
-def test_whole_numbers_are_not_taken_for_others() -> None:
-    narrow = (Tensor("places", (), "int32"), INPUTS[1])
-    with pytest.raises(HarnessError, match="input places of the engine takes int32"):
-        CollatedBatches(spread, SAMPLES, narrow).batch(slice(0, 1))
-
-
-def test_the_samples_of_most_benchmarks_are_the_inputs(tmp_path: Path) -> None:
-    assert load_benchmark(Benchmark(name="digits")).load_collate(tmp_path) is None

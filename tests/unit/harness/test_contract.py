@@ -47,14 +47,6 @@ def test_message_survives_its_file(message: FileMessage, tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 99}', '{"format": 1, "unknown": 2}', '{"format": 1}'])
-def test_file_that_is_no_result_is_refused(text: str, tmp_path: Path) -> None:
-    path = tmp_path / "result.json"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(ValueError):
-        Result.read(path)
-
-
 def test_counter_is_read_by_another_process_view(tmp_path: Path) -> None:
     path = tmp_path / "counter"
     assert read_progress(path) is None

@@ -22,10 +22,12 @@ from tests.unit.harness.fake_cuda import CUresult, Fake
 
 fake_cuda.provide()
 
+from hypothesis import given, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
+
 from harness.cuda import driver, pipeline, sizes  # noqa: E402
-from harness.cuda.faults import smaller_batch  # noqa: E402
-from harness.cuda.gathering import shape  # noqa: E402
-from harness.machine import numa  # noqa: E402
+from tests.unit.harness.late_cuda import Late  # noqa: E402
+from tests.unit.harness.plans import make_load_plan  # noqa: E402
 
 COUNT, WIDTH = 50, 12
 
@@ -116,13 +118,11 @@ class Answers:
 
 
 def plan_of(scenario: Any, answers: Answers, batch_size: int, streams: int, options: dict[str, Any]) -> LoadPlan:
-    return LoadPlan(
+    return make_load_plan(
         engine=Path(),
         scenario=scenario,
         batch_size=batch_size,
         streams=streams,
-        threads=0,
-        outputs=(),
         options=options,
         completed=answers.completed,
         failed=answers.failed,
@@ -142,45 +142,6 @@ def points() -> np.ndarray:
     return np.random.default_rng(7).standard_normal((COUNT, WIDTH)).astype(np.float32)
 
 
-ROWS = (slice(3, 16), slice(0, 1), np.array([5]), np.array([9, 2, 2, 30, 49]), slice(34, 50))
-
-
-@pytest.mark.parametrize("scenario", ["Offline", "Server", "SingleStream", "MultiStream"])
-@pytest.mark.parametrize("on_device", [False, True])
-@pytest.mark.parametrize("graphs", [False, True])
-def test_rows_come_back_doubled(fake: Fake, scenario: str, on_device: bool, graphs: bool) -> None:
-    evidence = "measured.md" if on_device else ""
-    made = session(fake, scenario, start_from_device=on_device, start_from_device_evidence=evidence, cuda_graphs=graphs)
-    samples = points()
-    made.place({"x": samples[:10].copy()})
-    made.place({"x": samples.copy()})
-    for rows in ROWS:
-        assert np.array_equal(made.compute(rows)[0], 2 * samples[rows])
-    expected = {}
-    for number, rows in enumerate(ROWS * 4):
-        token = list(range(100 * number, 100 * number + len(samples[rows])))
-        expected.update(zip(token, 2 * samples[rows], strict=True))
-        made.submit(rows, token)
-    made.drain()
-    assert made.answers.outputs.keys() == expected.keys()
-    assert all(np.array_equal(made.answers.outputs[key], value) for key, value in expected.items())
-    assert made.answers.threads == {"completion"}
-    made.close()
-    assert fake.device_bytes == 0
-
-
-@pytest.mark.parametrize("scenario", ["SingleStream", "MultiStream", "Server"])
-def test_inputs_that_come_side_by_side_are_both_there(fake: Fake, scenario: str) -> None:
-    """The engine adds what it is given: it would answer with an old input that a graph did not bring."""
-    made = session(fake, scenario, Adding(fake))
-    x, z = points(), points()[::-1].copy()
-    made.place({"z": z, "x": x})
-    for rows in ROWS:
-        assert np.array_equal(made.compute(rows)[0], x[rows] + z[rows])
-    made.close()
-    assert fake.device_bytes == 0
-
-
 def test_large_answers_are_copied_and_small_ones_written_by_a_kernel(fake: Fake) -> None:
     for width, copies in ((WIDTH, 0), (2**17, 1)):
         made = session(fake, "SingleStream", Doubling(fake, 1), streams=1)
@@ -189,29 +150,6 @@ def test_large_answers_are_copied_and_small_ones_written_by_a_kernel(fake: Fake)
         made.workers[0].lanes[0].prepare_whole(1)
         assert fake.calls.count("cuMemcpyAsync") - before == copies
         assert np.array_equal(made.compute(slice(1, 2))[0], np.full((1, width), 2, np.float32))
-
-
-def test_what_pads_is_never_answered_and_sizes_are_bucketed(fake: Fake) -> None:
-    made = session(fake, "Server", Doubling(fake, 256), streams=1)
-    made.place({"x": np.concatenate([points()] * 6)})
-    made.engine.computed.clear()
-    made.submit(slice(0, 130), list(range(130)))
-    made.drain()
-    assert made.engine.computed == [144]  # not 256
-    assert len(made.answers.outputs) == 130
-
-
-def test_every_lane_is_used_and_none_twice_at_once(fake: Fake) -> None:
-    fake.devices = 2
-    made = session(fake, devices=2, streams=2)
-    made.place({"x": points()})
-    assert made.notes["devices"] == ["0000:00:00.0", "0000:01:00.0"]
-    for number in range(40):
-        made.submit(slice(0, 4), [4 * number, 4 * number + 1, 4 * number + 2, 4 * number + 3])
-    made.drain()
-    assert len(made.answers.outputs) == 160
-    made.close()
-    assert fake.device_bytes == 0
 
 
 def test_each_device_loads_an_engine_of_its_own(fake: Fake) -> None:
@@ -235,22 +173,6 @@ def test_each_device_loads_an_engine_of_its_own(fake: Fake) -> None:
     made.close()
 
 
-def test_memory_that_cannot_be_locked_is_copied(fake: Fake) -> None:
-    fake.lockable = False
-    made = session(fake)
-    samples = points()
-    made.place({"x": samples})
-    assert np.array_equal(made.compute(slice(2, 9))[0], 2 * samples[2:9])
-
-
-def test_out_of_memory_suggests_a_batch(fake: Fake) -> None:
-    fake.memory = 10**6
-    with pytest.raises(HarnessError, match="out of memory") as caught:
-        session(fake, engine=Doubling(fake, 4096, activations=4 * 10**6)).place({"x": points()})
-    assert caught.value.problem_class == "resources"
-    assert "try batch_size" in caught.value.fix
-
-
 @pytest.mark.parametrize(
     ("error", "kind", "text"),
     [
@@ -271,21 +193,6 @@ def test_faults_are_told(fake: Fake, error: str, kind: str, text: str) -> None:
     assert "GPU 0 (Fake GPU 0)" in told.problem
 
 
-def test_a_failed_submit_gives_its_lane_back(fake: Fake) -> None:
-    made = session(fake, streams=1)
-    made.place({"x": points()})
-    fake.fail["cuMemcpyAsync"] = CUresult.CUDA_ERROR_ILLEGAL_ADDRESS
-    for _ in range(5):
-        with pytest.raises(HarnessError):
-            made.submit(slice(0, 4), [1, 2, 3, 4])
-    made.drain()
-
-
-def test_start_from_device_needs_evidence(fake: Fake) -> None:
-    with pytest.raises(HarnessError, match="without evidence"):
-        session(fake, start_from_device=True, start_from_device_evidence=" ")
-
-
 def test_too_few_devices(fake: Fake) -> None:
     with pytest.raises(HarnessError, match="the run needs 2") as caught:
         session(fake, devices=2)
@@ -299,30 +206,6 @@ def test_sizes() -> None:
     assert sizes.sizes(64, "SingleStream") == (1, 8, 64)
     assert sizes.sizes(300, "Offline", (64,)) == (64,)
     assert sizes.padded(130, sizes.sizes(256, "Server")) == 144
-
-
-def test_a_gather_fits_its_grid() -> None:
-    assert shape(18816, 256, 8) == (1024, (1, 8))
-    assert shape(18816, 1, 128) == (1024, (5, 1))
-    assert shape(3, 1, 8) == (32, (1, 1))
-    assert shape(16, 512, 8) == (32, (1, 256))
-
-
-def test_a_smaller_batch_fits() -> None:
-    assert smaller_batch(256, 2000, 1000) == 112
-    assert smaller_batch(4, 1000, 1000) == 3
-    assert smaller_batch(1, 1000, 10) == 0
-
-
-def test_processors_beside_a_device(tmp_path: Path) -> None:
-    assert numa.parse_list("0-2,8,10-11\n") == {0, 1, 2, 8, 10, 11}
-    place = tmp_path / "bus/pci/devices/0000:3b:00.0"
-    place.mkdir(parents=True)
-    (place / "numa_node").write_text("1\n")
-    assert numa.node_of("0000:3b:00.0", tmp_path) == 1
-    assert numa.node_of("0000:5e:00.0", tmp_path) == -1
-    assert numa.processors_of(-1, tmp_path)
-    assert numa.done_on(numa.processors_of(-1, tmp_path), lambda: 5) == 5
 
 
 def double_twice(sample: Arrays) -> Generator[Arrays, Outputs, np.ndarray]:
@@ -385,3 +268,204 @@ def test_samples_that_take_one_call_are_gathered_where_their_rows_are(
         for row, answer in zip(batch.tolist(), answers, strict=True):
             assert np.array_equal(answer, 2 * samples[row] + row)
     assert fake.device_bytes == 0
+
+
+class Raising(Answers):
+    """A receiver that breaks at the first batch, as an error outside of CUDA would."""
+
+    def completed(self, token: list[int], outputs: Sequence[np.ndarray]) -> None:
+        if 0 in token:
+            raise SystemError("broken")
+        super().completed(token, outputs)
+
+
+def drained(made: pipeline.CudaSession) -> bool:
+    """Whether ``drain`` comes to an end."""
+    thread = threading.Thread(target=made.drain, daemon=True)
+    thread.start()
+    thread.join(10)
+    return not thread.is_alive()
+
+
+def test_an_error_on_the_completion_thread_is_told_and_ends_no_thread(fake: Fake) -> None:
+    answers = Raising()
+    made = pipeline.CudaSession(plan_of("Offline", answers, 16, 1, {}), lambda _device: Doubling(fake))
+    made.place({"x": points()})
+    for number in range(6):
+        made.submit(slice(0, 2), [2 * number, 2 * number + 1])
+    assert drained(made)
+    assert [str(error) for error in answers.errors] == ["broken"]
+    assert len(answers.outputs) == 10
+    made.close()
+
+
+def test_a_completion_thread_that_cannot_use_its_device_says_so(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = session(fake, streams=1)
+    made.place({"x": points()})
+    here, activate = threading.get_ident(), made.workers[0].device.activate
+
+    def refuse() -> None:
+        if threading.get_ident() != here:
+            raise driver.CudaError("CUDA_ERROR_UNKNOWN", "unknown error")
+        activate()
+
+    monkeypatch.setattr(driver.Device, "activate", lambda _device: refuse())
+    for number in range(6):
+        made.submit(slice(0, 1), [number])
+    while len(made.answers.errors) < 6:
+        threading.Event().wait(0.01)
+    assert {"the device was lost" in str(error) for error in made.answers.errors} == {True}
+
+
+@pytest.mark.parametrize("call", ["cuDevicePrimaryCtxRetain", "cuStreamCreateWithPriority"])
+def test_a_device_that_cannot_be_had_is_named(fake: Fake, call: str) -> None:
+    fake.fail[call] = CUresult.CUDA_ERROR_UNKNOWN
+    with pytest.raises(HarnessError, match=r"^GPU 0: the device was lost") as caught:
+        session(fake)
+    assert caught.value.problem_class == "resources"
+
+
+@pytest.mark.parametrize("on_device", [False, True])
+def test_samples_that_fit_nowhere(fake: Fake, on_device: bool) -> None:
+    made = session(fake, start_from_device=on_device, start_from_device_evidence="measured.md")
+    made.place({"x": points()})
+    fake.fail["cuMemAlloc" if on_device else "cuMemHostAlloc"] = CUresult.CUDA_ERROR_OUT_OF_MEMORY
+    fake.lockable = False
+    with pytest.raises(HarnessError, match=r"out of memory for the samples of the run, 0\.00 GiB") as caught:
+        made.place({"x": points()})
+    assert caught.value.problem_class == "resources"
+    assert "performance_sample_count" in caught.value.fix
+
+
+SCENARIOS = ("Offline", "Server", "SingleStream", "MultiStream")
+
+
+class Once:
+    """Keeps what came for each token, and how often."""
+
+    def __init__(self) -> None:
+        self.came: dict[int, list[np.ndarray | BaseException]] = {}
+        self._lock = threading.Lock()
+
+    def completed(self, token: list[int], outputs: Sequence[np.ndarray]) -> None:
+        rows = outputs[0].copy()
+        assert len(rows) == len(token)
+        with self._lock:
+            for identity, row in zip(token, rows, strict=True):
+                self.came.setdefault(identity, []).append(row)
+
+    def failed(self, token: list[int], error: BaseException) -> None:
+        with self._lock:
+            for identity in token:
+                self.came.setdefault(identity, []).append(error)
+
+
+def opened(late: Late, engine: Doubling, scenario: Any, streams: int, **options: Any) -> tuple[Any, Once]:
+    once = Once()
+    plan = make_load_plan(
+        engine=Path(),
+        scenario=scenario,
+        batch_size=engine.batch_size,
+        streams=streams,
+        options=options,
+        completed=once.completed,
+        failed=once.failed,
+    )
+    return pipeline.CudaSession(plan, lambda _device: engine), once
+
+
+def driven(seed: int, devices: int, monkeypatch: pytest.MonkeyPatch) -> Late:
+    late = Late(seed, devices)
+    monkeypatch.setattr(driver, "cu", fake_cuda.install(late))
+    monkeypatch.setattr(driver, "_OUT_OF_MEMORY", CUresult.CUDA_ERROR_OUT_OF_MEMORY)
+    return late
+
+
+@st.composite
+def batches(draw: st.DrawFn, largest: int) -> slice | np.ndarray:
+    count = draw(st.integers(1, largest))
+    if draw(st.booleans()):
+        first = draw(st.integers(0, COUNT - count))
+        return slice(first, first + count)
+    return np.array(draw(st.lists(st.integers(0, COUNT - 1), min_size=count, max_size=count)))
+
+
+@settings(max_examples=150)
+@given(data=st.data())
+def test_every_sample_has_its_own_answer_once(data: st.DataObject) -> None:
+    draw = data.draw
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        devices, streams = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+        late = driven(draw(st.integers(0, 2**32)), devices, monkeypatch)
+        two, largest = draw(st.booleans()), draw(st.integers(1, 19))
+        engine = (Adding if two else Doubling)(late, largest)
+        made, once = opened(
+            late,
+            engine,
+            draw(st.sampled_from(SCENARIOS)),
+            streams,
+            devices=devices,
+            lanes=draw(st.integers(1, 3)),
+            cuda_graphs=draw(st.booleans()),
+            start_from_device=draw(st.booleans()),
+            start_from_device_evidence="measured.md",
+        )
+        late.lockable = draw(st.booleans())
+        expected: dict[int, np.ndarray] = {}
+        for load in range(draw(st.integers(1, 3))):  # an accuracy run loads and unloads
+            rng = np.random.default_rng(load)
+            x, z = (rng.standard_normal((COUNT, WIDTH)).astype(np.float32) for _ in range(2))
+            made.place({"x": x.copy(), "z": z.copy()} if two else {"x": x.copy()})
+            answers = x + z if two else 2 * x
+            for _ in range(draw(st.integers(0, 2))):
+                for rows in draw(st.lists(batches(largest), max_size=12)):
+                    token = list(range(len(expected), len(expected) + len(x[rows])))
+                    expected.update(zip(token, answers[rows], strict=True))
+                    if draw(st.booleans()):
+                        made.ready()
+                    made.submit(rows, token)
+                made.drain()
+                rows = draw(batches(largest))
+                assert np.array_equal(made.compute(rows)[0], answers[rows])
+        made.close()
+        assert once.came.keys() == expected.keys()
+        for identity, came in once.came.items():
+            assert len(came) == 1
+            assert np.array_equal(came[0], expected[identity])  # type: ignore[arg-type]
+        assert late.device_bytes == 0
+
+
+@settings(max_examples=40)
+@given(data=st.data())
+def test_after_a_fault_every_batch_still_ends_once(data: st.DataObject) -> None:
+    """A call fails from some batch on, for ever: what was submitted completes or fails, and nothing waits."""
+    draw = data.draw
+    calls = ("cuEventSynchronize", "cuMemcpyAsync", "cuEventRecord", "cuStreamWaitEvent", "cuCtxSetCurrent")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        devices = draw(st.integers(1, 2))
+        late = driven(draw(st.integers(0, 2**32)), devices, monkeypatch)
+        made, once = opened(late, Doubling(late, 8), "Offline", draw(st.integers(1, 2)), devices=devices)
+        made.place({"x": np.ones((COUNT, WIDTH), np.float32)})
+        broken, call = draw(st.integers(0, 12)), draw(st.sampled_from(calls))
+        refused = set()
+        for number in range(14):
+            if number == broken:
+                late.fail[call] = CUresult.CUDA_ERROR_ILLEGAL_ADDRESS
+            try:
+                made.submit(slice(0, 1), [number])
+            except Exception:
+                refused.add(number)
+        drained = threading.Thread(target=_drain, args=(made,), daemon=True)
+        drained.start()
+        drained.join(20)
+        assert not drained.is_alive()
+        assert once.came.keys() | refused == set(range(14))
+        assert not once.came.keys() & refused
+        assert {len(came) for came in once.came.values()} <= {1}
+
+
+def _drain(made: Any) -> None:
+    try:
+        made.drain()
+    except driver.CudaError:
+        return

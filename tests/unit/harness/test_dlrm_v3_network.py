@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip insta
 from harness.benchmarks import dlrm_v3  # noqa: E402
 from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
 from harness.benchmarks.dlrm_v3.checkpoint import open_table, read_shapes  # noqa: E402
-from harness.benchmarks.dlrm_v3.layers import ITEMS, USERS, HstuShape, find_shape, list_weights  # noqa: E402
+from harness.benchmarks.dlrm_v3.layers import ITEMS, HstuShape  # noqa: E402
 from harness.benchmarks.dlrm_v3.network import Hstu  # noqa: E402
 from harness.benchmarks.dlrm_v3.random_checkpoint import draw_weights  # noqa: E402
 from harness.benchmarks.dlrm_v3.rehearsal import CHECKPOINT, write_rehearsal  # noqa: E402
@@ -108,12 +108,6 @@ def test_neither_padding_nor_other_candidates_change_an_answer() -> None:
     assert (network(**other)["probability"] - found).abs()[0, 0] > 1e-5
 
 
-def test_the_shape_is_found_in_the_weights() -> None:
-    shape = HstuShape(embedding=8, width=16, hidden=24, joined=40, linear=4, attention=6, layers=3)
-    assert find_shape(list_weights(shape)) == shape
-    assert find_shape(list_weights(HstuShape())) == HstuShape()
-
-
 def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-500])
 
@@ -130,36 +124,24 @@ class Dangerous:
 
 
 @pytest.mark.parametrize(
-    ("name", "damage", "problem"),
+    ("name", "damage", "said"),
     [
-        pytest.param("sparse", shutil.rmtree, "holds no sparse", id="no-tables"),
-        pytest.param("sparse/.metadata", Path.unlink, "No such file", id="no-metadata"),
-        pytest.param(
-            "sparse/.metadata", lambda path: path.write_bytes(b"\x80\x04"), "or not of a checkpoint", id="cut"
-        ),
-        pytest.param(
-            "sparse/.metadata",
-            lambda path: path.write_bytes(pickle.dumps(Dangerous())),
-            "or not of a checkpoint",
-            id="not-loaded",
-        ),
-        pytest.param("sparse/__1_0.distcp", Path.unlink, "of 2 files 1 is missing: __1_0.distcp", id="missing"),
-        pytest.param("sparse/__0_0.distcp", cut, "of 2 files 1 is cut off: __0_0.distcp", id="table"),
-        pytest.param("non_sparse.ckpt", cut, "non_sparse.ckpt is cut off", id="weights"),
-        pytest.param("non_sparse.ckpt", forget_weight, "holds no weight _item_embedding_mlp.0.bias", id="weight"),
+        ("sparse", shutil.rmtree, "sparse"),
+        ("sparse/.metadata", Path.unlink, ".metadata"),
+        ("sparse/.metadata", lambda path: path.write_bytes(b"\x80\x04"), ".metadata"),
+        ("sparse/.metadata", lambda path: path.write_bytes(pickle.dumps(Dangerous())), ".metadata"),
+        ("sparse/__1_0.distcp", Path.unlink, "__1_0.distcp"),
+        ("sparse/__0_0.distcp", cut, "__0_0.distcp"),
+        ("non_sparse.ckpt", cut, "non_sparse.ckpt"),
+        ("non_sparse.ckpt", forget_weight, "_item_embedding_mlp.0.bias"),
     ],
 )
 def test_a_damaged_checkpoint_is_named_and_nothing_is_written(
-    checkpoint: Path, name: str, damage: Callable[[Path], None], problem: str
+    checkpoint: Path, name: str, damage: Callable[[Path], None], said: str
 ) -> None:
     damage(checkpoint / name)
-    with pytest.raises(HarnessError, match=problem) as caught:
+    with pytest.raises(HarnessError) as caught:
         export(checkpoint)
+    assert said in caught.value.problem
     assert "`reconcile fetch dlrm-v3`" in caught.value.fix
     assert not list((checkpoint.parent / "model").iterdir())
-
-
-def test_a_users_row_is_looked_up_by_its_number(checkpoint: Path) -> None:
-    table = open_table(checkpoint, USERS, read_shapes(checkpoint)[USERS])
-    assert table.take(np.array([1, 0, 1])).shape == (3, 16)
-    assert np.array_equal(table.take(np.array([1])), table.take(np.array([1, 0]))[:1])

@@ -12,10 +12,9 @@ import pytest
 
 from harness.child.digests import hash_code, hash_folder
 from harness.contract import Fact, ProbeRequest, read_progress
-from harness.errors import HarnessError, ProblemClass, explain, require
-from harness.machine.facts import describe_machine
-from harness.machine.telemetry import Series, Telemetry
-from tests.unit.harness.children import TINY, Children
+from harness.errors import HarnessError, ProblemClass, explain
+from harness.machine.telemetry import Telemetry
+from tests.unit.harness.children import Children
 from tests.unit.harness.conftest import ENGINES, Artifacts
 
 EVIDENCE = {
@@ -63,36 +62,6 @@ def test_probe_measures_the_seeds_that_runs_use(children: Children, artifacts: A
     assert len({*probed.values["seeds"].values(), 0}) == 4
 
 
-def test_probe_without_seeds_needs_no_loadgen(children: Children) -> None:
-    folder = children.place()
-    (folder / "sitecustomize.py").write_text("import sys\nsys.modules['mlperf_loadgen'] = None\n", encoding="utf-8")
-    values = children.start(ProbeRequest(), folder).result.values
-    assert values["machine"] == {
-        **values["machine"],
-        **{k: v for k, v in describe_machine().items() if k != "machine.host"},
-    }
-    assert {"null", "onnxruntime", "openvino", "tensorrt"} <= set(values["backends"])
-
-
-def test_user_file_is_a_fact_of_its_own(children: Children, artifacts: Artifacts, tmp_path: Path) -> None:
-    changed = tmp_path / "changed.py"
-    changed.write_text(TINY.read_text(encoding="utf-8") + "# a comment\n", encoding="utf-8")
-    inputs = artifacts.inputs("null")
-    first, second = (
-        children.run("Offline", backend="null", benchmark=path, inputs=inputs).result.facts for path in (TINY, changed)
-    )
-    assert first["benchmark.code"] != second["benchmark.code"]
-    assert first["harness.code"] == second["harness.code"]
-
-
-def test_telemetry_is_notes() -> None:
-    with Telemetry() as telemetry:
-        pass
-    facts = telemetry.facts()
-    assert {"telemetry.load_percent", "telemetry.memory_bytes"} <= set(facts)
-    assert {fact.role for fact in facts.values()} == {"note"}
-
-
 def test_readings_are_logged_as_they_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.machine.telemetry._INTERVAL", 0.01)
     monkeypatch.setattr("harness.machine.telemetry._SHARE", 1.0)
@@ -104,21 +73,6 @@ def test_readings_are_logged_as_they_come(tmp_path: Path, monkeypatch: pytest.Mo
     assert [row["done"] for row in rows[:3]] == [10, 20, 30]
     assert all({"seconds", "load_percent", "memory_bytes"} <= row.keys() for row in rows)
     assert [row["seconds"] for row in rows] == sorted(row["seconds"] for row in rows)
-
-
-def test_a_log_that_cannot_be_written_ends_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.machine.telemetry._INTERVAL", 0.01)
-    with Telemetry(log=tmp_path / "none" / "telemetry.jsonl") as telemetry:
-        time.sleep(0.05)
-    assert "telemetry.load_percent" in telemetry.facts()
-
-
-def test_series() -> None:
-    series = Series()
-    assert series.summary() is None
-    for value in (1.0, 4.0, 1.0):
-        series.add(value)
-    assert series.summary() == {"min": 1.0, "mean": 2.0, "max": 4.0, "count": 3}
 
 
 @pytest.mark.parametrize(
@@ -144,9 +98,3 @@ def test_every_exception_becomes_a_problem(error: BaseException, problem_class: 
     assert known.problem_class == problem_class
     assert fix in known.fix
     assert known.problem
-
-
-def test_require_names_what_is_not_there(tmp_path: Path) -> None:
-    assert require(tmp_path, "the folder") == tmp_path
-    with pytest.raises(HarnessError, match="the engine is not there"):
-        require(tmp_path / "engine", "the engine")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -12,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.contract import Benchmark, ProbeRequest, Result, RunRequest
+from harness.contract import Benchmark, ProbeRequest, RunRequest
 from tests.unit.harness import tiny
 from tests.unit.harness.children import CONF, ROOT, TINY, Children, command, environment
 from tests.unit.harness.conftest import ENGINES, Artifacts
@@ -213,26 +212,6 @@ def test_failure_does_not_wait_for_the_end_of_the_schedule(
 
 
 @pytest.mark.parametrize("backend", ENGINES)
-def test_dataset_that_does_not_fit_the_engine_is_refused(
-    backend: str, children: Children, artifacts: Artifacts
-) -> None:
-    dataset = children.build("Dataset", settings={"dtype": "float64"}).folder / "artifact"
-    inputs = {**artifacts.inputs(backend), "dataset": str(dataset)}
-    result = children.run("Offline", backend=backend, inputs=inputs).result
-    assert (result.done, result.problem_class) == (False, "input")
-    assert "float64 [4]" in result.problem
-    assert "float32 [4]" in result.problem
-
-
-def test_engine_of_another_backend_is_refused(children: Children, artifacts: Artifacts) -> None:
-    pytest.importorskip("openvino")
-    inputs = artifacts.inputs("onnxruntime")
-    result = children.run("Offline", backend="openvino", inputs=inputs).result
-    assert (result.done, result.problem_class) == (False, "input")
-    assert "onnxruntime" in result.problem
-
-
-@pytest.mark.parametrize("backend", ENGINES)
 def test_damaged_engine_is_refused(backend: str, children: Children, artifacts: Artifacts, tmp_path: Path) -> None:
     engine = tmp_path / "engine"
     engine.mkdir()
@@ -268,37 +247,6 @@ def test_model_of_a_fixed_batch_must_agree(children: Children, artifacts: Artifa
     )
     assert ended.result.done, ended.output  # batches of one, padded to four
     assert sorted(int.from_bytes(data, "little") for _, data in ended.answers) == sorted(tiny.labels())
-
-
-@pytest.mark.parametrize(
-    ("conf", "problem"),
-    [("*.*.min_duration = 5 # note\n", "syntax"), ("*.*.mode = text\n", "syntax")],
-)
-def test_user_conf_that_loadgen_refuses(conf: str, problem: str, children: Children, artifacts: Artifacts) -> None:
-    result = children.run("Offline", backend="null", conf=conf, inputs=artifacts.inputs("null")).result
-    assert (result.done, result.problem_class) == (False, "input")
-    assert problem in result.problem
-
-
-def test_missing_library_names_the_extra(children: Children, artifacts: Artifacts, tmp_path: Path) -> None:
-    """A benchmark file that hides the library stands in for a machine without it."""
-    path = tmp_path / "hiding.py"
-    hide = "import sys\nsys.modules['onnxruntime'] = None\n"
-    path.write_text(TINY.read_text(encoding="utf-8") + hide, encoding="utf-8")
-    result = children.run(
-        "Offline", backend="onnxruntime", benchmark=path, inputs=artifacts.inputs("onnxruntime")
-    ).result
-    assert (result.done, result.problem_class) == (False, "missing")
-    assert result.fix == "pip install 'mlperf-reconciler[cpu]', or in a checkout: pip install -e '.[cpu]'"
-
-
-def test_request_of_another_version_is_refused(children: Children) -> None:
-    folder = children.place()
-    (folder / "request.json").write_text(json.dumps({"format": 0}), encoding="utf-8")
-    arguments = [*command(), "probe", str(folder / "request.json"), str(folder / "result.json")]
-    subprocess.run(arguments, env=environment(), check=True, capture_output=True)
-    result = Result.read(folder / "result.json")
-    assert (result.done, result.problem_class) == (False, "input")
 
 
 def test_child_whose_parent_is_gone_ends_at_once(children: Children) -> None:

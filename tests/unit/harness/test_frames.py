@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from harness.benchmarks.language import tables
 from harness.benchmarks.language.frames import read_frame
 from harness.benchmarks.language.made_frames import write_frame
 from harness.errors import HarnessError
@@ -79,21 +80,6 @@ def test_a_pickle_that_runs_something_is_refused_before_it_does(where: str, tmp_
     assert not touched.exists()
 
 
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        pytest.param(pickle.dumps([1, 2]), "holds no frame of pandas: it holds list", id="list"),
-        pytest.param(b"\x80\x02cpandas.core.frame\nDataFrame\n)\x81.", "holds no frame of pandas", id="empty frame"),
-        pytest.param(b"not a pickle", "rows.pkl", id="text"),
-        pytest.param(b"", "is cut off", id="empty"),
-    ],
-)
-def test_what_is_no_frame_is_named(content: bytes, problem: str, tmp_path: Path) -> None:
-    (tmp_path / "rows.pkl").write_bytes(content)
-    with pytest.raises(HarnessError, match=problem):
-        read_frame(tmp_path / "rows.pkl", "fix")
-
-
 def test_a_frame_that_is_cut_off_is_named_wherever_it_ends(tmp_path: Path) -> None:
     path = tmp_path / "rows.pkl"
     write_frame(path, COLUMNS)
@@ -102,3 +88,27 @@ def test_a_frame_that_is_cut_off_is_named_wherever_it_ends(tmp_path: Path) -> No
         path.write_bytes(whole[:end])
         with pytest.raises(HarnessError, match=r"rows\.pkl"):
             read_frame(path, "fix")
+
+
+pa = pytest.importorskip("pyarrow")
+
+
+parquet = pytest.importorskip("pyarrow.parquet")
+
+
+def test_rows_are_read_in_their_order(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(pa.table({"input": [str(n) for n in range(3000)], "more": [*range(3000)]}), path)
+    assert tables.read_table(path, ["input"], "fetch it") == {"input": [str(n) for n in range(3000)]}
+
+
+def test_text_that_is_stored_once_for_all_rows_is_counted_for_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "_MOST", 1 << 24)
+    path = tmp_path / "rows.parquet"
+    repeated = pa.DictionaryArray.from_arrays(pa.array([0] * 20_000, pa.int32()), pa.array(["x" * 10_000]))
+    parquet.write_table(pa.table({"input": repeated}), path, store_schema=False)
+    assert path.stat().st_size < 1 << 16
+    with pytest.raises(HarnessError, match="unpacks to"):
+        tables.read_table(path, ["input"], "fetch it")

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ import pytest
 
 lg = pytest.importorskip("mlperf_loadgen")
 
-from harness.contract import Fact, Mode, Scenario  # noqa: E402
+from harness.contract import Mode, Scenario  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
 from harness.run import loadgen  # noqa: E402
 from harness.run.loadgen import Prepared, Responder, prepare  # noqa: E402
@@ -78,22 +76,6 @@ def test_responses_are_given_bytes_where_stand_inmay_log_them(prepared: Prepared
     assert prepared.logs_responses is logged
 
 
-def test_a_snapshot_names_what_it_can_and_counts_the_rest() -> None:
-    found = ready(min_query_count=17).snapshot()
-    assert (found["mode"], found["min_query_count"]) == ("PerformanceOnly", 17)
-    assert not [name for name in found if name.startswith("_") or name == "FromConfig"]
-
-
-def test_a_folder_that_is_not_there_is_said_before_stand_inruns(tmp_path: Path) -> None:
-    gone = tmp_path / "gone"
-    test = loadgen.Test(
-        scenario="Offline", mode="performance", model_key="*", user_conf=gone / "user.conf", log_dir=gone
-    )
-    with pytest.raises(HarnessError, match="the log folder is not there") as caught:
-        prepare(test)
-    assert caught.value.problem_class == "input"
-
-
 class Completed:
     """Stands in for LoadGen, and reads what it would: (id, bytes, tokens) of each."""
 
@@ -130,37 +112,6 @@ def test_each_sample_is_completed_with_its_own_bytes_and_tokens(
     assert stand_in.found == completed
     responder.complete([6], None if responses is None else responses[1:], counts and counts[1:])  # of kept objects
     assert stand_in.found == [(6, *completed[1][1:])]
-
-
-def test_tokens_are_told_of_no_answer_whose_model_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in = Completed(monkeypatch)
-    Responder(with_data=True).complete([5, 9], ROWS, [2, 1])
-    assert stand_in.found == [(5, b"\0\1\2", 0), (9, b"\3\4\5", 0)]
-
-
-def test_without_data_only_samples_and_tokens_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in = Completed(monkeypatch)
-    Responder(with_data=False, tokens=True).complete([5, 9], ROWS)
-    assert stand_in.found == [(5, b"", 3), (9, b"", 3)]
-
-
-def test_the_first_token_of_an_answer_is_told_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[tuple[int, bytes, int]] = []
-
-    def take(responses: Sequence[Any]) -> None:
-        told.extend((r.id, ctypes.string_at(r.data, r.size), r.n_tokens) for r in responses)
-
-    monkeypatch.setattr(loadgen.lg, "FirstTokenComplete", take)
-    Responder(with_data=True, tokens=True).first(7, np.array([3], np.int32))
-    assert told == [(7, b"\3\0\0\0", 1)]
-
-
-def test_which_loadgen_ran_is_evidence() -> None:
-    digest = hashlib.sha256(Path(lg.__file__).read_bytes()).hexdigest()
-    assert loadgen.collect_loadgen_facts() == {
-        "loadgen.version": Fact(value=version("mlcommons-loadgen"), role="evidence"),
-        "loadgen.digest": Fact(value=digest, role="evidence"),
-    }
 
 
 # A process prepares one test only: LoadGen remembers which files it was given.
@@ -242,28 +193,6 @@ def test_an_accuracy_run_of_server_is_asked_as_fast_as_it_can_be(
     assert tell([scenario, mode], tmp_path, f"*.*.target_qps = {declared}\n") == [used, overrides]
 
 
-@pytest.mark.parametrize(
-    ("conf", "why"),
-    [
-        ("*.Server.target_qps 50\n", "the file has a syntax error; comments must be on lines of their own"),
-        ("", "the file is missing"),
-    ],
-    ids=["syntax", "missing"],
-)
-def test_a_conf_file_that_loadgen_refuses_is_named(conf: str, why: str, tmp_path: Path) -> None:
-    assert tell(["Server", "performance"], tmp_path, conf) == [
-        f"LoadGen refuses user.conf: {why}",
-        "input",
-        "render the file again",
-    ]
-
-
-def test_lines_of_the_audit_that_name_the_model_count_over_those_of_the_conf(tmp_path: Path) -> None:
-    (tmp_path / "audit.config").write_text("resnet50.*.min_query_count = 77\nbert.*.min_duration = 5\n")
-    conf = "*.*.min_query_count = 3\nresnet50.MultiStream.min_duration = 1000\n*.Offline.min_duration = 9\n"
-    assert tell(["MultiStream", "performance", "counts"], tmp_path, conf) == [77, 1000, "MultiStream"]
-
-
 def test_nothing_disturbs_a_run_and_all_is_as_before_after_it(tmp_path: Path) -> None:
     before, during, after = tell(
         ["Server", "performance", "run"],
@@ -273,12 +202,6 @@ def test_nothing_disturbs_a_run_and_all_is_as_before_after_it(tmp_path: Path) ->
     assert before[:2] == [True, 0]
     assert during == [False, True, pytest.approx(1e-4)]
     assert after == before
-
-
-def test_the_seeds_of_the_installed_loadgen_are_measured(tmp_path: Path) -> None:
-    seeds = tell("seeds", tmp_path)
-    assert set(seeds) == {"qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed"}
-    assert all(type(seed) is int and seed > 0 for seed in seeds.values())
 
 
 # Attributes of TestSettings that a line of releases has not yet, and the parameter of its FromConfig for the kind of

@@ -15,8 +15,9 @@ import pytest
 
 from harness.backends import LoadPlan, Outputs, Session, Token
 from harness.run.loops import LoopSession
-from harness.run.qsl import Arrays, Ragged, Rows, SampleLibrary, count_rows, take_rows
+from harness.run.qsl import Arrays, Ragged, Rows, count_rows
 from harness.run.running_sample import Asked
+from tests.unit.harness.plans import make_load_plan
 
 BATCH = 4
 
@@ -132,20 +133,7 @@ def load(
 
 
 def make_plan(told: Told, *, streams: int) -> LoadPlan:
-    return LoadPlan(
-        engine=None, scenario="Offline", batch_size=BATCH, streams=streams, threads=0, outputs=(), options={},
-        completed=told.completed, failed=told.failed,
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", ["in place", "on call"])
-def test_what_the_engine_tells_until_it_is_closed_is_told(kind: str) -> None:
-    session, inner = load(Told(), kind)
-    session.place({"x": samples(3)})
-    session.compute(slice(0, 1))
-    session.close()
-    assert dict(session.notes) == {"streams": 2, "samples_at_once": 16, "batches": len(inner.batches)}
-    assert session.evidence == {"server.version": "2"}
+    return make_load_plan(batch_size=BATCH, streams=streams, completed=told.completed, failed=told.failed)  # fmt: skip
 
 
 def samples(count: int) -> Ragged:
@@ -247,53 +235,6 @@ def test_the_rows_of_one_sample_are_computed_by_all_streams() -> None:
 
 
 @every_engine
-def test_a_wrong_question_or_answer_fails_its_own_sample_alone(kind: str) -> None:
-    def ask(sample: Arrays) -> Generator[Arrays, Outputs, Any]:
-        (found,) = yield {"x": sample["x"][:1, None]}
-        if sample["x"][0] == 1:
-            yield {"y": sample["x"][:BATCH, None]}
-        return found[0] if sample["x"][0] != 2 else [[1], [1, 2]]
-
-    told = Told()
-    session = LoopSession(ENGINES[kind], make_plan(told, streams=1), ask, at_once=1)
-    session.place({"x": Ragged([np.full(BATCH, float(row)) for row in range(4)])})
-    for row in range(4):
-        session.submit(slice(row, row + 1), [row])
-    session.drain()
-    session.close()
-    assert told.answers == {0: [0.0], 3: [6.0]}
-    assert sorted(told.failures) == [1, 2]
-
-
-def test_an_engine_that_minds_zeros_computes_samples_all_the_same() -> None:
-    """Where it computes on call it is first given a batch of zeros."""
-
-    class Minding(Calling):
-        def compute(self, rows: Rows) -> Outputs:
-            if not self._placed[rows].all():
-                raise ValueError("zeros")
-            return super().compute(rows)
-
-    told = Told()
-    session = LoopSession(Minding, make_plan(told, streams=2), double_twice)
-    session.place({"x": Ragged([np.array([1.0, 2]), np.array([3.0])])})
-    for row in range(2):
-        session.submit(slice(row, row + 1), [row])
-    session.drain()
-    session.close()
-    assert told.answers == {0: [4, 8], 1: [12]}
-
-
-@every_engine
-def test_compute_gives_the_answer_on_the_calling_thread(kind: str) -> None:
-    session, _ = load(Told(), kind)
-    session.place({"x": samples(8)})
-    (answer,) = session.compute(slice(6, 7))
-    assert answer.tolist() == (samples(8)[6] * 4).tolist()
-    session.close()
-
-
-@every_engine
 def test_a_failed_batch_fails_its_samples_once_and_no_others(kind: str) -> None:
     told = Told()
     session, _ = load(told, kind, at_once=1)
@@ -319,77 +260,6 @@ def test_a_loop_that_raises_or_asks_for_nothing_fails_its_sample(kind: str) -> N
     assert told.answers == {1: [4]}
     assert "asked for inputs of [0] rows" in told.failures[0]
     session.close()
-
-
-@every_engine
-def test_a_sample_that_cannot_be_built_keeps_no_place(kind: str) -> None:
-    """There is one place."""
-
-    def refuse(sample: Arrays) -> Generator[Arrays, Outputs, np.ndarray]:
-        if sample["x"][0] < 200:
-            raise ValueError("odd")
-        return double_twice(sample)
-
-    told = Told()
-    session = LoopSession(ENGINES[kind], make_plan(told, streams=1), refuse, at_once=1)
-    session.place({"x": samples(4)})
-    for row in range(2):
-        with pytest.raises(ValueError, match="odd"):
-            session.submit(slice(row, row + 1), [row])
-    for row in range(2, 4):
-        session.submit(slice(row, row + 1), [row])
-    session.drain()
-    session.close()
-    assert sorted(told.answers) == [2, 3]
-
-
-@every_engine
-def test_where_a_process_may_have_no_more_threads_a_sample_keeps_no_place(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told, start = Told(), threading.Thread.start
-
-    def refuse(thread: threading.Thread) -> None:
-        if thread.name == "loops":
-            raise RuntimeError("can't start new thread")
-        start(thread)
-
-    session = LoopSession(ENGINES[kind], make_plan(told, streams=1), double_twice, at_once=1)
-    session.place({"x": samples(4)})
-    with monkeypatch.context() as patched:
-        patched.setattr(threading.Thread, "start", refuse)
-        for row in range(2):
-            try:
-                session.submit(slice(row, row + 1), [row])
-            except RuntimeError as error:
-                told.failures[row] = str(error)
-        session.drain()
-    session.close()
-    assert told.failures == dict.fromkeys(range(2), "can't start new thread")
-
-
-def test_an_engine_that_copies_is_given_each_batch_once() -> None:
-    class Copying(Doubling):
-        def __init__(self, plan: LoadPlan) -> None:
-            super().__init__(plan, in_place=False)
-            self.given: list[list[float]] = []
-
-        def place(self, samples: Arrays) -> None:
-            super().place(samples)
-            self.given.append(self._placed.ravel().tolist())
-
-    inner: list[Copying] = []
-
-    def make(plan: LoadPlan) -> Session:
-        inner.append(Copying(plan))
-        return inner[0]
-
-    session = LoopSession(make, make_plan(Told(), streams=1), double_twice, at_once=1)
-    session.place({"x": Ragged([np.array([1.0, 2.0])])})
-    (answer,) = session.compute(slice(0, 1))
-    session.close()
-    assert answer.tolist() == [4, 8]
-    assert [given[0] for given in inner[0].given] == [1, 2, 4]
 
 
 def test_of_two_engines_the_one_with_a_full_batch_comes_first() -> None:
@@ -432,43 +302,6 @@ def test_of_two_engines_the_one_with_a_full_batch_comes_first() -> None:
     session.close()
     assert begun == ["sample 0", "sample 1", "sample 2", "small", "sample 3", "sample 4", "large"]
     assert told.answers == {row: [2.0 * row] for row in range(5)}
-
-
-def test_a_stream_that_cannot_begin_ends_every_sample_with_its_reason() -> None:
-    class Lame(Calling):
-        def begin_stream(self, stream: int) -> None:
-            super().begin_stream(stream)
-            if stream == 1:
-                raise ValueError("lame")
-
-    told = Told()
-    session = LoopSession(Lame, make_plan(told, streams=2), double_twice, at_once=1)
-    session.place({"x": samples(3)})
-    for row in range(3):
-        session.submit(slice(row, row + 1), [row])
-    session.drain()
-    with pytest.raises(ValueError, match="lame"):
-        session.compute(slice(0, 1))
-    session.close()
-    assert told.answers == {}
-    assert told.failures == dict.fromkeys(range(3), "lame")
-
-
-def test_samples_of_different_sizes_are_held_once_and_found_by_their_index() -> None:
-    library_samples, placed = samples(10), {}
-    library = SampleLibrary({"x": library_samples}, placed.update, pytest.fail)
-    library.load([7, 2, 7, 9])
-    assert len(library_samples) == library.total_count == 10
-    assert library_samples.shape == (10, -1)
-    for index in (7, 2, 9):
-        row = library.rows([index])
-        assert isinstance(row, slice)
-        assert placed["x"][row.start].tolist() == library_samples[index].tolist()
-    assert placed["x"][0] is placed["x"][2]
-
-
-def test_rows_of_an_array_are_taken_in_their_order() -> None:
-    assert take_rows(np.arange(5), np.array([3, 1])).tolist() == [3, 1]
 
 
 @every_engine

@@ -10,10 +10,8 @@ import pytest
 pytest.importorskip("openvino_genai")
 
 from harness.backends import openvino_genai
-from harness.backends.openai.client import describe_sampling
 from harness.benchmarks.language.decoder_layers import Architecture, DecoderShape
 from harness.benchmarks.language.made_decoder import OwnAnswers, write_decoder
-from harness.errors import HarnessError
 from harness.run.tokens import GenerationPlan, Sampling, StopSequence
 from tests.unit.harness.heard import Heard
 
@@ -21,20 +19,7 @@ LIMIT, END, WORDS = 60, 0, 256
 
 
 def make_plan(heard: Heard, model: Path, sampling: Sampling) -> GenerationPlan:
-    return GenerationPlan(
-        model=model,
-        source=None,
-        scenario="Offline",
-        sampling=sampling,
-        streaming=False,
-        logged=True,
-        threads=0,
-        precision="fp32",
-        options={},
-        first=heard.first,
-        completed=heard.result,
-        failed=heard.result,
-    )
+    return heard.make_plan(model=model, sampling=sampling)
 
 
 @pytest.mark.parametrize(
@@ -86,11 +71,6 @@ def test_an_answer_does_not_end_before_it_may(tmp_path: Path) -> None:
     assert own.answer([5, 6], least=0, most=8, end=END) == [END]
     assert [len(own.answer([5, 6], least=least, most=8, end=END)) for least in (1, 3, 8)] == [2, 4, 8]
     assert len(own.answer_by_beams([5, 6], beams=2, least=3, most=8, end=END)) == 4
-
-
-def test_a_server_is_not_asked_for_beams() -> None:
-    with pytest.raises(HarnessError, match="the best of 4 beams, for which the OpenAI protocol has no word"):
-        describe_sampling(Sampling(beams=4))
 
 
 def test_what_is_drawn_of_sharp_scores_is_the_likeliest(tmp_path: Path) -> None:

@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.child.cgroups import read_processor_limit
-from harness.machine.facts import count_usable_cores
 from harness.machine.numa import (
     Node,
-    find_ranges,
     list_nodes,
     list_usable,
     load_libnuma,
@@ -20,7 +18,7 @@ from harness.machine.numa import (
     stay_beside,
     staying_beside,
 )
-from harness.machine.placement import place_workers, share_out
+from harness.machine.placement import share_out
 from tests.unit.harness.machines import files
 
 
@@ -73,45 +71,26 @@ def test_machine_without_nodes_has_none(tmp_path: Path) -> None:
     assert share([], 2, cores=4) == [(-1, 2), (-1, 2)]
 
 
-def test_each_node_gets_its_part_of_the_workers() -> None:
-    assert share(nodes(8, 8), 2) == [(0, 8), (1, 8)]
-    assert share(nodes(8, 8), 4) == [(0, 4), (1, 4), (0, 4), (1, 4)]
-    assert share(nodes(4, 4, 4), 3) == [(0, 4), (1, 4), (2, 4)]
-    assert share(nodes(8, 8), 4, threads=2) == [(0, 2), (1, 2), (0, 2), (1, 2)]
-
-
-def test_odd_counts_leave_no_processor_idle() -> None:
-    assert share(nodes(8, 8), 3) == [(0, 4), (1, 8), (0, 4)]
-    assert share(nodes(12, 4), 4) == [(0, 4), (0, 4), (0, 4), (1, 4)]
-
-
-def test_odd_numbers_of_nodes_and_uneven_ones_are_all_computed_on() -> None:
-    assert share(nodes(4, 4, 4), 4) == [(0, 2), (1, 4), (2, 4), (0, 2)]
-    assert share(nodes(4, 4, 4), 2) == [(-1, 6)] * 2
-    assert share(nodes(6, 4, 2), 3) == [(0, 6), (1, 4), (2, 2)]
-    assert share(nodes(14, 2), 2) == [(0, 14), (1, 2)]
-    assert share(nodes(4, 4, 4), 2, threads=4) == [(0, 4), (1, 4)]
-    assert share(nodes(4, 4, 4, 4, 4), 7, cores=10) == [(0, 1), (1, 1), (2, 2), (3, 2), (4, 2), (0, 1), (1, 1)]
-
-
-def test_fewer_workers_than_nodes_are_not_bound_unless_they_fit() -> None:
-    """One worker over both nodes uses all processors; one that asks for less than a node stays on one."""
-    assert share(nodes(8, 8), 1) == [(-1, 16)]
-    assert share(nodes(8, 8, 8, 8), 3) == [(-1, 10)] * 3
-    assert share(nodes(8, 8), 1, threads=4) == [(0, 4)]
-
-
-def test_more_threads_than_a_node_has_processors_are_not_crowded_on_it() -> None:
-    assert share(nodes(8, 2), 2, threads=4) == [(-1, 4)] * 2
-
-
-def test_one_node_binds_nothing() -> None:
-    assert share(nodes(8), 2) == [(-1, 4), (-1, 4)]
-
-
-def test_limit_of_processor_time_makes_fewer_threads() -> None:
-    assert share(nodes(8, 8), 2, cores=4) == [(0, 2), (1, 2)]
-    assert share(nodes(8, 8), 4, cores=2) == [(0, 1), (1, 1), (0, 1), (1, 1)]
+@pytest.mark.parametrize(
+    ("sizes", "workers", "asked", "given"),
+    [
+        ((8, 8), 2, {}, [(0, 8), (1, 8)]),
+        ((8, 8), 4, {}, [(0, 4), (1, 4), (0, 4), (1, 4)]),
+        ((8, 8), 4, {"threads": 2}, [(0, 2), (1, 2), (0, 2), (1, 2)]),
+        ((4, 4, 4), 4, {}, [(0, 2), (1, 4), (2, 4), (0, 2)]),
+        ((6, 4, 2), 3, {}, [(0, 6), (1, 4), (2, 2)]),
+        ((4,) * 5, 7, {"cores": 10}, [(0, 1), (1, 1), (2, 2), (3, 2), (4, 2), (0, 1), (1, 1)]),
+        ((4, 4, 4), 2, {}, [(-1, 6)] * 2),  # over all nodes, so that all processors compute
+        ((4, 4, 4), 2, {"threads": 4}, [(0, 4), (1, 4)]),
+        ((8, 8), 1, {}, [(-1, 16)]),
+        ((8, 8), 1, {"threads": 4}, [(0, 4)]),
+        ((8, 8, 8, 8), 3, {}, [(-1, 10)] * 3),
+    ],
+)
+def test_each_node_gets_its_part_of_the_workers(
+    sizes: tuple[int, ...], workers: int, asked: dict[str, int], given: list[tuple[int, int]]
+) -> None:
+    assert share(nodes(*sizes), workers, **asked) == given
 
 
 @pytest.mark.parametrize(
@@ -150,16 +129,6 @@ def test_a_device_whose_node_was_not_given_is_served_from_anywhere(tmp_path: Pat
     system = make_system(tmp_path, node0=str(min(usable)), node1="4096-4099", node2="")
     assert processors_of(0, system) == {min(usable)}
     assert processors_of(1, system) == processors_of(2, system) == processors_of(-1, system) == usable
-
-
-def test_ranges() -> None:
-    assert find_ranges({8, 0, 1, 2}) == [(0, 2), (8, 8)]
-    assert find_ranges([]) == []
-
-
-def test_this_machine() -> None:
-    assert 1 <= count_usable_cores() <= len(list_usable())
-    assert [place.threads for place in place_workers(1, 3)] == [3]
 
 
 def test_a_thread_is_kept_while_asked_and_then_let_go() -> None:

@@ -13,7 +13,6 @@ import pytest
 from harness.backends import LoadPlan, Outputs, Token
 from harness.benchmarks.dlrm_v2.pairs import loop
 from harness.contract import Counter
-from harness.machine.slice_worker import _describe
 from harness.run.loops import LoopSession
 from harness.run.one_call import OneCall, OneCallSession
 from harness.run.qsl import Arrays, Ragged, Rows, SampleLibrary, count_rows
@@ -126,36 +125,6 @@ def test_a_failed_batch_fails_the_run_and_every_sample_is_completed_once(tmp_pat
     assert isinstance(guard.failure, ValueError)
     assert sorted(log.answers) == [100 + place for place in range(10)]
     assert log.answers[104] is None
-
-
-def test_more_samples_than_a_batch_holds_are_computed_one_batch_after_the_other() -> None:
-    session, _ = open_session(make_plan(Told(), streams=1))
-    session.place(make_samples())
-    found = session.compute(slice(0, 10))
-    assert [rows.tolist() for rows in found] == [expected(number) for number in range(10)]
-
-
-def test_whoever_cannot_ask_what_fits_is_told_what_does_whatever_the_samples_are() -> None:
-    session, engines = open_session(make_plan(Told(), streams=1))
-    session.place(make_samples())
-    assert session.surely_fit == BATCH // max(SIZES)
-    assert session.surely_fit < session.fit(np.arange(10)) < session.batch_size
-    told = _describe(session, make_plan(Told(), streams=1))
-    assert told.batch_size == session.surely_fit
-    session.submit(np.array([2, 3, 9]), [1, 2, 3])  # the largest
-    assert engines[0].batches == [21]
-
-
-def test_an_answer_that_cannot_be_made_fails_its_samples() -> None:
-    told = Told()
-
-    def refuse(_outputs: Outputs, _given: Arrays) -> np.ndarray:
-        raise ValueError("no")
-
-    session = OneCallSession(Summing, make_plan(told, streams=1), OneCall(("x",), 1, 7, refuse))
-    session.place(make_samples())
-    session.submit(slice(2, 4), [7, 8])
-    assert told.failures == {7: "no"}
 
 
 def test_pairs_are_answered_alike_whole_and_sample_by_sample() -> None:

@@ -16,13 +16,14 @@ ort = pytest.importorskip("onnxruntime")
 from harness.backends import BackendEngine, BuildPlan, LoadPlan  # noqa: E402
 from harness.contract import Counter  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
-from tests.gpu import bert, resnet  # noqa: E402
+from tests.gpu import resnet  # noqa: E402
 from tests.unit.harness import fake_cuda  # noqa: E402
 
 fake_cuda.provide()
 
 from harness.backends import onnxruntime_cuda  # noqa: E402
 from harness.cuda.driver import Device, DeviceMemory  # noqa: E402
+from tests.unit.harness.plans import make_load_plan  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -48,17 +49,7 @@ def build(model: Path, output: Path, precision: str = "fp16", **options: Any) ->
 
 
 def plan(folder: Path, batch_size: int = 4) -> LoadPlan:
-    return LoadPlan(
-        engine=folder,
-        scenario="Offline",
-        batch_size=batch_size,
-        streams=1,
-        threads=0,
-        outputs=(),
-        options={},
-        completed=lambda *_: None,
-        failed=lambda *_: None,
-    )
+    return make_load_plan(engine=folder, batch_size=batch_size)
 
 
 @pytest.mark.parametrize(("half", "dtype"), [(False, "float32"), (True, "float16")])
@@ -70,12 +61,6 @@ def test_an_engine_is_the_model_in_its_type(model: Path, tmp_path: Path, half: b
     assert ort.InferenceSession(str(tmp_path / made.file), providers=["CPUExecutionProvider"])
 
 
-def test_free_axes_stay_free(tmp_path: Path) -> None:
-    bert.export(tmp_path / "bert.onnx", 1, 64)
-    made = build(tmp_path / "bert.onnx", tmp_path, "fp32")
-    assert [t.shape for t in (*made.inputs, *made.outputs)] == [(-1,), (-1,), (-1, 2)]
-
-
 def test_a_runtime_without_cuda_is_refused(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ort, "get_available_providers", lambda: ["CPUExecutionProvider"])
     build(model, tmp_path)
@@ -83,13 +68,6 @@ def test_a_runtime_without_cuda_is_refused(model: Path, tmp_path: Path, monkeypa
         onnxruntime_cuda.load(plan(tmp_path))
     assert caught.value.problem_class == "missing"
     assert "mlperf-reconciler[cuda]" in caught.value.fix
-
-
-def test_a_batch_that_does_not_fit_is_refused(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ort, "get_available_providers", lambda: ["CUDAExecutionProvider"])
-    build(model, tmp_path)
-    with pytest.raises(HarnessError, match="batches of 5, it takes 4"):
-        onnxruntime_cuda.load(plan(tmp_path, 5))
 
 
 class Opened:
@@ -173,20 +151,3 @@ def test_each_size_that_is_captured_has_a_session_of_its_own(
     assert len(opened) == sessions
     sizes = [{shape[0] for shape in session.ran} for session in opened]
     assert sizes == ([{1}, {4}] if graphs else [{1, 4}])
-
-
-def test_memory_is_planned_before_a_batch_is_captured(model: Path, tmp_path: Path, opened: list[Opened]) -> None:
-    bind(loaded(model, tmp_path, capture=True)).prepare(4)
-    assert len(opened[0].ran) >= 2
-
-
-def test_a_model_that_no_graph_can_capture_is_refused_with_what_to_set(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_arguments: Any, **_options: Any) -> None:
-        raise RuntimeError("This session cannot use the graph capture feature as requested by the user")
-
-    monkeypatch.setattr(ort, "InferenceSession", refuse)
-    with pytest.raises(HarnessError, match="as a CUDA graph") as caught:
-        bind(loaded(model, tmp_path, capture=True)).prepare(4)
-    assert caught.value.fix == "set run.options.capture: false"

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from harness.errors import HarnessError
-from harness.run.tokens import MESSAGES, GenerationPlan, Sampling, Spoken, StopSequence, Tokenized
+from harness.run.tokens import MESSAGES, GenerationPlan, Sampling, Spoken, StopSequence
 from tests.processes import wait_for
 from tests.shared import need
 from tests.unit.harness.heard import Heard
@@ -100,22 +100,6 @@ def test_answers_are_the_tokens_that_the_server_gave(
     assert sorted(document["prompt"] for document in server.asked) == [prompt.tolist() for prompt in PROMPTS]
 
 
-def test_sampling_of_the_benchmark_is_said_to_the_server(load: Ask, serve: Callable[..., Server], heard: Heard) -> None:
-    server = serve()
-    sampling = Sampling(min_new_tokens=2, max_new_tokens=3, temperature=0.6, top_p=0.9, top_k=20, seed=7, stop=(2, 5))
-    load(server, sampling=sampling, options={"extra": '{"ignore_eos": true}'}).submit(1, 0)
-    heard.wait(1)
-    (asked,) = server.asked
-    assert {name: asked[name] for name in ("min_tokens", "max_tokens", "top_k", "seed")} == {
-        "min_tokens": 2,
-        "max_tokens": 3,
-        "top_k": 20,
-        "seed": 7,
-    }
-    assert (asked["temperature"], asked["top_p"], asked["stop_token_ids"]) == (0.6, 0.9, [2, 5])
-    assert asked["ignore_eos"] is True
-
-
 @pytest.mark.parametrize(
     ("sampling", "said"),
     [
@@ -160,19 +144,6 @@ def test_an_answer_ends_with_the_stop_sequence_of_its_prompt(
     }
 
 
-def test_a_stop_sequence_is_a_part_of_the_text(
-    checkpoint: Path, load: Ask, serve: Callable[..., Server], heard: Heard
-) -> None:
-    server = serve()
-    sampling = Sampling(max_new_tokens=TOKENS, stop_sequences=STOPS)
-    client = load(server, source=checkpoint, sampling=sampling, options={"token_ids": False})
-    client.place(PROMPTS, OF_PROMPTS)
-    client.submit(1, 2)
-    assert heard.wait(1) == {1: [30, 31, 32]}
-    (asked,) = server.asked
-    assert (asked["stop"], asked["include_stop_str_in_output"]) == (["31 32"], True)
-
-
 def test_prompts_go_to_the_replica_with_the_fewest(load: Ask, serve: Callable[..., Server], heard: Heard) -> None:
     """The first replica never ends an answer: it gets what it may hold, the others get everything else."""
     stuck, well = serve("keeps alive"), serve()
@@ -210,61 +181,10 @@ def test_misbehaviour_is_a_failure_with_a_name(
     assert error.fix
 
 
-@pytest.mark.parametrize(
-    ("status", "said", "option"),
-    [
-        (400, "return_token_ids: Extra inputs are not permitted", "token_ids: false"),
-        (500, "Unexpected fields in the request: {'return_token_ids'}", "token_ids: false"),
-        (422, "body.prompt: Input should be a valid string", "token_ids: false"),
-        (422, "top_k: Extra inputs are not permitted", '{"top_k": null}'),
-        (400, "lora_name is not known", "extra"),
-        (422, "no words", "token_ids"),
-        (500, "device lost", "log"),
-        (404, "no such model", "model"),
-    ],
-)
-def test_a_refusal_names_the_option_behind_the_field_that_the_server_names(
-    status: int, said: str, option: str, heard: Heard
-) -> None:
-    from harness.backends.openai.serving import find_server
-
-    server = find_server(make_plan(heard, {"url": "http://127.0.0.1:1", "extra": '{"lora_name": "a"}'}))
-    assert option in server.refuse_status("http://127.0.0.1:1", status, said).fix
-
-
-@pytest.mark.parametrize("streaming", [True, False])
-def test_fields_that_a_server_does_not_know_are_left_out(
-    streaming: bool, load: Ask, serve: Callable[..., Server], heard: Heard
-) -> None:
-    """trtllm-serve gives token ids in the place of text, and refuses ``return_token_ids``."""
-    extra = json.dumps({"return_token_ids": None, "detokenize": False})
-    client = load(serve("strict"), streaming=streaming, options={"extra": extra})
-    client.submit(1, 0)
-    assert heard.wait(1) == {1: expected(0)}
-
-
-@pytest.mark.parametrize("mischief", ["aborts", "runs out of time"])
-def test_whole_answer_that_the_server_gave_up_is_none(
-    mischief: str, load: Ask, serve: Callable[..., Server], heard: Heard
-) -> None:
-    load(serve(mischief), streaming=False).submit(1, 0)
-    assert "the server gave up an answer (" in heard.failure().problem
-
-
-def test_two_answers_in_one_document_are_refused(load: Ask, serve: Callable[..., Server], heard: Heard) -> None:
-    load(serve("twice"), streaming=False).submit(1, 0)
-    assert "the server answered twice" in heard.failure().problem
-
-
 def test_silence_within_a_stream_ends_it(load: Ask, serve: Callable[..., Server], heard: Heard) -> None:
     load(serve("stalls"), options={"idle_timeout_s": 1}).submit(1, 0)
     assert "no further token for 1 s" in heard.failure().problem
     assert heard.firsts == {1: [10]}
-
-
-def test_stream_that_only_says_that_it_lives_ends(load: Ask, serve: Callable[..., Server], heard: Heard) -> None:
-    load(serve("keeps alive"), options={"timeout_s": 1}).submit(1, 0)
-    assert "an answer did not end within 1 s" in heard.failure().problem
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -293,19 +213,6 @@ def test_processes_have_no_more_under_way_than_is_declared(
     error = heard.failure(8)
     assert (error.problem, error.problem_class) == ("a client process ended", "resources")
     assert len(server.asked) == 3
-
-
-def test_processes_say_what_is_wrong_with_a_server(load: Ask, serve: Callable[..., Server]) -> None:
-    with pytest.raises(HarnessError, match=f"the server serves another-model, and not {MODEL}"):
-        load(serve("wrong model"), options={"model": MODEL, "client_processes": 2})
-
-
-def test_prompt_that_comes_while_the_run_fails_is_answered(
-    load: Ask, serve: Callable[..., Server], heard: Heard
-) -> None:
-    client = load(serve("many at once"), first=lambda *_: client.submit(1, 1))
-    client.submit(0, 0)
-    assert "the stream goes on after 4 tokens" in heard.failure(2).problem
 
 
 def test_another_model_behind_the_address_is_refused_before_the_run(load: Ask, serve: Callable[..., Server]) -> None:
@@ -355,20 +262,6 @@ def test_key_is_sent_and_never_told(
         load(serve(), options={"api_key_env": "SERVER_KEY"})
 
 
-def test_key_that_expires_during_a_run_fails_it(
-    load: Ask, heard: Heard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("SERVER_KEY", KEY)
-    with Server(folder=tmp_path) as server:
-        client = load(server, options={"api_key_env": "SERVER_KEY"})
-        (tmp_path / "mischief").write_text("expired")
-        client.submit(1, 0)
-        error = heard.failure()
-    assert "the server refuses the API key (HTTP 401)" in error.problem
-    assert "api_key_env" in error.fix
-    assert KEY not in error.problem
-
-
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
     """A folder with a tokenizer that knows the numbers which the server says."""
@@ -396,36 +289,6 @@ def test_text_is_made_of_tokens_and_tokens_of_text(
     assert client.notes["tokenizer_seconds"] > 0
 
 
-def test_time_of_all_tokenizers_is_told_at_the_end(
-    checkpoint: Path, load: Ask, serve: Callable[..., Server], heard: Heard
-) -> None:
-    client = load(serve(), source=checkpoint, options={"token_ids": False, "client_processes": 2})
-    notes = client.notes
-    for row in range(2):
-        client.submit(row, row)
-    assert heard.wait(2) == {row: expected(row) for row in range(2)}
-    assert notes["tokenizer_seconds"] == 0
-    client.close()
-    assert notes["tokenizer_seconds"] > 0
-
-
-def test_prompts_may_be_token_ids_where_answers_are_text(
-    checkpoint: Path, load: Ask, serve: Callable[..., Server], heard: Heard
-) -> None:
-    server = serve("text")
-    client = load(server, source=checkpoint, options={"token_ids": False, "prompt_ids": True})
-    client.submit(1, 2)
-    assert heard.wait(1) == {1: expected(2)}
-    assert server.asked[0]["prompt"] == [30, 3, 5]
-
-
-@pytest.mark.parametrize(("mischief", "version"), [("", "1.2"), ("no version", "b7-0123456")])
-def test_version_of_the_server_is_evidence_wherever_it_tells_it(
-    mischief: str, version: str, load: Ask, serve: Callable[..., Server]
-) -> None:
-    assert load(serve(mischief)).evidence == {"server.version": version}
-
-
 @pytest.mark.parametrize("mischief", ["shares", "shares in a tree"])
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_server_that_shares_what_it_computed_is_refused_unless_declared(
@@ -449,28 +312,6 @@ def test_an_answer_that_took_from_another_prompt_fails_the_run(
     assert "the server took 2 tokens of a prompt from another one" in heard.failure().problem
 
 
-@pytest.mark.parametrize(("mischief", "declared"), [("computes all", False), ("takes from others", True)])
-def test_an_answer_may_take_from_another_prompt_where_that_is_declared(
-    mischief: str, declared: bool, load: Ask, serve: Callable[..., Server], heard: Heard
-) -> None:
-    load(serve(mischief), options={"prefix_caching": declared}).submit(1, 0)
-    assert heard.wait(1) == {1: expected(0)}
-
-
-@pytest.mark.parametrize(
-    ("mischief", "declared", "said"),
-    [("no version", False, False), ("no version", True, True), ("shares nothing", False, None)],
-)
-def test_llama_cpp_is_told_with_each_request(
-    mischief: str, declared: bool, said: bool | None, load: Ask, serve: Callable[..., Server], heard: Heard
-) -> None:
-    """Which it is by where it tells its version; other servers may refuse the field."""
-    server = serve(mischief)
-    load(server, options={"prefix_caching": declared}).submit(1, 0)
-    heard.wait(1)
-    assert server.asked[0].get("cache_prompt") is said
-
-
 def test_where_nobody_reads_tokens_the_server_counts_them(
     checkpoint: Path, load: Ask, serve: Callable[..., Server], heard: Heard
 ) -> None:
@@ -478,14 +319,6 @@ def test_where_nobody_reads_tokens_the_server_counts_them(
     client.submit(1, 2)
     assert heard.wait(1) == {1: TOKENS}
     assert client.notes["tokenizer_seconds"] == 0
-
-
-def test_length_of_a_text_is_what_the_server_counted(
-    checkpoint: Path, load: Ask, serve: Callable[..., Server], heard: Heard
-) -> None:
-    client = load(serve("counts the end"), source=checkpoint, options={"token_ids": False})
-    client.submit(1, 2)
-    assert heard.wait(1) == {1: Tokenized(expected(2), TOKENS + 1)}
 
 
 @pytest.mark.parametrize("streaming", [True, False])
@@ -505,48 +338,8 @@ def test_messages_are_sent_as_they_are_and_answered_with_a_text(
     assert "prompt" not in asked
 
 
-def test_an_answer_of_any_length_has_no_bound() -> None:
-    from harness.backends.openai.client import describe_sampling
-
-    sampling = Sampling(max_new_tokens=0, temperature=0.7, top_p=0.8, top_k=20, seed=-1)
-    assert describe_sampling(sampling) == {"temperature": 0.7, "top_p": 0.8, "top_k": 20, "min_p": 0}
-
-
 def test_a_text_whose_tokens_nobody_counts_is_refused(load: Ask, serve: Callable[..., Server], heard: Heard) -> None:
     client = load(serve("uncounted"), streaming=False, samples=MESSAGES)
     client.place([np.frombuffer(b'[{"role": "user", "content": "30"}]', np.uint8)])
     client.submit(1, 0)
     assert "does not say how many tokens an answer has" in heard.failure().problem
-
-
-def test_text_needs_the_tokenizer_of_the_model(tmp_path: Path, load: Ask, serve: Callable[..., Server]) -> None:
-    with pytest.raises(HarnessError, match=r"there is no tokenizer\.json") as caught:
-        load(serve(), source=tmp_path, options={"token_ids": False})
-    assert "model.path" in caught.value.fix
-
-
-@pytest.mark.parametrize(
-    ("options", "streaming", "cores", "count"),
-    [
-        ({"concurrency": 1024}, True, 64, 1),
-        ({"concurrency": 1025}, True, 64, 2),
-        ({"concurrency": 1025}, True, 7, 1),
-        ({"concurrency": 4096}, True, 12, 3),
-        ({"concurrency": 4096}, False, 64, 1),
-        ({"url": "http://a,http://b,http://c"}, True, 64, 2),
-        ({"client_processes": 3}, False, 1, 3),
-    ],
-)
-def test_as_many_processes_as_streams_and_cores_ask_for(
-    options: dict[str, Any], streaming: bool, cores: int, count: int, heard: Heard
-) -> None:
-    from harness.backends.openai.processes import choose_count
-    from harness.backends.openai.serving import find_server
-
-    plan = make_plan(heard, {"url": "http://127.0.0.1:1", **options}, streaming=streaming)
-    assert choose_count(plan, find_server(plan), cores) == count
-
-
-def test_more_processes_than_requests_are_refused(load: Ask, serve: Callable[..., Server]) -> None:
-    with pytest.raises(HarnessError, match="3 client processes cannot share 2 requests"):
-        load(serve(), options={"client_processes": 3, "concurrency": 2})

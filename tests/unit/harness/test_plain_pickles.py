@@ -42,12 +42,6 @@ def test_honest_arrays_are_read_as_numpy_reads_them(protocol: int) -> None:
         np.testing.assert_array_equal(found, wanted, strict=True)
 
 
-@pytest.mark.parametrize("protocol", [2, 3])  # later ones count their bytes
-def test_arrays_of_numpy_1_are_read(protocol: int) -> None:
-    data = pickle.dumps(HONEST, protocol).replace(b"numpy._core", b"numpy.core")
-    assert len(load(data)) == len(HONEST)
-
-
 def dump(value: Any) -> bytes:
     """Part of a pickle: without the protocol before it and the stop behind it."""
     return pickle.dumps(value, 2)[2:-1]
@@ -116,17 +110,6 @@ def test_lists_that_hold_each_other_are_refused() -> None:
     for values in (held, endless, tables, {"a": (held,)}):
         with pytest.raises(ValueError, match=r"more values than it has bytes|holds itself"):
             refuse_repeated([values], len(pickle.dumps(values)))
-
-
-def test_rows_may_share_what_they_hold() -> None:
-    asked = list(range(300))
-    rows = [{"question": asked, "answers": [asked, asked]} for _ in range(1000)]
-    refuse_repeated([rows, rows], len(pickle.dumps(rows)))
-
-
-def test_whatever_an_honest_pickle_holds_is_less_than_its_bytes() -> None:
-    values = [HONEST, [None] * 1000, {"a": [], "b": ()}, [[]] * 3, list(range(500))]
-    refuse_repeated([values], len(pickle.dumps(values)))
 
 
 @pytest.mark.parametrize(

@@ -54,13 +54,3 @@ def test_what_several_threads_give_back_is_all_there_in_the_end() -> None:
     assert sorted(done) == list(range(5_000))
     for _ in threads:
         work.put(None)
-
-
-def test_nothing_in_flight_is_nothing_to_wait_for() -> None:
-    room = BatchRoom(1, 0)
-    room.drain()
-    room.wait()
-    room.take()
-    room.give_back()
-    room.wait()
-    room.drain()

@@ -13,8 +13,8 @@ import pytest
 from harness.contract import ProbeRequest, Result
 from harness.cuda.nvml import Gpus
 from harness.machine.gpus import list_computing, list_inventory, list_visible
-from harness.machine.hardware import describe_hardware, parse_modules, parse_release
-from harness.machine.telemetry import Telemetry, find_flags
+from harness.machine.hardware import describe_hardware, parse_modules
+from harness.machine.telemetry import Telemetry
 from tests.unit.harness import machines
 from tests.unit.harness.children import Children, command, environment
 
@@ -33,17 +33,6 @@ def test_processors_by_lscpu(text: str, wanted: tuple[Any, ...], tmp_path: Path)
     found = describe_hardware(tmp_path, lscpu=text, modules="")
     names = ("model", "sockets", "cores_per_socket", "threads_per_core", "mhz")
     assert (*(found[f"cpu.{name}"] for name in names), found.get("numa.nodes")) == wanted
-
-
-def test_processors_without_lscpu(tmp_path: Path) -> None:
-    machines.files(tmp_path, proc__cpuinfo=machines.CPUINFO)
-    found = describe_hardware(tmp_path, lscpu="", modules="")
-    assert found["cpu.model"] == "Intel(R) Core(TM) i7-8700 CPU @ 3.20GHz"
-    assert (found["cpu.sockets"], found["cpu.cores_per_socket"]) == (2, 6)
-
-
-def test_machine_without_any_file_says_nothing(tmp_path: Path) -> None:
-    assert describe_hardware(tmp_path, lscpu="", modules="") == {}
 
 
 def test_memory_and_its_modules(tmp_path: Path) -> None:
@@ -83,18 +72,6 @@ def test_network_cards_have_hardware_behind_them(tmp_path: Path) -> None:
     machines.files(tmp_path, **net)
     cards = describe_hardware(tmp_path, lscpu="", modules="")["cards"]
     assert [(card["kind"], card["mbit"]) for card in cards] == [("Ethernet", 100000), ("InfiniBand", 0)]
-
-
-def test_board_of_a_jetson(tmp_path: Path) -> None:
-    board = {"model": "NVIDIA Jetson AGX Orin Developer Kit\0", "compatible": "nvidia,p3737\0nvidia,tegra234\0"}
-    machines.files(tmp_path, **{f"proc__device-tree__{name}": text for name, text in board.items()})
-    found = describe_hardware(tmp_path, lscpu=machines.JETSON, modules="")
-    assert (found["product"], found["tegra"]) == ("NVIDIA Jetson AGX Orin Developer Kit", True)
-
-
-def test_operating_system_by_its_pretty_name() -> None:
-    assert parse_release('NAME="Ubuntu"\nPRETTY_NAME="Ubuntu 24.04.1 LTS"\n') == "Ubuntu 24.04.1 LTS"
-    assert parse_release("NAME=Yocto\nVERSION_ID=4.0\n") == "Yocto 4.0"
 
 
 def test_this_machine(children: Children) -> None:
@@ -150,10 +127,6 @@ def nvml(**more: Any) -> Any:
     return SimpleNamespace(**little, **more)
 
 
-def test_devices_leave_out_what_they_do_not_offer() -> None:
-    assert list_inventory(nvml()) == [{"name": "NVIDIA H200", "driver": "580.159.03"}]
-
-
 def test_links_between_devices_are_counted() -> None:
     states = {0: 1, 1: 1, 2: 0}
     module = nvml(
@@ -163,12 +136,6 @@ def test_links_between_devices_are_counted() -> None:
     )
     device = list_inventory(module)[0]
     assert (device["nvlink"], device["ecc"]) == ({"links": 2, "version": 4}, True)
-
-
-def test_computing_processes_by_device() -> None:
-    module = nvml(nvmlDeviceGetComputeRunningProcesses=lambda _: [SimpleNamespace(pid=77)])
-    assert list(list_computing(module, 8)) == [(0, 77)]
-    assert list(list_computing(nvml(), 8)) == []
 
 
 @pytest.mark.parametrize(
@@ -213,12 +180,6 @@ def test_heat_flags_a_run_and_the_power_cap_does_not(monkeypatch: pytest.MonkeyP
     assert gpus.flags() == {"gpu.throttled.thermal_hardware": 2, "gpu.throttled.power_brake": 1}
 
 
-def test_flagged_run_carries_a_mark() -> None:
-    assert find_flags({"marks": ["synthetic"]}, {}) == {"marks": ["synthetic"]}
-    flags = {"telemetry.cpu_throttled": 3}
-    assert find_flags({"marks": ["synthetic"]}, flags) == {"marks": ["synthetic", "throttled"], "flags": flags}
-
-
 def test_throttling_of_processors_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counter = tmp_path / "cpu0/thermal_throttle/core_throttle_count"
     counter.parent.mkdir(parents=True)
@@ -228,3 +189,38 @@ def test_throttling_of_processors_is_counted(tmp_path: Path, monkeypatch: pytest
         counter.write_text("43\n")
     assert telemetry.flags() == {"telemetry.cpu_throttled": 3}
     assert telemetry.facts()["telemetry.cpu_throttled"].value == 3
+
+
+def test_a_run_is_described_by_power_energy_throttling_and_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One device that used 500 J, throttled, and reported Xid 79."""
+    joules, errors, events = iter((1000.0, 1500.0)), iter((2, 3)), [SimpleNamespace(eventData=79)]
+    offers = {
+        "nvmlInit": lambda: None,
+        "nvmlDeviceGetHandleByPciBusId": lambda bus: bus,
+        "nvmlDeviceGetPowerUsage": lambda _: 650_000,
+        "nvmlDeviceGetTotalEnergyConsumption": lambda _: next(joules) * 1000,
+        "nvmlDeviceGetTotalEccErrors": lambda *_: next(errors),
+        "nvmlDeviceGetCurrentClocksThrottleReasons": lambda _: 0x4 | 0x20,
+        "nvmlDeviceGetEnforcedPowerLimit": lambda _: 700_000,
+        "nvmlEventSetCreate": lambda: "events",
+        "nvmlDeviceRegisterEvents": lambda *_: None,
+        "nvmlEventSetWait_v2": lambda *_: events.pop() if events else refuse(),
+        "nvmlEventTypeXidCriticalError": 8,
+    }
+    driver = nvml(NVML_CLOCK_MEM=2, NVML_TEMPERATURE_GPU=0, **{**dict.fromkeys(READINGS, refuse), **offers})
+    monkeypatch.setitem(sys.modules, "pynvml", driver)
+    with Telemetry(["0000:3b:00.0"]) as telemetry:
+        pass
+    assert "Xid 79" in telemetry.faults()
+    found = telemetry.facts(samples=100_000)
+    assert {fact.role for fact in found.values()} == {"note"}
+    facts = {name: fact.value for name, fact in found.items() if ".gpu." in name}
+    assert facts.pop("telemetry.gpu.power_watts")["mean"] == 650
+    assert facts == {
+        "telemetry.gpu.throttled": {"power": 1, "thermal_software": 1},
+        "telemetry.gpu.power_limit_watts": [700.0],
+        "telemetry.gpu.energy_joules": 500.0,
+        "telemetry.gpu.joules_per_sample_unofficial": 0.005,
+        "telemetry.gpu.uncorrected_memory_errors": [1],
+        "telemetry.gpu.xid": [79],
+    }

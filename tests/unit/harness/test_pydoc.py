@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from harness.benchmarks.accuracy import AnswerLog
-from harness.benchmarks.language.prompts import load_prompts, write_prompts
 from harness.benchmarks.language.pydoc import network
 from harness.benchmarks.language.pydoc.network import (
     TransformerShape,
@@ -19,7 +18,6 @@ from harness.benchmarks.language.pydoc.network import (
     train,
 )
 from harness.contract import Counter
-from harness.errors import HarnessError
 from harness.run.tokens import PROMPTS, GenerationPlan, Sampling
 from tests.unit.harness.heard import Heard
 
@@ -105,13 +103,6 @@ def test_answers_are_scored_by_what_the_paragraphs_go_on_with(tmp_path: Path) ->
     assert f"'rouge1': {metrics['rouge1']}" in (tmp_path / "accuracy.txt").read_text()
 
 
-def test_prompts_of_any_length_are_kept_in_their_order(tmp_path: Path) -> None:
-    write_prompts(tmp_path, [[5], [1, 2, 3], [7, 7]])
-    assert [prompt.tolist() for prompt in load_prompts(tmp_path)[PROMPTS]] == [[5], [1, 2, 3], [7, 7]]
-    with pytest.raises(HarnessError, match="prompt 1 is empty"):
-        write_prompts(tmp_path, [[5], []])
-
-
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("openvino_genai")
@@ -170,12 +161,3 @@ def test_openvino_genai_says_what_numpy_says(streaming: bool, options: dict[str,
         row: [token for token in tokens if token != 5] for row, tokens in wanted.items()
     }
     assert heard.firsts == ({row: tokens[:1] for row, tokens in found.items()} if streaming else {})
-
-
-def test_folder_without_a_model_is_named(tmp_path: Path) -> None:
-    pytest.importorskip("openvino_genai")
-    from harness.backends import openvino_genai
-
-    with pytest.raises(HarnessError, match=r"has no openvino_model\.xml") as caught:
-        openvino_genai.load(make_plan(Heard(LIMIT), source=tmp_path))
-    assert "optimum-cli" in caught.value.fix

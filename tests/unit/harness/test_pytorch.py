@@ -11,13 +11,14 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install -e '.[pytorch]'")
 
-from harness.backends import BackendEngine, BuildPlan, Collate, LoadPlan, load_backend  # noqa: E402
-from harness.backends.pytorch.building import build_engine, parse_sizes  # noqa: E402
+from harness.backends import BackendEngine, BuildPlan, Collate, load_backend  # noqa: E402
+from harness.backends.pytorch.building import build_engine  # noqa: E402
 from harness.contract import Counter  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
 from tests.unit.harness import tiny  # noqa: E402
 from tests.unit.harness.children import Children  # noqa: E402
 from tests.unit.harness.conftest import Artifacts  # noqa: E402
+from tests.unit.harness.plans import make_load_plan  # noqa: E402
 
 # A compiler takes half a minute for the smallest program, and PyTorch warns of its own use of what it deprecates.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200), pytest.mark.filterwarnings("ignore")]
@@ -65,14 +66,12 @@ def load(
         answers.update((one, [output[row].copy() for output in outputs]) for row, one in enumerate(token))
 
     return load_backend("pytorch").load(
-        LoadPlan(
+        make_load_plan(
             engine=folder,
             scenario="Server",
             batch_size=8,
             streams=2,
             threads=1,
-            outputs=(),
-            options={},
             completed=completed,
             failed=lambda _token, error: errors.append(error),
             collate=collate,
@@ -200,42 +199,3 @@ def refused(model: Path, folder: Path, batch_size: int = 8, **options: Any) -> s
     with pytest.raises(HarnessError) as caught:
         build_engine("pytorch", "cpu", plan)
     return caught.value.problem
-
-
-def test_programs_that_do_not_fit_are_refused_with_a_reason(tmp_path: Path) -> None:
-    given = torch.ones(3, tiny.WIDTH)
-    fixed = save(tmp_path / "fixed.pt2", torch.nn.Linear(4, 2), given, batch=3)
-    assert "has a fixed batch of [3], not 8" in refused(fixed, tmp_path / "a")
-    (tmp_path / "damaged.pt2").write_bytes(fixed.read_bytes()[:700])
-    assert "cannot read damaged.pt2" in refused(tmp_path / "damaged.pt2", tmp_path / "b")
-
-    class Summed(torch.nn.Module):  # type: ignore[misc]
-        def forward(self, point: Any) -> Any:
-            return point.sum(0)
-
-    assert "has no batch axis" in refused(save(tmp_path / "summed.pt2", Summed(), given), tmp_path / "c")
-
-
-def test_batches_of_one_are_compiled(program: Path, tmp_path: Path) -> None:
-    plan = BuildPlan(
-        model=program,
-        output=tmp_path,
-        batch_size=1,
-        precision="fp32",
-        options={},
-        counter=Counter(tmp_path / "counter"),
-    )
-    assert build_engine("pytorch", "cpu", plan).batch_sizes == (1,)
-    assert (tmp_path / "model-1.pt2").is_file()
-
-
-def test_without_a_compiler_a_build_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert "C++ compiler" in refused(tmp_path / "none.pt2", tmp_path / "a")
-
-
-@pytest.mark.parametrize("text", ["1,x", "1,16", "0,8", "8,16"])
-def test_sizes_that_do_not_end_with_the_batch_size_are_refused(text: str) -> None:
-    with pytest.raises(HarnessError, match="batch_sizes"):
-        parse_sizes(text, 8)
-    assert parse_sizes("4, 1,8", 8) == (1, 4, 8)

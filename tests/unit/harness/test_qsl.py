@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.backends.staging import Staging
-from harness.errors import HarnessError
-from harness.run.qsl import Arrays, Rows, SampleLibrary, count_rows, gather, split_rows
+from harness.run.qsl import Arrays, Rows, SampleLibrary, count_rows, find_runs, gather, split_rows
 
 DATA = np.arange(120, dtype=np.float32).reshape(40, 3)
 
@@ -68,32 +66,6 @@ def test_parts_of_rows_are_all_of_them_in_order(rows: Rows, size: int) -> None:
         assert all(isinstance(part, slice) for part in parts)
 
 
-@pytest.mark.parametrize(
-    ("counts", "total", "performance"),
-    [
-        ({}, 40, 40),
-        ({"performance_count": 10}, 40, 10),
-        ({"performance_count": 1024}, 40, 40),
-        ({"total_count": 5}, 5, 5),
-    ],
-)
-def test_counts(counts: dict[str, int], total: int, performance: int) -> None:
-    samples = library(Resident(), **counts)
-    assert (samples.total_count, samples.performance_count) == (total, performance)
-
-
-@pytest.mark.parametrize("arrays", [{}, {"x": DATA[:0]}, {"x": DATA, "y": DATA[:5]}])
-def test_arrays_that_are_not_a_dataset(arrays: dict[str, np.ndarray]) -> None:
-    with pytest.raises(HarnessError):
-        SampleLibrary(arrays, lambda _: None, lambda _: None)
-
-
-def test_failed_load_is_told_and_does_not_raise() -> None:
-    told: list[BaseException] = []
-    SampleLibrary({"x": DATA}, lambda _: None, told.append).load([99])
-    assert isinstance(told[0], IndexError)
-
-
 @given(st.integers(1, 8), st.booleans())
 def test_staging_pads_to_the_next_size(count: int, contiguous: bool) -> None:
     rows = slice(5, 5 + count) if contiguous else np.arange(count)[::-1] + 5
@@ -102,3 +74,13 @@ def test_staging_pads_to_the_next_size(count: int, contiguous: bool) -> None:
     assert np.array_equal(batch[:count], DATA[rows])
     (exact,) = Staging([DATA], 8).batch(rows)
     assert np.array_equal(exact, DATA[rows])
+
+
+@given(st.lists(st.tuples(st.integers(0, 1000), st.integers(1, 20)), min_size=1))
+def test_runs_of_neighbours_are_all_rows_in_order(pieces: list[tuple[int, int]]) -> None:
+    rows = np.concatenate([np.arange(first, first + count) for first, count in pieces])
+    begins, lengths = find_runs(rows)
+    assert len(begins) <= len(pieces)
+    found = [np.arange(rows[first], rows[first] + count) for first, count in zip(begins, lengths, strict=True)]
+    np.testing.assert_array_equal(np.concatenate(found), rows)
+    np.testing.assert_array_equal(np.cumsum(lengths) - lengths, begins)

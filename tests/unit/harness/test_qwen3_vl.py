@@ -31,11 +31,6 @@ from tests.unit.harness.generated import generate
 from tests.unit.harness.heard import Heard
 
 COUNT, LIMIT = 12, 120
-PRODUCT = {
-    "product_title": "Mug {blue}",
-    "product_description": "50 % off\n<style>a {b: c}</style>",
-    "potential_product_categories": ["Home > Mugs", "Men's > Hats"],
-}
 FIRST = "train-00000-of-00002.parquet"
 
 
@@ -68,27 +63,6 @@ def make_picture(kind: str, **saved: Any) -> bytes:
     encoded = BytesIO()
     image.fromarray(np.arange(24 * 16 * 3, dtype=np.uint8).reshape(16, 24, 3)).save(encoded, kind, **saved)
     return encoded.getvalue()
-
-
-def ask(wording: str, picture: bytes) -> list[dict[str, Any]]:
-    pytest.importorskip("PIL")
-    from harness.benchmarks.qwen3_vl.messages import WORDINGS, make_messages
-
-    return make_messages(WORDINGS[wording], {**PRODUCT, "product_image": picture})
-
-
-def test_messages_have_the_product_in_the_words_of_each_reference() -> None:
-    system, user = ask("loadgen", make_picture("PNG"))
-    text, picture = user["content"]
-    assert system["role"] == "system"
-    assert "specifc\ncategory" in system["content"]  # as it is published
-    assert text["text"].startswith("The title of the product is the following:\n```text\nMug {blue}\n```\n\n")
-    assert "```text\n50 % off\n<style>a {b: c}</style>\n```" in text["text"]
-    assert text["text"].endswith("""```json\n['Home > Mugs', "Men's > Hats"]\n```\n""")
-    assert picture["image_url"]["url"].startswith("data:image/PNG;base64,iVBOR")
-    system, user = ask("endpoints", make_picture("PNG"))
-    assert "specific\ncategory" in system["content"]
-    assert user["content"][0]["text"].endswith("""```json\n["Home > Mugs", "Men's > Hats"]\n```\n""")
 
 
 def test_a_picture_is_encoded_again_in_its_own_format_and_upright() -> None:
@@ -160,62 +134,25 @@ def spoil_picture(table: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("damage", "problem"),
+    ("damage", "said"),
     [
-        pytest.param(lambda data: (data / FIRST).unlink(), f"1 is missing: {FIRST}", id="missing"),
-        pytest.param(
-            lambda data: (data / FIRST).write_bytes((data / FIRST).read_bytes()[:-9]),
-            f"1 is cut off: {FIRST}",
-            id="cut",
-        ),
-        pytest.param(lambda data: (data / FIRST).write_bytes(b"<html>"), "1 is no Parquet file", id="a page"),
-        pytest.param(
-            lambda data: (data / "train-00000-of-00003.parquet").write_bytes(b"PAR1"),
-            "train-…-of-00002 and train-…-of-00003: shards of two editions",
-            id="two editions",
-        ),
-        pytest.param(
-            lambda data: (data / "products.parquet").write_bytes(b"PAR1"),
-            "belongs to nothing: products.parquet",
-            id="more",
-        ),
-        pytest.param(
-            lambda data: (data / FIRST).write_bytes(b"PAR1" + bytes(90) + b"PAR1"),
-            "is cut off or not Parquet",
-            id="none",
-        ),
-        pytest.param(
-            lambda data: rewrite(data / FIRST, lambda table: table.drop_columns(["product_title"])),
-            "has no column product_title; its columns are product_description",
-            id="column",
-        ),
-        pytest.param(
-            lambda data: rewrite(data / FIRST, spoil_picture),
-            f"{FIRST}: the picture of row 2 cannot be decoded",
-            id="picture",
-        ),
-        pytest.param(
-            lambda data: (data.parent / REHEARSAL).unlink(),
-            r"has 10 rows of train and 2 rows of test; published are 38,631 rows of train and 9,658 rows of test",
-            id="rows",
-        ),
+        (lambda data: (data / FIRST).unlink(), FIRST),
+        (lambda data: (data / FIRST).write_bytes((data / FIRST).read_bytes()[:-9]), FIRST),
+        (lambda data: (data / FIRST).write_bytes(b"<html>"), FIRST),
+        (lambda data: (data / FIRST).write_bytes(b"PAR1" + bytes(90) + b"PAR1"), FIRST),
+        (lambda data: (data / "train-00000-of-00003.parquet").write_bytes(b"PAR1"), "train-…-of-00003"),
+        (lambda data: (data / "products.parquet").write_bytes(b"PAR1"), "products.parquet"),
+        (lambda data: rewrite(data / FIRST, lambda table: table.drop_columns(["product_title"])), "product_title"),
+        (lambda data: rewrite(data / FIRST, spoil_picture), f"{FIRST}: the picture of row 2"),
+        (lambda data: (data.parent / REHEARSAL).unlink(), "38,631 rows of train"),
     ],
 )
-def test_damage_is_named_with_its_file(folder: Path, damage: Callable[[Path], None], problem: str) -> None:
+def test_damage_is_named_with_its_file(folder: Path, damage: Callable[[Path], None], said: str) -> None:
     damage(folder / "data")
-    with pytest.raises(HarnessError, match=problem) as caught:
+    with pytest.raises(HarnessError) as caught:
         build(folder)
+    assert said in caught.value.problem
     assert "reconcile fetch qwen3-vl" in caught.value.fix
-
-
-def test_a_folder_without_products_and_an_unknown_wording_are_refused(tmp_path: Path) -> None:
-    pytest.importorskip("PIL")
-    (tmp_path / "data").mkdir()
-    with pytest.raises(HarnessError, match=r"has no train-00000-of"):
-        build(tmp_path / "data")
-    with pytest.raises(HarnessError, match="wording is 'v7'") as caught:
-        build(tmp_path / "data", wording="v7")
-    assert "loadgen, endpoints" in caught.value.fix
 
 
 # What is answered.
@@ -250,25 +187,6 @@ def test_what_is_not_the_json_has_no_category_and_counts_as_long_as_the_true_one
     assert told.endswith("3 answers are not JSON\n")
 
 
-def test_nothing_right_is_nought(tmp_path: Path) -> None:
-    found, _ = score(tmp_path, ["no"], [("A", "b", False)])
-    assert (found["f1"], found["is_secondhand_f1"]) == (0.0, 0.0)
-
-
-@pytest.mark.parametrize(
-    ("said", "true", "alike"),
-    [
-        (" Adidas ", "adidas", True),
-        ("abcdefghij", "abcdefghix", False),  # nine letters in ten are not more than nine
-        ("abcdefghijk", "abcdefghijx", True),
-        ("", "", True),
-        ("nike", "", False),
-    ],
-)
-def test_brands_are_alike_but_for_a_letter_in_ten(said: str, true: str, alike: bool) -> None:
-    assert scoring.score_brands([said], [true]) == alike
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.text("abc", max_size=9), st.text("abc", max_size=9))
 def test_shared_letters_are_those_of_the_usual_table(first: str, second: str) -> None:
@@ -278,12 +196,6 @@ def test_shared_letters_are_those_of_the_usual_table(first: str, second: str) ->
             longest = max(table[row - 1, column], table[row, column - 1])
             table[row, column] = table[row - 1, column - 1] + 1 if one == other else longest
     assert scoring.count_shared(first, second) == table[-1, -1]
-
-
-def test_an_answer_is_logged_as_the_bytes_of_its_text() -> None:
-    assert scoring.write_text("Größe").tobytes() == "Größe".encode()
-    assert scoring.write_text("").size == 0
-    assert scoring.write_text("half \ud83d").tobytes() == b"half ?"
 
 
 # The stand-in of a rehearsal.

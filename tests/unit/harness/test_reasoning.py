@@ -19,12 +19,9 @@ from harness.benchmarks.language.reasoning import (
     find_final_letter,
     find_last_letter,
     find_whole_number,
-    leave_to_script,
 )
 from harness.contract import Benchmark, Counter
-from harness.errors import HarnessError
-from harness.run.tokens import PROMPTS, Sampling
-from harness.verbs.run import load_arrays
+from harness.run.tokens import PROMPTS
 from tests.unit.harness.generated import generate
 
 FINAL = "<|channel|>analysis<|message|>Answer: D, no: B<|end|><|channel|>final<|message|>"
@@ -93,24 +90,6 @@ def test_an_answer_is_judged_as_its_set_is(name: str, text: str, wanted: object,
     assert choose_judge(deepseek_r1.JUDGES, name).is_right(text, wanted) is right
 
 
-def test_a_set_that_nothing_judges_is_named() -> None:
-    with pytest.raises(HarnessError, match="questions of 'poems' are not judged"):
-        choose_judge(gpt_oss_120b.JUDGES, "poems")
-
-
-@pytest.mark.parametrize(
-    ("names", "problem"),
-    [
-        (["gpqa", "LiveCodeBench_v6"], "LiveCodeBench are programs"),
-        (["math500"], "MATH-500 are formulas"),
-    ],
-)
-def test_what_takes_more_than_reading_is_left_to_the_official_script(names: list[str], problem: str) -> None:
-    with pytest.raises(HarnessError, match=problem) as caught:
-        leave_to_script(names)
-    assert "harness.score.command" in caught.value.fix
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return generate(tmp_path_factory, "gpt_oss_120b", write_rehearsal, 4) / "data"
@@ -120,14 +99,6 @@ def build(source: Path, output: Path) -> Path:
     output.mkdir()
     gpt_oss_120b.build_dataset(source, {}, output, Counter(output.with_name("counter")))
     return output
-
-
-def test_performance_has_prompts_of_its_own(made: Path, tmp_path: Path) -> None:
-    code = load_benchmark(Benchmark(name="gpt_oss_120b"))
-    dataset = build(made, tmp_path / "dataset")
-    asked, performed = (load_arrays(code, mode, dataset)[PROMPTS] for mode in ("accuracy", "performance"))
-    assert (len(asked), len(performed)) == (4395, 4)
-    assert [asked[row].tolist() for row in range(4)] != [row.tolist() for row in performed]
 
 
 def test_a_file_has_the_questions_of_test07_for_both(made: Path, tmp_path: Path) -> None:
@@ -147,15 +118,3 @@ def test_repeated_questions_count_as_one(made: Path, tmp_path: Path, monkeypatch
     points, most = 1 / 8 + 1, 2 / 8 + 1 / 5 + 1
     assert found == {"exact_match": round(100 * points / most, 3), "tokens_per_sample": 2.0}
     assert (tmp_path / "accuracy.txt").read_text() == "'exact_match': 77.586\n{'tokens_per_sample': 2.0}\n"
-
-
-def test_a_drawn_token_is_described_without_what_leaves_it_free() -> None:
-    free = Sampling(temperature=1.0, top_k=-1, seed=-1)
-    assert free.describe_choice() == {"temperature": 1.0, "top_p": 1.0}
-    assert Sampling(temperature=0.5, top_k=8).describe_choice() == {
-        "temperature": 0.5,
-        "top_p": 1.0,
-        "top_k": 8,
-        "seed": 42,
-    }
-    assert Sampling().describe_choice() == {"temperature": 0.0}

@@ -16,7 +16,6 @@ pytest.importorskip("onnxruntime")
 
 from harness.benchmarks.resnet50 import answers, imagenet  # noqa: E402
 from harness.benchmarks.resnet50.rehearsal import MODEL, encode_image  # noqa: E402
-from harness.benchmarks.sources import REHEARSAL  # noqa: E402
 from harness.verbs.rehearse import execute  # noqa: E402
 
 COUNT = 12
@@ -89,105 +88,6 @@ def test_calibration_images_are_those_of_the_official_list_that_are_there(data: 
     calibration = imagenet.load_calibration(build(data, counter))["samples"]
     assert any(np.array_equal(sample, imagenet.preprocess(data / listed)) for sample in calibration)
     assert not any(np.array_equal(sample, imagenet.preprocess(data / other)) for sample in calibration)
-
-
-@pytest.mark.parametrize(
-    ("damage", "problem"),
-    [
-        pytest.param(lambda path: path.unlink(), "1 is missing", id="missing"),
-        pytest.param(lambda path: path.write_bytes(b""), "1 is empty", id="empty"),
-        pytest.param(lambda path: path.write_bytes(path.read_bytes()[:-5000]), "1 is cut off", id="truncated"),
-        pytest.param(lambda path: path.write_bytes(b"<html>not found</html>"), "1 is no JPEG file", id="not-jpeg"),
-    ],
-)
-def test_a_damaged_image_is_named_and_nothing_is_prepared(
-    data: Path, counter: Counter, damage: object, problem: str
-) -> None:
-    path = first_image(data)
-    assert callable(damage)
-    damage(path)
-    with pytest.raises(HarnessError) as caught:
-        build(data, counter)
-    assert f"{problem}: {path.name}" in str(caught.value)
-    assert not list((data.parent / "output").iterdir())
-
-
-def test_a_digest_beside_the_images_must_be_theirs(data: Path, counter: Counter) -> None:
-    path = first_image(data)
-    (data / "SHA256SUMS").write_text(f"{'0' * 64}  {path.name}\n")
-    with pytest.raises(HarnessError, match=rf"1 has another digest than it should: {path.name}"):
-        build(data, counter)
-
-
-def test_a_digest_of_the_map_must_be_its_own(data: Path, counter: Counter) -> None:
-    (data / "SHA256SUMS").write_text(f"{'0' * 64}  {imagenet.MAP}\n")
-    with pytest.raises(HarnessError, match=r"1 has another digest than it should: val_map\.txt") as caught:
-        build(data, counter)
-    assert "reconcile fetch resnet50" in caught.value.fix
-    assert not list((data.parent / "output").iterdir())
-
-
-def test_an_image_that_the_whole_map_does_not_name_is_told(
-    data: Path, counter: Counter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(imagenet, "COUNT", COUNT)
-    shutil.copyfile(first_image(data), data / "ILSVRC2012_val_00000001 (1).JPEG")
-    with pytest.raises(HarnessError) as caught:
-        build(data, counter)
-    assert "1 belongs to nothing: ILSVRC2012_val_00000001 (1).JPEG" in str(caught.value)
-    assert not list((data.parent / "output").iterdir())
-
-
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
-        pytest.param("ILSVRC2012_val_00000001.JPEG", "is not a file and a class", id="no-class"),
-        pytest.param("a.JPEG 1000", "is not a file and a class", id="class-too-high"),
-        pytest.param("a.JPEG -1", "is not a file and a class", id="negative"),
-        pytest.param("../a.JPEG 3", "is not a path below", id="outside"),
-        pytest.param("/etc/passwd 3", "is not a path below", id="absolute"),
-    ],
-)
-def test_a_wrong_line_of_the_map_is_named_with_its_number(
-    data: Path, counter: Counter, line: str, problem: str
-) -> None:
-    with (data / imagenet.MAP).open("a") as stream:
-        stream.write(f"{line}\n")
-    with pytest.raises(HarnessError, match=rf"val_map\.txt:{COUNT + 1}: .*{problem}"):
-        build(data, counter)
-
-
-def test_an_image_that_the_map_names_twice_is_refused(data: Path, counter: Counter) -> None:
-    text = (data / imagenet.MAP).read_text()
-    (data / imagenet.MAP).write_text(text + text.splitlines()[0] + "\n")
-    with pytest.raises(HarnessError, match="names 1 image twice"):
-        build(data, counter)
-
-
-def test_fewer_images_than_imagenet_has_are_refused_unless_asked_for(data: Path, counter: Counter) -> None:
-    (data / REHEARSAL).unlink()
-    with pytest.raises(HarnessError, match=f"names {COUNT} images, ImageNet 2012 has 50000"):
-        build(data, counter)
-    (data.parent / "output").rmdir()
-    assert len(np.load(build(data, counter, count=5) / "labels.npy")) == 5
-
-
-def test_more_images_than_the_map_names_are_not_promised(data: Path, counter: Counter) -> None:
-    with pytest.raises(HarnessError, match=f"count asks for {COUNT + 1} samples, and there are {COUNT}"):
-        build(data, counter, count=COUNT + 1)
-
-
-def test_a_map_that_an_editor_on_windows_saved_is_read(data: Path, counter: Counter) -> None:
-    path = data / imagenet.MAP
-    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
-    assert len(np.load(build(data, counter) / "labels.npy")) == COUNT
-
-
-def test_without_a_map_the_fix_says_what_it_holds(data: Path, counter: Counter) -> None:
-    (data / imagenet.MAP).unlink()
-    with pytest.raises(HarnessError) as caught:
-        build(data, counter)
-    assert "val_map.txt" in caught.value.fix
 
 
 def test_answers_leave_out_the_background_class_of_the_reference() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import pickle
 import shutil
 from collections.abc import Callable
@@ -13,8 +12,7 @@ import numpy as np
 import pytest
 
 from harness.benchmarks.rgat import igbh
-from harness.benchmarks.rgat.adjacency import write_adjacency
-from harness.benchmarks.rgat.blocks import Blocks, load_collate, name_input, postprocess
+from harness.benchmarks.rgat.blocks import Blocks, load_collate, name_input
 from harness.benchmarks.rgat.graph import (
     CITES,
     FANOUTS,
@@ -27,7 +25,6 @@ from harness.benchmarks.rgat.graph import (
     Relation,
     list_inputs,
     list_kinds,
-    list_relations,
     name_inner,
 )
 from harness.benchmarks.rgat.made_graph import write_graph
@@ -42,17 +39,6 @@ PAPERS = f"{igbh.PROCESSED}/paper/{igbh.FEATURES_FILE}"
 TOPICS = f"{igbh.PROCESSED}/fos/{igbh.FEATURES_FILE}"
 LABELS = f"{igbh.PROCESSED}/{igbh.LABELS_FILE}"
 WITHOUT = "PyTorch is not installed: pip install -e '.[rgat]'"
-
-
-def test_what_can_be_reached_in_a_step_and_not_before() -> None:
-    assert list_kinds(0) == ("paper",)
-    assert set(list_kinds(1)) == {"paper", "author", "fos", "journal", "conference"}
-    assert set(list_kinds(2)) == set(KINDS)
-    assert len(RELATIONS) == 11
-    assert len(list_relations(0)) == 5
-    assert {relation.name for relation in RELATIONS} - {relation.name for relation in list_relations(1)} == {
-        "affiliated_to"
-    }
 
 
 @pytest.fixture(scope="module")
@@ -111,21 +97,6 @@ def test_citations_go_both_ways_and_each_paper_cites_itself_once(dataset: Path, 
         told = pairs[(pairs[:, 1] == node) & (pairs[:, 0] != node), 0]
         asked = pairs[(pairs[:, 0] == node) & (pairs[:, 1] != node), 1]
         assert sources_of(cites, node) == sorted([*told.tolist(), *asked.tolist(), node])
-
-
-def test_edges_are_sorted_a_piece_at_a_time(tmp_path: Path) -> None:
-    rng = np.random.default_rng(5)
-    sources, targets = rng.integers(0, 9, 100), rng.integers(0, 6, 100)
-    pieces = [(sources[n : n + 17], targets[n : n + 17]) for n in range(0, 100, 17)]
-    write_adjacency(lambda: iter(pieces), 6, tmp_path, ("a.npy", "b.npy"), Counter(tmp_path / "counter"))
-    found = Adjacency(np.load(tmp_path / "a.npy"), np.load(tmp_path / "b.npy"))
-    assert [sources_of(found, n) for n in range(6)] == [sorted(sources[targets == n].tolist()) for n in range(6)]
-
-
-def test_a_relation_without_edges_draws_nobody(tmp_path: Path) -> None:
-    write_adjacency(lambda: iter(()), 3, tmp_path, ("a.npy", "b.npy"), Counter(tmp_path / "counter"))
-    empty = Adjacency(np.load(tmp_path / "a.npy"), np.load(tmp_path / "b.npy"))
-    assert (empty.draw(np.array([0, 2]), 15, 0) == NOBODY).all()
 
 
 def test_different_neighbours_are_chosen_each_as_often() -> None:
@@ -213,27 +184,6 @@ def test_inputs_are_those_of_the_network_with_the_features_of_their_nodes(
     assert np.array_equal(papers, published.features["paper"][published.seeds[:3]].astype(np.float16))
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_no_axis_of_an_input_is_one(dataset: Path, published: igbh.PublishedGraph, count: int) -> None:
-    """A compiled program may take such an axis for one that never changes."""
-    given = load_collate(dataset)({"nodes": published.seeds[:count]})
-    assert min(itertools.chain.from_iterable(array.shape for array in given.values())) > 1
-
-
-def test_a_paper_that_is_asked_for_twice_is_drawn_once(dataset: Path, published: igbh.PublishedGraph) -> None:
-    collate, (paper, other) = load_collate(dataset), published.seeds[:2]
-    twice, once = (collate({"nodes": np.array(nodes)}) for nodes in ([paper, other, paper], [paper, other]))
-    places = twice[name_input("seeds")]
-    assert places[0] == places[2] != places[1]
-    assert all(np.array_equal(twice[name], once[name]) for name in twice if name != name_input("seeds"))
-
-
-def test_a_response_is_the_class_of_the_highest_score() -> None:
-    found = postprocess([np.array([[0.0, 2.0, 1.0], [3.0, 2.0, 1.0]])])
-    assert found.tolist() == [1, 0]
-    assert found.dtype == np.int64
-
-
 def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1000])
 
@@ -243,55 +193,28 @@ def change(path: Path, wrong: Callable[[np.ndarray], np.ndarray]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "damage", "problem"),
+    ("name", "damage"),
     [
-        pytest.param(EDGES, Path.unlink, "1 is missing: paper__cites__paper/edge_index.npy", id="missing"),
-        pytest.param(EDGES, lambda path: path.write_bytes(b"<html>"), "1 is no npy file", id="html"),
-        pytest.param(EDGES, cut, "edge_index.npy is cut off", id="cut-edges"),
-        pytest.param(EDGES, lambda path: change(path, np.transpose), r"edge_index.npy holds int64 \[2, ", id="sides"),
-        pytest.param(
-            EDGES,
-            lambda path: change(path, lambda a: a.astype("f4")),
-            "holds float32 .*, not int64 or int32",
-            id="type",
-        ),
-        pytest.param(PAPERS, cut, "paper/node_feat.npy is cut off: [0-9,]+ bytes are no whole rows", id="cut-bare"),
-        pytest.param(TOPICS, cut, "fos/node_feat.npy is cut off", id="cut-features"),
-        pytest.param(
-            TOPICS, lambda path: change(path, lambda a: a.astype("f2")), "fos/node_feat.npy holds float16", id="half"
-        ),
-        pytest.param(LABELS, lambda path: path.write_bytes(bytes(40)), "has 10 labels of [0-9]+ papers", id="labels"),
+        (EDGES, Path.unlink),
+        (EDGES, lambda path: path.write_bytes(b"<html>")),
+        (EDGES, cut),
+        (EDGES, lambda path: change(path, np.transpose)),
+        (EDGES, lambda path: change(path, lambda a: a.astype("f4"))),
+        (PAPERS, cut),
+        (TOPICS, cut),
+        (TOPICS, lambda path: change(path, lambda a: a.astype("f2"))),
+        (LABELS, lambda path: path.write_bytes(bytes(40))),
     ],
 )
 def test_a_damaged_file_is_named_with_its_fix(
-    made: Path, tmp_path: Path, name: str, damage: Callable[[Path], None], problem: str
+    made: Path, tmp_path: Path, name: str, damage: Callable[[Path], None]
 ) -> None:
     data = Path(shutil.copytree(made, tmp_path / "data"))
     damage(data / name)
-    with pytest.raises(HarnessError, match=problem) as caught:
+    with pytest.raises(HarnessError) as caught:
         igbh.build_dataset(data, {}, tmp_path, Counter(tmp_path / "counter"))
+    assert Path(name).name in caught.value.problem
     assert caught.value.fix
-
-
-def test_a_relation_that_the_set_does_not_have_is_named(made: Path, tmp_path: Path) -> None:
-    data = Path(shutil.copytree(made, tmp_path / "data"))
-    (data / igbh.PROCESSED / "paper__likes__paper").mkdir()
-    with pytest.raises(HarnessError, match="relations that the set does not have: paper__likes__paper"):
-        igbh.build_dataset(data, {}, tmp_path, Counter(tmp_path / "counter"))
-
-
-def test_without_the_mark_of_a_rehearsal_the_full_set_must_be_there(made: Path, tmp_path: Path) -> None:
-    data = Path(shutil.copytree(made, tmp_path / "data"))
-    (data / REHEARSAL).unlink()
-    with pytest.raises(HarnessError, match=r"paper/node_feat.npy has \d+ rows, the full set has 269,346,174"):
-        igbh.build_dataset(data, {}, tmp_path, Counter(tmp_path / "counter"))
-
-
-def test_without_the_list_of_papers_the_script_that_writes_it_is_named(made: Path, tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason=WITHOUT)
-    with pytest.raises(HarnessError, match=r"val_idx.pt is missing") as caught:
-        igbh.build_dataset(made, {}, tmp_path, Counter(tmp_path / "counter"))
-    assert "split_seeds.py" in caught.value.fix
 
 
 def test_an_edge_to_a_node_that_is_not_there_is_named(published: igbh.PublishedGraph, tmp_path: Path) -> None:
@@ -300,43 +223,6 @@ def test_an_edge_to_a_node_that_is_not_there_is_named(published: igbh.PublishedG
     broken = published._replace(edges={**published.edges, CITES: wrong})
     with pytest.raises(HarnessError, match=r"paper__cites__paper/edge_index.npy: edge 5 joins nodes \[3, 1000000\]"):
         igbh.prepare(broken, "float32", 1, tmp_path, Counter(tmp_path / "counter"))
-
-
-@pytest.mark.parametrize(
-    ("seeds", "problem"),
-    [
-        pytest.param([1.0, 2.0], "val_idx.pt holds float32", id="type"),
-        pytest.param([3, 3], "names papers twice", id="twice"),
-        pytest.param([-1, 3], "names papers twice, or not below", id="below"),
-        pytest.param([0, 10**6], "or not below", id="above"),
-    ],
-)
-def test_a_list_of_papers_that_cannot_be_right_is_refused(
-    made: Path, tmp_path: Path, seeds: list[Any], problem: str
-) -> None:
-    torch = pytest.importorskip("torch", reason=WITHOUT)
-    data = Path(shutil.copytree(made, tmp_path / "data"))
-    torch.save(torch.tensor(seeds), data / igbh.PROCESSED / igbh.SEEDS_FILE)
-    with pytest.raises(HarnessError, match=problem):
-        igbh.build_dataset(data, {}, tmp_path, Counter(tmp_path / "counter"))
-
-
-def test_a_checkpoint_that_lacks_a_weight_is_refused_by_its_name(tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch", reason=WITHOUT)
-    from harness.benchmarks.rgat.checkpoint import STATE, name_weight, read_checkpoint
-    from harness.benchmarks.rgat.rehearsal import draw_weights
-
-    weights = dict(draw_weights(np.random.default_rng(1), 4))
-    path, lost = tmp_path / "RGAT.pt", name_weight(1, "topic", "attn_r")
-    torch.save({STATE: {f"model.{name}": weight for name, weight in weights.items() if name != lost}}, path)
-    with pytest.raises(HarnessError, match=f"RGAT.pt: {lost} is missing"):
-        read_checkpoint(path)
-    torch.save({STATE: {**weights, lost: weights[lost][:, :2]}}, path)
-    with pytest.raises(HarnessError, match=rf"{lost} is \[1, 2, 4\], beside the others it should be \[1, 4, 4\]"):
-        read_checkpoint(path)
-    torch.save({"weights": weights}, path)
-    with pytest.raises(HarnessError, match=f"holds no {STATE}"):
-        read_checkpoint(path)
 
 
 def test_the_network_computes_attention_edge_by_edge(dataset: Path, published: igbh.PublishedGraph) -> None:

@@ -13,7 +13,6 @@ import pytest
 
 from harness.backends import Outputs
 from harness.contract import Benchmark, BuildRequest, Counter
-from harness.errors import HarnessError
 from harness.run.running_sample import Asked, Steps
 from tests.shared import need
 
@@ -24,7 +23,6 @@ from harness.benchmarks import rnnt  # noqa: E402
 from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
 from harness.benchmarks.rnnt import features, librispeech, scoring, transcribing  # noqa: E402
 from harness.benchmarks.rnnt.rehearsal import FOLDER, load_parts, transcribe, write_rehearsal  # noqa: E402
-from harness.benchmarks.sources import REHEARSAL  # noqa: E402
 from harness.benchmarks.speech import RATE, weigh_mels  # noqa: E402
 from harness.verbs import build as builds  # noqa: E402
 from tests.unit.harness.generated import generate  # noqa: E402
@@ -52,20 +50,6 @@ def build(folder: Path, **settings: object) -> Path:
     return output
 
 
-def test_marks_and_empty_lines_of_editors_say_nothing(folder: Path) -> None:
-    transcripts = folder / "data" / TRANSCRIPTS
-    transcripts.write_bytes(b"\xef\xbb\xbf" + transcripts.read_bytes().replace(b"\n", b"\r\n") + b"\r\n")
-    assert len(librispeech.load_transcripts(build(folder))) == SAMPLES
-
-
-@pytest.mark.parametrize("transcript", [None, 3, ["a"]])
-def test_a_manifest_without_a_text_is_refused(folder: Path, transcript: object) -> None:
-    files = [{"fname": f"{CHAPTER}/2277-149896-0000.flac", "speed": 1}]
-    (folder / "data" / librispeech.MANIFEST).write_text(json.dumps([{"files": files, "transcript": transcript}]))
-    with pytest.raises(HarnessError, match=r"is not the manifest .* is no transcript"):
-        build(folder)
-
-
 def test_waveforms_and_transcripts_are_those_of_the_files(folder: Path) -> None:
     output = build(folder)
     samples = librispeech.load_samples(output)["samples"]
@@ -74,63 +58,6 @@ def test_waveforms_and_transcripts_are_those_of_the_files(folder: Path) -> None:
     assert np.array_equal(samples[0], wanted)
     line = (folder / "data" / TRANSCRIPTS).read_text().splitlines()[0]
     assert librispeech.load_transcripts(output)[0] == line.partition(" ")[2].lower()
-
-
-def test_utterances_that_are_too_long_are_no_samples(folder: Path) -> None:
-    soundfile.write(folder / "data" / FIRST, np.zeros(15 * RATE + 1), RATE)
-    assert len(librispeech.load_transcripts(build(folder))) == SAMPLES - 1
-
-
-def test_the_references_manifest_decides_where_it_is_there(folder: Path) -> None:
-    (folder / "data/wav").mkdir()
-    soundfile.write(folder / "data/wav/1.wav", np.linspace(-1, 1, 500), RATE)
-    files = [{"fname": "wav/0.9.wav", "speed": 0.9}, {"fname": "wav/1.wav", "speed": 1}]
-    (folder / "data" / librispeech.MANIFEST).write_text(json.dumps([{"files": files, "transcript": "it's a  line"}]))
-    output = build(folder)
-    assert librispeech.load_transcripts(output) == ["it's a line"]
-    assert librispeech.load_samples(output)["samples"][0].shape == (500,)
-
-
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-2000])
-
-
-@pytest.mark.parametrize(
-    ("name", "damage", "problem"),
-    [
-        pytest.param(FIRST, Path.unlink, f"1 is missing: {FIRST}", id="missing"),
-        pytest.param(FIRST, lambda path: path.write_bytes(b""), f"1 is empty: {FIRST}", id="empty"),
-        pytest.param(FIRST, lambda path: path.write_bytes(b"<html>"), "1 is no FLAC file", id="html"),
-        pytest.param(FIRST, cut, "0000.flac is cut off", id="cut"),
-        pytest.param(
-            FIRST.replace(".flac", " (1).flac"),
-            lambda path: path.write_bytes(b"fLaC"),
-            r"1 belongs to nothing: \S+0000 \(1\).flac",
-            id="extra",
-        ),
-        pytest.param(
-            FIRST,
-            lambda path: soundfile.write(path, np.zeros(80), 8000),
-            "has 1 channel of 8000 Hz, not 1 of 16000",
-            id="rate",
-        ),
-        pytest.param(TRANSCRIPTS, Path.unlink, "is missing: .*trans.txt", id="no-transcripts"),
-        pytest.param(
-            TRANSCRIPTS, lambda path: path.write_text("2277-149896-0000 AT 8:00\n"), "trans.txt:1 has '0'", id="sign"
-        ),
-    ],
-)
-def test_a_damaged_file_is_named(folder: Path, name: str, damage: Callable[[Path], None], problem: str) -> None:
-    damage(folder / "data" / name)
-    with pytest.raises(HarnessError, match=problem) as caught:
-        build(folder)
-    assert "reconcile fetch rnnt" in caught.value.fix
-
-
-def test_without_the_mark_of_a_rehearsal_all_chapters_must_be_there(folder: Path) -> None:
-    (folder / "data" / REHEARSAL).unlink()
-    with pytest.raises(HarnessError, match="of 97 files 96 are missing"):
-        build(folder)
 
 
 def test_a_tone_is_loudest_in_the_band_that_holds_it() -> None:
@@ -201,12 +128,6 @@ def test_letters_are_taken_until_blank_and_what_follows_hears_them() -> None:
     assert parts.count("joint") < frames // 2  # several frames are asked for at once
 
 
-def test_a_frame_gives_no_more_letters_than_the_reference_takes() -> None:
-    speaking = Speaking({2: [5] * 100})
-    letters, _ = answer(rnnt.loop({"samples": np.random.default_rng(1).normal(0, 0.1, 8_000)}), speaking)
-    assert letters == [5] * transcribing.MOST_LETTERS
-
-
 def test_engines_are_built_for_each_part_and_write_what_the_transcripts_say(folder: Path) -> None:
     (folder / "model").mkdir()
     (folder / "engine").mkdir()
@@ -234,13 +155,6 @@ def test_engines_are_built_for_each_part_and_write_what_the_transcripts_say(fold
     assert scoring.score(log, dataset, folder)["accuracy"] >= 99
 
 
-def test_a_model_that_lacks_a_part_is_refused(folder: Path) -> None:
-    shutil.rmtree(folder / "models" / FOLDER / "joint")
-    (folder / "model").mkdir()
-    with pytest.raises(HarnessError, match=r"has no joint/model\.onnx"):
-        rnnt.build_model(folder / "models" / FOLDER, {}, {}, folder / "model", Counter(folder / "counter"))
-
-
 @pytest.mark.parametrize(
     ("ours", "theirs", "edits"),
     [("a b c", "a b c", 0), ("", "a b", 2), ("a b c", "", 3), ("a x c", "a b c", 1), ("b c", "a b c", 1)],
@@ -258,42 +172,6 @@ def test_the_rate_is_of_all_words_and_the_line_is_the_official_one(tmp_path: Pat
     log = AnswerLog(np.arange(2), (encode("it's the line"), encode("of words")), 0, 0)
     assert scoring.score(log, tmp_path, tmp_path) == {"wer": 20.0, "accuracy": 80.0}
     assert (tmp_path / "accuracy.txt").read_text() == "Word Error Rate: 20.0%, accuracy=80.0%\n"
-
-
-@pytest.mark.parametrize("data", [b"abc", np.array([28], np.int64).tobytes(), np.array([-1], np.int64).tobytes()])
-def test_an_answer_that_holds_no_letters_is_refused(data: bytes) -> None:
-    with pytest.raises(HarnessError, match="numbers of letters"):
-        scoring.read_text(data)
-
-
-STATE = {"state_dict": {"joint_net.0.weight": [1.0]}}
-
-
-@pytest.mark.parametrize(
-    ("document", "damage", "problem"),
-    [
-        pytest.param(STATE, lambda data: data[: len(data) // 2], "is cut off$", id="cut"),
-        pytest.param(STATE, lambda _: b"", "is empty$", id="empty"),
-        pytest.param(STATE, lambda _: b"<html>404</html>", "is not a file that PyTorch saved$", id="html"),
-        pytest.param(STATE, None, "a state_dict that is not one of tensors$", id="lists"),
-        pytest.param({"epoch": 1, "model": 2}, None, "it holds epoch, model, and no state_dict$", id="other"),
-        pytest.param([1.0], None, "it holds a list$", id="list"),
-        pytest.param({"state_dict": Path("x")}, None, "holds what is not loaded as weights: .*eights", id="objects"),
-    ],
-)
-@pytest.mark.parametrize("zipped", [True, False])
-def test_a_checkpoint_that_is_not_one_is_refused_for_what_is_wrong(
-    tmp_path: Path, document: object, damage: Callable[[bytes], bytes] | None, problem: str, zipped: bool
-) -> None:
-    torch = pytest.importorskip("torch")
-    checkpoint = importlib.import_module("harness.benchmarks.rnnt.checkpoint")
-    path = tmp_path / "rnnt.pt"
-    torch.save(document, path, _use_new_zipfile_serialization=zipped)
-    if damage is not None:
-        path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(HarnessError, match=problem) as caught:
-        checkpoint.read_weights(path)
-    assert "reconcile fetch rnnt" in caught.value.fix
 
 
 def test_weights_of_a_checkpoint_are_those_that_were_saved(tmp_path: Path) -> None:

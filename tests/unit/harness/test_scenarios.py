@@ -67,16 +67,6 @@ def test_samples_that_do_not_fit_at_once_are_loaded_in_parts(
     assert sorted(ended.answers) == [(i, np.int32(label).tobytes()) for i, label in enumerate(tiny.labels())]
 
 
-@pytest.mark.parametrize("shape", ["fixed", "bounded"])
-def test_openvino_pads_or_computes_partial_batches(shape: str, children: Children, artifacts: Artifacts) -> None:
-    engine = artifacts.engine("openvino", shape=shape)
-    inputs = {"dataset": str(artifacts.dataset()), "engine": str(engine)}
-    for scenario in ("SingleStream", "Offline"):  # batches of one, and a last batch of four
-        ended = children.run(scenario, "accuracy", backend="openvino", inputs=inputs, settings={"batch_size": 8})
-        assert ended.result.done, ended.output
-        assert sorted(ended.answers) == [(i, np.int32(label).tobytes()) for i, label in enumerate(tiny.labels())]
-
-
 @pytest.mark.parametrize("backend", ENGINES)
 def test_multistream_query_larger_than_a_batch_is_cut(backend: str, children: Children, artifacts: Artifacts) -> None:
     ended = children.run(
@@ -88,34 +78,6 @@ def test_multistream_query_larger_than_a_batch_is_cut(backend: str, children: Ch
     )
     assert ended.result.done, ended.output
     assert dict(ended.answers) == {i: np.int32(label).tobytes() for i, label in enumerate(tiny.labels())}
-
-
-def test_server_accuracy_run_is_not_paced_by_a_low_rate(children: Children, artifacts: Artifacts) -> None:
-    """At one query per second this would take 100 s; the child's limit is lower than LoadGen's schedule otherwise."""
-    ended = children.run(
-        "Server",
-        "accuracy",
-        backend="null",
-        conf="*.Server.target_qps = 0.01\n",
-        inputs=artifacts.inputs("null"),
-        settings=SETTINGS,
-    )
-    assert ended.result.done, ended.output
-    assert ended.result.values["loadgen"]["overrides"] == {"server_target_qps": [0.01, 100000.0]}
-    assert ended.detail["effective_target_qps"] == 100000.0
-
-
-@pytest.mark.parametrize(
-    ("scenario", "mode"),
-    [("SingleStream", "accuracy"), ("MultiStream", "accuracy"), ("Offline", "accuracy"), ("Server", "performance")],
-)
-def test_other_runs_keep_the_declared_rate(scenario: str, mode: str, children: Children, artifacts: Artifacts) -> None:
-    inputs = artifacts.inputs("null")
-    ended = children.run(scenario, mode, backend="null", inputs=inputs, settings=SETTINGS)
-    assert ended.result.done, ended.output
-    loadgen = ended.result.values["loadgen"]
-    assert loadgen["overrides"] == {}
-    assert loadgen["settings"]["server_target_qps"] == 5000
 
 
 def test_performance_answers_that_an_audit_samples_are_real(children: Children, artifacts: Artifacts) -> None:

@@ -17,6 +17,7 @@ from harness.run.qsl import Ragged
 from tests.unit.harness.children import Children
 from tests.unit.harness.conftest import Artifacts
 from tests.unit.harness.naming import LETHAL, WRONG
+from tests.unit.harness.plans import make_load_plan
 from tests.unit.harness.tiny import labels
 
 NAMING = Benchmark(name="naming", path=str(Path(__file__).with_name("naming.py")))
@@ -39,18 +40,7 @@ class Told:
 
 
 def make_plan(told: Told, folder: Path) -> LoadPlan:
-    return LoadPlan(
-        engine=None,
-        scenario="Offline",
-        batch_size=1,
-        streams=1,
-        threads=0,
-        outputs=(),
-        options={},
-        completed=told.completed,
-        failed=told.failed,
-        folder=folder,
-    )
+    return make_load_plan(completed=told.completed, failed=told.failed, folder=folder)
 
 
 @pytest.fixture
@@ -92,13 +82,6 @@ def test_each_process_sees_one_slice_and_both_answer(session: SliceSession, told
     session.close()
 
 
-def test_samples_that_come_later_replace_those_before(session: SliceSession, told: Told) -> None:
-    place(session, [1])
-    place(session, [5, 9])
-    submit_all(session, 2)
-    assert [told.answers[number].split(" ", 1)[1] for number in (100, 101)] == ["[5, 6, 7]", "[9]"]
-
-
 def test_what_a_process_meets_is_told_for_its_batch_alone(session: SliceSession, told: Told) -> None:
     place(session, [1, WRONG, 2])
     submit_all(session, 3)
@@ -128,12 +111,6 @@ def submit_until_lost(session: SliceSession, told: Told) -> None:
             told.failed([100 + row], error)
     with pytest.raises(HarnessError):
         session.drain()
-
-
-def test_what_keeps_a_process_from_loading_is_raised(tmp_path: Path, told: Told) -> None:
-    missing = Benchmark(name="missing", path=str(tmp_path / "missing.py"))
-    with pytest.raises(HarnessError, match="no benchmark file"):
-        SliceSession("null", missing, make_plan(told, tmp_path), ["MIG-a", "MIG-b"])
 
 
 def test_a_run_over_two_slices_answers_as_the_model_does(

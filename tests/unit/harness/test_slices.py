@@ -10,7 +10,7 @@ import pytest
 
 from harness.catalog import write_slices
 from harness.errors import HarnessError
-from harness.machine.gpus import list_computing, list_inventory, list_visible
+from harness.machine.gpus import list_computing, list_inventory
 from harness.machine.slices import choose_slices, list_slices
 from harness.run.qsl import Ragged
 from harness.run.shared_samples import SharedSamples, map_samples
@@ -50,20 +50,6 @@ def test_slices_are_told_with_their_device() -> None:
         {"uuid": "MIG-two", "profile": "2g.20gb", "memory_bytes": 9728 << 20},
     ]
     assert "slices" not in second
-
-
-def test_a_profile_that_no_name_tells_is_made_from_what_the_slice_has() -> None:
-    has = SimpleNamespace(gpuInstanceSliceCount=2, computeInstanceSliceCount=1, memorySizeMB=19968)
-    module = cut_device(nvmlDeviceGetAttributes=lambda _: has)
-    module.nvmlDeviceGetName = lambda handle: A100
-    assert [part["profile"] for part in list_inventory(module)[0]["slices"]] == ["1c.2g.20gb"] * 2
-
-
-@pytest.mark.parametrize(
-    ("chosen", "found"), [("MIG-two", [0]), ("MIG-two,MIG-one", [0]), ("MIG-three", []), ("1,MIG-one", [1, 0])]
-)
-def test_a_slice_stands_for_its_device(chosen: str, found: list[int]) -> None:
-    assert list_visible(cut_device(), chosen) == found
 
 
 def test_whatever_computes_on_any_slice_of_the_device_counts_once() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.child.slurm_job import Room, claim, read_left
+from harness.child.slurm_job import claim
 from harness.contract import WAITING, ProbeRequest, Result, WaitingAttempt
 from tests.processes import wait_for
 
@@ -97,21 +97,6 @@ def test_job_without_time_takes_nothing(tmp_path: Path, seconds: float, left: fl
     assert run_job(own, seconds=seconds, left=left) == 0
     assert (own / "result.json").exists()
     assert not (other / "begun").exists()
-
-
-def test_room_is_what_the_job_has_left_and_its_limit_leaves_twice_as_much() -> None:
-    now = time.monotonic()
-    assert Room(now + 600, lambda: float("inf")).measure() == pytest.approx(600, abs=1)
-    assert Room(now + 600, lambda: 260).measure() == pytest.approx(100, abs=1)
-    assert Room(now - 1, lambda: float("inf")).measure() == 0
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("UNLIMITED", float("inf")), ("1-02:03:04", 93_784), ("9:58", 598), ("42", 42), ("INVALID", 0), ("", 0)],
-)
-def test_time_left_as_slurm_writes_it(text: str, seconds: float) -> None:
-    assert read_left(text) == seconds
 
 
 def test_attempt_that_is_gone_or_begun_is_not_taken(tmp_path: Path) -> None:

@@ -18,9 +18,8 @@ from harness.benchmarks.sources import REHEARSAL
 from harness.benchmarks.stable_diffusion_xl import clip_tokens, coco2014, scoring
 from harness.benchmarks.stable_diffusion_xl.made_words import write_captions, write_tokenizer
 from harness.benchmarks.stable_diffusion_xl.pictures import encode_png
-from harness.contract import Benchmark, Counter, ScoreRequest
+from harness.contract import Counter
 from harness.errors import HarnessError
-from harness.verbs.score import execute
 
 COUNT, SIDE = 6, 32
 
@@ -89,31 +88,25 @@ def test_words_are_taken_apart_as_clip_does(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("name", "content", "said"),
     [
-        (lambda folder: (folder / "captions/captions.tsv").unlink(), "has no captions/captions.tsv"),
-        (lambda folder: (folder / "captions/captions.tsv").write_text("id\tcaption\n1\t\n"), "captions.tsv:2 has no"),
-        (
-            lambda folder: (folder / "latents/latents.npy").write_bytes(b"\x93NUMPY"),
-            "latents.npy is not a whole npy file",
-        ),
-        (lambda folder: (folder / "tokenizer_2/vocab.json").unlink(), "has no tokenizer_2/vocab.json"),
-        (lambda folder: (folder / "tokenizer/vocab.json").write_text("{}"), "does not hold a tokenizer of CLIP"),
-        (lambda folder: (folder / "tokenizer/merges.txt").write_text("a b c\n"), "does not hold a tokenizer of CLIP"),
-        (lambda folder: (folder / REHEARSAL).unlink(), f"has {COUNT} captions, the set has 5000"),
+        ("captions/captions.tsv", None, "captions.tsv"),
+        ("captions/captions.tsv", "id\tcaption\n1\t\n", "captions.tsv:2"),
+        ("latents/latents.npy", "NUMPY", "latents.npy"),
+        ("tokenizer_2/vocab.json", None, "tokenizer_2/vocab.json"),
+        ("tokenizer/vocab.json", "{}", "tokenizer"),
+        ("tokenizer/merges.txt", "a b c\n", "tokenizer"),
+        (REHEARSAL, None, "5000"),
     ],
 )
-def test_what_is_not_the_references_is_named(source: Path, damage: object, told: str) -> None:
-    damage(source)  # type: ignore[operator]
-    with pytest.raises(HarnessError, match=told):
+def test_what_is_not_the_references_is_named(source: Path, name: str, content: str | None, said: str) -> None:
+    if content is None:
+        (source / name).unlink()
+    else:
+        (source / name).write_text(content)
+    with pytest.raises(HarnessError) as caught:
         build(source)
-
-
-def test_latents_are_the_references_own(tmp_path: Path) -> None:
-    with pytest.raises(HarnessError, match="other latents than the reference's"):
-        coco2014.check_latents(np.zeros(coco2014.SHAPE, np.float32), tmp_path)
-    with pytest.raises(HarnessError, match=r"latents \[1, 4, 16, 16\], not \[1, 4, 128, 128\]"):
-        coco2014.check_latents(np.zeros((1, 4, 16, 16), np.float32), tmp_path)
+    assert said in caught.value.problem
 
 
 def test_a_rehearsals_own_images_score_what_the_reference_model_does(source: Path, pictures: np.ndarray) -> None:
@@ -134,20 +127,6 @@ def test_a_rehearsals_own_images_score_what_the_reference_model_does(source: Pat
     assert abs(grey["FID_SCORE"] - scoring.FID_SCORE) > 0.5
 
 
-def test_answers_of_another_size_are_refused(source: Path) -> None:
-    dataset = build(source)
-    with pytest.raises(HarnessError, match="not a square picture"):
-        score([b"abcd"], dataset)
-    with pytest.raises(HarnessError, match=r"sample 0 is a picture of \[1, 1, 3\]"):
-        score([b"abc"], dataset)
-
-
-def test_real_captions_are_left_to_the_official_script(tmp_path: Path) -> None:
-    with pytest.raises(HarnessError, match="the networks of CLIP and Inception") as caught:
-        score([b"abc"], tmp_path)
-    assert "harness.score.command" in caught.value.fix
-
-
 def test_a_picture_of_an_answer_is_a_png(pictures: np.ndarray, tmp_path: Path) -> None:
     sdxl.show_answers([(3, pictures[3].tobytes())], tmp_path)
     data = (tmp_path / "3.png").read_bytes()
@@ -162,22 +141,3 @@ def test_a_picture_of_an_answer_is_a_png(pictures: np.ndarray, tmp_path: Path) -
     assert struct.unpack(">II", found[b"IHDR"][:8]) == (SIDE, SIDE)
     rows = np.frombuffer(zlib.decompress(found[b"IDAT"]), np.uint8).reshape(SIDE, 1 + SIDE * 3)
     assert (rows[:, 1:].reshape(SIDE, SIDE, 3) == pictures[3]).all()
-
-
-def test_a_score_shows_the_answers_that_the_round_wants(source: Path, pictures: np.ndarray, tmp_path: Path) -> None:
-    dataset, log, output = build(source), tmp_path / "log.json", tmp_path / "score"
-    output.mkdir()
-    entries = [{"seq_id": n, "qsl_idx": n, "data": picture.tobytes().hex()} for n, picture in enumerate(pictures)]
-    log.write_text(json.dumps(entries))
-    request = ScoreRequest(
-        benchmark=Benchmark(name="stable_diffusion_xl"),
-        accuracy_log=str(log),
-        output=str(output),
-        counter=str(tmp_path / "counter"),
-        inputs={"dataset": str(dataset)},
-        shown=("2", "4655"),
-        shown_folder="images",
-    )
-    assert execute(request, lambda error: None).values["missing"] == 0
-    assert sorted(path.name for path in output.rglob("*.png")) == ["2.png"]
-    assert (output / "images/2.png").read_bytes() == encode_png(pictures[2].tobytes())

@@ -11,6 +11,7 @@ import pytest
 from harness.backends import BackendEngine, LoadPlan, Outputs, Tensor, Token
 from harness.backends.streams import StreamSession
 from harness.run.qsl import Rows, count_rows
+from tests.unit.harness.plans import make_load_plan
 
 VALUES = np.arange(40, dtype=np.float32).reshape(20, 2)
 ENGINE = BackendEngine(
@@ -42,12 +43,6 @@ class Doubling(StreamSession):
         return [values * 2, values.sum(axis=1)]
 
 
-class Reusing(Doubling):
-    """Writes its next outputs where the last are."""
-
-    makes_new_outputs = False
-
-
 class Driver:
     """Submits to one session, and keeps what comes back."""
 
@@ -56,14 +51,11 @@ class Driver:
         self.failed: dict[tuple[int, ...], str] = {}
         self.lock = threading.Lock()
         self.session = kind(
-            LoadPlan(
-                engine=None,
-                scenario="Offline",
+            make_load_plan(
                 batch_size=4,
                 streams=2,
                 threads=1,
                 outputs=engine.outputs,
-                options={},
                 completed=self.complete,
                 failed=lambda token, error: self.failed.update({tuple(token): str(error)}),
             ),
@@ -105,21 +97,6 @@ def test_what_fails_fails_the_batches_that_came_with_it_and_no_others(driver: Dr
     assert list(driver.completed) == [(5, 6, 7, 8, 9)]
 
 
-def test_outputs_that_do_not_last_or_differ_in_size_come_one_batch_at_a_time() -> None:
-    assert not Driver(Reusing).session.takes_several
-    free = BackendEngine(
-        backend="doubling",
-        version="1",
-        file="",
-        precision="fp32",
-        batch_size=4,
-        batch_sizes=(),
-        inputs=ENGINE.inputs,
-        outputs=(Tensor("found", (-1, 2), "float32"),),
-    )
-    assert not Driver(Doubling, free).session.takes_several
-
-
 def test_a_stream_that_cannot_begin_refuses_every_batch() -> None:
     class Lame(Doubling):
         def _begin(self, stream: int) -> None:
@@ -147,27 +124,3 @@ def test_a_stream_that_ends_its_thread_as_it_begins_is_not_waited_for(error: Bas
         driver.submit([0, 1])
     driver.session.drain()
     driver.session.close()
-
-
-@pytest.mark.parametrize("allowed", [0, 1])
-def test_where_a_process_may_have_no_more_threads_those_that_began_are_ended(
-    allowed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    began: list[threading.Thread] = []
-    start = threading.Thread.start
-
-    def limit(thread: threading.Thread) -> None:
-        if len(began) == allowed:
-            raise RuntimeError("can't start new thread")
-        start(thread)
-        began.append(thread)
-
-    driver = Driver()
-    monkeypatch.setattr(threading.Thread, "start", limit)
-    for _ in range(2):
-        with pytest.raises(RuntimeError, match="can't start new thread"):
-            driver.submit([0, 1])
-    driver.session.drain()
-    driver.session.close()
-    assert len(began) == allowed
-    assert not any(thread.is_alive() for thread in began)

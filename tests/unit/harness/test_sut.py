@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.backends import Outputs, Token
-from harness.contract import Counter, read_progress
+from harness.contract import Counter
 from harness.run.qsl import Arrays, Rows, SampleLibrary
 from harness.run.sut import Completer, Guard, OfflineSut, ServerSut, StreamSut, strip_padding
 
@@ -205,34 +205,6 @@ def test_server_waits_for_a_full_batch_but_not_past_a_flush(tmp_path: Path) -> N
     sut.close()
 
 
-def test_server_does_not_wait_for_ever_for_a_full_batch(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, FakeSession(4))
-    submitted = threading.Event()
-    submit = bench.session.submit
-
-    def tell(rows: Rows, token: Token) -> None:
-        submit(rows, token)
-        submitted.set()
-
-    bench.session.submit = tell  # type: ignore[method-assign]
-    sut = ServerSut(*bench.parts, delay=0.001)
-    sut.issue([1], [1])
-    assert submitted.wait(60)
-    sut.flush()
-    assert bench.answers.given == [(1, 1)]
-    sut.close()
-
-
-def test_server_takes_queries_of_several_samples(tmp_path: Path) -> None:
-    """LoadGen may join queries that are due at once (server_coalesce_queries)."""
-    bench = Bench(tmp_path, FakeSession(4))
-    sut = ServerSut(*bench.parts, delay=0)
-    sut.issue([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6])
-    sut.flush()
-    assert sorted(bench.answers.given) == [(i, i) for i in range(1, 7)]
-    sut.close()
-
-
 def test_queries_during_completions_are_all_answered(tmp_path: Path) -> None:
     bench = Bench(tmp_path, FakeSession(16))
     sut = ServerSut(*bench.parts, delay=0)
@@ -252,22 +224,3 @@ def test_after_a_failure_the_rest_is_answered_without_computing(tmp_path: Path) 
     assert sorted(bench.answers.given) == [(1, None), (2, None), (3, None)]
     assert isinstance(bench.guard.failure, IndexError)
     assert bench.session.submitted == []
-
-
-def test_only_the_first_failure_is_kept_and_told() -> None:
-    told: list[BaseException] = []
-    guard, first = Guard(told.append), ValueError("first")
-    guard.record(first)
-    guard.record(ValueError("second"))
-    assert guard.failure is first
-    assert told == [first]
-
-
-def test_progress_counts_samples(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, FakeSession(4))
-    sut = OfflineSut(*bench.parts)
-    sut.issue([1, 2, 3, 4, 5], [1, 2, 3, 4, 5])
-    sut.flush()
-    progress = read_progress(bench.counter)
-    assert progress is not None
-    assert progress.done == 5

@@ -14,13 +14,14 @@ pytest.importorskip("tensorrt_rtx_bindings", reason="TensorRT for RTX is not ins
 pytest.importorskip("harness.cuda.driver", reason="cuda-python is not installed", exc_type=ImportError)
 onnx = pytest.importorskip("onnx")
 
-from harness.backends import BackendEngine, BuildPlan, LoadPlan, load_backend  # noqa: E402
+from harness.backends import BackendEngine, BuildPlan, load_backend  # noqa: E402
 from harness.contract import Counter  # noqa: E402
 from harness.cuda.driver import device_count  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
 from harness.quantization.calibrating import change_precision  # noqa: E402
 from tests.gpu import bert, resnet  # noqa: E402
 from tests.unit.harness.children import Children  # noqa: E402
+from tests.unit.harness.plans import make_load_plan  # noqa: E402
 
 RESNET = Path(resnet.__file__)
 SIDE, BLOCKS = 32, [1, 1, 1, 1]
@@ -77,12 +78,6 @@ def test_resnet(models: Path, tmp_path: Path, model: str, precision: str) -> Non
     assert made.version == load_backend("tensorrt-rtx").facts()["backend.version"].value
 
 
-def test_half_inputs(models: Path, tmp_path: Path) -> None:
-    made = build(models / "resnet.onnx", tmp_path / "engine", "fp16", half_inputs=True)
-    assert made.inputs[0].dtype == "float16"
-    assert made.outputs[0].dtype == "float32"
-
-
 def test_bert_with_two_inputs_and_two_lengths(models: Path, tmp_path: Path) -> None:
     made = build(models / "bert.onnx", tmp_path / "engine", "fp16", sequence_lengths="64,128", profiles="1,4")
     assert [(t.name, t.shape, t.dtype) for t in made.inputs] == [
@@ -90,18 +85,6 @@ def test_bert_with_two_inputs_and_two_lengths(models: Path, tmp_path: Path) -> N
         ("attention_mask", (-1,), "int32"),
     ]
     assert made.settings["tensorrt"]["profiles"] == [[1, 64], [4, 64], [1, 128], [4, 128]]
-
-
-def test_a_free_axis_needs_lengths(models: Path, tmp_path: Path) -> None:
-    with pytest.raises(HarnessError, match="free axis") as caught:
-        build(models / "bert.onnx", tmp_path / "engine")
-    assert "sequence_lengths" in caught.value.fix
-
-
-def test_int8_needs_a_quantized_model(models: Path, tmp_path: Path) -> None:
-    with pytest.raises(HarnessError, match="no Q/DQ pairs") as caught:
-        build(models / "resnet.onnx", tmp_path / "engine", "int8")
-    assert "model.settings.precision: int8" in caught.value.fix
 
 
 def test_every_operator_that_is_not_supported_is_named(tmp_path: Path) -> None:
@@ -146,24 +129,6 @@ def test_inputs_and_outputs_that_hold_no_samples(
     assert caught.value.problem_class == "input"
 
 
-@pytest.mark.parametrize(("option", "value"), [("optimization_level", 9), ("workspace_mib", -1)])
-def test_options_out_of_range(models: Path, tmp_path: Path, option: str, value: int) -> None:
-    with pytest.raises(HarnessError, match=rf"engine.options.{option} {value} is out of range") as caught:
-        build(models / "resnet.onnx", tmp_path / "engine", **{option: value})
-    assert caught.value.problem_class == "input"
-
-
-def test_a_damaged_model_is_refused(models: Path, tmp_path: Path) -> None:
-    (tmp_path / "cut.onnx").write_bytes((models / "resnet.onnx").read_bytes()[:9999])
-    with pytest.raises(HarnessError, match=r"cut\.onnx is damaged"):
-        build(tmp_path / "cut.onnx", tmp_path / "engine")
-
-
-def test_a_missing_plugin_is_named(models: Path, tmp_path: Path) -> None:
-    with pytest.raises(HarnessError, match="no plug-in library /nowhere"):
-        build(models / "resnet.onnx", tmp_path / "engine", plugins="/nowhere.so")
-
-
 def test_a_child_builds_and_tells(tmp_path: Path) -> None:
     children = Children(tmp_path)
     small = {"side": SIDE, "count": 32}
@@ -191,17 +156,7 @@ def test_a_run_without_a_gpu_is_refused(models: Path, tmp_path: Path) -> None:
     if device_count():
         pytest.skip("there is a GPU")
     build(models / "resnet.onnx", tmp_path / "engine").write(tmp_path / "engine")
-    plan = LoadPlan(
-        engine=tmp_path / "engine",
-        scenario="Offline",
-        batch_size=4,
-        streams=1,
-        threads=0,
-        outputs=(),
-        options={},
-        completed=lambda *_: None,
-        failed=lambda *_: None,
-    )
+    plan = make_load_plan(engine=tmp_path / "engine", batch_size=4)
     with pytest.raises(HarnessError, match="NVIDIA GPUs are usable here") as caught:
         load_backend("tensorrt-rtx").load(plan)
     assert caught.value.problem_class == "missing"

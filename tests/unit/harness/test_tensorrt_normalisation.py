@@ -15,8 +15,7 @@ pytest.importorskip("onnxruntime")
 
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
-from harness.backends.tensorrt.normalisation import OPERATOR, Rewritten, keep_in_fp32, rewrite_instances  # noqa: E402
-from harness.errors import HarnessError  # noqa: E402
+from harness.backends.tensorrt.normalisation import OPERATOR, keep_in_fp32, rewrite_instances  # noqa: E402
 from harness.quantization.comparing import outputs_of  # noqa: E402
 from tests.gpu.unet3d import export  # noqa: E402
 
@@ -90,23 +89,6 @@ def test_a_half_model_is_normalised_in_fp32(tmp_path: Path) -> None:
     assert nearness(found, wanted) < 2e-3
 
 
-def test_a_model_without_any_stays_as_it_is(tmp_path: Path) -> None:
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 4]) for name in ("x", "y")]
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "plain", ends[:1], ends[1:])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), tmp_path / "model.onnx")
-    made = rewrite_instances(tmp_path / "model.onnx", tmp_path)
-    assert (made.model, made.document()) == (tmp_path / "model.onnx", {})
-
-
-def test_a_value_of_unknown_rank_is_refused(tmp_path: Path) -> None:
-    model = onnx.load(str(single(tmp_path / "model.onnx", 13)))
-    for value in (*model.graph.input, *model.graph.output):
-        value.type.tensor_type.ClearField("shape")
-    onnx.save(model, tmp_path / "model.onnx")
-    with pytest.raises(HarnessError, match="how many axes input has"):
-        rewrite_instances(tmp_path / "model.onnx", tmp_path)
-
-
 class FakeLayer:
     def __init__(self, name: str) -> None:
         self.name, self.precision, self.outputs = name, "", dict[int, str]()
@@ -137,9 +119,3 @@ def test_the_builder_is_bound_to_fp32_for_these_layers_alone(tmp_path: Path) -> 
     assert {layer.name for layer in network.layers if layer.outputs == {0: "float32"}} == made.nodes - made.last
     assert len(made.last) == 1
     assert flags == ["obey"]
-
-
-def test_a_layer_that_cannot_be_found_is_an_error() -> None:
-    made = Rewritten(Path("model.onnx"), 1, frozenset({"a/mean", "a/shifted"}), frozenset({"a/shifted"}))
-    with pytest.raises(HarnessError, match="no layer a/shifted"):
-        keep_in_fp32(FAKE, FakeNetwork(["a/mean"]), SimpleNamespace(set_flag=print), made)

@@ -19,7 +19,7 @@ from harness.benchmarks import load_benchmark
 from harness.contract import Benchmark, Counter
 from harness.errors import HarnessError
 from harness.run.sut import Guard
-from harness.run.tokens import MESSAGES, PROMPTS, Sampling, Spoken, StopSequence, TokenCompleter, Tokenized, TokenSut
+from harness.run.tokens import MESSAGES, Sampling, Spoken, TokenCompleter, TokenSut
 from harness.verbs.generating import choose_sampling, load_generator
 from reconciler.loadgen.consistency import find_inconsistencies
 from reconciler.loadgen.log import DetailLog, parse_detail
@@ -86,14 +86,6 @@ def test_token_metrics_follow_from_the_log_and_equal_its_summary(scenario: str, 
     assert [key for key in summary.values if "First Token" in key]
     assert list(find_differing(summary, log)) == []
     assert find_inconsistencies(log) == ()
-
-
-def test_offline_counts_tokens_and_needs_no_first_one(tmp_path: Path) -> None:
-    pytest.importorskip("mlperf_loadgen")
-    log = run("Offline", "performance", tmp_path)
-    assert log.errors == ()
-    samples, tokens = number(log, "result_samples_per_second"), number(log, "result_tokens_per_second")
-    assert abs(tokens / samples / LENGTH - 1) < Decimal("0.0001")
 
 
 @pytest.mark.parametrize("scenario", ["Server", "Offline"])
@@ -207,16 +199,6 @@ def test_answers_of_a_wrong_length_fail_the_run(tokens: list[int], bound: str, m
     assert completer.counts.samples == 0
 
 
-def test_a_text_may_be_other_tokens_again(made: Made) -> None:
-    completer, told, guard, sut = made
-    sut.issue([50, 51], [3, 4])
-    completer.completed(50, Tokenized([1, 2, 3, 4, 5], 4))
-    assert told.answers == [(50, [1, 2, 3, 4, 5])]
-    assert (completer.counts.longest, guard.failure) == (4, None)
-    completer.completed(51, Tokenized([1, 2], 1))
-    assert "an answer has 1 tokens, and must have at least 2" in str(guard.failure)
-
-
 def test_after_a_failure_the_rest_is_answered_without_being_asked(made: Made) -> None:
     completer, told, guard, sut = made
     sut.issue([50, 51, 52], [3, 9, 4])
@@ -252,29 +234,6 @@ def test_spec_says_more_than_the_round_and_the_round_more_than_the_benchmark() -
         choose_sampling({}, {"min_new_tokens": 5, "max_new_tokens": 4}, {})
 
 
-@pytest.mark.parametrize(
-    ("answer", "cut"),
-    [
-        ([5, 13, 7, 7, 13, 9], [5, 13, 7, 7, 13]),
-        ([13, 7, 7, 13, 7, 7, 13], [13, 7, 7, 13]),
-        ([13, 13, 7, 7, 13, 1], [13, 13, 7, 7, 13]),
-        ([13, 7, 7], [13, 7, 7]),
-        ([], []),
-    ],
-)
-def test_an_answer_is_cut_behind_its_first_stop_sequence(answer: list[int], cut: list[int]) -> None:
-    assert StopSequence("?", (13, 7, 7, 13)).cut(answer) == cut
-
-
-def test_stop_sequences_of_a_benchmark_are_numbered_from_one() -> None:
-    sampling = choose_sampling({"stop_sequences": [["!", [5, 6]], ["?", [7]]]}, {}, {})
-    assert [sampling.find_stop_sequence(number) for number in range(3)] == [
-        None,
-        StopSequence("!", (5, 6)),
-        StopSequence("?", (7,)),
-    ]
-
-
 def test_a_text_is_logged_as_the_benchmark_writes_it_and_counted_by_its_tokens(tmp_path: Path) -> None:
     write = lambda text: np.array([ord(sign) for sign in text], np.int64)  # noqa: E731
     completer, told, guard, _ = make(tmp_path, streaming=False, write_text=write)
@@ -300,31 +259,3 @@ def test_a_backend_is_asked_only_with_samples_that_it_takes() -> None:
     assert caught.value.fix.startswith("set engine.backend: openai,")
     with pytest.raises(HarnessError, match="has no input_ids, but rows"):
         load("openai", "qwen3_vl", "rows")
-
-
-def test_tokens_that_loadgen_does_not_count_are_refused() -> None:
-    pytest.importorskip("tokenizers")
-    with pytest.raises(HarnessError, match="LoadGen does not count tokens for the model x"):
-        load("openai", "gpt_oss_120b", PROMPTS)
-
-
-def test_answers_of_any_length_have_a_least_one_alone() -> None:
-    assert choose_sampling({"max_new_tokens": 0}, {}, {}).max_new_tokens == 0
-    assert choose_sampling({"max_new_tokens": 0}, {}, {"max_new_tokens": 9}).max_new_tokens == 9
-    told, guard = Told(), Guard()
-    sampling = Sampling(min_new_tokens=2, max_new_tokens=0)
-    kind = {"dtype": "int64", "streaming": False, "logged": True}
-    completer = TokenCompleter(told, sampling, SimpleNamespace(bump=lambda _: None), guard, **kind)  # type: ignore[arg-type]
-    for identity, count in ((1, 5000), (2, 1)):
-        completer.expect(identity)
-        completer.completed(identity, [7] * count)
-    assert [len(answer or []) for _, answer in told.answers] == [5000, 0]
-    assert "at least 2" in str(guard.failure)
-
-
-def test_a_text_where_tokens_are_asked_for_fails_the_run(tmp_path: Path) -> None:
-    completer, told, guard, _ = make(tmp_path)
-    completer.expect(1)
-    completer.completed(1, Spoken("abc", 3))
-    assert "takes tokens" in str(guard.failure)
-    assert told.answers == [(1, None)]

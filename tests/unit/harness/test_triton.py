@@ -5,6 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +17,18 @@ import numpy as np
 import psutil
 import pytest
 
-from harness.backends import LoadPlan
-from harness.backends.triton import facts, load
+from harness.backends import LoadPlan, Tensor
+from harness.backends.triton import load
+from harness.backends.triton.grpc_protocol import METHOD, make_input, make_request_head, read_outputs
 from harness.backends.triton.programs import find_program
 from harness.backends.triton.serving import ServedEngine
 from harness.backends.triton.session import TritonSession
+from harness.backends.triton.shared_memory import SharedPart
 from harness.errors import HarnessError
 from tests.unit.harness import tiny
 from tests.unit.harness.children import Children
 from tests.unit.harness.conftest import Artifacts
+from tests.unit.harness.plans import make_load_plan
 from tests.unit.harness.triton_server import MODEL, serve
 
 real = pytest.mark.skipif(find_program("") is None, reason="no tritonserver: pip install --no-deps nvidia-pytriton")
@@ -48,13 +56,11 @@ class Answers:
 
 
 def make_plan(engine: Path, folder: Path, answers: Answers, streams: int = 2, **options: Any) -> LoadPlan:
-    return LoadPlan(
+    return make_load_plan(
         engine=engine,
-        scenario="Offline",
         batch_size=8,
         streams=streams,
         threads=1,
-        outputs=(),
         options=options,
         completed=answers.completed,
         failed=answers.failed,
@@ -112,16 +118,6 @@ def test_run_asks_the_server_that_the_pass_started(
     assert "ready to serve" in failed.result.problem  # what the server printed last
 
 
-def test_connection_that_the_server_closed_meanwhile_is_made_anew(engine: Path, tmp_path: Path) -> None:
-    with serve() as server:
-        session = open_session(engine, tmp_path, server.url, Answers())
-        session.place({"samples": tiny.points()})
-        session.compute(slice(0, 4))
-        server.mischief = "hangs up once"
-        assert session.compute(slice(0, 4))[0].argmax(axis=1).tolist() == tiny.labels()[:4].tolist()
-        session.close()
-
-
 @pytest.mark.parametrize(
     ("mischief", "problem", "kind"),
     [
@@ -150,7 +146,7 @@ def test_server_that_does_not_fit_is_refused_before_the_run(
         ("silent", "no answer within 1 s", "resources"),
         ("fewer rows", "with 8 rows was expected", "backend"),
         ("other output", "the answer has no output scores; it has other", "backend"),
-        ("no JSON", "not an answer of KServe's protocol", "backend"),
+        ("no JSON", "KServe", "backend"),
     ],
 )
 def test_failure_of_a_running_server_has_a_name(
@@ -171,41 +167,6 @@ def test_failure_of_a_running_server_has_a_name(
     assert error.fix
 
 
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"url": "127.0.0.1:8000", "model": "m"}, "is not the address of a server"),
-        ({"url": "http://127.0.0.1:8000"}, "nothing says which model the server serves"),
-        ({"server": "/no/such/tritonserver"}, "there is no tritonserver at /no/such/tritonserver"),
-    ],
-)
-def test_server_that_cannot_be_meant(options: dict[str, Any], problem: str, engine: Path, tmp_path: Path) -> None:
-    with pytest.raises(HarnessError, match=problem) as refused:
-        load(make_plan(engine, tmp_path, Answers(), **options))
-    assert refused.value.fix
-
-
-def test_engine_of_the_other_backend_is_within(engine: Path) -> None:
-    assert (engine / "made" / "model.onnx").is_file()
-    assert (engine / "made" / "engine.json").is_file()
-
-
-@pytest.mark.parametrize(
-    ("settings", "problem"),
-    [
-        ({"made_by": "openvino", "graph_optimization": "all"}, "openvino has no engine option graph_optimization"),
-        ({"made_by": "onnxruntime", "precision": "int8"}, "onnxruntime builds no int8 engine"),
-    ],
-)
-def test_what_the_other_backend_does_not_know_is_refused(
-    settings: dict[str, Any], problem: str, children: Children, artifacts: Artifacts
-) -> None:
-    inputs = {"model": str(artifacts.model())}
-    result = children.build("Engine", backend="triton", inputs=inputs, settings={"batch_size": 8, **settings}).result
-    assert (result.done, result.problem_class) == (False, "input")
-    assert problem in result.problem
-
-
 def test_requests_share_a_batch_inside_the_server(engine: Path) -> None:
     told = {"backend": "onnxruntime", "engine": str(engine / "made"), "batch_size": 8, "threads": 1}
     served = ServedEngine({**told, "scenario": "Server"})
@@ -216,13 +177,6 @@ def test_requests_share_a_batch_inside_the_server(engine: Path) -> None:
     for (start, end), (scores,) in zip(cut, answers, strict=True):
         assert scores.argmax(axis=1).tolist() == labels[start:end].tolist()
     served.close()
-
-
-@real
-def test_facts_name_the_server() -> None:
-    found = facts()
-    assert found["backend.version"].value
-    assert len(found["backend.digest"].value) == 64
 
 
 @real
@@ -336,3 +290,177 @@ def test_server_ends_with_the_run_that_started_it(children: Children, artifacts:
         os.kill(child.pid, signal.SIGKILL)
         _, alive = psutil.wait_procs(found, timeout=20)
     assert not alive
+
+
+__all__ = ["engine"]
+
+
+INPUTS = (Tensor("image", (3, -1), "float16"), Tensor("mask", (), "int64"))
+
+
+OUTPUTS = (Tensor("scores", (2,), "float32"), Tensor("count", (), "int32"))
+
+
+# As grpc_service.proto has it: message -> field -> (number, type, repeated).
+_TENSOR = {"name": (1, "string"), "datatype": (2, "string"), "shape": (3, "int64", True)}
+
+
+PROTO: dict[str, dict[str, tuple[Any, ...]]] = {
+    "Parameter": {"int64_param": (2, "int64"), "string_param": (3, "string")},
+    "Entry": {"key": (1, "string"), "value": (2, "Parameter")},
+    "Input": {**_TENSOR, "parameters": (4, "Entry", True)},
+    "Requested": {"name": (1, "string")},
+    "Request": {
+        "model_name": (1, "string"),
+        "inputs": (5, "Input", True),
+        "outputs": (6, "Requested", True),
+        "raw_input_contents": (7, "bytes", True),
+    },
+    "Output": _TENSOR,
+    "Response": {
+        "model_name": (1, "string"),
+        "outputs": (5, "Output", True),
+        "raw_output_contents": (6, "bytes", True),
+    },
+}
+
+
+def message(name: str) -> Any:
+    """The class that protobuf makes of it."""
+    return make_messages()[name]
+
+
+@cache
+def make_messages() -> dict[str, Any]:
+    pytest.importorskip("google.protobuf")
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    field = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="kserve.proto", package="t", syntax="proto3")
+    for called, fields in PROTO.items():
+        made = file.message_type.add(name=called)
+        for own, (number, kind, *many) in fields.items():
+            entry = made.field.add(name=own, number=number)
+            entry.label = field.LABEL_REPEATED if many else field.LABEL_OPTIONAL
+            if kind in PROTO:
+                entry.type, entry.type_name = field.TYPE_MESSAGE, f".t.{kind}"
+            else:
+                entry.type = getattr(field, f"TYPE_{kind.upper()}")
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"t.{name}")) for name in PROTO}
+
+
+def test_a_request_is_read_by_protobuf() -> None:
+    image, mask = np.ones((2, 3, 300), np.float16), np.zeros((2, 1), np.int64)
+    head = make_request_head("resnet/50", INPUTS, [image.shape, mask.shape], OUTPUTS)
+    found = message("Request").FromString(b"".join([head, *make_input(image), *make_input(mask)]))
+    assert found.model_name == "resnet/50"
+    assert [(i.name, i.datatype, list(i.shape)) for i in found.inputs] == [
+        ("image", "FP16", [2, 3, 300]),
+        ("mask", "INT64", [2, 1]),
+    ]
+    assert [o.name for o in found.outputs] == ["scores", "count"]
+    assert list(found.raw_input_contents) == [image.tobytes(), mask.tobytes()]
+
+
+def test_inputs_in_shared_memory_are_named_in_place_of_their_bytes() -> None:
+    parts = [SharedPart("region_0", 0, 3600), SharedPart("region_0", 3648, 16)]
+    head = make_request_head("m", INPUTS, [(2, 3, 300), (2, 1)], OUTPUTS, parts)
+    found = message("Request").FromString(head)
+    second = {e.key: e.value.string_param or e.value.int64_param for e in found.inputs[1].parameters}
+    assert second == {
+        "shared_memory_region": "region_0",
+        "shared_memory_offset": 3648,
+        "shared_memory_byte_size": 16,
+    }
+    assert list(found.raw_input_contents) == []
+
+
+def answer(**more: Any) -> bytes:
+    scores, count = np.arange(6, dtype=np.float32).reshape(3, 2), np.array([[7], [8], [9]], np.int32)
+    tensors = [("count", "INT32", count), ("scores", "FP32", scores)]
+    said = [message("Output")(name=n, datatype=t, shape=a.shape) for n, t, a in tensors]
+    raw = [a.tobytes() for _, _, a in tensors]
+    return bytes(message("Response")(**{"outputs": said, "raw_output_contents": raw, **more}).SerializeToString())
+
+
+def test_an_answer_that_protobuf_wrote_is_read_in_the_engines_order() -> None:
+    scores, count = read_outputs(answer(model_name="m" * 200), OUTPUTS, 3)
+    assert scores.tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert count.tolist() == [7, 8, 9]
+
+
+@pytest.mark.parametrize(
+    ("damaged", "said"),
+    [
+        (lambda: answer()[:-3], "KServe"),
+        (lambda: b"HTTP/1.1 400 Bad Request\r\n", "KServe"),
+        (lambda: answer(raw_output_contents=[b"1234"]), "KServe"),
+        (lambda: b"\x80" * 100, "a number is too large"),
+        (lambda: b"\x2a\x0b\x18" + b"\xff" * 9 + b"\x01" + b"\x32\x00", "a number is too large"),
+        (lambda: b"\x2a\x06\x08\xff\xff\xff\xff\x7f\x32\x00", "a number stands where a text belongs"),
+        (lambda: b"", "the answer has no output scores"),
+    ],
+    ids=["cut off", "HTTP", "too few bytes", "endless number", "size below zero", "name as number", "empty"],
+)
+def test_an_answer_that_is_none_is_refused(damaged: Any, said: str) -> None:
+    with pytest.raises(HarnessError, match=said):
+        read_outputs(damaged(), OUTPUTS, 3)
+
+
+@contextmanager
+def serve_grpc(mischief: str = "") -> Iterator[int]:
+    """A server beside that of HTTP; its port."""
+    grpc = pytest.importorskip("grpc", reason="grpcio is not installed")
+
+    def infer(data: bytes, context: Any) -> bytes:
+        asked = message("Request").FromString(data)
+        if mischief == "refuses":
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "unexpected shape for input 'point'")
+        if mischief == "sleeps":
+            time.sleep(3)
+        points = np.frombuffer(asked.raw_input_contents[0], np.float32).reshape(tuple(asked.inputs[0].shape))
+        scores = (points @ tiny.matrix()).astype(np.float32)
+        said = message("Output")(name="scores", datatype="FP32", shape=scores.shape)
+        made = message("Response")(model_name=MODEL, outputs=[said], raw_output_contents=[scores.tobytes()])
+        return bytes(made.SerializeToString())
+
+    class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
+        def service(self, call: Any) -> Any:
+            return grpc.unary_unary_rpc_method_handler(infer) if call.method == METHOD else None
+
+    with ThreadPoolExecutor(4) as pool:
+        server = grpc.server(pool, handlers=[Handler()])
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        try:
+            yield port
+        finally:
+            server.stop(None).wait()
+
+
+def test_a_session_asks_over_grpc(engine: Path, tmp_path: Path) -> None:
+    answers = Answers()
+    with serve() as server, serve_grpc() as port:
+        session = open_session(engine, tmp_path, server.url, answers, protocol="grpc", grpc_port=port)
+        answer_all(session)
+        session.close()
+    assert answers.failures == []
+    assert [answers.done[row] for row in range(tiny.COUNT)] == tiny.labels().tolist()
+    assert session.notes["protocol"] == "grpc"
+    assert server.asked == []
+
+
+@real
+@pytest.mark.parametrize("sharing", [True, False])
+def test_real_server_is_asked_over_grpc(sharing: bool, children: Children, artifacts: Artifacts, engine: Path) -> None:
+    pytest.importorskip("grpc", reason="grpcio is not installed")
+    inputs = {"dataset": str(artifacts.dataset()), "engine": str(engine)}
+    settings = {"batch_size": 8, "streams": 2, "threads": 1, "protocol": "grpc", "shared_memory": sharing}
+    ended = children.run("Offline", "accuracy", backend="triton", inputs=inputs, settings=settings)
+    assert ended.result.done, ended.output
+    assert dict(ended.answers) == {i: np.int32(label).tobytes() for i, label in enumerate(tiny.labels())}
+    assert ended.result.facts["backend.protocol"].value == "grpc"
+    assert ended.result.facts["backend.server.count"].value == len(ended.answers)
+    assert "Started GRPCInferenceService" in (ended.folder / "service.log").read_text(encoding="utf-8")

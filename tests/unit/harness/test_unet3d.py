@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -64,40 +64,6 @@ def test_a_small_volume_is_filled_up_to_a_window_and_its_intensities_are_bounded
     assert np.array_equal(labels[0][middle], written)
 
 
-@pytest.mark.parametrize(("side", "wanted"), [(128, 128), (150, 128), (165, 192), (223, 192), (224, 256)])
-def test_sides_are_cut_or_filled_to_multiples_of_the_stride(tmp_path: Path, side: int, wanted: int) -> None:
-    write_case(tmp_path / CASE, (side, 20, 20), (1.6, 1.2, 1.2))
-    volume, labels = kits19.prepare_case(tmp_path / CASE)
-    assert volume.shape == labels.shape == (1, wanted, 128, 128)
-
-
-@pytest.mark.parametrize(
-    ("damage", "problem"),
-    [
-        pytest.param(lambda path: path.unlink(), "1 is missing: case_00185/imaging", id="missing"),
-        pytest.param(lambda path: path.write_bytes(b""), "1 is empty: case_00185/imaging", id="empty"),
-        pytest.param(lambda path: path.write_bytes(b"<html>"), "1 is no gzip file: case_00185/imaging", id="html"),
-        pytest.param(lambda path: path.write_bytes(path.read_bytes()[:-999]), "1 is cut off: case_00185", id="cut"),
-        pytest.param(
-            lambda path: path.with_name("prediction.nii.gz").write_bytes(path.read_bytes()),
-            "of 2 files 1 belongs to nothing: case_00185/prediction.nii.gz",
-            id="extra",
-        ),
-        pytest.param(
-            lambda path: path.with_name("imaging.nii(1).gz").touch(),
-            r"1 belongs to nothing: case_00185/imaging\.nii\(1\)\.gz",
-            id="second-copy",
-        ),
-    ],
-)
-def test_a_damaged_case_is_named_and_nothing_is_prepared(data: Path, damage: Any, problem: str) -> None:
-    damage(data / CASE / kits19.IMAGE)
-    with pytest.raises(HarnessError, match=problem) as caught:
-        build(data)
-    assert "get_imaging" in caught.value.fix
-    assert not list((data.parent / "output").iterdir())
-
-
 def _flip_a_byte(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 0xFF
@@ -108,51 +74,30 @@ def _write_volume(path: Path, data: np.ndarray, spacing: float = 1.6) -> None:
     nibabel.save(nibabel.Nifti1Image(data, np.diag([spacing, 1.2, 1.2, 1.0])), path)
 
 
+def of(values: np.ndarray, **more: float) -> Callable[[Path], object]:
+    return lambda path: _write_volume(path, values, **more)
+
+
 @pytest.mark.parametrize(
-    ("file", "damage", "problem"),
+    ("file", "damage", "named"),
     [
-        pytest.param(kits19.IMAGE, _flip_a_byte, f"{CASE}/imaging.nii.gz cannot be read: ", id="a-byte-of-a-volume"),
-        pytest.param(
-            kits19.LABELS, _flip_a_byte, f"{CASE}/segmentation.nii.gz cannot be read: ", id="a-byte-of-labels"
-        ),
-        pytest.param(
-            kits19.IMAGE,
-            lambda path: _write_volume(path, np.full((40, 50, 60), np.nan, np.float32)),
-            f"{CASE}/imaging.nii.gz holds intensities that are no numbers",
-            id="no-numbers",
-        ),
-        pytest.param(
-            kits19.LABELS,
-            lambda path: _write_volume(path, np.full((40, 50, 60), 3, np.uint8)),
-            f"{CASE}/segmentation.nii.gz has labels other than 0 to 2",
-            id="another-label",
-        ),
-        pytest.param(
-            kits19.LABELS,
-            lambda path: _write_volume(path, np.full((40, 50, 60), 0.5, np.float32)),
-            f"{CASE}/segmentation.nii.gz has labels other than 0 to 2",
-            id="half-a-label",
-        ),
-        pytest.param(
-            kits19.IMAGE,
-            lambda path: _write_volume(path, np.zeros((40, 50, 60), np.float32), spacing=1e-4),
-            "imaging.nii.gz says that its voxels are",
-            id="nothing-left",
-        ),
+        (kits19.IMAGE, _flip_a_byte, kits19.IMAGE),
+        (kits19.LABELS, _flip_a_byte, kits19.LABELS),
+        (kits19.IMAGE, of(np.full((40, 50, 60), np.nan, np.float32)), kits19.IMAGE),
+        (kits19.IMAGE, of(np.zeros((40, 50, 60), np.float32), spacing=1e-4), "voxels"),
+        (kits19.LABELS, of(np.full((40, 50, 60), 3, np.uint8)), kits19.LABELS),
+        (kits19.LABELS, of(np.full((40, 50, 60), 0.5, np.float32)), kits19.LABELS),
     ],
 )
-def test_a_volume_whose_values_cannot_be_right_is_named(data: Path, file: str, damage: Any, problem: str) -> None:
-    """Though it is as long as its header says."""
+def test_a_volume_whose_values_cannot_be_right_is_named(
+    data: Path, file: str, damage: Callable[[Path], object], named: str
+) -> None:
     damage(data / CASE / file)
-    with pytest.raises(HarnessError, match=problem) as caught:
+    with pytest.raises(HarnessError) as caught:
         build(data)
+    assert named in caught.value.problem
+    assert CASE in caught.value.problem
     assert "get_imaging" in caught.value.fix
-
-
-def test_without_the_mark_of_a_rehearsal_all_cases_must_be_there(data: Path) -> None:
-    (data / REHEARSAL).unlink()
-    with pytest.raises(HarnessError, match=r"82 are missing: case_00000/imaging\.nii\.gz"):
-        build(data)  # 43 samples of 42 cases, one of which is there
 
 
 def test_windows_cover_a_volume_and_half_of_each_is_in_the_next() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -12,11 +13,13 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 from harness.backends import load_backend
 from harness.errors import HarnessError
-from harness.run.tokens import GenerationPlan, Sampling, StopSequence
+from harness.run.tokens import SOUNDS, GenerationPlan, Sampling, Spoken, StopSequence
+from tests.speech_checkpoints import write_checkpoint
 from tests.unit.harness import fake_vllm
 from tests.unit.harness.heard import Heard
 
@@ -117,22 +120,6 @@ def test_nothing_is_computed_behind_the_stop_sequence_of_an_answer(streaming: bo
     assert made.ended == len(PROMPTS) - 2  # the last token of row 3 ends it, and the engine was not left to say so
 
 
-def test_nothing_is_shared_between_queries_and_nothing_looked_up_unless_declared(load: Load, checkpoint: Path) -> None:
-    load()
-    found = arguments()
-    assert found["model"] == str(checkpoint)
-    assert (found["enable_prefix_caching"], found["load_format"], found["dtype"]) == (False, "auto", "float32")
-    assert not {"max_num_seqs", "quantization", "gpu_memory_utilization"} & found.keys()
-    assert os.environ["HF_HUB_OFFLINE"] == "1"
-    assert os.environ["VLLM_CPU_KVCACHE_SPACE"] == "1"
-
-
-@pytest.mark.parametrize(("scenario", "usage"), [("Offline", "LLM"), ("Server", "server"), ("Interactive", "server")])
-def test_batches_are_bounded_as_vllm_does_it_for_such_a_use(scenario: str, usage: str, load: Load) -> None:
-    load(scenario=scenario)
-    assert fake_vllm.Engine.made.usage == usage
-
-
 def test_options_of_the_spec_are_told_under_the_names_of_vllm(load: Load) -> None:
     options = {
         "tensor_parallel": 2,
@@ -169,36 +156,6 @@ def test_options_of_the_spec_are_told_under_the_names_of_vllm(load: Load) -> Non
 
 
 @pytest.mark.parametrize(
-    ("precision", "quantization", "own", "said"),
-    [
-        ("bf16", "fp8", {}, "engine.precision is bf16, and weights are quantized by engine.options.quantization: fp8"),
-        (
-            "bf16",
-            "",
-            {"quant_method": "awq"},
-            "engine.precision is bf16, and weights are quantized by the checkpoint's",
-        ),
-        ("fp8", "", {}, "engine.precision is fp8, and nothing quantizes the weights"),
-    ],
-)
-def test_quantization_is_declared(
-    precision: str, quantization: str, own: dict[str, str], said: str, load: Load, checkpoint: Path
-) -> None:
-    (checkpoint / "config.json").write_text(json.dumps({"quantization_config": own}))
-    with pytest.raises(HarnessError) as caught:
-        load(precision=precision, options={"quantization": quantization})
-    assert caught.value.problem.startswith(said)
-    assert caught.value.problem_class == "input"
-
-
-def test_quantized_checkpoint_is_taken_as_it_is(load: Load, checkpoint: Path) -> None:
-    (checkpoint / "config.json").write_text(json.dumps({"quantization_config": {"quant_method": "fp8"}}))
-    load(precision="fp8")
-    assert arguments()["dtype"] == "auto"
-    assert "quantization" not in arguments()
-
-
-@pytest.mark.parametrize(
     ("generation", "stop", "ends"),
     [({}, (), [7]), ({"eos_token_id": [3, 9]}, (), [3, 9]), ({"eos_token_id": 4}, (), [4]), ({}, (1, 2), [1, 2])],
 )
@@ -219,24 +176,6 @@ def test_tokens_that_end_an_answer_are_told_with_each_prompt(
     assert not hasattr(made, "seed")
     drawn: Any = make_parameters(Sampling(temperature=0.5, seed=3), (), streaming=False)
     assert (drawn.temperature, drawn.seed, drawn.output_kind) == (0.5, 3, "final only")
-
-
-def test_beams_are_refused(load: Load) -> None:
-    with pytest.raises(HarnessError, match="the best of 4 beams"):
-        load(sampling=Sampling(beams=4))
-
-
-def test_folder_without_a_checkpoint_is_refused(load: Load, tmp_path: Path) -> None:
-    with pytest.raises(HarnessError, match=r"has no config\.json"):
-        load(source=tmp_path)
-    with pytest.raises(HarnessError, match="not an object of vLLM's engine arguments"):
-        load(options={"extra": "[1]"})
-
-
-def test_engine_that_does_not_start_is_a_failure_with_its_cause(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fake_vllm.Engine, "mischief", "load")
-    with pytest.raises(HarnessError, match="vLLM cannot load checkpoint: Engine core initialization failed"):
-        load()
 
 
 @pytest.mark.parametrize(
@@ -260,19 +199,138 @@ def test_first_failure_ends_all_that_is_under_way(
     assert heard.failure(3).problem == said
 
 
-def test_prompt_that_comes_while_the_engine_fails_is_answered(
-    load: Load, heard: Heard, monkeypatch: pytest.MonkeyPatch
+LISTENER = "harness.backends.vllm.listener"
+
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+HALF = "\ufffd"  # of bytes that are no character: the one tells of them while tokens come, the other at the end
+
+
+SECOND = np.zeros(16_000, np.float32)
+
+
+SAYS: dict[str, Any] = {
+    "decoder_start_token_id": 50258,
+    "no_timestamps_token_id": 50364,
+    "lang_to_id": {"<|en|>": 50259},
+    "task_to_id": {"transcribe": 50360},
+    "eos_token_id": 50257,
+}
+
+
+@pytest.fixture(autouse=True)
+def listeners_end() -> Iterator[None]:
+    """Whatever becomes of an engine, no process of its own is left when it is closed."""
+    yield
+    assert not [each.cmdline() for each in psutil.Process().children() if LISTENER in each.cmdline()]
+
+
+@pytest.fixture
+def whisper(
+    checkpoint: Path,
+    backend: Any,
+    tmp_path: Path,
+) -> Path:
+    library = tmp_path / "library"
+    library.mkdir()
+    fake_vllm.write_library(library)
+    os.environ["PYTHONPATH"] = f"{library}:{ROOT}"  # of a copy that is forgotten: see ``backend``
+    (checkpoint / "generation_config.json").write_text(json.dumps(SAYS))
+    return checkpoint
+
+
+@pytest.mark.usefixtures("whisper")
+def test_a_sound_is_asked_with_the_prompt_of_the_reference_and_answered_by_a_text(load: Load, heard: Heard) -> None:
+    engine = load(scenario="Offline", streaming=False, samples=SOUNDS)
+    engine.place([SECOND, SECOND[:8000]])
+    for row in range(2):
+        engine.submit(100 + row, row)
+    begins = "[50258, 50259, 50360, 50364]"
+    assert heard.wait(2) == {
+        100: Spoken(f" 1.0 s after {begins}", 4),
+        101: Spoken(f" 0.5 s after {begins}", 4),
+    }
+
+
+@pytest.mark.usefixtures("whisper")
+def test_sounds_are_heard_by_processes_on_half_of_the_threads_and_none_goes_by_the_name_of_another(
+    load: Load,
+    heard: Heard,
 ) -> None:
-    monkeypatch.setattr(fake_vllm.Engine, "mischief", "dies late")
-    engine = load(first=lambda *_: engine.submit(1, 1))
-    engine.place([np.array([66]), np.array([1])])
-    engine.submit(0, 0)
-    assert "EngineCore encountered an issue" in heard.failure(2).problem
+    engine = load(scenario="Offline", streaming=False, samples=SOUNDS, threads=4)
+    engine.place([SECOND] * 40)
+    for row in range(40):
+        engine.submit(row, row)
+    assert {answer.text for answer in heard.wait(40).values()} == {" 1.0 s after [50258, 50259, 50360, 50364]"}
+    made = fake_vllm.Engine.made
+    assert len(set(made.names)) == 40
+    assert len(made.listeners) == 2
+    assert os.getpid() not in made.listeners
+    assert (engine.notes["listeners"], engine.notes["sounds_heard"]) == (2, 40)
 
 
-def test_facts_name_the_library(backend: Any, tmp_path: Path) -> None:
-    (tmp_path / "_C.abi3.so").write_bytes(b"kernels")
-    facts = backend.facts()
-    assert {fact.role for fact in facts.values()} == {"evidence"}
-    assert facts["backend.version"].value
-    assert facts["backend.digest"].value != ""
+@pytest.mark.usefixtures("whisper")
+def test_a_process_that_is_killed_while_it_hears_fails_the_run_and_the_others_end(load: Load, heard: Heard) -> None:
+    engine = load(scenario="Offline", streaming=False, samples=SOUNDS, threads=4)
+    engine.place([SECOND, np.full(16_000, 0.25, np.float32)])
+    for identity in range(20):  # both of them
+        engine.submit(identity, 0)
+    heard.wait(20)
+    heard.results.clear()
+    for identity in range(6):
+        engine.submit(100 + identity, 1)
+    os.kill(min(fake_vllm.Engine.made.listeners), signal.SIGKILL)
+    assert heard.failure(6).problem == "a process that hears sounds was ended by SIGKILL"
+    engine.submit(200, 0)  # which comes too late
+    assert heard.failure(7).problem == "a process that hears sounds was ended by SIGKILL"
+
+
+def test_a_process_that_cannot_start_to_hear_ends_the_run_and_the_engine(whisper: Path, load: Load) -> None:
+    (whisper.parent / "library" / "torch.py").write_text("raise ImportError('libcudart.so: cannot open')\n")
+    with pytest.raises(HarnessError, match="a process that hears sounds ended with 1"):
+        load(scenario="Offline", streaming=False, samples=SOUNDS)
+    assert fake_vllm.Engine.made.closed
+
+
+def test_vllm_transcribes_as_transformers_does(tmp_path: Path) -> None:
+    pytest.importorskip("vllm")
+    transformers = pytest.importorskip("transformers")
+    torch = pytest.importorskip("torch")
+    from harness.backends import vllm as vllm_backend
+
+    layers = {f"{part}_{name}": value for part in ("encoder", "decoder") for name, value in SMALL.items()}
+    write_checkpoint(tmp_path / "checkpoint", {"d_model": 64, "vocab_size": 600, **layers}, weights=True)
+    rng = np.random.default_rng(3)
+    sounds = [(rng.standard_normal(16_000 * (1 + row)) / 10).clip(-1, 1).astype(np.float32) for row in range(4)]
+    heard = Heard(300)
+    plan = heard.make_plan(
+        source=tmp_path / "checkpoint",
+        sampling=Sampling(min_new_tokens=4, max_new_tokens=24),
+        options={"graphs": False, "sequences": 4},
+        samples=SOUNDS,
+    )
+    engine = vllm_backend.load(plan)
+    try:
+        engine.place(sounds)
+        for row in range(len(sounds)):
+            engine.submit(row, row)
+        found: Any = heard.wait(len(sounds))
+    finally:
+        engine.close()
+    network = transformers.WhisperForConditionalGeneration.from_pretrained(tmp_path / "checkpoint").eval()
+    processor = transformers.WhisperProcessor.from_pretrained(tmp_path / "checkpoint")
+    for row, sound in enumerate(sounds):
+        features = processor(sound, sampling_rate=16_000, return_tensors="pt").input_features
+        with torch.no_grad():
+            tokens = network.generate(
+                features, language="en", task="transcribe", min_new_tokens=4, max_new_tokens=24, do_sample=False
+            )[0]
+        said = tokens[: found[row].tokens]  # it does not stop at the bound
+        text = processor.decode(said, skip_special_tokens=True)
+        assert found[row].text.replace(HALF, "") == text.replace(HALF, "")
+    assert len({answer.text for answer in found.values()}) > 1, "the answers depend on what is heard"
+
+
+SMALL = {"layers": 1, "attention_heads": 2, "ffn_dim": 128}

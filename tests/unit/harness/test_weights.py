@@ -15,9 +15,7 @@ pytest.importorskip("onnxruntime")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 from harness.contract import BACKENDS  # noqa: E402
-from harness.errors import HarnessError  # noqa: E402
 from harness.quantization.comparing import outputs_of, ratio  # noqa: E402
-from harness.quantization.floats import require_precision  # noqa: E402
 from harness.quantization.weights import change_weights, keep_largest, require_pattern  # noqa: E402
 from tests.shared import need  # noqa: E402
 from tests.unit.harness.children import Children  # noqa: E402
@@ -85,18 +83,6 @@ def test_weights_of_four_bits_answer_like_the_nearest_steps(tmp_path: Path, bloc
     assert 14 < ratio(exact, found) < 60  # a step is a seventh of the largest weight
 
 
-def test_a_scale_for_each_block_is_closer_than_one_for_each_channel(tmp_path: Path) -> None:
-    """Rows of a matrix that differ in size by a thousand."""
-    uneven = rng.standard_normal((CHANNELS, 16)).astype(np.float32) * np.array([[1000]] * 4 + [[1]] * 4, np.float32)
-    after, _ = change_weights(make_model(matrix=uneven), {"weights": "int4", "weight_block": 4})
-    steps, scale = (weights_of(after)[name] for name in ("matrix", "matrix/scale"))
-    assert scale.shape == (2, 16)
-    read = steps.astype(np.float32) * scale.repeat(4, axis=0)
-    assert np.abs(read - uneven)[4:].max() < 0.5
-    whole, _ = change_weights(make_model(matrix=uneven), {"weights": "int4"})
-    assert (weights_of(whole)["matrix"][4:].astype(np.float32) == 0).all()
-
-
 @pytest.mark.parametrize(("axis", "shape"), [(1, (3, 8, 2, 2)), (0, (8, 5)), (1, (2, 4))])
 def test_the_two_largest_of_each_four_are_kept(axis: int, shape: tuple[int, ...]) -> None:
     weights = rng.standard_normal(shape).astype(np.float32)
@@ -109,57 +95,6 @@ def test_the_two_largest_of_each_four_are_kept(axis: int, shape: tuple[int, ...]
     moved, zeros = np.moveaxis(np.abs(weights), axis, -1), np.moveaxis(changed, axis, -1)
     groups, gone = moved.reshape(-1, 4), zeros.reshape(-1, 4)
     assert all(group[out].max() < group[~out].min() for group, out in zip(groups, gone, strict=True))
-
-
-def test_a_pruned_model_has_the_pattern_and_one_that_has_it_stays_as_it_is(tmp_path: Path) -> None:
-    model, told = change_weights(make_model(), {"sparsity": "2:4"})
-    assert told["sparsity"] == {"pattern": "2:4", "tensors": 3, "pruned": 3, "zeroed": 304, "dense": 0}
-    weights = weights_of(model)
-    for name, axis in {"kernel": 1, "matrix": 0, "full": 1}.items():
-        require_pattern(weights[name], axis, name)
-    again, told = change_weights(model, {"sparsity": "2:4"})
-    assert (told["sparsity"]["pruned"], told["sparsity"]["zeroed"]) == (0, 0)
-    assert answers(again, tmp_path).shape == (4, CLASSES)
-
-
-def test_four_bits_keep_the_zeros_of_the_pattern() -> None:
-    model, _ = change_weights(make_model(), {"sparsity": "2:4", "weights": "int4"})
-    require_pattern(weights_of(model)["kernel"].astype(np.float32), 1, "kernel")
-
-
-def test_weights_that_have_not_the_pattern_are_named() -> None:
-    weights = np.ones((2, 4), np.float32)
-    with pytest.raises(HarnessError, match="2 groups of 4 in layer7 have more than 2 weights that are not zero"):
-        require_pattern(weights, 1, "layer7")
-
-
-@pytest.mark.parametrize(
-    ("settings", "problem"),
-    [
-        ({"weights": "int3"}, "no model.settings.weights 'int3'"),
-        ({"sparsity": "1:2"}, "no model.settings.sparsity '1:2'"),
-        ({"weights": "int4", "precision": "int8"}, "leaves the arithmetic as it is"),
-    ],
-)
-def test_what_is_not_known_is_refused(settings: dict[str, Any], problem: str) -> None:
-    with pytest.raises(HarnessError, match=problem):
-        change_weights(make_model(), settings)
-
-
-def test_a_model_that_cannot_be_sparse_is_refused() -> None:
-    odd = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in SHAPES.items()}
-    model = make_model(**odd)
-    for node in model.graph.node:
-        node.op_type = "Relu" if node.op_type in ("Conv", "MatMul", "Gemm") else node.op_type
-    with pytest.raises(HarnessError, match="no weights in which each 4 of what is summed can be 2:4 sparse"):
-        change_weights(model, {"sparsity": "2:4"})
-
-
-def test_a_backend_that_does_not_read_them_refuses() -> None:
-    model, _ = change_weights(make_model(), {"weights": "int4"})
-    with pytest.raises(HarnessError, match="weights of four bits") as caught:
-        require_precision(model, "fp32")
-    assert caught.value.fix == "choose onnxruntime or openvino"
 
 
 @pytest.mark.parametrize("backend", [name for name, facts in BACKENDS.items() if "int4" in facts.weights])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +17,9 @@ import cv2
 from harness.benchmarks import yolo
 from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.made_network import NetworkSession
-from harness.benchmarks.sources import REHEARSAL
 from harness.benchmarks.yolo import coco_safe, heads
 from harness.benchmarks.yolo.rehearsal import MODEL, write_rehearsal
 from harness.contract import Counter
-from harness.errors import HarnessError
 from tests.unit.harness.generated import generate
 
 COUNT = 8
@@ -108,37 +104,3 @@ def test_of_boxes_of_one_class_that_overlap_the_best_is_left() -> None:
     assert found[0, :4].tolist() == [82, 80, 122, 120]
     apart = heads.find_objects(rows_of(first, (110, 100, 40, 40, 3, 0.9)))  # they share three fifths
     assert len(apart) == 2
-
-
-def test_an_export_that_finds_objects_itself_is_taken_as_it_is() -> None:
-    found = heads.find_objects(np.array([[1, 2, 3, 4, 0.5, 7], [0, 0, 0, 0, 0, 0]], np.float32))
-    assert found.tolist() == [[1, 2, 3, 4, 0.5, 7]]
-
-
-def test_another_model_is_refused() -> None:
-    with pytest.raises(HarnessError, match=r"the model gives \[7, 100\] for an image") as caught:
-        heads.find_objects(np.zeros((7, 100), np.float32))
-    assert "yolo export" in caught.value.fix
-
-
-def test_boxes_are_parts_of_the_image_that_was_placed() -> None:
-    found = np.array([[-5, 80, 320, 320, 0.5, 11]], np.float32)
-    ((number, ymin, xmin, ymax, xmax, likely, category),) = heads.make_rows(9, 480, 640, found).tolist()
-    assert (number, ymin, xmin, ymax, xmax, likely) == (9, 0, 0, 0.5, 0.5, 0.5)
-    assert category == 13  # COCO gives 12 no category
-
-
-@pytest.mark.parametrize(
-    ("damage", "problem"),
-    [
-        pytest.param(lambda data: (data / "val2017_safe/000000000001.jpg").unlink(), "is missing", id="image"),
-        pytest.param(lambda data: (data / REHEARSAL).unlink(), "8 images, the benchmark has 1525", id="too few"),
-        pytest.param(lambda data: (data / coco_safe.LAYOUT.annotations).unlink(), "No such file", id="annotations"),
-    ],
-)
-def test_damage_is_named(made: Path, tmp_path: Path, damage: Callable[[Path], None], problem: str) -> None:
-    data = Path(shutil.copytree(made / "data", tmp_path / "data"))
-    damage(data)
-    (tmp_path / "dataset").mkdir()
-    with pytest.raises(HarnessError, match=problem):
-        yolo.build_dataset(data, {}, tmp_path / "dataset", Counter(tmp_path / "counter"))

@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from reconciler.diff.claims import Claim, Proof
+from reconciler.diff.claims import Proof
 from reconciler.history.audit import audit
 from reconciler.history.snapshot import read_snapshot
 from reconciler.record.codec import decode
 from reconciler.record.store import write_record
-from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Kind
-from reconciler.resource.records import IMPORTED, Record, RecordedFact, RecordedInput
+from reconciler.resource.records import IMPORTED, Record, RecordedInput
 from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths
 from tests.passes.repository import Repository
@@ -114,16 +113,6 @@ def test_a_record_has_the_marks_that_its_spec_gives_it(recorded: Path) -> None:
     assert find(recorded, "accuracy: marks") == []
 
 
-def test_runs_that_count_together_have_the_same_evidence(recorded: Path) -> None:
-    ((proof, said),) = find(recorded, "runs that count together")
-    assert proof is Proof.PROVEN
-    assert said.endswith(" facts equal (engine bytes, code, versions)")
-    other = RecordedFact("0" * 64, Role.EVIDENCE)
-    rewrite(recorded, "accuracy", lambda r: replace(r, facts={**r.facts, "a fact": other}))
-    found = find(recorded, "runs that count together")
-    assert found in ([], [(Proof.CONTRADICTED, "differs: a fact")])  # they may not count together at all
-
-
 @pytest.mark.parametrize(
     ("marks", "declared", "proof", "said"),
     [
@@ -148,16 +137,3 @@ def test_of_an_imported_run_it_is_said_who_declared_what_it_was_made_from(
 
     rewrite(recorded, "performance", edit)
     assert find(recorded, "performance: made from") == ([(proof, said)] if said else [])
-
-
-def test_claims_of_several_kinds_come_in_one_order(recorded: Path) -> None:
-    def claims() -> list[Claim]:
-        return list(audit(recorded, read_snapshot(recorded, git.resolve(recorded, "HEAD"))).claims)
-
-    first = claims()
-    assert first == claims()
-    assert [c.what.partition(":")[0] for c in first if c.what.endswith(": inputs")] == [
-        "performance",
-        "accuracy",
-        "score",
-    ]

@@ -4,26 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import date
+from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from reconciler.desired.detail import Detail
 from reconciler.diff.change import Chosen
-from reconciler.diff.claims import Proof
+from reconciler.diff.claims import Claim, Proof
 from reconciler.history.audit import audit_cell
+from reconciler.history.described import verify_described
 from reconciler.history.logs import Logs
+from reconciler.history.runs import verify_runs
+from reconciler.loadgen.log_files import ACCURACY_TEXT
 from reconciler.resource.decisions import Acceptance, AcceptedInput, AcceptedKey, KeyChange
-from reconciler.resource.inputs import digest_inputs
+from reconciler.resource.inputs import Role, digest_inputs
 from reconciler.resource.kinds import Address, Cell, Kind
-from reconciler.resource.records import IMPORTED, Artifact, Ended, Record, RecordedInput
-from reconciler.storage.files import hash_bytes
-from tests.unit.history.test_audit_order import NoChecks
+from reconciler.resource.records import Artifact, Ended, Record, RecordedFact, RecordedInput
+from reconciler.resource.ruled_values import AccuracyLogRule, Bar, Metric
+from reconciler.resource.settings import SystemSettings
+from reconciler.rules.context import RuleContext
 
 CELL = Cell("open", "box", "net", "Offline")
+
+
 TEST = Address(Kind.COMPLIANCE_TEST, f"{CELL}/TEST04")
+
+
 KEY = digest_inputs(Kind.COMPLIANCE_TEST, {"target_qps": "100"})
+
+
 RECORD = Record(
     TEST,
     KEY,
@@ -34,6 +46,18 @@ RECORD = Record(
     "",
     {"target_qps": RecordedInput("100", ""), "no": RecordedInput(None, "")},
 )
+
+
+class NoChecks:
+    """In place of what records say of each other."""
+
+    def __init__(self, _: object) -> None:
+        pass
+
+    def verify(self, *_: object) -> list[Claim]:
+        return []
+
+    verify_others = verify_code = verify_roles = verify
 
 
 class Reader:
@@ -66,10 +90,6 @@ def claim(
     return {told.what: (told.proof, told.detail) for told in found}
 
 
-def test_inputs_are_proven_where_they_give_the_key_that_the_spec_asks_for() -> None:
-    assert claim(RECORD) == {"TEST04: inputs": (Proof.PROVEN, f"2 inputs give key {KEY[:12]}, as the spec does")}
-
-
 def test_inputs_that_the_key_or_the_spec_denies_are_contradicted() -> None:
     edited = replace(RECORD, inputs={"target_qps": RecordedInput("200", "")})
     wrong = "the key is not that of the inputs it lists"
@@ -95,71 +115,130 @@ def test_inputs_that_were_accepted_count_for_the_record_that_was_accepted(
     assert claim(RECORD, asked="b" * 64, accepted=accepted) == {"TEST04: inputs": expected}
 
 
-def test_logs_are_what_was_recorded_or_are_told() -> None:
-    good, edited, lost = (hash_bytes(data) for data in (b"good", b"edited", b"lost"))
-    kept = [("good.txt", good), ("edited.txt", edited), ("lost.txt", lost)]
-    artifacts = (*(Artifact(name, sha256, 1, "logs") for name, sha256 in kept), Artifact("model", lost, 1, "objects"))
-    found = claim(replace(RECORD, artifacts=artifacts), blobs={good: "good", edited: "other"})
-    del found["TEST04: inputs"]
-    assert found == {
-        "TEST04: good.txt": (Proof.PROVEN, f"SHA-256 {good[:12]}"),
-        "TEST04: edited.txt": (Proof.CONTRADICTED, f"the bytes are not those that were recorded as {edited[:12]}"),
-        "TEST04: lost.txt": (Proof.MISSING, f"state/logs/{lost[:12]} is not in this commit"),
-    }
+COUNT, NODES = "accelerators_per_node", "number_of_nodes"
 
 
-def test_what_a_record_was_made_from_is_in_the_commit() -> None:
-    engine = replace(RECORD, address=Address(Kind.ENGINE, "e"), upstream={"model": "Model/m"})
-    model = replace(engine, address=Address(Kind.MODEL, "m"), upstream={"dataset": "Dataset/d", "engine": "Engine/e"})
-    record = replace(RECORD, upstream={"engine": "Engine/e"})
-    told = "TEST04: made from"
-    assert claim(record)[told] == (Proof.MISSING, "the record of its engine is not in this commit: Engine/e")
-    assert claim(record, others={"Engine/e": engine})[told] == (
-        Proof.MISSING,
-        "the record of its model is not in this commit: Model/m",
+def verify(described: dict[str, object], ran: dict[str, object], placed: object = None) -> list[tuple[str, Proof, str]]:
+    systems = {"box": SystemSettings(description=described), "other": SystemSettings(description={COUNT: "99"})}
+    at: Any = SimpleNamespace(desired=SimpleNamespace(submission=SimpleNamespace(systems=systems)))
+    record: Any = SimpleNamespace(
+        inputs={f"hardware.{name}": RecordedInput(value, "specs/a.yaml:1") for name, value in ran.items()},
+        facts={} if placed is None else {"machine.nodes": RecordedFact(placed, Role.NOTE)},
     )
-    both = {"Engine/e": engine, "Model/m": model}
-    assert claim(record, others=both)[told][1] == "the record of its dataset is not in this commit: Dataset/d"
-    assert told not in claim(record, others={**both, "Dataset/d": RECORD})
+    found = list(verify_described(CELL, "performance", record, at))
+    assert {claim.where for claim in found} <= {str(CELL)}
+    return [(claim.what, claim.proof, claim.detail) for claim in found]
+
+
+def of(field: str, stated: str, ran: str) -> tuple[str, Proof, str]:
+    said = f"{field} is {stated} in the description of box, and it ran on {ran}"
+    return (f"performance: {field}", Proof.CONTRADICTED, said)
 
 
 @pytest.mark.parametrize(
-    ("given", "marks", "lost"),
+    ("described", "ran", "claims"),
     [
-        ((), (), ""),
-        (("rehearsal",), ("rehearsal",), ""),
-        ((), ("rehearsal",), ""),
-        (("rehearsal",), (), "rehearsal"),
-        (("rehearsal", "synthetic"), ("synthetic",), "rehearsal"),
-        (("rehearsal", "synthetic"), (), "rehearsal and synthetic"),
+        ({COUNT: "8", NODES: "2"}, {"count": 8, "nodes": 2}, []),
+        ({COUNT: " 8 ", NODES: 2}, {"count": "8", "nodes": "2"}, []),
+        ({COUNT: "4"}, {"count": 8, "nodes": 2}, [of(COUNT, "4", "8")]),
+        ({NODES: "4", COUNT: "1"}, {"count": 8, "nodes": 2}, [of(COUNT, "1", "8"), of(NODES, "4", "2")]),
+        ({COUNT: "eight", NODES: ""}, {"count": 8, "nodes": 2}, []),
+        ({COUNT: "4"}, {}, []),
+        ({}, {"count": 8}, []),
     ],
+    ids=["alike", "as text", "another count", "both", "in words", "not declared", "not described"],
 )
-def test_marks_that_the_spec_gives_stand_in_the_record(
-    given: tuple[str, ...], marks: tuple[str, ...], lost: str
+def test_counts_of_a_description_are_those_that_the_run_declared(
+    described: dict[str, object], ran: dict[str, object], claims: list[tuple[str, Proof, str]]
 ) -> None:
-    found = claim(replace(RECORD, marks=marks), marks=given)
-    said = (Proof.CONTRADICTED, f"the spec makes it {lost}, and the record does not say so")
-    assert found.get("TEST04: marks") == (said if lost else None)
+    assert verify(described, ran) == claims
 
 
 @pytest.mark.parametrize(
-    ("marks", "declared", "said"),
+    ("described", "ran", "placed", "said"),
     [
-        ((), {"code": "x"}, None),
-        ((IMPORTED,), {}, None),
-        ((IMPORTED,), {"code": "x", "model": "y"}, (Proof.ATTESTED, "code, model as declared by a person")),
-        ((IMPORTED, "unknown code"), {}, (Proof.MISSING, "nobody has declared its code")),
-        (
-            (IMPORTED, "unknown code", "unknown model"),
-            {"x": ""},
-            (Proof.MISSING, "nobody has declared its code, model"),
+        ({NODES: "2"}, {}, ["a", "b"], False),
+        ({NODES: "2"}, {}, ["a", "b", "c"], True),
+        ({NODES: "2"}, {"nodes": 2}, ["a", "b", "c"], False),
+        ({COUNT: "2"}, {}, ["a", "b", "c"], False),
+        ({NODES: "2"}, {}, [], False),
+        ({NODES: "2"}, {}, "abc", False),
+        ({NODES: "2"}, {}, None, False),
+    ],
+    ids=["as many", "more", "declared", "not described", "nowhere", "in words", "not noted"],
+)
+def test_nodes_that_nobody_declared_are_those_that_a_run_was_placed_on(
+    described: dict[str, object], ran: dict[str, object], placed: object, said: bool
+) -> None:
+    detail = f"{NODES} is 2 in the description of box, and it was placed on 3"
+    assert verify(described, ran, placed) == ([(f"performance: {NODES}", Proof.MISSING, detail)] if said else [])
+
+
+SCORE = Record(
+    Address(Kind.SCORE, str(CELL)),
+    "k",
+    1,
+    Ended.DONE,
+    "2026-03-01T12:00:00Z",
+    1,
+    "",
+    {},
+    values={"metric": {"value": "77.5", "unit": "acc"}, "accuracy_met": True},
+    artifacts=(Artifact(ACCURACY_TEXT, "text", 1, "logs"),),
+)
+
+
+SAID = "recorded 77.5 acc, accuracy.txt says"
+
+
+def verify_of_runs(text: str | None, record: Record = SCORE) -> tuple[Proof, str]:
+    """``text``: accuracy.txt as the commit has it, None where it does not."""
+    rules = RuleContext(Metric("key", "unit"), AccuracyLogRule(1, 2, 3), (Bar("acc", Decimal(70)),))
+    at: Any = SimpleNamespace(
+        records={},
+        difference=SimpleNamespace(chosen={CELL: Chosen()}),
+        declared=lambda _: SimpleNamespace(address=record.address),
+        desired=SimpleNamespace(detail=lambda _: Detail((), rules=rules)),
+    )
+    (found,) = verify_runs(CELL, "Score", record, at, {} if text is None else {"text": text.encode()})
+    assert found == Claim(str(CELL), "accuracy", found.proof, found.detail)
+    return found.proof, found.detail
+
+
+def test_score_that_its_text_bears_out_is_attested_as_the_scorer_s_word() -> None:
+    said = "77.5 acc, from accuracy.txt, as the scorer wrote it"
+    assert verify_of_runs("accuracy=77.5%, good=775, total=1000") == (Proof.ATTESTED, said)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param("accuracy=78.5%, good=785, total=1000", f"{SAID} 78.5 acc", id="another value"),
+        pytest.param("tokens: 3", f"{SAID} None: accuracy.txt does not state acc", id="no value"),
+        pytest.param(
+            "accuracy=77.5%, good=7, total=1000", f"{SAID} None: accuracy.txt cannot be: ", id="impossible value"
         ),
     ],
 )
-def test_imported_run_is_as_good_as_what_a_person_declared(
-    marks: tuple[str, ...], declared: dict[str, str], said: tuple[Proof, str] | None
-) -> None:
-    run = replace(
-        RECORD, address=Address(Kind.RUN, f"{CELL}/x"), marks=marks, values={"imported": {"declared": declared}}
-    )
-    assert claim(run, marks=("rehearsal",) if marks else ()).get("TEST04: made from") == said
+def test_score_that_its_text_denies_is_contradicted_with_what_is_wrong_with_the_text(text: str, said: str) -> None:
+    proof, detail = verify_of_runs(text)
+    assert (proof, detail[: len(said)]) == (Proof.CONTRADICTED, said)
+    assert (detail == said) is not said.endswith(": ")
+
+
+@pytest.mark.parametrize(
+    ("value", "recorded", "said"),
+    [
+        ("77.5", False, "recorded that a bar is not met, accuracy.txt says otherwise: 77.5 acc, from accuracy.txt"),
+        ("69.5", True, "recorded that the bars are met, accuracy.txt says otherwise: 69.5 acc, from accuracy.txt"),
+        ("69.5", False, ""),
+    ],
+)
+def test_whether_the_bars_are_met_is_derived_again(value: str, recorded: bool, said: str) -> None:
+    record = replace(SCORE, values={"metric": {"value": value, "unit": "acc"}, "accuracy_met": recorded})
+    proof, detail = verify_of_runs(f"accuracy={value}%, good={value.replace('.', '')}, total=1000", record)
+    assert (proof, detail if said else "") == (Proof.CONTRADICTED if said else Proof.ATTESTED, said)
+
+
+def test_score_without_its_text_is_missing() -> None:
+    assert verify_of_runs(None) == (Proof.MISSING, "accuracy.txt is not in this commit as recorded")

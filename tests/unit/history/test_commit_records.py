@@ -21,7 +21,7 @@ from reconciler.storage.files import RepositoryPaths
 from reconciler.storage.git_history import stream_blobs
 from tests.benchmarks.history import make
 from tests.passes.repository import Repository
-from tests.unit.cli.conftest import Reconcile, edit, reconcile, recorded, recorded_once
+from tests.unit.cli.conftest import Reconcile, reconcile, recorded, recorded_once
 from tests.unit.cli.conftest import git as git_here
 from tests.unit.record.test_codec import PLAIN
 
@@ -36,24 +36,6 @@ def read(root: Path, index: Path | None, commit: str = "HEAD") -> Committed:
     found = reader.read(root, git.resolve(root, commit))
     reader.save()
     return found
-
-
-def test_pr_says_the_same_from_what_it_kept(recorded: Path, reconcile: Reconcile) -> None:
-    edit(recorded, "target_qps: 1000", "target_qps: 1100")
-    Repository(recorded).commit()
-    told = [reconcile("pr", "--base", "HEAD~1", "--json") for _ in range(4)]
-    assert told[1:] == told[:1] * 3
-    assert json.loads(told[0][1])["counts"] == {"Run performance": 1}
-    kept = sorted(path.name for path in (recorded / ".reconcile/index").glob("committed-*"))
-    assert len(kept) == 3  # two specs, and the records
-
-
-def test_pr_keeps_the_specs_of_few_commits(recorded: Path, reconcile: Reconcile) -> None:
-    for number in range(6):
-        edit(recorded, f"target_qps: {1000 + number}", f"target_qps: {1001 + number}")
-        Repository(recorded).commit()
-        reconcile("pr", "--base", "HEAD~1")
-    assert len(list((recorded / ".reconcile/index").glob("committed-desired-*"))) == 4
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[:-9], lambda _: b"", lambda data: data.replace(b"Done", b"Dome")])
@@ -75,22 +57,6 @@ def test_records_of_another_commit_are_told_apart_and_opened_when_asked_for(reco
     assert {identity: again.records[identity] for identity in again.records} == dict(before.records)
     with pytest.raises(KeyError):
         again.records["Run/none"]
-
-
-def test_commits_with_the_same_records_share_them(recorded: Path) -> None:
-    edit(recorded, "target_qps: 1000", "target_qps: 1100")
-    Repository(recorded).commit()
-    reader = RecordReader()
-    after, before = (reader.read(recorded, git.resolve(recorded, name)) for name in ("HEAD", "HEAD~1"))
-    assert before is after
-    assert reader.read(recorded, git.resolve(recorded, "HEAD~2")).summaries == {}
-
-
-def test_records_that_are_not_kept_are_checked_when_they_are_asked_for(recorded: Path) -> None:
-    commit = git.resolve(recorded, "HEAD")
-    kept, found = RecordReader().read(recorded, commit), RecordReader(keep=False).read(recorded, commit)
-    assert found.summaries == kept.summaries
-    assert dict(found.records) == dict(kept.records)
 
 
 def edit_file(path: Path) -> None:
@@ -117,21 +83,6 @@ def test_work_tree_stands_for_a_commit_only_as_far_as_it_is_the_same(
     found = RecordReader(checked_out=True).read(recorded, commit)
     assert (found.summaries, dict(found.records)) == (committed.summaries, dict(committed.records))
     assert found.damaged == {}
-
-
-def test_records_in_the_work_tree_are_not_asked_of_git(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    def stream(root: Path, blobs: Sequence[str], largest: int) -> Iterator[bytes | None]:
-        asked.extend(blobs)
-        return stream_blobs(root, blobs, largest)
-
-    monkeypatch.setattr(commit_records, "stream_blobs", stream)
-    commit, changed = git.resolve(recorded, "HEAD"), min((recorded / "state/records/Run").glob("*.json"))
-    blob = git.list_files_at(recorded, commit)[changed.relative_to(recorded).as_posix()][0]
-    edit_file(changed)
-    RecordReader(checked_out=True).read(recorded, commit)
-    assert asked == [blob]
 
 
 @pytest.mark.parametrize("checked_out", [False, True])
@@ -171,24 +122,6 @@ def test_a_record_that_left_the_clone_is_an_error_that_says_so(recorded: Path) -
     lost = CommitRecords(recorded, {identity: (f"state/records/{identity}.json", "0" * 40)}, {})
     with pytest.raises(RecordError, match="not in this clone"):
         lost[identity]
-
-
-def test_records_that_are_asked_for_are_read_one_by_one_until_many_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[int] = []
-    monkeypatch.setattr(git, "read_blobs", lambda _, blobs: asked.append(len([*blobs])) or {})
-    files = {f"Run/a-{number}": (f"state/records/Run/a-{number}.json", f"{number:040}") for number in range(40)}
-    records = CommitRecords(tmp_path, files, {})
-    for identity in list(records)[:17]:
-        with pytest.raises(RecordError, match="not in this clone"):
-            records[identity]
-    assert asked == [*[1] * 15, 40, 40]
-    with pytest.raises(KeyError):
-        records["Run/none"]
-    assert "Run/none" not in records
-    records.fetch(["Run/none"])
-    assert (len(records), asked[17:]) == (40, [])
 
 
 def test_a_margin_is_thin_below_two_per_cent_of_headroom_to_a_latency(tmp_path: Path) -> None:

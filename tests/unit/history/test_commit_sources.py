@@ -66,12 +66,12 @@ def test_files_are_published_below_the_name_of_their_folder_where_there_are_seve
 @pytest.mark.parametrize(
     ("paths", "why"),
     [
-        (["nothing"], "nothing is not in this commit"),
-        (["new.py"], "new.py is not in this commit"),
-        (["code", "nothing"], "nothing is not in this commit"),
-        (["../elsewhere"], "../elsewhere is not in this commit"),
-        (["code/../../elsewhere"], "code/../../elsewhere is not in this commit"),
-        (["/etc/hosts"], "/etc/hosts is not in this commit"),
+        (["nothing"], "nothing"),
+        (["new.py"], "new.py"),
+        (["code", "nothing"], "nothing"),
+        (["../elsewhere"], "../elsewhere"),
+        (["code/../../elsewhere"], "code/../../elsewhere"),
+        (["/etc/hosts"], "/etc/hosts"),
         (["code", "deep/code"], "two published files would be code/main.py"),
         (["bad"], "bad/a b.py is not a valid name in a submission tree"),
     ],
@@ -86,9 +86,9 @@ def test_a_document_is_one_file_of_the_commit(sources: CommitSources) -> None:
     assert sources.choose("docs/../docs/how.md", "calibration") == b"how"
     assert sources.choose("run.py", "calibration") == b"run"
     for path, why in (
-        ("docs", "calibration: docs is not in this commit"),
-        ("none.md", "calibration: none.md is not in this commit"),
-        ("../none.md", "../none.md is not in this commit"),
+        ("docs", "calibration: docs"),
+        ("none.md", "calibration: none.md"),
+        ("../none.md", "../none.md"),
         ("bad/a b.py", "bad/a b.py is not a valid name"),
     ):
         with pytest.raises(ReconcilerError, match=f"^{re.escape(why)}"):

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from reconciler.diff.timeline import Side
-from reconciler.history.compare import compare
+from reconciler.desired.detail import Detail
+from reconciler.desired.state import Desired
+from reconciler.diff.timeline import CellChange, ChangeCause, CurvePoint, Side
+from reconciler.history.compare import compare, compare_commits, read_sides
 from reconciler.render.timeline import render_comparison_text
-from reconciler.resource.kinds import Cell
-from reconciler.rules.endpoints_program.pareto import CurvePoint
+from reconciler.resource.inputs import Input, Origin
+from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.settings import DEDICATED_OFFLINE, CellSettings, SubmissionSettings, SystemSettings
+from tests.unit.diff.simulated import Wish, World, desire
 
 
 def side(
@@ -35,14 +43,6 @@ def test_compare_prefers_the_very_same_cell() -> None:
     assert [pair.ratio for pair in compare(("a", "b"), both, both).pairs] == [1.0, 1.0]
 
 
-def test_points_are_in_the_order_of_their_concurrency_whatever_a_record_calls_others() -> None:
-    scenarios = ("c10", "c2", "Offline", "c²", f"c{'9' * 5000}")
-    both = {cell: known for name in scenarios for cell, known in side("box", name, "1", 1).items()}
-    order = [pair.one.cell.scenario for pair in compare(("a", "b"), both, both).pairs]
-    assert order[-2:] == ["c2", "c10"]
-    assert sorted(order) == sorted(scenarios)
-
-
 def test_compare_when_several_systems_fit_takes_those_with_the_same_accelerators() -> None:
     one = side("old8", "Offline", "100", 8, accelerator="H100") | side("old1", "Offline", "13", 1, accelerator="H100")
     other = (
@@ -59,13 +59,6 @@ def test_compare_when_several_systems_fit_takes_those_with_the_same_accelerators
     text = render_comparison_text(found).splitlines()
     assert text[0].startswith("system")
     assert text[1].startswith("closed/old1 / closed/new1  resnet")
-
-
-@pytest.mark.parametrize(("unit", "count"), [("ms", 8), ("samples/s", 0)])
-def test_compare_when_no_ratio_for_one_accelerator_makes_sense(unit: str, count: int) -> None:
-    one, other = side("a", "SingleStream", "2", 4, unit), side("b", "SingleStream", "1", count, unit)
-    (pair,) = compare(("a", "b"), one, other).pairs
-    assert (pair.ratio, pair.per_accelerator) == (0.5, None)
 
 
 def make_curve(benchmark: str, *points: tuple[int, str, str]) -> dict[Cell, Side]:
@@ -94,3 +87,140 @@ def test_curves_are_compared_by_the_points_that_none_of_their_own_beats() -> Non
 def test_a_curve_is_no_better_than_itself() -> None:
     one = make_curve("oss", (1, "100", "10"), (8, "40", "8"), (16, "50", "40"))
     assert compare(("a", "b"), one, one).curves[0].beaten == ((), ())
+
+
+NET, SERVER, OTHER = Wish(), Wish(scenario="Server"), Wish("a", data=1)
+
+
+TIMED = Address(Kind.RUN, f"{NET.cell}/performance")
+
+
+def commit(desired: Desired, world: World, values: Mapping[str, Any] | None = None, **systems: SystemSettings) -> Any:
+    """``values``: of the record of each performance run."""
+    submission = SubmissionSettings(systems=systems)
+    records = {s.id: SimpleNamespace(values={"validity": "VALID", **(values or {})}) for s in world.summaries}
+    return SimpleNamespace(
+        desired=replace(desired, submission=submission),
+        difference=world.compare(desired),
+        records=records,
+        committed=SimpleNamespace(summaries={s.id: s for s in world.summaries}),
+    )
+
+
+def measured(*wishes: Wish) -> World:
+    world = World()
+    world.settle(desire(wishes))
+    return world
+
+
+def with_inputs(desired: Desired, at: Address, *inputs: Input) -> Desired:
+    """With more inputs of one resource than its key reads."""
+
+    def detail(address: Address) -> Detail:
+        found = desired.detail(address)
+        return replace(found, inputs=(*found.inputs, *inputs)) if address == at else found
+
+    return replace(desired, detail=detail)
+
+
+def test_two_commits_are_compared_cell_by_cell() -> None:
+    world = measured(NET, SERVER)
+    after = [OTHER, replace(NET, target=2, batch=2), replace(SERVER, batch=2)]
+    one, other = commit(desire([NET, SERVER]), world), commit(desire(after), world)
+    due = ("Engine", "Run accuracy", "Run performance", "Score")
+    batch, target = (
+        ChangeCause(*told, 1, 2, "default") for told in (("Engine", "batch"), ("Run performance", "target_qps"))
+    )
+    result = ("1", "samples/s")
+    assert compare_commits(one, other) == (
+        CellChange(OTHER.cell, (False, True), (), None, None, ("Dataset", "Model", *due)),
+        CellChange(NET.cell, (True, True), (batch, target), result, None, due),
+        CellChange(SERVER.cell, (True, True), (batch,), result, None, due),
+    )
+
+
+def test_inputs_that_come_and_go_are_told_once_by_their_names_with_their_lines() -> None:
+    world, desired = measured(NET), desire([NET])
+    line = {number: Origin("specs/a.yaml", number) for number in (1, 2, 3)}
+    upstream = Input("above", "new", line[3], Address(Kind.MODEL, "net"))
+    before = with_inputs(desired, TIMED, Input("gone", 1, line[1]), Input("kept", {"a": 1}, line[1]), upstream)
+    now = (Input("came", 2, line[2]), Input("kept", {"a": 1}, line[3]), Input("none", None, line[3]))
+    after = with_inputs(desired, TIMED, *now, Input("aaa", [1], line[3]), replace(upstream, value="other"))
+    (found,) = compare_commits(commit(before, world), commit(after, world))
+    assert [(cause.of, cause.name, cause.before, cause.after, cause.where) for cause in found.causes] == [
+        ("Run performance", "aaa", None, [1], str(line[3])),
+        ("Run performance", "came", None, 2, str(line[2])),
+        ("Run performance", "gone", 1, None, str(line[1])),
+    ]
+    assert not found.same
+
+
+def test_what_a_cell_is_made_from_is_compared_too_and_told_once() -> None:
+    """Weights are those of the model, batches those of the engine."""
+    world = measured(NET)
+    after = replace(NET, batch=2, release=1)
+    (found,) = compare_commits(commit(desire([NET]), world), commit(desire([after]), world))
+    assert [(cause.of, cause.name, cause.before, cause.after) for cause in found.causes] == [
+        ("Model", "release", None, 1),
+        ("Engine", "batch", 1, 2),
+    ]
+    assert found.due == ("Model", "Engine", "Run accuracy", "Run performance", "Score")
+
+
+@pytest.mark.parametrize(
+    ("settings", "entered", "point", "offline"),
+    [
+        ({"benchmark.official": "gpt-oss"}, "gpt-oss", CurvePoint(8, Decimal(20), Decimal(1), Decimal("12.5")), False),
+        ({DEDICATED_OFFLINE: True}, "", None, True),
+        (None, "", CurvePoint(8, Decimal(20), Decimal(1), Decimal("12.5")), False),
+    ],
+    ids=["entered as another", "a dedicated Offline run", "not declared any more"],
+)
+def test_a_point_stands_on_its_curve(
+    settings: dict[str, object] | None, entered: str, point: CurvePoint | None, offline: bool
+) -> None:
+    wish = Wish(scenario="c8", division="standardized")
+    desired, world = desire([wish]), measured(wish)
+    result = Address(Kind.RESULT, str(wish.cell))
+    at = commit(desired, world, {"point": {"tps_per_user": "20", "ttft_p90_ms": "12.5"}})
+    if settings is None:
+        at.desired = replace(at.desired, by_address={})
+    else:
+        own = replace(desired.detail(result), settings=CellSettings(settings))
+        at.desired = replace(at.desired, detail=lambda address: own if address == result else desired.detail(address))
+    (point_side,) = read_sides(at).values()
+    assert point_side == Side(wish.cell, "1", "samples/s", "VALID", entered=entered, point=point, offline=offline)
+
+
+def point_side(system: str, scenario: str, point: CurvePoint | None = None) -> dict[Cell, Side]:
+    cell = Cell("standardized", system, "oss", scenario)
+    return {cell: Side(cell, "1", "tokens/s", point=point)}
+
+
+def test_only_points_of_two_curves_are_compared_as_curves() -> None:
+    def point(number: int, rate: int) -> CurvePoint:
+        return CurvePoint(number, Decimal(100 // number), Decimal(rate), None)
+
+    one = {
+        **point_side("x", "c1", point(1, 10)),
+        **point_side("x", "c2", point(2, 30)),
+        **point_side("x", "Offline"),
+        **point_side("w", "c1", point(1, 99)),
+    }
+    other = {**point_side("y", "c1", point(1, 20)), **point_side("y", "Offline", point(9, 90))}
+    found = compare(("one", "other"), one, {**other, **point_side("y", "c2")})
+    assert [(c.curves[0][13:], c.points, c.peaks, c.beaten) for c in found.curves] == [
+        ("w/oss", (1, 2), (Decimal(99), Decimal(90)), ((), (1, 9))),
+        ("x/oss", (2, 2), (Decimal(30), Decimal(90)), ((1,), ())),
+    ]
+    assert compare(("one", "other"), one, point_side("y", "c1")).curves == ()
+
+
+def test_a_run_without_a_metric_or_whose_record_is_gone_is_no_side() -> None:
+    world = measured(NET)
+    at = commit(desire([NET]), world)
+    at.records.clear()
+    at.committed.summaries.clear()
+    assert read_sides(at) == {}
+    world.summaries = [replace(s, metric=None) for s in world.summaries]
+    assert read_sides(commit(desire([NET]), world)) == {}

@@ -174,26 +174,6 @@ def test_scores_that_their_files_deny_are_named_cell_by_cell(two_results: Path, 
     ]
 
 
-def test_results_that_a_pull_request_forges_are_named_in_one_order(two_results: Path, tmp_path: Path) -> None:
-    root = tmp_path / "repository"
-    shutil.copytree(two_results, root)
-    base = git.resolve(root, "HEAD")
-    for path in (root / "state/records/Run").glob("*.json"):
-        record = decode(path.read_bytes(), path.name)
-        if record.address.mode == "performance":
-            path.unlink()
-            faster = {**record.values["metric"], "value": "123456789"}
-            write_record(RepositoryPaths(root), replace(record, values={**record.values, "metric": faster}))
-    Repository(root).commit()
-    at = read_snapshot(root, git.resolve(root, "HEAD"))
-    for chosen in (at.difference.chosen, dict(reversed(at.difference.chosen.items()))):
-        found = find_forgeries(root, base, replace(at, difference=replace(at.difference, chosen=chosen)))
-        told = [r.message for r in found if "recorded 123456789 " in r.message]
-        assert [m.partition(": recorded")[0] for m in told] == [
-            f"open/box/{name}/Offline: performance: metric" for name in ("digits", "numerals")
-        ]
-
-
 def test_latencies_tell_a_run_although_its_clock_was_changed_and_the_other_way_round(
     loadgen_run: Callable[[str], Run],
 ) -> None:

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from msgspec.structs import replace
 
 from reconciler.diff.change import Chosen
 from reconciler.diff.claims import Claim, Proof
@@ -26,7 +25,7 @@ from tests.unit.cli.conftest import git
 CELL = Cell("open", "box", "net", "Offline")
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 HOUR, SECOND, MOMENT = timedelta(hours=1), timedelta(seconds=1), timedelta(milliseconds=1)
-SHOWN = "2026-01-02 12:00:00"
+WHEN, LONG = "performance: when it was made", "performance: how long it took"
 
 
 def log(began: datetime | None, ended: datetime | None) -> bytes:
@@ -42,18 +41,11 @@ def run(started: datetime, seconds: float = 100.0, digest: str = "a", **more: An
     return Record(address, "k" * 64, 1, Ended.DONE, started.isoformat(), seconds, "a", {}, artifacts=artifacts, **more)
 
 
-def told(claims: Iterator[Claim]) -> list[tuple[str, str]]:
-    """What each is about, and what is said of it."""
+def told(claims: Iterator[Claim]) -> list[str]:
+    """What each is about."""
     found = list(claims)
     assert {(claim.where, claim.proof) for claim in found} <= {(str(CELL), Proof.MISSING)}
-    return [(claim.what, claim.detail.partition(": a clock was wrong")[0]) for claim in found]
-
-
-def started_later(by: timedelta) -> tuple[str, str]:
-    return (
-        "performance: when it was made",
-        f"it is dated {(NOON + by).isoformat()}, and its log began at {SHOWN} UTC",
-    )
+    return [claim.what for claim in found]
 
 
 @pytest.mark.parametrize(
@@ -62,44 +54,15 @@ def started_later(by: timedelta) -> tuple[str, str]:
         (-10 * HOUR, 100.0, []),  # a queue may keep it waiting
         (timedelta(), 160.0, []),
         (HOUR, 100.0, []),  # clocks may differ
-        (HOUR + SECOND, 100.0, [started_later(HOUR + SECOND)]),
-        (
-            timedelta(),
-            160.001,
-            [("performance: how long it took", "it took 100 s, and its log says that it lasted 160.001 s")],
-        ),
-        (
-            HOUR + SECOND,
-            5000.0,
-            [
-                started_later(HOUR + SECOND),
-                ("performance: how long it took", "it took 100 s, and its log says that it lasted 5000 s"),
-            ],
-        ),
+        (HOUR + SECOND, 100.0, [WHEN]),
+        (timedelta(), 160.001, [LONG]),
+        (HOUR + SECOND, 5000.0, [WHEN, LONG]),
     ],
 )
-def test_a_run_begins_after_its_attempt_and_takes_no_longer(
-    by: timedelta, lasted: float, said: list[tuple[str, str]]
-) -> None:
+def test_a_run_begins_after_its_attempt_and_takes_no_longer(by: timedelta, lasted: float, said: list[str]) -> None:
     logs = {"a" * 64: log(NOON, NOON + timedelta(seconds=lasted))}
     assert told(verify_start(CELL, "performance", run(NOON + by), logs)) == said
     assert told(verify_start(CELL, "performance", run(NOON + by, marks=(IMPORTED,)), logs)) == []
-
-
-@pytest.mark.parametrize(
-    ("began", "ended"), [(None, None), (None, NOON + HOUR), (NOON - 9 * HOUR, None)], ids=["none", "end", "begin"]
-)
-def test_a_log_without_its_times_says_nothing_of_how_long(began: datetime | None, ended: datetime | None) -> None:
-    logs = {"a" * 64: log(began, ended)}
-    found = told(verify_start(CELL, "performance", run(NOON), logs))
-    assert [what for what, _ in found] == ["performance: when it was made"] * (began is not None)
-    assert told(verify_start(CELL, "performance", run(NOON), {})) == []
-
-
-@pytest.mark.parametrize("started", ["yesterday", "2026-13-02T12:00:00"])
-def test_a_record_without_a_time_is_compared_with_none(started: str) -> None:
-    record = replace(run(NOON), started=started)
-    assert told(verify_start(CELL, "performance", record, {"a" * 64: log(NOON - 9 * HOUR, NOON - 9 * HOUR)})) == []
 
 
 def test_a_log_with_a_day_that_there_is_not_has_no_time() -> None:
@@ -114,7 +77,7 @@ def order(
     published: timedelta = timedelta(),
     facts: Mapping[str, RecordedFact] | None = None,
     marks: tuple[str, ...] = (),
-) -> list[tuple[str, str]]:
+) -> list[str]:
     """Of a run that was passed over, from when it states, of which the log says another begin, and 50 s; the published
     run is from noon, and its log ends an hour later."""
     one = run(NOON + stated, seconds, "b", facts=facts or {}, marks=marks)
@@ -126,34 +89,12 @@ def order(
 
 
 def test_a_run_that_is_dated_before_the_published_one_did_not_begin_after_its_end() -> None:
-    assert order() == [
-        (
-            "other run: when it was made",
-            f"it is dated {(NOON - HOUR).isoformat()}, before the published run, and its log began at "
-            "2026-01-02 14:00:00 UTC, after that one had ended",
-        )
-    ]
+    assert order() == ["other run: when it was made"]
     assert order(began=HOUR)  # it begins as the other ends
     assert order(began=HOUR - MOMENT) == []  # before the published one had ended
     assert order(stated=timedelta()) == []  # it does not say that it is older
     assert order(seconds=3 * 3600 + 50 - 60 - 1)
     assert order(seconds=3 * 3600 + 50 - 60) == []  # it took as long as that
-
-
-@pytest.mark.parametrize("lacking", ["begin", "end", "published end", "date"])
-def test_where_a_time_is_missing_runs_have_no_order(lacking: str) -> None:
-    one, other = run(NOON - HOUR, digest="b"), run(NOON)
-    began, ended = NOON + 2 * HOUR, NOON + 3 * HOUR
-    logs = {"a" * 64: log(NOON, NOON + HOUR), "b" * 64: log(began, ended)}
-    assert told(verify_order(CELL, "other run", one, other, logs))
-    match lacking:
-        case "date":
-            one = replace(one, started="2026-01-02, in the morning")
-        case "published end":
-            logs["a" * 64] = log(NOON, None)
-        case _:
-            logs["b" * 64] = log(None if lacking == "begin" else began, None if lacking == "end" else ended)
-    assert told(verify_order(CELL, "other run", one, other, logs)) == []
 
 
 @pytest.mark.parametrize("fact", ["machine.job", "machine.nodes"])
@@ -177,10 +118,6 @@ def snapshot(records: Mapping[str, Record], freezes: Mapping[str, Freeze] | None
     return SimpleNamespace(difference=difference, committed=SimpleNamespace(summaries=summaries), decisions=decisions)
 
 
-def of_cell(record: Record, benchmark: str) -> Record:
-    return replace(record, address=Address(Kind.RUN, f"open/box/{benchmark}/Offline/performance"))
-
-
 @pytest.mark.parametrize(("later", "odd"), [(HOUR, False), (HOUR + SECOND, True), (-9 * HOUR, False)])
 def test_a_record_was_made_before_the_commit_that_brought_it(tmp_path: Path, later: timedelta, odd: bool) -> None:
     """``later``: so long after that commit it says that it was made."""
@@ -188,30 +125,8 @@ def test_a_record_was_made_before_the_commit_that_brought_it(tmp_path: Path, lat
     first = {("state/records/Run/1.json", "b1"): commit(NOON)}
     since = {("state/records/Run/1.json", "b2"): commit(NOON + 99 * HOUR)}  # the file came again
     found = told(find_wrong_dates(tmp_path, at, {**first, **since}))
-    said = f"state/records/Run/1.json is dated {(NOON + later).isoformat()}, and a commit of 2026-01-02T12:00:00Z"
-    assert found == ([("Run performance: when it was made", f"{said} brought it")] if odd else [])
+    assert found == (["Run performance: when it was made"] if odd else [])
     assert told(find_wrong_dates(tmp_path, at, {})) == []
-
-
-def test_a_record_is_named_for_its_own_cell_alone(tmp_path: Path) -> None:
-    """The run of one cell may count for another, whose result is inferred from it."""
-    at = snapshot({"Run/1": run(NOON + 2 * HOUR)})
-    at.difference.chosen[replace(CELL, scenario="MultiStream")] = Chosen(performance="Run/1", accuracy="Run/2")
-    appeared = {("state/records/Run/1.json", "b"): commit(NOON)}
-    assert [what for what, _ in told(find_wrong_dates(tmp_path, at, appeared))] == ["Run performance: when it was made"]
-
-
-def test_a_record_without_a_time_is_held_against_no_commit(tmp_path: Path) -> None:
-    at = snapshot({"Run/1": replace(run(NOON), started="tomorrow")})
-    assert told(find_wrong_dates(tmp_path, at, {("state/records/Run/1.json", "b"): commit(NOON)})) == []
-
-
-def test_wrong_dates_come_in_the_order_of_their_cells(tmp_path: Path) -> None:
-    late = run(NOON + 2 * HOUR)
-    at = snapshot({f"Run/{name}": of_cell(late, name) for name in ("net", "bert", "dlrm")})
-    appeared = {(f"state/records/Run/{name}.json", "b"): commit(NOON) for name in ("bert", "dlrm", "net")}
-    found = list(find_wrong_dates(tmp_path, at, appeared))
-    assert [claim.where for claim in found] == [f"open/box/{name}/Offline" for name in ("bert", "dlrm", "net")]
 
 
 def test_a_decision_was_made_after_the_commit_that_it_names_and_before_the_one_that_brought_it(tmp_path: Path) -> None:
@@ -239,14 +154,3 @@ def test_a_decision_was_made_after_the_commit_that_it_names_and_before_the_one_t
     for made in (made_at, early):  # the second is before both
         ((_, _, detail),) = find(made, made_at - 9 * HOUR)
         assert detail.endswith(brought)
-
-
-def test_a_decision_without_a_time_is_passed_over_and_others_come_in_the_order_of_their_files(tmp_path: Path) -> None:
-    git(tmp_path, "init", "--quiet")
-    git(tmp_path, "commit", "--quiet", "--allow-empty", "--message", "base")
-    odd = Freeze(CELL, "the end", "Ada", NOON.isoformat(), None, git(tmp_path, "rev-parse", "HEAD"))
-    unknown = replace(odd, made="some day")
-    paths = [f"state/freezes/{name}.json" for name in ("2", "3", "1")]
-    at = snapshot({}, dict(zip(paths, (odd, unknown, odd), strict=True)))
-    found = find_wrong_dates(tmp_path, at, {(path, "b"): commit(NOON) for path in paths})
-    assert [claim.detail.partition(" ")[0] for claim in found] == [paths[2], paths[0]]

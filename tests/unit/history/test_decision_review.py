@@ -4,25 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from reconciler.diff.change import Chosen, InputChange
+from reconciler.diff.change import Chosen
 from reconciler.diff.impact import CellEffect, Effect, Remark
+from reconciler.errors import RepositoryError
 from reconciler.history.decision_review import review_decisions
+from reconciler.history.snapshot import read_decisions
+from reconciler.record.decisions import write
 from reconciler.resource.decisions import Acceptance, AcceptanceStatus, Decisions, Freeze
-from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Cell
+from reconciler.storage.files import RepositoryPaths
+from tests.unit.cli.conftest import git
 
 CELL, OTHER = Cell("open", "box", "net", "Offline"), Cell("open", "box", "net", "Server")
+
+
 TODAY = date(2026, 3, 15)
+
+
 ACCEPTED = Acceptance(CELL, "why", "Ada <a@b>", "2026-03-01", date(2026, 4, 1), "", ())
+
+
 FROZEN = Freeze(CELL, "over", "Ada <a@b>", "2026-03-01", None, "")
+
+
 ALL = Freeze(None, "over", "Ada <a@b>", "2026-03-01", date(2026, 4, 1), "")
+
+
 ENDED = Freeze(CELL, "over", "Ada <a@b>", "2026-03-01", TODAY, "")
+
+
 OWN = "a new revision of our own code"
+
+
 Stands = AcceptanceStatus
 
 
@@ -56,8 +75,14 @@ def test_a_decision_that_is_damaged_is_an_error() -> None:
 
 
 IN_FORCE = f"{CELL}: accepts {OWN}, until 2026-04-01, by Ada: why"
+
+
 EXPIRED = f"{CELL}: accepts {OWN}: expired since 2026-04-01, so it has no effect"
+
+
 CHANGED = f"{CELL}: accepts {OWN}: no longer fits, so it has no effect"
+
+
 NEW, AGAIN = "merge it only if the recorded results may count for these inputs", "measure the cell, or accept again"
 
 
@@ -106,11 +131,9 @@ def test_a_freeze_is_told_where_it_begins_or_ends(
     )
 
 
-def cause(file: str, line: int) -> InputChange:
-    return InputChange("batch", 1, 2, Origin(file, line))
-
-
 WHAT = f"{CELL} is frozen since 2026-03-01 by Ada: over; merging makes it "
+
+
 LEAVE = f"leave it as it is, or: reconcile unfreeze {CELL}"
 
 
@@ -133,17 +156,31 @@ def test_a_frozen_cell_that_changes_is_told(effect: Effect, published: str, what
     assert found == ([Remark("warning", "", 0, WHAT + what, LEAVE)] if what else [])
 
 
-def test_a_change_of_a_frozen_cell_is_told_at_the_first_line_that_makes_it() -> None:
-    frozen = {"a": FROZEN}
-    causes = (cause("round v6.1", 0), cause("specs/a.yaml", 3), cause("specs/b.yaml", 4))
-    base, head = snapshot(frozen=frozen), snapshot(frozen=frozen)
-    found = review(base, head, CellEffect(CELL, Effect.STALE, (), causes))
-    assert found == [Remark("warning", "specs/a.yaml", 3, f"{WHAT}stale", LEAVE)]
+TODAY_DECISIONS_OF_COMMITS = date(2026, 3, 1)
 
 
-def test_all_that_is_frozen_is_unfrozen_at_once_and_a_freeze_that_is_new_withholds_nothing() -> None:
-    frozen = {"a": ALL}
-    base, head = snapshot(frozen=frozen), snapshot(frozen=frozen)
-    (found,) = review(base, head, CellEffect(OTHER, Effect.STALE))
-    assert found.fix == "leave it as it is, or: reconcile unfreeze --all"
-    assert [remark.level for remark in review(snapshot(), head, CellEffect(OTHER, Effect.STALE))] == ["notice"]
+def freeze(benchmark: str) -> Freeze:
+    cell = Cell("open", "box", benchmark, "Offline")
+    return Freeze(cell, "why", "Ann <ann@lab>", "2026-02-01T00:00:00Z", date(2026, 4, 1), "")
+
+
+def test_decisions_are_those_of_the_commit_and_none_of_them_is_lost_silently(tmp_path: Path) -> None:
+    git(tmp_path, "init", "--quiet")
+    kept, lost = (write(RepositoryPaths(tmp_path), freeze(name)) for name in ("net", "other"))
+    folder = (tmp_path / kept).parent
+    (folder / "notes.txt").write_text("no decision")
+    (folder / "broken.json").write_text("{")
+    git(tmp_path, "add", "--all")
+    git(tmp_path, "commit", "--quiet", "--message", "Freeze")
+    (tmp_path / kept).unlink()
+    write(RepositoryPaths(tmp_path), freeze("later"))
+    found = read_decisions(tmp_path, "HEAD", TODAY_DECISIONS_OF_COMMITS)
+    assert found.freezes == {kept: freeze("net"), lost: freeze("other")}
+    assert ([*found.damaged], found.today) == (
+        [f"{folder.relative_to(tmp_path)}/broken.json"],
+        TODAY_DECISIONS_OF_COMMITS,
+    )
+    blob = git(tmp_path, "rev-parse", f"HEAD:{lost}")
+    (tmp_path / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    with pytest.raises(RepositoryError, match=f"^commit HEAD is incomplete here: git has lost {lost}"):
+        read_decisions(tmp_path, "HEAD", TODAY_DECISIONS_OF_COMMITS)

@@ -11,7 +11,7 @@ import pytest
 from msgspec import Struct
 
 from reconciler.diff.change import Action, Change, Chosen, Reason, Work
-from reconciler.diff.impact import CellEffect, Effect, Remark
+from reconciler.diff.impact import Effect
 from reconciler.history.pull_request import compute_impact
 from reconciler.resource.decisions import Acceptance
 from reconciler.resource.inputs import Input, Origin
@@ -164,19 +164,3 @@ def test_causes_are_own_inputs_that_differ_from_the_record_those_of_the_request_
     assert [cause.name for cause in added.causes] == ["streams", "target_qps"]
     (unknown,) = merge(Side(ONE), Side(ONE, (of_model(),), asked=asked)).cells
     assert unknown.causes == ()  # there is no record of it
-
-
-def test_runs_that_only_just_met_a_constraint_are_told_unless_figures_are_withheld() -> None:
-    head = Side(ONE, thin={"Run/net": ("p99 latency +0.1 %", "queries +0.0 %"), "Run/old": ("no",)})
-    fix = "lower the target a little, or expect a repeat"
-    told = [Remark("warning", "", 0, f"{NET}: {text}", fix) for text in head.thin["Run/net"]]
-    assert list(merge(Side(ONE), head).remarks) == told
-    withheld = merge(Side(ONE), head, withheld="embargo")
-    assert (withheld.remarks, withheld.withheld) == ((), "embargo")
-    assert withheld.cells == (CellEffect(NET, Effect.UNAFFECTED, seconds=0.0),)
-
-
-def test_records_of_what_is_due_are_read_together() -> None:
-    base, head = snapshot("base", Side(ONE)), snapshot("head", Side(ONE, (due(), of_model())))
-    compute_impact(base, head, lambda *_: None)
-    assert head.records.fetched == {"Run/net", "Model/net"}

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from reconciler.diff.timeline import Written
 from reconciler.history.record_history import RecordHistory, read_record_history
 from reconciler.record.store import write_record
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Ended, Record, RecordedFact, RecordedInput
 from reconciler.storage.files import RepositoryPaths
-from reconciler.storage.git_history import Commit
 from tests.unit.cli.conftest import git
 
 CELL = Cell("open", "box", "net", "Offline")
@@ -138,159 +136,39 @@ def test_what_a_run_was_made_from_is_no_cause_by_itself(before: str, after: str,
     assert list_changes(read_record_history(tmp_path, "HEAD")) == [[("precision", "fp32", "int8", "specs/a.yaml:2")]]
 
 
-BROUGHT = Commit("c0ffee", "Ada", datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 2, tzinfo=UTC), "Measure")
+GOOD: Mapping[str, Any] = {"validity": "VALID", "metric": {"value": "10", "unit": "samples/s"}}
 
 
-def make(
-    kind: Kind,
-    name: str,
-    second: int,
-    inputs: Mapping[str, object] | None = None,
-    facts: Mapping[str, tuple[object, Role]] | None = None,
-    upstream: Mapping[str, str] | None = None,
-    ended: Ended = Ended.DONE,
-    value: str = "",
-    shared: tuple[Address, ...] = (),
-) -> Record:
-    return Record(
-        Address(kind, name),
-        "key",
-        1,
-        ended,
-        f"2026-01-01T00:00:{second:02}Z",
-        0.5,
-        "attempt",
-        {name: RecordedInput(value, f"{name}:{second}") for name, value in (inputs or {}).items()},
-        facts={name: RecordedFact(value, role) for name, (value, role) in (facts or {}).items()},
-        values={"validity": "VALID", "metric": {"value": value, "unit": "samples/s"}} if value else {},
-        upstream=upstream or {},
-        shared=shared,
+def write(root: Path, second: int, name: str, ended: Ended = Ended.DONE, values: Mapping[str, Any] = GOOD) -> str:
+    kind = Kind.SCORE if name == "score" else Kind.RUN
+    started = f"2026-01-01T00:00:{second:02}Z"
+    address = Address(kind, f"{CELL}/{name}")
+    return write_record(
+        RepositoryPaths(root), Record(address, "k" * 64, 1, ended, started, 0.5, f"attempt {second}", {}, values=values)
     )
 
 
-def hold(kept: str = "", **records: Record) -> RecordHistory:
-    return RecordHistory(Path(), "HEAD", records, dict.fromkeys(records, BROUGHT), frozenset(kept.split()), {})
+def commit_of_results_of_cells(root: Path, message: str) -> None:
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", message)
 
 
-def told(
-    history: RecordHistory, cell: Cell = CELL
-) -> list[tuple[str, str, list[tuple[str, str, object, object, str]]]]:
-    return [
-        (step.before.record, step.after.record, [(c.of, c.name, c.before, c.after, c.where) for c in step.causes])
-        for step in history.steps(cell)
+def test_results_are_performance_runs_and_scores_that_ended_well(tmp_path: Path) -> None:
+    git(tmp_path, "init", "--quiet")
+    removed = write(tmp_path, 1, "score")
+    write(tmp_path, 3, "performance")
+    write(tmp_path, 2, "accuracy")
+    write(tmp_path, 4, "performance", Ended.FAILED)
+    commit_of_results_of_cells(tmp_path, "First")
+    (tmp_path / f"state/records/{removed}.json").unlink()
+    write(tmp_path, 5, "performance", values={"validity": "INVALID"})
+    commit_of_results_of_cells(tmp_path, "Second")
+    history = read_record_history(tmp_path, "HEAD")
+    told = [(m.what, m.value, m.unit, m.validity, m.written.subject, m.kept) for m in history.measured(CELL)]
+    assert told == [
+        ("Score", "10", "samples/s", "VALID", "First", False),
+        ("Run performance", "10", "samples/s", "VALID", "First", True),
+        ("Run performance", "", "", "INVALID", "Second", True),
     ]
-
-
-RUN, SCORE = f"{CELL}/performance", str(CELL)
-
-
-def test_results_of_a_cell_are_those_that_were_measured_oldest_first() -> None:
-    other = Cell("open", "box", "net", "Server")
-    history = hold(
-        "later first",
-        later=make(Kind.RUN, RUN, 9, value="12"),
-        first=make(Kind.RUN, RUN, 1, value="10", shared=(Address(Kind.RUN, f"{other}/performance"),)),
-        score=make(Kind.SCORE, SCORE, 5, value="76"),
-        failed=make(Kind.RUN, RUN, 3, ended=Ended.FAILED),
-        accuracy=make(Kind.RUN, f"{CELL}/accuracy", 4),
-        dataset=make(Kind.DATASET, "net", 2),
-        bare=make(Kind.SCORE, SCORE, 7),
-    )
-    assert history.cells == {CELL: ["first", "score", "bare", "later"], other: ["first"]}
-    assert [(m.record, m.what, m.value, m.unit, m.validity, m.kept) for m in history.measured(CELL)] == [
-        ("first", "Run performance", "10", "samples/s", "VALID", True),
-        ("score", "Score", "76", "samples/s", "VALID", False),
-        ("bare", "Score", "", "", "", False),
-        ("later", "Run performance", "12", "samples/s", "VALID", True),
-    ]
-    written = Written("c0ffee", "Ada", datetime(2026, 3, 1, tzinfo=UTC), "Measure")
-    assert {m.written for m in history.measured(CELL)} == {written}
-    assert [step[:2] for step in told(history)] == [("score", "bare"), ("first", "later")]
-    assert history.measured(Cell("open", "box", "net", "MultiStream")) == ()
-
-
-def test_what_changed_is_told_of_a_result_and_of_all_that_it_was_made_from() -> None:
-    history = hold(
-        model1=make(Kind.MODEL, "net", 1, {"weights": "a"}),
-        model2=make(Kind.MODEL, "net", 2, {"weights": "b"}),
-        engine1=make(Kind.ENGINE, SCORE, 3, {"zeta": 1, "batch": 1, "model": "x"}, upstream={"model": "model1"}),
-        engine2=make(Kind.ENGINE, SCORE, 4, {"batch": 2, "alpha": 1, "model": "y"}, upstream={"model": "model2"}),
-        one=make(Kind.RUN, RUN, 5, {"engine": "1", "target": 1}, upstream={"model": "model1", "engine": "engine1"}),
-        two=make(Kind.RUN, RUN, 6, {"engine": "2", "target": 2}, upstream={"engine": "engine2", "model": "model2"}),
-    )
-    assert told(history) == [
-        (
-            "one",
-            "two",
-            [
-                ("Run performance", "target", 1, 2, "target:6"),
-                ("Engine", "alpha", None, 1, "alpha:4"),
-                ("Engine", "batch", 1, 2, "batch:4"),
-                ("Engine", "zeta", 1, None, "zeta:3"),
-                ("Model", "weights", "a", "b", "weights:2"),
-            ],
-        )
-    ]
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [("engine1", "engine1"), ("engine1", "gone"), ("gone", "engine1"), ("gone", "lost"), ("engine1", "same")],
-)
-def test_what_a_result_was_made_from_tells_nothing_where_it_is_the_same_or_unknown(before: str, after: str) -> None:
-    history = hold(
-        engine1=make(Kind.ENGINE, SCORE, 1, {"batch": 1}),
-        same=make(Kind.ENGINE, SCORE, 2, {"batch": 1}),
-        one=make(Kind.RUN, RUN, 3, upstream={"engine": before}),
-        two=make(Kind.RUN, RUN, 4, upstream={"engine": after}),
-    )
-    assert told(history) == [("one", "two", [])]
-
-
-def test_records_that_name_each_other_are_told_once() -> None:
-    history = hold(
-        engine1=make(Kind.ENGINE, SCORE, 1, {"batch": 1}, upstream={"engine": "one"}),
-        engine2=make(Kind.ENGINE, SCORE, 2, {"batch": 2}, upstream={"engine": "two"}),
-        one=make(Kind.RUN, RUN, 3, upstream={"engine": "engine1"}),
-        two=make(Kind.RUN, RUN, 4, upstream={"engine": "engine2"}),
-    )
-    assert told(history) == [("one", "two", [("Engine", "batch", 1, 2, "batch:2")])]
-
-
-EVIDENCE = {"driver": ("1", Role.EVIDENCE), "gone": (1, Role.EVIDENCE), "note": (1, Role.NOTE)}
-ALL_FACTS = {
-    **{f"{name}.digest": ("1", Role.EVIDENCE) for name in ("engine", "model", "dataset", "run", "code")},
-    **{f"machine.{name}": ("1", Role.NOTE) for name in ("host", "kernel", "cpu")},
-}
-
-
-def test_evidence_and_the_machine_that_differ_are_told_by_their_names() -> None:
-    history = hold(
-        one=make(Kind.RUN, RUN, 1, facts=EVIDENCE),
-        two=make(
-            Kind.RUN,
-            RUN,
-            2,
-            facts={"driver": ("2", Role.NOTE), "came": (2, Role.EVIDENCE), "note": (2, Role.NOTE), "b": (1, Role.NOTE)},
-        ),
-    )
-    assert told(history)[0][2] == [
-        ("Run performance", "came", None, 2, ""),
-        ("Run performance", "driver", "1", "2", ""),
-        ("Run performance", "gone", 1, None, ""),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("inputs", "names"),
-    [
-        ({}, ["code.digest", "dataset.digest", "engine.digest", "machine.host", "machine.kernel", "model.digest"]),
-        ({"target": 2}, ["target", "code.digest", "machine.host", "machine.kernel"]),
-    ],
-    ids=["without a cause", "beside an input"],
-)
-def test_digests_of_what_an_input_decides_are_no_cause_beside_it(inputs: dict[str, object], names: list[str]) -> None:
-    """What a run left differs each time."""
-    changed = {name: ("2", role) for name, (_, role) in ALL_FACTS.items()}
-    history = hold(one=make(Kind.RUN, RUN, 1, facts=ALL_FACTS), two=make(Kind.RUN, RUN, 2, inputs, facts=changed))
-    assert [name for _, name, *_ in told(history)[0][2]] == names
+    assert [(step.before.started[-3:], step.after.started[-3:]) for step in history.steps(CELL)] == [("03Z", "05Z")]
+    assert not history.measured(Cell("open", "box", "net", "Server"))

@@ -92,15 +92,6 @@ def of(found: list[tuple[str, str, Proof, str]], what: str = "Run performance") 
     return proof, detail
 
 
-def test_a_commit_without_signatures_that_asks_for_none_claims_nothing(repository: Repository) -> None:
-    repository.sign("Run/unused-1", Checked(BAD, why="no match"))  # of a record that no cell stands on
-    repository.files[f"state/records/{RUN}.notes"] = b""
-    told = Claim(str(CELL), "x", Proof.PROVEN)
-    assert repository.add(audited=(told,)) == [(str(CELL), "x", Proof.PROVEN, "")]
-    repository.settings = {"signing.sign": False}
-    assert repository.add() == []
-
-
 def test_every_record_that_a_cell_stands_on_is_to_be_signed_where_the_spec_asks(repository: Repository) -> None:
     repository.settings = {"signing.sign": True}
     told = (Claim(str(OTHER), "x", Proof.PROVEN), Claim("else", "y", Proof.PROVEN), Claim(str(CELL), "z", Proof.PROVEN))
@@ -112,11 +103,6 @@ def test_every_record_that_a_cell_stands_on_is_to_be_signed_where_the_spec_asks(
         (str(CELL), "z", Proof.PROVEN, ""),
         *((str(CELL), f"{label}: signature", Proof.MISSING, UNSIGNED) for label in labels),
     ]
-
-
-def test_where_nobody_asks_only_what_is_signed_is_told(repository: Repository) -> None:
-    repository.sign("Score/s-1", Checked(UNKNOWN, "key 7", "no file"))
-    assert repository.add() == [(str(CELL), "Score: signature", Proof.ATTESTED, "unknown signer key 7: no file")]
 
 
 @pytest.mark.parametrize(

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
-from msgspec.structs import replace
 
-from reconciler.desired.state import Desired
-from reconciler.diff.difference import Difference
 from reconciler.errors import SpecError
 from reconciler.history import snapshot
-from reconciler.history.snapshot import Snapshot, read_snapshot
-from reconciler.resource.kinds import Address, Kind
-from reconciler.resource.records import Record
+from reconciler.history.snapshot import read_snapshot
+from reconciler.resource.kinds import Address
 from reconciler.storage.files import hash_bytes, hash_listing
 from tests.passes.repository import HERE
 from tests.unit.cli.conftest import CELL, SPEC, git
-from tests.unit.diff.simulated import Wish, World, desire
 
 OWN = """\
 code: ./benchmarks/tiny.py
@@ -93,17 +86,6 @@ def test_of_a_source_outside_the_repository_a_commit_knows_nothing(root: Path, p
     assert None not in read_sources(root)
 
 
-def test_of_the_version_of_a_backend_no_file_is_read(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = root / "specs/one.yaml"
-    without = "".join(line for line in spec.read_text().splitlines(keepends=True) if "harness:" not in line)
-    spec.write_text(without.replace('"null"', "onnxruntime"))
-    tiny = (root / "benchmarks/tiny.py").read_bytes()
-    write(root, {"notes.bin": bytes(len(tiny) + 1)})  # nobody's source
-    commit(root)
-    monkeypatch.setattr(snapshot, "_LARGEST_SOURCE", len(tiny))
-    assert read_sources(root)[0] == hash_bytes(tiny)
-
-
 def test_a_variable_hides_nothing_of_a_commit_whatever_its_value_is_here(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,36 +131,3 @@ def test_every_spec_that_is_too_large_or_no_text_is_named(root: Path, monkeypatc
     (problem,) = caught.value.problems
     assert (problem.file, problem.line, problem.column) == ("specs/large.yaml", 1, 1)
     assert (problem.message, problem.fix) == ("it has 3,000 bytes", "keep data out of specs/")
-
-
-def make_snapshot(desired: Desired) -> Snapshot:
-    nothing = SimpleNamespace(records={}, damaged={})
-    return Snapshot("c0ffee", {}, desired, World().recorded, Difference(()), cast("Any", nothing))
-
-
-def make_record(key: str, address: Address, *shared: Address) -> Record:
-    return cast("Record", SimpleNamespace(key=key, address=address, shared=shared))
-
-
-def test_a_record_is_for_what_has_its_key_under_one_of_its_names_else_under_any() -> None:
-    desired = desire([Wish(), Wish(scenario="Server", target=2)])
-    at = make_snapshot(desired)
-    offline, server = (
-        desired.by_address[Address.parse(f"Run:open/box/net/{s}/performance")] for s in ("Offline", "Server")
-    )
-    gone = Address(Kind.RUN, "open/box/former/Offline/performance")
-    assert at.declared(make_record(offline.key, offline.address)) is offline
-    assert at.declared(make_record(server.key, offline.address, server.address)) is server
-    assert at.declared(make_record(server.key, offline.address)) is server
-    assert at.declared(make_record(server.key, gone)) is server
-    assert at.declared(make_record("another", offline.address, server.address)) is offline
-    assert at.declared(make_record("another", gone, server.address)) is server
-    assert at.declared(make_record("another", gone)) is None
-
-
-def test_of_resources_with_one_key_the_first_stands_for_it() -> None:
-    first, second, *others = desire([Wish()]).resources
-    resources = (first, replace(second, key=first.key), *others)
-    at = make_snapshot(replace(desire([Wish()]), resources=resources))
-    assert at.by_key[first.key] is first
-    assert at.by_key[others[0].key] is others[0]

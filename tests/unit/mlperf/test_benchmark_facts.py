@@ -14,7 +14,13 @@ from reconciler.rules.benchmark_facts import (
     find_benchmark_facts,
     load_benchmark_facts,
     parse_benchmark_facts,
-    strip_variant,
+)
+from reconciler.rules.benchmark_files import (
+    FileDigest,
+    SourceFile,
+    find_benchmark_files,
+    load_benchmark_files,
+    parse_size,
 )
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from tests.unit.spec.writing import HEADER, load_texts
@@ -93,21 +99,6 @@ def test_measurements_tell_types_whatever_a_benchmarks_code_is_called(tmp_path: 
     assert settings["measurements.input_data_types"] == settings["measurements.weight_data_types"] == "fp32"
 
 
-def test_measurements_tell_the_types_that_a_cell_computes_in(tmp_path: Path) -> None:
-    plain = declare(tmp_path, "resnet50", "{engine: {backend: onnxruntime}}")
-    assert plain["measurements.input_data_types"] == plain["measurements.weight_data_types"] == "fp32"
-    assert (plain["measurements.retraining"], plain["measurements.weight_transformations"]) == ("No", "none")
-    block = "{dataset: {settings: {dtype: float16}}, model: {settings: {precision: int8}}, engine: {backend: tensorrt}}"
-    changed = declare(tmp_path, "resnet50", block)
-    assert changed["measurements.input_data_types"] == "fp16"
-    assert changed["measurements.weight_data_types"] == "int8"
-    assert changed["measurements.weight_transformations"] == "quantized to int8"
-    block = "{model: {settings: {weights: int4, sparsity: '2:4'}}, engine: {backend: onnxruntime}}"
-    fewer = declare(tmp_path, "resnet50", block)
-    assert fewer["measurements.weight_data_types"] == "int4"
-    assert fewer["measurements.weight_transformations"] == "pruned to 2:4 sparsity, quantized to int4"
-
-
 def test_every_benchmark_of_the_rounds_is_listed() -> None:
     """What works here is said of each; none is left out. Of rounds before v4.1 trees are only read: their benchmarks
     that no later round had need no harness."""
@@ -171,22 +162,65 @@ rehearsal: {samples: 64}
     assert said in raised.value.message
 
 
-@pytest.mark.parametrize(
-    ("name", "common"),
-    [
-        ("bert-99", "bert"),
-        ("bert-99.9", "bert"),
-        ("yolo-95", "yolo"),
-        ("resnet", "resnet"),
-        ("llama2-70b", "llama2-70b"),
-    ],
-)
-def test_variants_of_a_benchmark_have_its_name_in_common(name: str, common: str) -> None:
-    assert strip_variant(name) == common
-
-
 def test_the_answers_of_a_benchmark_are_what_its_code_writes() -> None:
     for facts in load_benchmark_facts().values():
         if facts.support.runs:
             code = import_module(f"harness.benchmarks.{facts.code}")
             assert facts.answers.dtype == getattr(code, "RESPONSE_DTYPE", "int32"), facts.code
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("0 B", 0),
+        ("7 B", 7),
+        ("1 KiB", 1024),
+        ("98 MiB", 102_760_448),
+        ("6.3 GiB", 6_764_573_491),
+        ("1.5 TiB", 1_649_267_441_664),
+    ],
+)
+def test_a_size_is_a_number_of_bytes(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["98", "98MiB", "98 MB", "many MiB", "1 2 MiB", ""])
+def test_a_size_without_a_known_unit_is_refused(text: str) -> None:
+    with pytest.raises((ValueError, KeyError)):
+        parse_size(text)
+
+
+def test_a_digest_accepts_the_versions_that_are_as_good() -> None:
+    digest = FileDigest("md5", "a1", "somebody", ("b2", "c3"))
+    assert [digest.accepts(value) for value in ("a1", "b2", "c3", "d4", "")] == [True, True, True, False, False]
+    assert not FileDigest("md5", "a1").accepts("b2")
+
+
+def make(**changes: object) -> SourceFile:
+    given: dict[str, object] = {"path": "models/x/y.onnx", "about": "y", "licence": "MIT", "size": 1, **changes}
+    return SourceFile(**given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changes", "packed", "archive"),
+    [
+        ({}, False, ""),
+        ({"sources": ("https://host/a/b.tar.gz?x=1",)}, False, ""),
+        ({"sources": ("https://host/a/b.tar.gz?x=1", "https://other/c.zip"), "member": "y"}, True, "b.tar.gz"),
+        ({"sources": ("https://host/a/b.tar.gz#y",), "unpack": ""}, True, "b.tar.gz"),
+    ],
+    ids=["nowhere", "as it is", "a member", "the whole"],
+)
+def test_a_file_may_come_out_of_an_archive(changes: dict[str, object], packed: bool, archive: str) -> None:
+    assert (make(**changes).is_archive, make(**changes).archive) == (packed, archive)
+
+
+def test_a_benchmark_is_found_by_any_name_the_first_that_is_known() -> None:
+    found = load_benchmark_files()
+    assert list(found) == sorted(found)
+    assert all(item.name == name == item.names[0] for name, item in found.items())
+    for item in found.values():
+        assert all(find_benchmark_files(name) == item for name in (*item.names, item.folder))
+    assert find_benchmark_files("nobody", "resnet", "bert-99") is found["resnet50"]
+    assert find_benchmark_files("nobody") is None
+    assert find_benchmark_files() is None

@@ -38,39 +38,6 @@ def test_a_name_stands_where_it_is_first_a_key() -> None:
     assert ResultDocument({"a": 1}).lines == {}
 
 
-def test_a_file_may_begin_with_its_byte_order() -> None:
-    assert parse_json_object(b'\xef\xbb\xbf{"a": "\xc3\xa9"}').values == {"a": "é"}
-
-
-def test_names_of_yaml_are_texts() -> None:
-    assert parse_yaml_mapping(b"1: {2: x}\nfalse: y\n").values == {"1": {2: "x"}, "False": "y"}
-
-
-@pytest.mark.parametrize(
-    ("parse", "data", "said"),
-    [
-        (parse_json_object, b"[]", "it holds a list, not an object"),
-        (parse_json_object, b'"x"', "it holds text, not an object"),
-        (parse_json_object, b"null", "it holds nothing, not an object"),
-        (parse_json_object, b"5", "it holds a single value, not an object"),
-        (parse_json_object, b"true", "it holds a single value, not an object"),
-        (parse_json_object, b"[" * 100_000, "its brackets are nested too deeply"),
-        (parse_yaml_mapping, b"- a", "it holds a list, not a mapping"),
-        (parse_yaml_mapping, b"x", "it holds text, not a mapping"),
-        (parse_yaml_mapping, b"", "it holds nothing, not a mapping"),
-        (parse_yaml_mapping, b"1.5", "it holds a single value, not a mapping"),
-    ],
-    ids=[
-        *("list", "text", "null", "number", "truth", "deep"),
-        *("yaml list", "yaml text", "yaml nothing", "yaml number"),
-    ],
-)
-def test_what_is_no_object_is_told_as_what_it_is(parse: Parse, data: bytes, said: str) -> None:
-    with pytest.raises(ValueError, match=r".") as caught:
-        parse(data)
-    assert str(caught.value) == said
-
-
 def test_a_mistake_in_yaml_is_told_on_one_line() -> None:
     with pytest.raises(ValueError, match=r".") as caught:
         parse_yaml_mapping(b"a: 1\nb: {c: [}\n")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from reconciler.endpoints.results.accuracy import judge_accuracy_scores, read_score
 from reconciler.resource.ruled_values import Bar
-from reconciler.rules.endpoints_accuracy import judge_accuracy_scores, read_sample_count, read_score
 from reconciler.storage.documents import ResultDocument
 
 
@@ -19,30 +19,6 @@ def results(*scores: object) -> ResultDocument:
 
 def rouge(one: object, **more: object) -> dict[str, object]:
     return {"score": {"rouge1": one, **more}}
-
-
-@pytest.mark.parametrize(
-    ("document", "count"),
-    [
-        (results({"total_samples": 5}, {"response_counts": {"issued": 7}}), 12),
-        (results({"total_samples": 5, "response_counts": {"issued": 7}}), 5),
-        (results({"total_samples": None, "response_counts": {"issued": 7}}), 7),
-        (results({"total_samples": 5}, {"response_counts": 7}), 5),
-        (results({"total_samples": 5, "dataset_type": "performance"}, {"total_samples": 3}), 3),
-        (results({"total_samples": 5, "dataset_type": "accuracy"}, "text"), 5),
-        (results({}), None),
-        (results(), None),
-        (ResultDocument({}), None),
-        (ResultDocument({"accuracy_scores": {"total_samples": 5}}), None),
-        (ResultDocument({"accuracy_scores": 5}), None),
-    ],
-    ids=[
-        *("of two", "stated twice", "not stated", "no counts", "of a performance run", "no score", "nobody says"),
-        *("no datasets", "no scores", "not a list", "a number"),
-    ],
-)
-def test_samples_are_counted_over_all_datasets_of_the_accuracy_run(document: ResultDocument, count: int | None) -> None:
-    assert read_sample_count(document) == count
 
 
 @pytest.mark.parametrize(

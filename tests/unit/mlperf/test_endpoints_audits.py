@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.rules.endpoints_audits import (
+from reconciler.endpoints.results.audits import (
     CACHING,
     Audits,
     collect_audit_values,
@@ -67,21 +67,6 @@ def test_what_its_phases_deny_is_named(
     assert said in problem
 
 
-@pytest.mark.parametrize(
-    ("reference", "repeated", "said"),
-    [
-        (None, 10, ["ref_qps", "passed"]),
-        (0, 10, ["ref_qps", "passed"]),
-        ("fast", 10, ["ref_qps", "passed"]),
-        (10, None, ["audit_qps", "passed"]),
-        (10, 0, ["audit_qps"]),
-    ],
-)
-def test_a_phase_without_a_rate_proves_nothing(reference: object, repeated: object, said: list[str]) -> None:
-    found = find_wrong_audits(audits({}, {"qps": reference}, {"qps": repeated}))
-    assert [problem.partition(":")[0] for problem in found] == said
-
-
 @pytest.mark.parametrize("left", ["reference", "output_caching"])
 def test_a_test_without_one_of_its_phases_is_named(left: str) -> None:
     whole = audits({}, {}, {})
@@ -105,30 +90,6 @@ def test_a_record_says_of_each_test_whether_it_passed() -> None:
     stated = {"b": {"passed": True}, "a": {"passed": False}, "c": {}, "d": {"passed": "yes"}}
     found = collect_audit_values(Audits({name: ResultDocument(values) for name, values in stated.items()}, {}))
     assert list(found.items()) == [("a", False), ("b", True), ("c", False), ("d", False)]
-
-
-def test_tests_are_told_in_the_order_of_their_names() -> None:
-    stated = {name: ResultDocument({"test": "x"}) for name in ("b", "a", CACHING)}
-    assert list(find_wrong_audits(Audits(stated, {}))) == [
-        "audit: expected a, audit_a.json says x",
-        "audit: expected b, audit_b.json says x",
-        "audit: expected output_caching_test, audit_output_caching_test.json says x",
-    ]
-
-
-def test_each_contradiction_is_told_whole() -> None:
-    file = "audit_output_caching_test.json"
-    assert list(find_wrong_audits(audits({"ref_qps": 9, "audit_qps": "many"}, {}, {"qps": 12}))) == [
-        f"ref_qps: {file} says 9, its phase measured 10",
-        f"audit_qps: {file} says many, its phase measured 12",
-        f"passed: {file} says passed, its phases say failed",
-    ]
-    assert list(find_wrong_audits(audits({"passed": None}, {}, {}))) == [
-        f"passed: {file} says failed, its phases say passed"
-    ]
-    assert list(find_wrong_audits(Audits(audits({}, {}, {}).stated, {}))) == [
-        f"audit: {file} is there without the results of its phases reference and output_caching"
-    ]
 
 
 @pytest.mark.parametrize(

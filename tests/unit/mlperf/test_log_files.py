@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from reconciler.loadgen import log_files
 from reconciler.loadgen.log_files import is_truncated, log_hash, split_answers, truncate_text
 from reconciler.resource.ruled_values import AccuracyLogRule
+from reconciler.rules.accuracy import parse_accuracy
+from reconciler.rules.accuracy_lines import find_lines, split_lines
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"], ids=["lines of the script", "lines of Windows"])
@@ -59,20 +62,6 @@ def test_answers_of_a_log_are_the_whole_lines_around_its_cut(log: bytes, answers
     assert is_truncated(log) is not whole
 
 
-def test_files_have_the_names_that_loadgen_the_harness_and_the_checkers_give_them() -> None:
-    assert (log_files.BUILT_IN_CONF, log_files.TRACE) == ("mlperf.conf", "mlperf_log_trace.json")
-    assert (log_files.SUMMARY, log_files.DETAIL) == ("mlperf_log_summary.txt", "mlperf_log_detail.txt")
-    assert (log_files.ACCURACY_LOG, log_files.ACCURACY_TEXT) == ("mlperf_log_accuracy.json", "accuracy.txt")
-    assert log_files.TRUNCATED == "mlperf_log_accuracy.truncated.json"
-    verdicts = (log_files.VERIFY_ACCURACY, log_files.VERIFY_PERFORMANCE, log_files.BASELINE, log_files.COMPLIANCE)
-    assert verdicts == (
-        *("verify_accuracy.txt", "verify_performance.txt"),
-        *("baseline_accuracy.txt", "compliance_accuracy.txt"),
-    )
-    results = (log_files.CONFIG, log_files.RESULT_SUMMARY, log_files.ACCURACY_RESULTS)
-    assert results == ("config.yaml", "result_summary.json", "accuracy_results.json")
-
-
 @pytest.mark.parametrize("size", [4096, 5000, 8000])
 def test_what_stands_in_both_ends_of_a_short_log_is_one(size: int) -> None:
     """Below twice what is kept, the two ends overlap."""
@@ -90,3 +79,35 @@ def test_a_log_that_ends_in_a_comma_was_cut_by_hand(end: bytes) -> None:
     assert is_truncated(log)
     assert split_answers(log) == (log.splitlines(), False)
     assert not is_truncated(log.replace(end, b"\n]\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "found"),
+    [
+        ("", ("a",), []),
+        ("a", ("a",), [(1, "a")]),
+        ("b\nxaxa\nb\n\nya", ("a",), [(2, "xaxa"), (5, "ya")]),
+        ("a\na\n", ("a",), [(1, "a"), (2, "a")]),
+        ("b\nc", ("a",), []),
+        ("b\r\na\rc\nxa", ("a",), [(2, "a"), (4, "xa")]),
+        ("a\nb\nc", ("c", "a"), [(1, "a"), (3, "c")]),
+        ("a\nb\nc", ("x", "b"), [(2, "b")]),
+        ("a", ("x", "y"), []),
+        ("a", (), []),
+    ],
+)
+def test_lines_are_those_that_hold_a_word(text: str, words: tuple[str, ...], found: list[tuple[int, str]]) -> None:
+    assert list(find_lines(text, *words)) == found
+
+
+@given(st.text(alphabet="ab\r\n", max_size=40))
+def test_lines_are_as_text_mode_splits_them(text: str) -> None:
+    wanted = [(number, line) for number, line in enumerate(split_lines(text), start=1) if "a" in line]
+    assert list(find_lines(text, "a")) == wanted
+
+
+def test_a_score_behind_a_line_for_each_sample_has_its_own_line() -> None:
+    text = "".join(f"{number}.jpg, expected: 3, found 4\n" for number in range(1000))
+    report = parse_accuracy(f"{text}accuracy=70.100%, good=701, total=1000\nhash={'a' * 64}\n", ("acc", "mAP"))
+    (measured,) = report.metrics["acc"]
+    assert (str(measured.value), measured.line, report.metrics["mAP"], report.hash_line) == ("70.100", 1001, (), 1002)

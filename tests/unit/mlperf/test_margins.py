@@ -149,26 +149,6 @@ def test_a_stream_needs_queries_enough_to_discard_one() -> None:
         )
 
 
-def test_a_margin_is_left_out_where_its_line_is() -> None:
-    for missing, name in (
-        ("result_query_count", "queries"),
-        ("effective_min_query_count", "queries"),
-        ("result_99.00_percentile_latency_ns", "p99 latency"),
-        ("effective_target_latency_ns", "p99 latency"),
-        ("result_overlatency_query_count", "early stopping"),
-    ):
-        assert name in margins_of(log_of(SERVER))
-        assert name not in margins_of(log_of(SERVER, **{missing: None})), missing
-
-
-@pytest.mark.parametrize(
-    ("nanoseconds", "shown"), [(12_345_500, "12.346"), (12_346_500, "12.346"), (12_346_501, "12.347"), (5, "0.000005")]
-)
-def test_a_latency_is_shown_to_five_digits(nanoseconds: int, shown: str) -> None:
-    log = log_of(SERVER, **{"result_99.00_percentile_latency_ns": nanoseconds})
-    assert margins_of(log)["p99 latency"].measured == shown
-
-
 @pytest.mark.parametrize(
     ("values", "key", "margin"),
     [

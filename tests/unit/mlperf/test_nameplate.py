@@ -36,23 +36,6 @@ def test_what_names_no_supply_gives_nothing() -> None:
     assert compute_capacity({"My System": [{"Rack": "empty"}, 7]}) == 0
 
 
-@pytest.mark.parametrize(
-    "component",
-    [
-        {"Min PSUs Needed": 2, "PSUs": [{"PowerCapacityWatts": 1}]},
-        {"Min PSUs Needed": 0, "PSUs": [{"PowerCapacityWatts": 1}]},
-        {"Min PSUs Needed": "1", "PSUs": [{"PowerCapacityWatts": 1}]},
-        {"Min PSUs Needed": 1, "PSUs": []},
-        {"Min PSUs Needed": 1, "PSUs": "two"},
-        {"Min PSUs Needed": 1, "PSUs": [{"Watts": 1200}]},
-        {"Min PSUs Needed": 1, "PSUs": [{"PowerCapacityWatts": "1.2 kW"}]},
-    ],
-)
-def test_a_component_that_is_not_as_in_the_template_is_refused(component: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"PSU|power suppl"):
-        compute_capacity({"Server": component})
-
-
 def supplies(needed: object, *watts: object, name: str = "PSUs") -> dict[str, object]:
     return {"Min PSUs Needed": needed, name: [{"PowerCapacityWatts": each} for each in watts]}
 
@@ -82,27 +65,26 @@ def test_capacities_of_all_components_are_added_up(document: object, watts: obje
 
 
 @pytest.mark.parametrize(
-    ("document", "said"),
+    ("document", "named"),
     [
-        (supplies(1), "PSUs names no power supply"),
-        ({"Min PSUs Needed": 1, "PSUs": "two"}, "PSUs names no power supply"),
-        ({"Min PSUs Needed": 1, "PSUs": {"PowerCapacityWatts": 1}}, "PSUs names no power supply"),
-        (supplies(0, 5), "Min PSUs Needed is 0, of 1 power supplies"),
-        (supplies(-1, 5), "Min PSUs Needed is -1, of 1 power supplies"),
-        (supplies(3, 5, 6), "Min PSUs Needed is 3, of 2 power supplies"),
-        (supplies(True, 5), "Min PSUs Needed is True, of 1 power supplies"),
-        (supplies("1", 5), "Min PSUs Needed is '1', of 1 power supplies"),
-        (supplies(1, 5, 0), "a power supply has no PowerCapacityWatts"),
-        (supplies(1, -5), "a power supply has no PowerCapacityWatts"),
-        (supplies(1, 5, "much"), "a power supply has no PowerCapacityWatts"),
-        ({"Min PSUs Needed": 1, "PSUs": [1200]}, "a power supply has no PowerCapacityWatts"),
+        (supplies(1), "PSUs"),
+        ({"Min PSUs Needed": 1, "PSUs": "two"}, "PSUs"),
+        ({"Min PSUs Needed": 1, "PSUs": {"PowerCapacityWatts": 1}}, "PSUs"),
+        (supplies(0, 5), "Min PSUs Needed .*0"),
+        (supplies(-1, 5), "Min PSUs Needed .*-1"),
+        (supplies(3, 5, 6), "Min PSUs Needed .*3"),
+        (supplies(True, 5), "Min PSUs Needed .*True"),
+        (supplies("1", 5), "Min PSUs Needed .*'1'"),
+        (supplies(1, 5, 0), "PowerCapacityWatts"),
+        (supplies(1, -5), "PowerCapacityWatts"),
+        (supplies(1, 5, "much"), "PowerCapacityWatts"),
+        ({"Min PSUs Needed": 1, "PSUs": [1200]}, "PowerCapacityWatts"),
     ],
     ids=str,
 )
-def test_what_is_wrong_with_a_component_is_told(document: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=r".") as caught:
+def test_what_is_wrong_with_a_component_is_told(document: dict[str, Any], named: str) -> None:
+    with pytest.raises(ValueError, match=named):
         compute_capacity({"Rack": [document]})
-    assert str(caught.value) == said
 
 
 def test_the_capacity_is_a_field_of_the_system_description() -> None:

@@ -114,7 +114,3 @@ def test_a_run_suggests_what_would_be_better(name: str) -> None:
     log = log_of(values, **changes)
     found = suggest(log, compute_margins(log), valid=valid)
     assert ((found.setting, found.value) if found else None) == EXPECTED.get(name)
-
-
-def test_every_expectation_is_of_a_case() -> None:
-    assert set(EXPECTED) < set(CASES)

@@ -15,26 +15,24 @@ LOCATIONS = {"benchmark.code": "unet3d", "backend": "onnxruntime"}
 
 
 @pytest.mark.parametrize("kind", [Kind.DATASET, Kind.RUN, Kind.SCORE])
-def test_a_library_that_is_missing_is_named_with_the_extra_that_brings_it(tmp_path: Path, kind: Kind) -> None:
+def test_libraries_that_are_missing_are_named_with_the_extra_that_brings_them(tmp_path: Path, kind: Kind) -> None:
     address = Address(kind, "3d-unet-99")
     found = find_obstacle(address, LOCATIONS, tmp_path, HERE)
     assert found is not None
-    assert "nibabel of benchmark unet3d is not installed here" in str(found)
-    assert "mlperf-reconciler[unet3d]" in str(found)
+    assert "nibabel" in found.message
+    assert "scipy" not in found.message
+    assert "mlperf-reconciler[unet3d]" in found.fix
+    fewer = {name: version for name, version in HERE.items() if name != "scipy"}
+    several = find_obstacle(address, LOCATIONS, tmp_path, fewer)
+    assert several is not None
+    assert "nibabel, scipy" in several.message
     assert find_obstacle(address, LOCATIONS, tmp_path, {**HERE, "nibabel": "5"}) is None
-
-
-def test_several_that_are_missing_are_told_together(tmp_path: Path) -> None:
-    there = {name: version for name, version in HERE.items() if name != "scipy"}
-    found = find_obstacle(Address(Kind.DATASET, "3d-unet-99"), LOCATIONS, tmp_path, there)
-    assert found is not None
-    assert found.message == "nibabel, scipy of benchmark unet3d are not installed here"
 
 
 def test_any_of_several_packages_will_do(tmp_path: Path) -> None:
     locations, address = {"benchmark.code": "resnet50"}, Address(Kind.DATASET, "resnet")
     assert find_obstacle(address, locations, tmp_path, {**HERE, "opencv-python": "4"}) is None
-    assert "opencv-python-headless of benchmark resnet50" in str(find_obstacle(address, locations, tmp_path, HERE))
+    assert "opencv-python-headless" in str(find_obstacle(address, locations, tmp_path, HERE))
 
 
 def test_a_machine_that_only_tells_its_backends_finds_out_itself(tmp_path: Path) -> None:
@@ -54,7 +52,7 @@ def test_runs_of_a_round_without_a_loadgen_are_refused_but_for_a_command_s(tmp_p
     address, there = Address(kind, "3d-unet-99"), {**HERE, "nibabel": "5"}
     found = find_obstacle(address, LOCATIONS, tmp_path, there, "v3.0")
     assert found is not None
-    assert "no release of mlcommons-loadgen carries the seeds of round v3.0" in found.message
+    assert "v3.0" in found.message
     assert "reconcile adopt" in found.fix
     assert find_obstacle(address, LOCATIONS, tmp_path, there, "v4.1") is None
     own = {"harness.command": "./run"}

@@ -88,24 +88,6 @@ def test_settling_a_selection_never_needs_what_was_not_selected(cells: list[Wish
     assert all(s.address.cell is None or s.address.cell.scenario == scenario or s.shared for s in world.summaries)
 
 
-def test_kind_selects_what_cells_share_too() -> None:
-    desired = desire([Wish(), Wish(scenario="Server")])
-    dataset = World().plan(desired, Policy(select=parse(["kind=Dataset"])))
-    assert [s.change.address.label for s in dataset.steps] == ["Dataset"]
-    none = World().plan(desired, Policy(select=parse(["scenario=SingleStream"])))
-    assert [s.change.address for s in none.steps] == []
-
-
-def test_what_only_blocked_cells_need_is_not_made() -> None:
-    desired = desire([Wish()])
-    blocked = {r.address: "another machine" for r in desired.resources if r.cell}
-    plan = World().plan(desired, blocked=blocked)
-    assert [s.change.address.label for s in plan.steps if not s.blocked] == []
-    assert World().carry_out(desired, plan) == 0
-    only = World().plan(desired, Policy(only=frozenset({"model"})), blocked)
-    assert [s.change.address.label for s in only.steps if not s.blocked] == ["Dataset", "Model"]
-
-
 def test_what_only_a_blocked_step_needs_names_its_reason_once() -> None:
     desired = desire([Wish()])
     blocked = {r.address: "another machine" for r in desired.resources if r.kind is Kind.ENGINE}
@@ -116,12 +98,6 @@ def test_what_only_a_blocked_step_needs_names_its_reason_once() -> None:
         "Model": why,
         "Engine": "another machine",
     }
-
-
-def test_only_brings_what_a_step_is_made_from() -> None:
-    desired = desire([Wish()])
-    plan = World().plan(desired, Policy(only=frozenset({"engine"})))
-    assert [s.change.address.label for s in plan.steps] == ["Dataset", "Model", "Engine"]
 
 
 def test_selection_keeps_findings_of_its_cells_and_of_files() -> None:
@@ -151,14 +127,6 @@ def test_runs_of_one_server_follow_each_other(cells: list[Wish]) -> None:
             asked += [desired.by_address[up].key for up in ups if up.kind is Kind.SERVICE]
     starts = [key for before, key in zip(["", *asked], asked, strict=False) if key != before]
     assert len(starts) == len(set(starts))
-
-
-def test_cells_of_one_server_come_together_with_what_they_need() -> None:
-    first = Wish(benchmark="a", service="one", data=1)
-    between, last = Wish(benchmark="b"), Wish(benchmark="c", scenario="Server", service="one", data=1)
-    labels = [f"{s.change.address}" for s in World().plan(desire([first, between, last])).steps]
-    cells = list(dict.fromkeys(label.split("/")[2] for label in labels if label.startswith("Run:")))
-    assert cells == ["a", "c", "b"]
 
 
 def test_no_server_starts_for_nothing() -> None:

@@ -8,26 +8,17 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
 from msgspec.structs import replace
 
 from reconciler.diff.change import Action, Drift, Finding, InputChange, Reason, Work
 from reconciler.errors import ReconcilerError, StalePlanError
 from reconciler.plan.plan import Plan
 from reconciler.plan.saved import encode_plan, load, refuse_stale, save
-from reconciler.resource.decisions import (
-    Acceptance,
-    AcceptanceStatus,
-    AcceptedInput,
-    AcceptedKey,
-    Freeze,
-    KeyChange,
-)
+from reconciler.resource.decisions import Acceptance, AcceptanceStatus, AcceptedInput, AcceptedKey, Freeze, KeyChange
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.spec.shipped import read_shipped
 from tests.unit.diff.simulated import Wish, World, desire
-from tests.unit.diff.test_difference import wishes
 
 
 def whole() -> Plan:
@@ -68,28 +59,6 @@ def test_saved_plan_is_the_plan(tmp_path: Path) -> None:
     assert load(tmp_path / "plan.json") == whole()
 
 
-def test_a_plan_is_told_in_the_shapes_of_its_schema() -> None:
-    document = encode_plan(whole())
-    assert list(document) == [
-        *("version", "in_sync", "name", "desired", "recorded", "steps", "unchanged", "excluded", "drifts", "findings"),
-        *("undeclared", "acceptances", "frozen"),
-    ]
-    assert (document["version"], document["in_sync"]) == (2, False)
-    assert document["drifts"] == [["Model:net", "model.onnx", "missing", "later"]]
-    assert document["findings"] == [["Invalid", "open/box/net/Offline", "m", "f"]]
-    (acceptance,), (everything, cell) = document["acceptances"], document["frozen"]
-    assert [acceptance[name] for name in ("file", "stands", "format")] == ["state/accepted/a.json", "expired", 1]
-    assert (everything["format"], everything["cell"], cell["format"]) == (1, None, 1)
-    assert document["steps"][0]["inputs"][0] == {
-        "name": "batch",
-        "before": 4,
-        "after": 8,
-        "origin": ["specs/a.yaml", 3, 5],
-        "before_origin": "before:1",
-    }
-    assert [step["blocked"] for step in document["steps"] if step["address"].startswith("Engine:")] == ["why"]
-
-
 def test_a_plan_of_another_version_is_made_again(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     path.write_text(json.dumps({**encode_plan(whole()), "version": 1}), encoding="utf-8")
@@ -97,13 +66,6 @@ def test_a_plan_of_another_version_is_made_again(tmp_path: Path) -> None:
         load(path)
     assert caught.value.message == f"{path}: plan version 1"
     assert caught.value.fix == "make it again: reconcile plan -o"
-
-
-def test_a_plan_is_in_sync_where_nothing_is_to_do_and_nothing_wrong() -> None:
-    plan = whole()
-    cases = [(steps, findings) for steps in ((), plan.steps) for findings in ((), plan.findings)]
-    told = [replace(plan, steps=steps, findings=findings).in_sync for steps, findings in cases]
-    assert told == [True, False, False, False]
 
 
 def test_a_step_is_withheld_where_all_that_it_is_for_is_frozen() -> None:
@@ -139,13 +101,6 @@ def test_a_plan_that_was_saved_before_a_field_came_has_its_default(tmp_path: Pat
     assert loaded.steps[1:] == whole().steps[1:]
     assert (loaded.excluded, loaded.steps[0].shared, loaded.steps[0].change.note) == (0, (), "")
     assert loaded.findings == (replace(whole().findings[0], fix=""),)
-
-
-@settings(max_examples=30)
-@given(wishes)
-def test_json_says_the_same_of_equal_plans(cells: list[Wish]) -> None:
-    plan = World().plan(desire(cells))
-    assert json.dumps(encode_plan(plan)) == json.dumps(encode_plan(World().plan(desire(cells))))
 
 
 @pytest.mark.parametrize(

@@ -69,11 +69,6 @@ def test_order_of_terms_does_not_matter(found: list[str], draw: object) -> None:
     assert chosen(parse(shuffled)) == chosen(parse(found))
 
 
-def test_comma_is_or() -> None:
-    both = chosen(parse(["scenario=Server,Offline"]))
-    assert both == chosen(parse(["scenario=Server"])) | chosen(parse(["scenario=Offline"]))
-
-
 @pytest.mark.parametrize(
     ("word", "address", "expected"),
     [
@@ -112,24 +107,6 @@ def test_two_terms_in_one_word_are_refused(word: str) -> None:
     with pytest.raises(ReconcilerError, match="holds another '='") as caught:
         parse([word])
     assert "a word of its own" in caught.value.fix
-
-
-@pytest.mark.parametrize(
-    ("words", "kind", "cells"),
-    [
-        ([], False, ()),
-        (["benchmark=net-99"], False, (("benchmark", ("net-99",)),)),
-        (["kind=Engine", "benchmark=Net-99,llama"], True, (("benchmark", ("net-99", "llama")),)),
-        (["mode=accuracy"], False, ()),
-        (["mode=accuracy", "kind=Run"], True, ()),
-        (["net", "open"], False, (("cell", ("*net*", "*open*")),)),
-    ],
-)
-def test_a_selector_tells_what_it_chooses_of_cells(
-    words: list[str], kind: bool, cells: tuple[tuple[str, tuple[str, ...]], ...]
-) -> None:
-    found = parse(words)
-    assert (found.names_kind, found.of_cells().terms) == (kind, cells)
 
 
 def test_of_a_selection_those_that_choose_whole_cells_are_kept() -> None:

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.errors import SpecError
-from tests.passes.repository import SPEC, Repository, make_repository
+from tests.passes.repository import Repository, make_repository
 from tests.shared import need
 from tests.warm.commands import run_command
 
@@ -69,25 +68,6 @@ def test_a_command_that_only_reads_tells_too(tmp_path: Path, command: str) -> No
     assert first[0]["reconcile"] != second[0]["reconcile"]
     assert f"{command} ended" in loud.stderr
     assert f"{command} ended" not in quiet.stdout + quiet.stderr + loud.stdout
-
-
-def test_plan_counts_what_is_to_be_done(tmp_path: Path) -> None:
-    repository = make_repository(tmp_path)
-    said = run_command(["plan", "--json"], repository.root)
-    ((*_, ended),) = read_logs(repository)
-    steps = json.loads(said.stdout)["steps"]
-    assert ended["create"] == sum(step["action"] == "Create" for step in steps)
-    assert ended["in_sync"] is False
-
-
-def test_pass_that_cannot_go_on_says_why(tmp_path: Path) -> None:
-    repository = make_repository(tmp_path)
-    repository.edit(SPEC, "category: edge", "category: edgy")
-    with pytest.raises(SpecError):
-        repository.reconcile()
-    (lines,) = read_logs(repository)
-    assert (lines[-1]["message"], lines[-1]["error"]) == ("pass broken off", "SpecError")
-    assert "edgy" in lines[-1]["problem"]
 
 
 @pytest.mark.parametrize("words", [["--verbose", "apply"], ["apply", "-v"]], ids=["before-the-command", "behind-it"])

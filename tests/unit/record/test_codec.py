@@ -123,20 +123,6 @@ def test_damaged_bytes_are_a_record_error_or_a_record(record: Record, noise: byt
             decode(damaged, "here")
 
 
-@pytest.mark.parametrize(
-    "document", [None, 7, [], {}, {"format": None}, {"format": 1}, {"format": "1"}, {"format": []}]
-)
-def test_other_documents_are_record_errors(document: Any) -> None:
-    with pytest.raises(RecordError):
-        decode(json.dumps(document).encode(), "here")
-
-
-def test_newer_format_says_what_to_install() -> None:
-    with pytest.raises(RecordError, match="newer than this program") as caught:
-        decode(b'{"format": 99}', "here")
-    assert "install" in caught.value.fix
-
-
 @pytest.mark.parametrize("version", [0, 2, 99])
 def test_a_whole_record_of_another_format_is_none(version: int) -> None:
     document = {**json.loads(encode(PLAIN)), "format": version}
@@ -145,31 +131,9 @@ def test_a_whole_record_of_another_format_is_none(version: int) -> None:
     assert caught.value.message == f"here: record format {version} is newer than this program"
 
 
-def test_all_that_a_record_lacks_is_named() -> None:
-    with pytest.raises(RecordError) as caught:
-        decode(b'{"format": 1, "key": "0"}', "here")
-    names = sorted(json.loads(encode(PLAIN)).keys() - {"format", "key"})
-    assert caught.value.message == f"here: not a readable record: '{', '.join(names)}'"
-    assert caught.value.fix == "restore the file from git"
-
-
 def run(values: dict[str, Any]) -> Record:
     address = Address(Kind.RUN, "open/box/net/Server/performance")
     return Record(address, "0" * 64, 1, Ended.DONE, "2026", 1.0, "a", {}, values=values)
-
-
-def test_summary_of_an_invalid_run_has_its_margin_and_what_to_try() -> None:
-    margins = [
-        {"name": "p99 latency", "measured": "3.1", "limit": "1", "unit": "ms", "met": False, "headroom": "-210.0"},
-        {"name": "queries", "measured": "9", "limit": "9", "unit": "queries", "met": True, "headroom": "+0.0"},
-    ]
-    suggestion = {"setting": "target_qps", "value": "40", "unit": "queries/s", "why": "w"}
-    values = {"validity": "INVALID", "reasons": ["too slow"], "margins": margins, "suggestion": suggestion}
-    problem = summarize(run(values), "Run/x").problem
-    assert problem == "too slow; p99 latency 3.1 ms, limit 1 ms (-210.0%); try target_qps: 40 queries/s"
-    assert summarize(run({**values, "validity": "VALID"}), "Run/x").problem == ""
-    failed = replace(run(values), problem="the server ended")
-    assert summarize(failed, "Run/x").problem == "the server ended"
 
 
 def bar(metric: str, measured: str, met: bool, *, least: str | None = None, most: str | None = None) -> dict[str, Any]:
@@ -244,20 +208,6 @@ def test_pins_are_what_a_later_pass_falls_back_on() -> None:
     inputs = {name: RecordedInput(f"of {name}", "specs/a.yaml:1") for name in (*others, *names, *reversed(first))}
     found = summarize(replace(PLAIN, inputs=inputs), "Run/x").pins
     assert found == tuple((name, f"of {name}") for name in (*first, *sorted(names)))
-
-
-def test_a_margin_without_headroom_is_told_without_it() -> None:
-    margin = {"name": "p99", "measured": "20", "limit": "15", "unit": "ms", "headroom": "", "met": False}
-    other = {**margin, "name": "p50", "headroom": "-3"}
-    values = {"validity": "INVALID", "reasons": ["too slow"], "margins": [margin, other, {**margin, "met": True}]}
-    said = "too slow; p99 20 ms, limit 15 ms; p50 20 ms, limit 15 ms (-3%)"
-    assert summarize(run(values), "Run/x").problem == said
-
-
-def test_suggestion_to_leave_a_setting_out_is_said_in_words() -> None:
-    suggestion = {"setting": "max_duration", "value": "", "unit": "", "why": "w"}
-    values = {"validity": "INVALID", "reasons": [], "margins": [], "suggestion": suggestion}
-    assert summarize(run(values), "Run/x").problem == "try max_duration: leave it out"
 
 
 @pytest.mark.parametrize(

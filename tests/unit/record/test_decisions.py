@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from reconciler.errors import StorageError
 from reconciler.record import decisions
-from reconciler.record.decisions import is_decision, parse_decisions, read, write
+from reconciler.record.decisions import parse_decisions, read, write
 from reconciler.resource.decisions import (
     Acceptance,
     AcceptedInput,
@@ -138,19 +138,3 @@ def test_a_file_that_was_changed_counts_for_nothing_and_the_others_do() -> None:
     assert list(found.freezes) == sorted(good)
     assert found.damaged == dict.fromkeys(list(files)[1:3], EDITED)
     assert list(found.damaged) == sorted(found.damaged)
-
-
-@pytest.mark.parametrize(
-    ("path", "decision"),
-    [
-        ("state/accepted/a.json", True),
-        ("state/frozen/a.json", True),
-        ("state/amended/a.json", True),
-        ("state/frozen/a.txt", False),
-        ("state/frozens/a.json", False),
-        ("state/records/Run/a.json", False),
-        ("specs/state/frozen/a.json", False),
-    ],
-)
-def test_decisions_are_known_by_their_folder_and_ending(path: str, decision: bool) -> None:
-    assert is_decision(path) is decision

@@ -143,12 +143,3 @@ def test_gc_removes_nothing_where_a_record_cannot_be_opened(paths: RepositoryPat
     assert caught.value.message.startswith(f"nothing was removed: {folder}: ")
     assert caught.value.fix == "run `reconcile` first: it repairs records"
     assert stored(paths) == {unnamed.sha256}
-
-
-def test_a_file_beside_the_folders_of_objects_is_left_alone(paths: RepositoryPaths) -> None:
-    unnamed = [store(paths, text) for text in ("a", "b", "c")]
-    (paths.objects / "notes.txt").write_text("x")
-    report = collect(paths, [], dry_run=True)
-    assert [Path(path).name[:2] for path in report.paths] == sorted(item.sha256[:2] for item in unnamed)
-    collect(paths, [])
-    assert (paths.objects / "notes.txt").is_file()

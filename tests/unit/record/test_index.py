@@ -114,12 +114,6 @@ def test_records_on_a_disk_that_fails_are_not_taken_for_none(
         load(paths)
 
 
-def test_index_that_cannot_be_written_is_done_without(paths: RepositoryPaths) -> None:
-    paths.index.parent.mkdir(exist_ok=True)
-    paths.index.write_text("a file where a folder should be", encoding="utf-8")
-    assert same(load(paths), load(paths, deep=True))
-
-
 def test_new_record_is_seen_and_a_removed_one_forgotten(paths: RepositoryPaths) -> None:
     before = load(paths).recorded
     identity = write_record(paths, record(40))
@@ -222,12 +216,6 @@ def test_records_are_grouped_oldest_first_by_key_and_by_every_address() -> None:
     assert group_records([first]).digest != group_records([second]).digest
 
 
-def test_trials_count_among_trials_alone() -> None:
-    trial, own = summary("Run/a", "2026-01-01", "trial", "quick"), summary("Run/b", "2026-01-02", "quick")
-    assert group_records([trial, own]).by_key == {"key": (own,)}
-    assert group_records([trial, own], trials=True).by_key == {"key": (trial, own)}
-
-
 def test_of_one_run_that_was_imported_twice_the_one_counts_of_which_more_is_known() -> None:
     unknown = ("imported", "unknown code", "unknown engine")
     cases = (
@@ -249,16 +237,3 @@ def test_a_record_that_is_not_there_is_named_with_why(paths: RepositoryPaths) ->
         load_record(paths, "Run/none-0")
     assert caught.value.message == "no record Run/none-0: No such file or directory"
     assert caught.value.fix == "restore it from git"
-
-
-def test_records_are_found_in_folders_of_kinds_alone(paths: RepositoryPaths) -> None:
-    before = load(paths)
-    folder = next(path for path in paths.records.iterdir() if path.is_dir())
-    (paths.records / "stray.json").write_text("{}")
-    (folder / "x.json.sig").write_text("")
-    (folder / ".hidden.json").write_text("{}")
-    assert same(before, load(paths, deep=True))
-    (folder / "odd.json").mkdir()
-    (damaged,) = load(paths).damaged
-    assert damaged.path == f"state/records/{folder.name}/odd.json"
-    assert damaged.why

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -67,31 +65,6 @@ def test_a_write_that_is_stopped_leaves_nothing(remote: Remote, tmp_path: Path) 
     assert [name for name in remote.listing() if name != SHA] == []
 
 
-@pytest.mark.parametrize("protocol", ["s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "sftp", "memory", "file"])
-def test_only_where_a_store_shows_parts_of_a_write_is_it_made_under_another_name(protocol: str, tmp_path: Path) -> None:
-    """A file is not renamed in a store of objects: that is a second upload."""
-    system = Noting(skip_instance_cache=True)
-    remote = Remote("a store", protocol, f"/{tmp_path.name}", system)
-    (tmp_path / "source").write_bytes(b"0123")
-    remote.put(tmp_path / "source", SHA, lambda _: None)
-    remote.write_note("note", b"")
-    assert system.renamed == (
-        [] if protocol not in ("sftp", "memory", "file") else [remote.path(SHA), f"{remote.root}/note"]
-    )
-
-
-class Noting(MemoryFileSystem):  # type: ignore[misc]
-    """In memory, and what is renamed there."""
-
-    def __init__(self, **options: object) -> None:
-        super().__init__(**options)
-        self.renamed: list[str] = []
-
-    def mv(self, path1: str, path2: str, **options: object) -> None:
-        self.renamed.append(path2)
-        super().mv(path1, path2, **options)
-
-
 class Failing:
     """A file system of which every operation fails alike, as one that is gone."""
 
@@ -139,53 +112,6 @@ def test_every_operation_tells_what_failed_and_what_to_do(operation: str, protoc
     remote.remove("none")  # what another may have removed meanwhile
 
 
-REFUSES, GONE = "credentials", "make the bucket or folder"
-
-
-@pytest.mark.parametrize(
-    ("error", "message", "fix"),
-    [
-        (PermissionError("no"), "s3://store refuses: PermissionError: no", REFUSES),
-        (StatusError(401), "s3://store refuses: StatusError: status 401", REFUSES),
-        (StatusError(403), "s3://store refuses: StatusError: status 403", REFUSES),
-        (StatusError(500), "s3://store does not answer: StatusError: status 500", "goes on"),
-        (
-            ValueError("Unable to locate Credentials"),
-            "s3://store refuses: ValueError: Unable to locate Credentials",
-            REFUSES,
-        ),
-        (ValueError("InvalidAccessKeyId"), "s3://store refuses: ValueError: InvalidAccessKeyId", REFUSES),
-        (ValueError("Forbidden"), "s3://store refuses: ValueError: Forbidden", REFUSES),
-        (ValueError("401 Unauthorized"), "s3://store refuses: ValueError: 401 Unauthorized", REFUSES),
-        (ValueError("AccessDenied"), "s3://store refuses: ValueError: AccessDenied", REFUSES),
-        (ValueError("Access Denied"), "s3://store refuses: ValueError: Access Denied", REFUSES),
-        (ValueError("ExpiredToken"), "s3://store refuses: ValueError: ExpiredToken", REFUSES),
-        *(
-            (OSError(number, "no room"), "cannot write to s3://store: no room", "free space there")
-            for number in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
-        ),
-        (OSError(errno.EIO, "bad"), "s3://store does not answer: OSError: [Errno 5] bad", "goes on"),
-        (NotImplementedError(), "s3://store can only be read", "push to a store that can be written"),
-        (ValueError(400 * "x"), f"s3://store does not answer: ValueError: {288 * 'x'}", "goes on"),
-    ],
-)
-def test_each_failure_is_told_in_words_of_its_own(error: Exception, message: str, fix: str) -> None:
-    with pytest.raises(StoreError) as caught:
-        Remote("s3://store", "s3", "store", Failing(error)).write_note("note", b"")
-    assert caught.value.message == message
-    assert fix in caught.value.fix
-
-
-@pytest.mark.parametrize(("name", "fix"), [("EMFILE", "ulimit -n"), ("EIO", "dmesg"), ("ESTALE", "mount it again")])
-def test_what_a_local_disk_refuses_is_told_as_of_any_disk(name: str, fix: str) -> None:
-    number = getattr(errno, name)
-    failing = Failing(OSError(number, os.strerror(number), "/lab/store/ab/one"))
-    with pytest.raises(StoreError) as caught:
-        Remote("file:///lab/store", "file", "/lab/store", failing).write_note("note", b"")
-    assert caught.value.message == f"cannot use /lab/store/ab/one: {os.strerror(number)} ({name})"
-    assert fix in caught.value.fix
-
-
 @pytest.mark.parametrize(
     ("cause", "said"),
     [
@@ -224,19 +150,6 @@ def test_a_share_that_is_not_mounted_has_no_absent_objects(tmp_path: Path) -> No
     assert remote.size(SHA) is None
 
 
-@pytest.mark.parametrize(("size", "told"), [(7, 7), (0, 0), (None, -1)])
-def test_a_store_may_not_say_how_large_an_object_is(size: int | None, told: int) -> None:
-    class Silent:
-        def info(self, _: str) -> dict[str, object]:
-            return {"size": size}
-
-        def find(self, _: str, detail: bool) -> dict[str, dict[str, object]]:
-            return {f"store/ab/{SHA}": {"size": size}} if detail else {}
-
-    remote = Remote("s3://store", "s3", "store", Silent())
-    assert (remote.size(SHA), remote.listing()) == (told, {SHA: size or 0})
-
-
 def test_options_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STORE_KEY", "secret")
     options: dict[str, object] = {"anon": False, "key": ("from_env", "STORE_KEY"), "port": 7}
@@ -246,32 +159,3 @@ def test_options_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(StoreError, match="option key of the store: STORE_KEY is not set") as caught:
         read_options(options)
     assert caught.value.fix == "export STORE_KEY=…"
-
-
-@pytest.mark.parametrize(
-    ("protocol", "error", "fix"),
-    [
-        ("s3", "No module named 'fsspec'", "pip install 'mlperf-reconciler[s3]'"),
-        ("s3a", "No module named 'fsspec.core'", "pip install 'mlperf-reconciler[s3]'"),
-        ("gs", "No module named 'fsspec'", "pip install 'mlperf-reconciler[gs]'"),
-        ("gcs", "No module named 'fsspec'", "pip install 'mlperf-reconciler[gs]'"),
-        ("file", "No module named 'fsspec'", "pip install 'mlperf-reconciler[store]'"),
-        ("s3", "Install s3fs to access S3", "pip install 'mlperf-reconciler[s3]'"),
-        ("s3a", "Install s3fs to access S3", "pip install 'mlperf-reconciler[s3]'"),
-        ("gs", "Please install gcsfs", "pip install 'mlperf-reconciler[gs]'"),
-        ("gcs", "Please install gcsfs", "pip install 'mlperf-reconciler[gs]'"),
-        ("sftp", "SFTPFileSystem requires paramiko", "SFTPFileSystem requires paramiko"),
-    ],
-)
-def test_a_store_whose_library_is_absent_says_what_to_install(
-    protocol: str, error: str, fix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(_: str) -> None:
-        raise ImportError(error)
-
-    monkeypatch.setattr("fsspec.get_filesystem_class", refuse)
-    with pytest.raises(StoreError) as caught:
-        open_remote(f"{protocol}://bucket/folder", {})
-    assert caught.value.fix == fix
-    assert caught.value.message.startswith("cannot open ")
-    assert caught.value.message.endswith(f": {error}")

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.errors import RepositoryError
 from reconciler.record.signing import NAMESPACE, SignatureStatus, Signer, check
 
 SSH = b"-----BEGIN SSH SIGNATURE-----\nAAAA\n-----END SSH SIGNATURE-----\n"
@@ -65,16 +64,6 @@ def test_ssh_signs_with_a_file_or_asks_the_agent_for_a_key_that_git_names_in_ful
         assert (first, agent, Path(file).exists()) == (words, "-U", False)
         assert (tmp_path / "key").read_text() == "ssh-ed25519 AAAA ann\n"
     assert (tmp_path / "data").read_bytes() == b"a record"
-
-
-@pytest.mark.parametrize(("signature", "status"), [(PGP_MARK, 1), ("signed by Ann", 0)])
-def test_program_that_fails_or_signs_nothing_is_told_with_its_words(
-    tmp_path: Path, signature: str, status: int
-) -> None:
-    with pytest.raises(RepositoryError) as caught:
-        Signer("openpgp", stand_in(tmp_path, signature, status), "").sign(b"a record")
-    assert caught.value.message == "a record cannot be signed: no agent"
-    assert "git commit -S" in caught.value.fix
 
 
 @pytest.mark.parametrize("mark", ["PGP", "SSH"])

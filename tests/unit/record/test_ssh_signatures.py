@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -65,9 +64,6 @@ def ask(monkeypatch: pytest.MonkeyPatch) -> Ask:
 
 
 SIGNERS, REVOKED = Path("/r/signers"), Path("/r/revoked")
-AT = datetime.fromisoformat(WHEN).astimezone().strftime("%Y%m%d%H%M%S")
-WHO = f"-f /r/signers -s SIGNATURE -Overify-time={AT}"
-FITS = f"check-novalidate -n {NAMESPACE} -s SIGNATURE"
 FOUND: dict[str, tuple[int, str]] = {"find-principals": (0, "ann\nbob\n")}
 VALID: dict[str, tuple[int, str]] = {"check-novalidate": (0, 'Good "x" signature with ED25519 key SHA256:abc\n')}
 KEY = "ED25519 key SHA256:abc"
@@ -112,35 +108,6 @@ def test_a_signature_is_worth_what_ssh_keygen_says(
 ) -> None:
     ask(answers)
     assert check(DATA, SSH, SIGNERS, WHEN, revoked) == expected
-
-
-def test_ssh_keygen_is_asked_for_the_signers_the_time_and_the_namespace(ask: Ask) -> None:
-    keygen = ask({**FOUND, "bob": (0, ""), "bob -r": (1, "")})
-    check(DATA, SSH, SIGNERS, WHEN, REVOKED)
-    verify = f"verify -n {NAMESPACE} -I"
-    assert keygen.asked == [
-        f"find-principals {WHO}",
-        f"{verify} ann {WHO}",
-        f"{verify} bob {WHO}",
-        f"{verify} bob {WHO} -r /r/revoked",
-    ]
-    keygen = ask(VALID)
-    assert check(DATA, SSH, None, WHEN, REVOKED) == Checked(UNKNOWN, KEY, "no file of allowed signers is named")
-    assert keygen.asked == [FITS]
-
-
-@pytest.mark.parametrize("key", ["key::ssh-ed25519 AAAA", "ssh-rsa AAAA", "ecdsa-sha2-nistp256 AAAA", "sk-ssh AAAA"])
-def test_a_key_that_git_names_in_full_is_handed_to_the_program(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
-    asked: list[str] = []
-
-    def sign(words: Sequence[str], data: bytes, limit: float) -> ChildEnd:
-        asked.extend([*words[:7], Path(words[7]).read_text(), *words[8:], data.decode(), str(limit)])
-        return ChildEnd(0, SSH, "")
-
-    monkeypatch.setattr(signing, "describe_end", sign)
-    assert Signer("ssh", "own program", key).sign(DATA) == SSH
-    text = f"{key.removeprefix('key::')}\n"
-    assert asked == ["own", "program", "-Y", "sign", "-n", NAMESPACE, "-f", text, "-U", "a record", "60.0"]
 
 
 def test_files_of_signers_and_of_revoked_keys_are_those_that_git_names(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.record.repair import repair_artifact
-from reconciler.record.store import LOG_LIMIT, discard, find_artifact, find_object, find_readable, keep, restore
+from reconciler.record.store import find_artifact, find_object, find_readable, keep, restore
 from reconciler.storage.files import RepositoryPaths, hash_file
 
 
@@ -38,12 +38,6 @@ def test_log_lies_in_both_places_as_two_files(paths: RepositoryPaths, source: Pa
     assert artifact.place == "logs"
     assert log.read_bytes() == stored.read_bytes()
     assert log.stat().st_ino != stored.stat().st_ino
-
-
-def test_large_log_stays_out_of_git(paths: RepositoryPaths, source: Path) -> None:
-    source.write_bytes(b"x" * (LOG_LIMIT + 1))
-    assert keep(paths, source, "log", in_git=True).place == "objects"
-    assert not paths.logs.exists()
 
 
 @pytest.mark.parametrize("in_git", [False, True])
@@ -86,14 +80,6 @@ def test_lost_copy_comes_back_from_the_other(paths: RepositoryPaths, source: Pat
     bad.chmod(0o644)
     bad.write_bytes(b"THE BYTES")
     assert not restore(paths, lost, artifact.sha256)
-
-
-def test_discarded_file_is_kept_for_a_look(paths: RepositoryPaths, source: Path) -> None:
-    artifact = keep(paths, source, "name")
-    discard(paths, "objects", artifact.sha256)
-    assert not find_object(paths, artifact.sha256).exists()
-    assert [p.read_bytes() for p in paths.quarantine.iterdir()] == [b"the bytes"]
-    discard(paths, "objects", artifact.sha256)
 
 
 @pytest.mark.parametrize("where", ["git", "tree", "nowhere"])

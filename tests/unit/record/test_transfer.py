@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import gc
 import os
 import shutil
 import signal
@@ -12,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -22,7 +19,7 @@ import pytest
 
 from reconciler.errors import StorageError, StoreError
 from reconciler.record.objects import ObjectRef, TransferResult, TransferStatus
-from reconciler.record.remote import Remote, TransferStoppedError, open_remote
+from reconciler.record.remote import Remote, open_remote
 from reconciler.record.store import find_object, keep
 from reconciler.record.transfer import Transfer, foresee_transfer, list_pull_due, list_push_due, pull, push
 from reconciler.resource.kinds import Address, Kind
@@ -291,30 +288,6 @@ def test_two_pushes_at_once_leave_whole_objects(here: RepositoryPaths, tmp_path:
     assert not [name for name in folder(tmp_path).listing() if name.endswith(".partial")]
 
 
-def test_what_is_read_back_is_a_sign_of_life_and_has_not_passed(here: RepositoryPaths, tmp_path: Path) -> None:
-    items, told, turns = made(here, tmp_path, b"one", b"three"), list[int](), list[int]()
-    transfer = Transfer(here, folder(tmp_path), report=told.append, turn=lambda: turns.append(0))
-    push(transfer, items, [], parallel=1)
-    assert (transfer.passed, transfer.beats, transfer.pausing) == (8, 8, 0)
-    assert (told, len(turns)) == ([3, 8], 2)
-    due, rest, there = list_push_due(transfer, items, deep=True)
-    assert (due, fates(rest), len(there)) == ([], [TransferStatus.PRESENT] * 2, 2)
-    assert (transfer.passed, transfer.beats, transfer.pausing) == (8, 16, 0)
-    transfer.stopped.set()
-    with pytest.raises(TransferStoppedError):
-        transfer.moved(1)
-    assert (transfer.passed, transfer.beats, len(told), len(turns)) == (8, 16, 2, 4)
-
-
-def test_a_share_that_is_not_mounted_is_named(here: RepositoryPaths, tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"no folder .*/nowhere") as raised:
-        open_remote(f"file://{tmp_path}/nowhere/objects", {})
-    assert "mount it" in raised.value.fix
-    items = made(here, tmp_path, b"one")
-    with pytest.raises(StoreError, match="is not there"):
-        pulled(RepositoryPaths(tmp_path / "elsewhere"), folder(tmp_path), items)
-
-
 def test_a_disk_without_room_is_told_before_anything_is_read(
     here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -330,37 +303,6 @@ def test_a_disk_without_room_is_told_before_anything_is_read(
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=enough))
     pulled(elsewhere, folder(tmp_path), items)
     assert (elsewhere.objects / items[0].sha256[:2] / items[0].sha256).exists()
-
-
-@pytest.mark.parametrize("module", ["fsspec", "s3fs"])
-def test_a_missing_library_is_named_with_the_extra(tmp_path: Path, module: str) -> None:
-    """In a process of its own, where that library cannot be imported."""
-    program = f"""
-import sys
-sys.modules[{module!r}] = None
-from reconciler.errors import StoreError
-from reconciler.record.remote import open_remote
-try:
-    open_remote("s3://bucket/folder", {{}})
-except StoreError as error:
-    print(error.message, "|", error.fix)
-"""
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert ended.stdout.strip().endswith("| pip install 'mlperf-reconciler[s3]'")
-
-
-@pytest.mark.parametrize(("url", "said"), [("nosuch://place/x", "nosuch"), ("file:///", "does not name a place")])
-def test_a_url_that_leads_nowhere_is_named(url: str, said: str) -> None:
-    with pytest.raises(StoreError, match=said):
-        open_remote(url, {})
-
-
-def test_a_store_in_memory_is_written_whole(here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path) -> None:
-    items = made(here, tmp_path, b"one", b"two" * 1000)
-    remote = open_remote("memory://objects", {})
-    assert fates(pushed(here, remote, items)) == [TransferStatus.MOVED] * 2
-    assert remote.listing() == {item.sha256: item.size for item in items}
-    assert fates(pulled(elsewhere, remote, items)) == [TransferStatus.MOVED] * 2
 
 
 # -- HTTP -----------------------------------------------------------------------------------------------------------
@@ -572,50 +514,3 @@ def test_a_store_that_falls_silent_is_given_up(tmp_path: Path, monkeypatch: pyte
     }
     with pytest.raises(StoreError, match=r"hardly a byte has passed for 0\.3 s"):
         started[silent]()
-
-
-class _Dripping(_Handler):
-    """Gives a byte every now and then: of its head, or of the object, whose half it gives at once."""
-
-    slow: ClassVar[str] = ""
-    ended: ClassVar[threading.Event]
-
-    def do_GET(self) -> None:
-        data = Path(self.translate_path(self.path)).read_bytes()
-        head = f"HTTP/1.0 200 OK\r\nContent-Length: {len(data)}\r\n\r\n".encode()
-        whole, rest = (head + data[: len(data) // 2], data[len(data) // 2 :]) if self.slow == "body" else (b"", head)
-        with contextlib.suppress(OSError):  # who asked may be gone
-            self.wfile.write(whole)
-            for byte in rest:
-                if self.ended.wait(0.05):
-                    return
-                self.wfile.write(bytes([byte]))
-                self.wfile.flush()
-
-
-@pytest.mark.parametrize("slow", ["head", "body"])
-def test_a_store_that_gives_a_byte_now_and_then_is_given_up(
-    here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path, served: Served, monkeypatch: pytest.MonkeyPatch,
-    slow: str,
-) -> None:  # fmt: skip
-    data = os.urandom(3 * CHUNK)
-    items = made(here, tmp_path, data)
-    pushed(here, folder(tmp_path), items)
-    url, handler = served(_Dripping)
-    handler.slow, handler.ended = slow, threading.Event()  # type: ignore[attr-defined]
-    before = set(threading.enumerate())
-    monkeypatch.setattr("reconciler.record.transfer._LAST_BYTES", 0.1)
-    try:
-        with pytest.raises(StoreError, match=r"hardly a byte has passed for 0\.4 s"):
-            pull(Transfer(elsewhere, open_remote(url, {}), patience=0.4), items, parallel=2)
-        assert not elsewhere.objects.exists() or not [p for p in elsewhere.objects.rglob("*") if p.is_file()]
-    finally:
-        handler.ended.set()  # type: ignore[attr-defined]
-    for thread in set(threading.enumerate()) - before:
-        if thread.name.endswith("(work)"):
-            thread.join()  # it ends once the store has closed its end
-    with warnings.catch_warnings():  # the library closes what nobody waits for when it is collected, and warns of it
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
-    assert fates(pulled(elsewhere, folder(tmp_path), items)) == [TransferStatus.MOVED]
-    assert find_object(elsewhere, items[0].sha256).read_bytes() == data

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reconciler.diff.change import Action, Change, InputChange, Reason, Work
+from reconciler.diff.change import Action, Change, InputChange, Reason
 from reconciler.plan.plan import Plan, Step
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address, Cell, Kind
@@ -44,6 +44,3 @@ def engine_replaced() -> tuple[Step, ...]:
 
 def plan(*steps: Step, unchanged: int = 61, **more: Any) -> Plan:
     return Plan("acme", "a" * 64, "b" * 64, steps, unchanged=unchanged, **more)
-
-
-__all__ = ["Action", "Reason", "Work"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -15,7 +14,7 @@ from reconciler.execute.outcome import Message, Outcome, Status, StepProgress, S
 from reconciler.render.events import render_event_part
 from reconciler.render.lines import Failures, Lines
 from reconciler.render.live import Live
-from reconciler.render.progress import count_outcomes, measure_pace, render_progress_text
+from reconciler.render.progress import measure_pace, render_progress_text
 from tests.unit.render.builders import PERFORMANCE, step
 
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # what moves the cursor of a terminal
@@ -57,21 +56,6 @@ def test_time_left(progress: Progress, minimum: float, left: float | None) -> No
 def test_progress_text() -> None:
     assert render_progress_text(StepProgress(STEP, running(500, 5.0), 0.0)) == "running, 500 of 1,000, 100/s, 5 s left"
     assert render_progress_text(StepProgress(STEP, running(0, 0.0, 0, "loading"))) == "loading"
-
-
-@pytest.mark.parametrize(
-    ("width", "text"),
-    [
-        (80, "running, 500 of 1,000, 100/s, 5 s left, batch 7"),
-        (40, "running, 500 of 1,000, 100/s, 5 s left"),
-        (36, "running, 500 of 1,000, 5 s left"),
-        (20, "running, 5 s left"),
-        (12, "5 s left"),
-    ],
-)
-def test_the_time_left_is_the_last_to_go(width: int, text: str) -> None:
-    moved = StepProgress(STEP, replace(running(500, 5.0), text="batch 7"), 0.0)
-    assert render_progress_text(moved, width) == text
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])
@@ -141,13 +125,6 @@ def test_of_a_quiet_pass_only_what_failed_is_told() -> None:
     assert [line.partition("Run perf: ")[2] for line in lines] == ["failed: out of memory", "blocked: no GPU"]
 
 
-def test_a_log_that_says_no_more_than_the_message_is_not_repeated() -> None:
-    lines: list[str] = []
-    log = "no such program\nfix: check the command"
-    Lines(lines.append).report(Outcome(STEP, Status.FAILED, "no such program", "check the command", log=log))
-    assert lines[0].endswith("failed: no such program\n      fix: check the command")
-
-
 def test_live_prints_what_ended_without_a_terminal_too(capsys: pytest.CaptureFixture[str]) -> None:
     with Live(colour=False) as view:
         view.report(StepStarted(STEP))
@@ -157,12 +134,6 @@ def test_live_prints_what_ended_without_a_terminal_too(capsys: pytest.CaptureFix
     out = capsys.readouterr().out
     assert "Run perf  done in 2 s, VALID" in out
     assert "[not markup]" in out
-
-
-def test_tally() -> None:
-    outcomes = tuple(Outcome(STEP, status) for status in (Status.FAILED, Status.DONE, Status.DONE))
-    assert count_outcomes(outcomes) == "2 done, 1 failed"
-    assert count_outcomes(()) == "0 steps"
 
 
 def test_events_as_json() -> None:

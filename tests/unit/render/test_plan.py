@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from reconciler.diff.change import REASON_WORDS, Action, Drift, Finding, Reason, Work
-from reconciler.render.causes import describe_cause
+from reconciler.diff.change import Action, Drift, Finding, Reason, Work
 from reconciler.render.colour import show_coloured
 from reconciler.render.plan import collect_shown_origins, render_plan_text, show_least_time
 from reconciler.resource.kinds import PERFORMANCE as TIMED
@@ -115,15 +114,6 @@ def test_what_is_new_is_not_called_replaced() -> None:
     assert "engine created" in render_plan_text(plan(new, step(PERFORMANCE, because=(ENGINE,))))
 
 
-def test_only_what_has_never_been_rendered_is_said_to_be_not_rendered_yet() -> None:
-    new = step(RESULT, action=Action.CREATE, reason=Reason.NOT_RECORDED, how=Work.RENDER)
-    assert describe_cause(new) == "not rendered yet"
-    assert describe_cause(replace(new, change=replace(new.change, note="of 5.1"))) == "not rendered yet: of 5.1"
-    assert describe_cause(step(ENGINE, reason=Reason.NOT_RECORDED)) == REASON_WORDS[Reason.NOT_RECORDED]
-    lost = step(RESULT, reason=Reason.INPUT_CHANGED, how=Work.RENDER)
-    assert describe_cause(lost) == REASON_WORDS[Reason.INPUT_CHANGED]
-
-
 def test_a_huge_plan_is_cut_unless_all_is_asked() -> None:
     names = [f"closed/h200x8/b{number}/Offline" for number in range(380)]
     changes = [(input_change("engine.batch_size", 8, 16 + number),) for number in range(380)]
@@ -176,14 +166,6 @@ def test_what_waits_for_something_blocked_is_told_with_it() -> None:
     text = render_plan_text(plan(*absent, *waiting, needed))
     assert "6 blocked: 8 x H200 (SXM) are declared\n      fix: run it there" in text
     assert text.count("H200 (SXM)") == 1
-
-
-def test_several_things_that_many_are_blocked_on_have_numbers() -> None:
-    engines = [Address(Kind.ENGINE, f"closed/h200x8/b{number}/Offline") for number in range(10)]
-    text = render_plan_text(plan(*(step(e, blocked=("no GPU", "no disk")[n // 5]) for n, e in enumerate(engines))))
-    assert "(1) 5 blocked: no GPU" in text
-    assert "(2) 5 blocked: no disk" in text
-    assert sum(line.endswith("; blocked (2)") for line in text.splitlines()) == 5
 
 
 def test_colour_adds_only_colour() -> None:

@@ -10,7 +10,7 @@ from reconciler.desired.state import Desired
 from reconciler.diff.change import Action, Change, Chosen, Difference, Finding, Reason, Work
 from reconciler.diff.conditions import summarise_cells, trace_lineages
 from reconciler.observed.state import Observed
-from reconciler.render.status import render_metric_text, render_status_text
+from reconciler.render.status import render_status_text
 from reconciler.resource.conditions import NOT_REQUIRED, CellStatus
 from reconciler.resource.kinds import PERFORMANCE as TIMED
 from reconciler.resource.kinds import Address, Cell, Kind
@@ -155,27 +155,6 @@ def test_an_edited_file_is_red_and_a_missing_tree_is_not() -> None:
     assert words(stand(tree_present=False, rendered={})[OFFLINE]) == "T T T T T T"
 
 
-@pytest.mark.parametrize(
-    ("wrong", "told"),
-    [
-        ((("a/b.json", "edited"),), "a/b.json"),
-        ((("a/b.json", "edited"), ("a/c.json", "missing")), "a/b.json and 1 more"),
-        ((("a/b.json", "missing"), ("a/c.json", "edited"), ("a/d.json", "edited")), "a/b.json and 2 more"),
-    ],
-)
-def test_the_first_file_that_is_wrong_is_named(wrong: tuple[tuple[str, str], ...], told: str) -> None:
-    condition = stand(tree={str(OFFLINE): wrong})[OFFLINE].conditions[-2]
-    assert (condition.reason, condition.message) == (f"File{wrong[0][1].title()}", told)
-
-
-@pytest.mark.parametrize("note", ["", "rendered from other inputs"])
-def test_a_tree_of_other_records_is_told_by_the_note_of_its_change(note: str) -> None:
-    due = replace(change(Kind.RESULT, str(OFFLINE), how=Work.RENDER), note=note)
-    condition = stand(due)[OFFLINE].conditions[-2]
-    assert condition.reason == "InputChanged"
-    assert condition.message == (note or "the tree does not show the chosen records")
-
-
 def test_what_accepted_results_were_made_from_may_be_made_again_for_others() -> None:
     before = [Wish("a"), Wish("b", scenario="Server")]
     after = [replace(wish, batch=2) for wish in before]  # by one engine
@@ -286,10 +265,6 @@ def test_a_long_table_shows_what_is_not_ready_first() -> None:
     table = render_status_text(tuple(stand(change(Kind.ENGINE, str(SERVER))).values()), limit=1).splitlines()
     assert table[1].startswith(str(SERVER))
     assert table[2] == "… and 1 more cell; --all shows them"
-
-
-def test_metric_text() -> None:
-    assert [render_metric_text(m) for m in (None, ("0.0134", "ms"), ("n/a", "acc"))] == ["-", "0.0134 ms", "n/a acc"]
 
 
 def test_efficiency_of_a_measured_run_is_beside_its_result() -> None:

@@ -91,26 +91,6 @@ def test_an_unknown_placeholder_is_named_with_the_nearest() -> None:
     assert refused('{command: [run, "{run_dir}", "{user_conf}"], cwd: "{rundir}", score: {command: [s]}}')
 
 
-def test_double_braces_are_the_braces_themselves() -> None:
-    words = '[run, "{run_dir}", "{user_conf}", "{{sum}}", \'{"a": 1}\']'
-    assert load(f"resnet: {{harness: {{command: {words}, score: {{command: [s]}}}}}}")
-
-
-def test_backend_that_asks_a_server_needs_no_command_beside_its_service() -> None:
-    service = "harness: {service: {command: [serve, '{port}']}}"
-    declared = load(f"digits:\n  as: llama3.1-8b\n  engine: {{backend: openai}}\n  {service}\n", "digits")
-    check(declared, load_ruleset("v6.1"))
-    (cell,) = declared.cells
-    assert cell.settings["engine.backend"].value == "openai"
-    for engine, harness in (
-        ("onnxruntime", service),
-        ("openai", service.replace("service:", "timeout: 2 h, service:")),
-    ):
-        with pytest.raises(SpecError) as found:
-            load(f"digits:\n  as: llama3.1-8b\n  engine: {{backend: {engine}}}\n  {harness}\n", "digits")
-        assert "a harness is described without its command" in str(found.value)
-
-
 def test_a_command_must_hear_where_its_logs_and_its_conf_are() -> None:
     score, first, second = refused("{command: [run]}")
     assert "nothing scores" in score

@@ -7,18 +7,24 @@ import pickle
 from pathlib import Path
 
 import pytest
+from pydantic import Field
 
 from harness.catalog import read_slices, write_slices
 from reconciler.errors import Problem, SpecError
-from reconciler.resource.canonical import digest
-from reconciler.resource.inputs import Origin
+from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import Cell
-from reconciler.spec.declared import Declared
+from reconciler.spec.background import expand_backgrounds
+from reconciler.spec.declared import Declared, DeclaredCell
+from reconciler.spec.executor_models import HardwareGroup
+from reconciler.spec.fields import OptionalText
 from reconciler.spec.files import compute_blob_id
+from reconciler.spec.groups import Group
+from reconciler.spec.layers import flatten
 from reconciler.spec.loading import list_left_out, load
+from reconciler.spec.models import System
+from reconciler.spec.nodes import parse
+from reconciler.spec.settings_models import SettingsGroup
 from tests.unit.spec.writing import HEADER, VALID, load_texts, problems_in, replaced, write
-
-ROOT = Path(__file__).parents[3]
 
 
 def values(declared: Declared, index: int = 0) -> dict[str, object]:
@@ -123,16 +129,6 @@ def test_variables_expand_in_locations_and_are_recorded(tmp_path: Path) -> None:
     assert declared.variables == {"A": "/a", "B": "b"}
 
 
-def test_a_users_own_benchmark_file(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").touch()
-    declared = load_texts(tmp_path, main=replaced("as: resnet", "code: mine.py"))
-    assert declared.cells[0].settings["benchmark.path"].value == "mine.py"
-    assert "benchmark.code" not in declared.cells[0].settings
-    assert declared.cells[0].settings["benchmark.official"].value == "digits"
-    elsewhere = load_texts(tmp_path, {"CODE": "/elsewhere"}, main=replaced("as: resnet", "code: '${CODE}/x.py'"))
-    assert elsewhere.cells[0].settings["benchmark.path"].value == "/elsewhere/x.py"
-
-
 def test_yaml_1_2_scalars_keep_their_text(tmp_path: Path) -> None:
     text = replaced(
         "as: resnet",
@@ -157,20 +153,6 @@ def test_an_address_needs_no_quotes_between_braces(tmp_path: Path) -> None:
         load_texts(tmp_path, main=broken)
     line = broken.splitlines().index("  divisions") + 1
     assert [problem.line for problem in found.value.problems] == [line]
-
-
-def test_every_value_is_canonical(tmp_path: Path) -> None:
-    declared = load([ROOT / "specs" / "quickstart.yaml"], ROOT, {})
-    for cell in declared.cells:
-        assert digest({name: value.value for name, value in cell.settings.items()})
-        assert all(type(value.value) in (str, int, bool) for value in cell.settings.values())
-
-
-@pytest.mark.parametrize("change", [lambda t: t.replace("\n", "\r\n"), lambda t: "\ufeff" + t])
-def test_windows_line_ends_and_a_byte_order_mark(tmp_path: Path, change: object) -> None:
-    plain = load_texts(tmp_path, main=VALID)
-    assert callable(change)
-    assert load_texts(tmp_path, main=change(VALID)).cells == plain.cells
 
 
 def test_aliases_point_at_their_anchor(tmp_path: Path) -> None:
@@ -242,14 +224,6 @@ def test_spec_of_its_own_applies_only_when_its_file_is_named(tmp_path: Path) -> 
     assert list_left_out([main, apart], tmp_path) == ()
 
 
-def test_parts_of_a_spec_of_its_own_are_named_together(tmp_path: Path) -> None:
-    first = replaced("spec:\n", "only_when_named: true\nspec:\n")
-    more = "spec: {systems: {crate: {category: edge, status: available}}}\n"
-    paths = write(tmp_path, first=first, second=f"{HEADER}only_when_named: true\n{more}")
-    declared = load(paths, tmp_path, {})
-    assert sorted(declared.systems) == ["box", "crate"]
-
-
 def test_mistakes_in_a_spec_of_its_own_do_not_stop_the_others(tmp_path: Path) -> None:
     write(tmp_path, main=VALID, apart=f"{HEADER}only_when_named: true\nspec: {{rounds: v6.1}}\n")
     assert load([tmp_path], tmp_path, {}).name == "acme"
@@ -265,3 +239,84 @@ def problems_in_folder(folder: Path) -> list[Problem]:
     with pytest.raises(SpecError) as caught:
         load([folder], folder, {})
     return caught.value.problems
+
+
+def names(group: type[Group], text: str) -> set[str]:
+    root, problems = parse(text, "a.yaml")
+    assert root is not None
+    assert not problems
+    written = {name: getattr(node, "value", {}) for name, node in root.items.items()}
+    return set(flatten(group.model_validate(written), root, ""))
+
+
+class Racked(System):
+    """A system with a field that is not there yet."""
+
+    rack: OptionalText = Field(None)
+
+
+def test_a_new_field_of_a_system_is_named_as_the_others_are() -> None:
+    text = "category: edge\nstatus: available\nrack: left\n"
+    assert names(Racked, text) == {"system.category", "system.status", "system.rack"}
+
+
+def test_a_group_within_a_system_has_its_own_name() -> None:
+    root, _ = parse("hardware:\n  cpu: any\n", "a.yaml")
+    system = System(category="edge", status="available", hardware=HardwareGroup(cpu="any"))
+    assert set(flatten(system, root, "")) == {"hardware.cpu"}
+
+
+def test_settings_of_a_cell_have_no_prefix() -> None:
+    assert names(SettingsGroup, "target_qps: 5\npublish: best\n") == {"target_qps", "policy.publish"}
+
+
+HERE = Origin("specs/a.yaml", 7, 3)
+
+
+OWN = {"engine.backend": "tensorrt", "run.streams": 2, "target_qps": "5", "measurements.input_data_types": "int8"}
+
+
+SLICED = {**OWN, "hardware.mig": "7x 1g.10gb"}
+
+
+def declare(benchmark: str, **settings: object) -> DeclaredCell:
+    cell = Cell("closed", "box", benchmark, "Offline")
+    values = {name.replace("__", "."): Value(value, HERE) for name, value in {**SLICED, **settings}.items()}
+    return DeclaredCell(cell, values, Value(str(cell), HERE))
+
+
+def test_what_a_cell_is_driven_by_goes_with_the_one_that_it_accompanies() -> None:
+    names = ("bert/Offline", "rnnt/Offline")
+    (resnet, *others), problems = expand_backgrounds(
+        [declare("resnet", background=names), declare("bert"), declare("rnnt", run__streams=9)]
+    )
+    assert problems == []
+    found = {name: value.value for name, value in resnet.settings.items() if name.startswith("background.")}
+    assert found == {
+        "background.0.engine.backend": "tensorrt",
+        "background.0.run.streams": 2,
+        "background.1.engine.backend": "tensorrt",
+        "background.1.run.streams": 9,
+    }
+    assert not any(name.startswith("background") for other in others for name in other.settings)
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "said"),
+    [
+        ({}, {"engine__backend": "vllm"}, "its backend makes no batches"),
+        ({}, {"harness__command": ["run"]}, "a command runs it"),
+        ({}, {"infer_from": "Server"}, "it has no runs of its own"),
+        ({"harness__command": ["run"]}, {}, "a command is run without a background"),
+        ({"background": ("bert/Server",)}, {}, "bert/Server is not a cell of closed/box"),
+    ],
+)
+def test_what_cannot_be_in_the_background_is_named_and_left_out(
+    own: dict[str, object], other: dict[str, object], said: str
+) -> None:
+    cells = [declare("resnet", **{"background": ("bert/Offline",), **own}), declare("bert", **other)]
+    (resnet, _), problems = expand_backgrounds(cells)
+    assert [said in problem.message for problem in problems] == [True]
+    assert (problems[0].file, problems[0].line) == ("specs/a.yaml", 7)
+    assert problems[0].path == "closed.box.resnet.Offline.background"
+    assert "background" not in resnet.settings

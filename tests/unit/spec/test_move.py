@@ -86,14 +86,6 @@ spec:
     )
 
 
-def test_to_a_division_that_is_not_there_yet() -> None:
-    edited = move(TEXT, CELL, ("spec", "divisions", "network", "box", "resnet", "Offline"), 2)
-    assert (
-        "    network:\n      box:\n        resnet:\n          # why this target\n          Offline:    # all" in edited
-    )
-    assert edited.endswith("            min_query_count: 7\n# tail\n")
-
-
 def test_from_and_to_flow_style() -> None:
     edited = move(
         TEXT, ("spec", "divisions", "open", "other", "bert", "Offline"), (*CELL[:3], "other", "x", "Server"), 2
@@ -106,11 +98,6 @@ def test_from_and_to_flow_style() -> None:
     assert remove(flow, ("a", "b")) == "a: {c: {d: 2}, e: 3}\n"
     assert remove(flow, ("a", "c", "d")) == "a: {b: 1, e: 3}\n"
     assert remove(flow, ("a", "e")) == "a: {b: 1, c: {d: 2}}\n"
-
-
-def test_windows_line_ends_stay() -> None:
-    edited = move(TEXT.replace("\n", "\r\n"), CELL, ("spec", "divisions", "network", "box", "resnet", "Offline"), 2)
-    assert "\n" not in edited.replace("\r\n", "")
 
 
 def test_what_cannot_be_done_is_refused() -> None:

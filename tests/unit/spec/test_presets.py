@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-import subprocess
+import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.contract import BACKENDS
 from reconciler.resource.inputs import Origin, Value
+from reconciler.spec.files import Source
+from reconciler.spec.loading import load_sources
 from reconciler.spec.presets import list_presets
+from reconciler.spec.proposal import Proposal
+from reconciler.spec.starter import render_starter_spec
 from tests.unit.spec.writing import VALID, load_texts, problems_in
 
-DOCUMENT = Path(__file__).parents[3] / "reconciler/docs/language-models.md"
 ENGINE = "      engine: {backend: onnxruntime, batch_size: 1}\n"
+
+
 assert ENGINE in VALID
 
 
@@ -37,32 +44,11 @@ def test_preset_is_a_right_spec_with_its_source(name: str, tmp_path: Path) -> No
     assert ("harness.service.command" in settings) is facts.serves
 
 
-def test_trtllm_serve_reads_what_it_is_told_in_a_file(tmp_path: Path) -> None:
-    """A stand-in of that name prints what it is given; the last word names the file."""
-    settings = load_with(tmp_path, "      use: [b200/trtllm-serve]\n")
-    program = tmp_path / "trtllm-serve"
-    program.write_text('#!/bin/bash\necho "$@"\ncat "${@: -1}"\n')
-    program.chmod(0o755)
-    words = [str(word) for word in settings["harness.service.command"].value]
-    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60, check=True)
-    said, *document = done.stdout.splitlines()
-    assert said.startswith("{model} --host=127.0.0.1 --port={port} --tp_size=1 ")
-    assert document == ["kv_cache_config:", "  free_gpu_memory_fraction: 0.9", "  enable_block_reuse: false"]
-
-
 def test_what_is_written_beside_it_wins(tmp_path: Path) -> None:
     settings = load_with(tmp_path, "      use: h100/vllm\n      run: {options: {sequences: 7}}\n")
     assert settings["run.options.sequences"].value == 7
     assert settings["run.options.sequences"].origin.file == "main.yaml"
     assert settings["run.options.batched_tokens"] == Value(4096, Origin("preset h100/vllm"))
-
-
-def test_block_of_defaults_may_use_one(tmp_path: Path) -> None:
-    text = VALID.replace("quick: {use: [short], attempts: 2}", "quick: {use: [short, h100/vllm], attempts: 2}")
-    settings = load_texts(tmp_path, main=text.replace(ENGINE, "      use: quick\n")).cells[0].settings
-    assert settings["engine.backend"] == Value("vllm", Origin("preset h100/vllm"))
-    assert settings["attempts"].value == 2
 
 
 def test_nothing_of_any_preset_is_taken_unasked(tmp_path: Path) -> None:
@@ -76,6 +62,31 @@ def test_one_that_there_is_not_is_named_with_those_that_there_are(tmp_path: Path
     assert problem.fix.startswith("write h100/vllm (valid: ")
 
 
-def test_document_lists_them() -> None:
-    text = DOCUMENT.read_text(encoding="utf-8")
-    assert [name for name in list_presets() if f"`{name}`" not in text] == []
+printable = st.text(st.characters(min_codepoint=32, max_codepoint=0x2FF, exclude_categories=("Cc", "Cs")), min_size=1)
+
+
+words = printable.filter(lambda text: text.strip() and "$" not in text)
+
+
+@given(words, words, st.integers(0, 16))
+def test_it_loads_whatever_the_machine(cpu: str, accelerator: str, count: int) -> None:
+    described = {"host_processor_model_name": cpu, "accelerator_model_name": accelerator, "system_name": cpu}
+    read = Proposal({"cpu": cpu, "accelerator": accelerator, "count": count}, described, ())
+    text = render_starter_spec(read, schema="../s.json")
+    declared = load_sources([Source("starter.yaml", text, "")], Path(), {})
+    assert len(declared.cells) == 4
+    assert declared.systems["this-machine"].settings["hardware.cpu"].value == cpu
+    assert declared.systems["this-machine"].settings["hardware.accelerator"].value == accelerator
+    assert declared.systems["this-machine"].description["accelerator_model_name"].value == accelerator
+
+
+def test_the_commented_examples_load_too(tmp_path: Path) -> None:
+    example = re.compile(r"^( +)# ( *(?:\w+:.*))$", re.MULTILINE)
+    text = example.sub(r"\1\2", render_starter_spec()).replace(
+        "64 characters, as 'sha256sum FILE' prints them", "a" * 64
+    )
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "resnet.py").touch()
+    declared = load_sources([Source("starter.yaml", text, "")], tmp_path, {"MLPERF_SCRATCH_PATH": "/scratch"})
+    assert len(declared.cells) == 6
+    assert declared.cells[-1].settings["model.path"].value == "/scratch/models/resnet50_v1.onnx"

@@ -11,10 +11,8 @@ import pytest
 from reconciler.errors import SpecError
 from reconciler.reconcile import planning
 from reconciler.reconcile.planning import Options, PlanResult, compute_plan
-from reconciler.render.plan import render_scratch_sources
 from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import Address, Kind
-from reconciler.rules.benchmark_files import SCRATCH_DEFAULTS
 from reconciler.spec.loading import load
 from reconciler.storage.files import RepositoryPaths
 from tests.unit.cli.conftest import git
@@ -84,15 +82,6 @@ def test_a_written_path_wins(tmp_path: Path, scratch: Path) -> None:
     assert settings["dataset.path"].value == f"{scratch}/data/imagenet"
 
 
-def test_a_closed_spec_of_datacenter_needs_nothing_else(tmp_path: Path, scratch: Path) -> None:
-    seen = plan(write_repository(tmp_path / "repo"))
-    sources = [step for step in seen.plan.steps if step.change.address.kind in (Kind.DATASET, Kind.MODEL)]
-    assert [step.blocked for step in sources] == ["", ""]
-    told = "\n".join(render_scratch_sources(seen.plan, seen.desired))
-    assert f"{scratch}/data/imagenet" in told
-    assert f"{scratch}/models/resnet50/resnet50_v1.onnx" in told
-
-
 def test_other_benchmarks_of_the_guides_need_nothing_else_and_are_fetched_by_their_names(
     tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,16 +103,6 @@ def test_other_benchmarks_of_the_guides_need_nothing_else_and_are_fetched_by_the
     (scratch / "models/dlrm/model_weights").mkdir(parents=True)
     monkeypatch.setattr(planning, "read_conf_here", lambda: None)  # whichever round's LoadGen is here
     assert {step.blocked for step in plan(root).plan.steps} == {""}
-
-
-@pytest.mark.parametrize("place", ["data/KiTS19", "data/KiTS19/data", "data/KiTS19/kits19/data"])
-def test_a_clone_of_kits19_is_found_in_the_folder_and_as_the_folder(tmp_path: Path, scratch: Path, place: str) -> None:
-    """Guides say to clone it "into" the folder, which people read in either way."""
-    (scratch / place / "case_00000").mkdir(parents=True)
-    root = write_repository(tmp_path / "repo")
-    spec = root / "specs/one.yaml"
-    spec.write_text(spec.read_text().replace("resnet50", "3d-unet-99"))
-    assert read_settings(root)["dataset.path"].value == f"{scratch}/{place}"
 
 
 def test_what_is_in_none_of_its_places_is_told_with_all_of_them(tmp_path: Path, scratch: Path) -> None:
@@ -180,16 +159,3 @@ def test_a_commit_is_read_without_any_scratch_space(tmp_path: Path) -> None:
     root = write_repository(tmp_path / "repo")
     declared = load([root / "specs"], root, {"MLPERF_SCRATCH_PATH": "${MLPERF_SCRATCH_PATH}"})
     assert declared.cells[0].settings["dataset.path"].value == "${MLPERF_SCRATCH_PATH}/data/imagenet"
-
-
-def test_a_short_name_of_the_scratch_space_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLPERF_SCRATCH_PATH", "/s")
-    assert read_settings(write_repository(tmp_path / "repo"))["dataset.path"].value == "/s/data/imagenet"
-
-
-def test_without_the_variable_it_is_where_the_guides_have_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MLPERF_SCRATCH_PATH", raising=False)
-    settings = read_settings(write_repository(tmp_path / "repo"))
-    assert settings["dataset.path"].value in {f"{root}/data/imagenet" for root in SCRATCH_DEFAULTS}
-    assert str(settings["dataset.path"].origin) == "MLPERF_SCRATCH_PATH of the guides"
-    assert "dataset.prepared" not in settings

@@ -100,13 +100,12 @@ def small_cell(
 
 
 def say(complaints: Iterable[Complaint]) -> list[str]:
-    """Each with all that it says; the path of a scenario folder is left out."""
+    """Severity, places and mechanism of each, in no words of its own; the path of a scenario folder is left out."""
     return [_say(each) for each in complaints]
 
 
 def _say(said: Complaint) -> str:
-    text = f"{Severity.NOTE if said.doubt else said.severity} {said.place}: {said.found}; wanted {said.wanted}"
+    text = f"{Severity.NOTE if said.doubt else said.severity} {said.place}"
     text += f"; beside {said.other}" if said.other is not None else ""
-    named = {"because": said.cause, "to mend": said.fix, "mechanism": said.mechanism}
-    text += "".join(f"; {name}: {value}" for name, value in named.items() if value)
+    text += f"; mechanism: {said.mechanism}" if said.mechanism else ""
     return text.replace("closed/Acme/results/sys1/resnet/Offline", ".").removeprefix("None ")

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from reconciler.check.engine import check_tree
+from reconciler.endpoints.check.engine import check_endpoints, verify_endpoints
 from reconciler.errors import StorageError
 from reconciler.render.findings_tables import render_objections
-from reconciler.tree.curve.check import check_endpoints, verify_endpoints
 from reconciler.tree.findings import TreeFinding, TreeReport
 from reconciler.tree.reading.files import list_files
 from reconciler.verify.engine import verify_tree

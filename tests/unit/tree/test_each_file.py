@@ -14,9 +14,7 @@ from tests.unit.tree.power_sessions import add_session
 
 __all__ = ["clean_trees", "logs", "tree_of"]
 
-CHANGES: dict[str, Callable[[Path], object]] = {
-    "missing": lambda path: None,
-}
+CHANGES: dict[str, Callable[[Path], object]] = {"missing": lambda path: None}
 CELL = "results/sys1/resnet/"
 EXAMINED = ("systems/", f"{CELL}SingleStream/", f"{CELL}Offline/performance/")
 # Answers of a test may differ if the accuracy of both runs is equal, so an empty comparison alone refutes nothing.

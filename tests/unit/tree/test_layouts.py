@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -12,7 +13,8 @@ from reconciler.errors import ReconcilerError
 from reconciler.resource.kinds import Cell
 from reconciler.rules.rounds import load_ruleset
 from reconciler.rules.ruleset import Ruleset
-from reconciler.tree.content import SubmissionContent
+from reconciler.tree.calibration import Calibration, render_calibration
+from reconciler.tree.content import CellCode, SubmissionContent
 from reconciler.tree.render import render
 from reconciler.tree.source import LARGEST, choose_published_file, find_unlicensed, list_published_files
 
@@ -132,3 +134,77 @@ def test_licences() -> None:
     assert find_unlicensed({"a.py": header, "b.cu": b"// " + header, "empty.py": b""}) == ()
     assert find_unlicensed({"a.py": b"x", "lib/b.py": b"x", "LICENSE.txt": b"x"}) == ()
     assert find_unlicensed({"a.py": b"x", "harness/b.py": b"x", "harness/LICENSE": b"x"}) == ("a.py",)
+
+
+SRC = "open/ACME/src/digits/"
+
+
+ONE, OTHER = {"run.py": b"one\n", "lib/a.py": b"a\n"}, {"run.py": b"other\n"}
+
+
+def src(submission: SubmissionContent, ruleset: Ruleset, *codes: CellCode) -> dict[str, Any]:
+    tree = dict(render(replace(submission, kept_code=codes), ruleset))
+    return {path.removeprefix(SRC): content for path, content in tree.items() if path.startswith(SRC)}
+
+
+def kept(scenario: str, files: dict[str, bytes], **more: Any) -> CellCode:
+    return CellCode(Cell("open", "box", "digits", scenario), "resnet", files, tool="mlperf-reconciler 0.1.0", **more)
+
+
+def test_cells_with_one_code_share_the_folder(submission: SubmissionContent, ruleset: Ruleset) -> None:
+    more = {**ONE, "lib/b.py": b"b\n"}
+    found = src(submission, ruleset, kept("Offline", ONE), kept("SingleStream", more))
+    assert {name: found[name] for name in more} == more
+    assert set(found) == {*more, "README.md", "REPRODUCE.md"}
+
+
+def test_two_versions_of_the_code_stand_apart_and_each_names_its_cells(
+    submission: SubmissionContent, ruleset: Ruleset
+) -> None:
+    found = src(submission, ruleset, kept("Offline", ONE), kept("SingleStream", OTHER))
+    folders = sorted({name.partition("/")[0] for name in found if "/" in name})
+    assert sorted(found[f"{folder}/run.py"] for folder in folders) == [b"one\n", b"other\n"]
+    assert found["REPRODUCE.md"].count(b"\n## open/box/digits/") == 2
+    again = src(submission, ruleset, kept("SingleStream", OTHER), kept("Offline", ONE))
+    assert {name for name in again if name != "REPRODUCE.md"} == {name for name in found if name != "REPRODUCE.md"}
+
+
+def test_what_the_code_brings_of_its_own_is_not_written_over(submission: SubmissionContent, ruleset: Ruleset) -> None:
+    found = src(submission, ruleset, kept("Offline", {"README.md": b"theirs\n", "run.py": b""}))
+    assert found["README.md"] == b"theirs\n"
+
+
+@pytest.mark.parametrize("image", ["", "acme/runs@sha256:00"])
+def test_how_a_command_was_started_is_told_with_its_placeholders(
+    submission: SubmissionContent, ruleset: Ruleset, image: str
+) -> None:
+    commands = {"run": ("python", "run.py", "--conf", "{user_conf}", "--out", "a b")}
+    text = src(submission, ruleset, kept("Offline", ONE, commands=commands, image=image))["REPRODUCE.md"].decode()
+    assert "python run.py --conf '{user_conf}' --out 'a b'" in text
+    assert "- `{user_conf}`: " in text
+    assert ("In the image `acme/runs@sha256:00`." in text) is bool(image)
+    assert "reconcile apply" not in text
+
+
+MADE = {
+    "precision": "int8",
+    "samples": 500,
+    "document": "# Calibration\n\nPost-training quantization to int8.\n",
+    "comparison": {"x": 1.0, "cosine": 0.999},  # floats, as a child measures them
+}
+
+
+def test_models_that_were_made_alike_share_a_section() -> None:
+    one = Calibration(("closed/box/resnet/Offline",), "resnet", "int8", {"precision": "int8"}, MADE, "ab" * 32)
+    other = Calibration(("closed/box/resnet/Server",), "resnet", "int8", {"precision": "int8"}, MADE, "ab" * 32)
+    third = Calibration(
+        ("closed/small/resnet/Offline",), "resnet", "int8", {"precision": "int8"}, {**MADE, "samples": 9}
+    )
+    text = render_calibration([third, other, one]).decode()
+    assert text.count("## resnet") == 2
+    assert "Of closed/box/resnet/Offline and closed/box/resnet/Server." in text
+    assert "- samples: 500" in text
+    assert text.count("Post-training quantization to int8.") == 2
+    assert text.count("# Calibration\n") == 1
+    assert "comparison" not in text
+    assert render_calibration([one, other, third]) == render_calibration([third, other, one])

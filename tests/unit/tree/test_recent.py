@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from reconciler.tree.reading import recent
-from reconciler.tree.reading.recent import HeldAnswers, RecentAnswers, RecentLogs, digest_log
+from reconciler.tree.reading.recent import HeldAnswers, RecentAnswers, digest_log
 
 LONG = b"[\n" + b'{ "qsl_idx" : 1, "data" : "00" },\n' * 99 + b"]\n"
 
@@ -32,18 +32,6 @@ def test_logs_are_forgotten_once_they_are_many(monkeypatch: pytest.MonkeyPatch) 
     for at in range(9):
         logs.find(b"%d" % at + LONG)
         assert logs.held == sum(len(found.data) for found in logs._logs.values()) <= 3 * len(LONG)
-
-
-def test_a_detail_log_that_was_read_lately_keeps_its_digest_and_has_the_name_of_its_file() -> None:
-    logs = RecentLogs()
-    data = b':::MLLOG {"key": "a", "value": 1, "metadata": {}}\n' * 20
-    other = data.replace(b"1", b"2", 1)
-    assert logs.find(data, "x") is None
-    for text, digest in ((data, "one"), (other, "two")):
-        logs.parse(text, digest, "x")
-        log, known = logs.find(text, "y") or (None, "")
-        assert (log and log.file, log and log.get("a"), known) == ("y", 1 if text is data else 2, digest)
-    assert logs.held == sum(len(text) for _, _, text in logs._logs.values())
 
 
 @pytest.mark.parametrize("published", [b"[\na\n]\n", b"[\r\na\r\n]\r\n", b"[\r\na\n]\n", b"[\ra\n]"])

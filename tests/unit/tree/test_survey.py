@@ -15,14 +15,17 @@ from reconciler.importing.read_tree import read_tree
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.rules.ruled_value import SEED_FIELDS
 from reconciler.tree.findings import Severity
-from reconciler.tree.reading.places import find_roots
+from reconciler.tree.reading.places import LEGACY, V6, find_roots
 from reconciler.tree.reading.survey import UNKNOWN, RecognisedRound, recognise_round, survey_tree
 from reconciler.verify.engine import verify_tree
 from tests.unit.tree.check.conftest import clean_trees, logs, tree, tree_of
 
 __all__ = ["clean_trees", "logs", "tree", "tree_of"]
 
+
 FUTURE = (1234567890123456789, 2345678901234567890, 3456789012345678901)
+
+
 # Rules that a round's checker or policy alone asks for: bars, seeds, scenarios, categories, tests, fields.
 OF_A_ROUND = re.compile(
     r"run\.(seeds|duration|samples|early-stopping|metric|target-latency)|accuracy\.(bars|samples|size)"
@@ -153,3 +156,29 @@ def test_a_part_of_a_tree_is_of_the_round_of_the_whole(tree: Path) -> None:
     for path in part.rglob("mlperf_log_detail.txt"):
         path.unlink()
     assert recognise(part).name == "v6.1"
+
+
+@pytest.mark.parametrize(
+    ("folders", "layout"),
+    [
+        (("measurements", "compliance", "code"), LEGACY),
+        (("code",), LEGACY),
+        (("measurements", "src"), LEGACY),
+        (("src",), V6),
+        ((), V6),
+        (("code", "src"), V6),  # tools that write either layout leave the older folder behind
+    ],
+)
+def test_layout_by_the_folders_of_a_submitter(tmp_path: Path, folders: tuple[str, ...], layout: str) -> None:
+    for name in ("results", *folders):
+        (tmp_path / "closed/Acme" / name).mkdir(parents=True)
+    (root,) = find_roots(tmp_path)
+    assert [place.layout for place in root.submitters] == [layout]
+
+
+def test_code_under_both_names_through_a_link_is_the_newer_layout(tmp_path: Path) -> None:
+    for name in ("results", "code"):
+        (tmp_path / "closed/Acme" / name).mkdir(parents=True)
+    (tmp_path / "closed/Acme/src").symlink_to("code")
+    (root,) = find_roots(tmp_path)
+    assert root.submitters[0].layout == V6

@@ -57,11 +57,6 @@ def test_entropy_without_any_weight_is_zero() -> None:
     assert compute_entropy((0.8, 0.4), (1, 0), (0, 0)) == 0.0
 
 
-def test_entropy_of_better_predictions_is_less() -> None:
-    good, fair, bad = (compute_entropy((p, 1 - p), (1, 0), (1, 1)) for p in (0.9, 0.6, 0.3))
-    assert 0 < good < fair < 1 < bad
-
-
 def test_entropy_of_certain_predictions_is_finite() -> None:
     right, wrong = (compute_entropy(predictions, (1, 0), (1, 1)) for predictions in ((1.0, 0.0), (0.0, 1.0)))
     assert 0 < right < 1e-5
@@ -83,3 +78,23 @@ def test_entropy_may_be_off_by_a_part_of_that_of_the_accuracy_run(tolerance: flo
     accuracy = [answer(0, 1, 7, 0.0625, 1, 1, 1), answer(1, 2, 7, 0.5, 1, 1, 1)]
     audit = [answer(0, 1, 7, 0.125), answer(1, 2, 7, 0.5)]  # log 2 of them: 4 and 3
     assert judge_test08(accuracy, audit, tolerance).passed is passes
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "audit"),
+    [
+        ([answer(0, 1, 7, 0.5, 1, 1, 2)], []),  # one prediction, and two are said to be there
+        ([Entry(4, b"")], []),
+        ([], [Entry(0, struct.pack("<f", 1))]),
+        ([], [Entry(0, b"abc")]),
+        ([], [Entry(0, struct.pack("<2f", float("inf"), 1))]),
+        ([], [Entry(0, struct.pack("<2f", float("nan"), 1))]),
+    ],
+    ids=["too few numbers", "none", "no query", "no numbers", "no time", "not a number"],
+)
+def test_answers_that_are_no_predictions_are_not_compared(accuracy: list[Entry], audit: list[Entry]) -> None:
+    whole = [answer(1, 2, 7, 0.9, 1, 1, 1)]
+    assert judge_test08(whole, [answer(1, 2, 7, 0.9)]).passed
+    found = judge_test08([*whole, *accuracy], [answer(1, 2, 7, 0.9), *audit])
+    assert len(found.reasons) == 1
+    assert not found.passed

@@ -13,58 +13,18 @@ import pytest
 from msgspec.structs import replace
 
 from reconciler.errors import LogError
-from reconciler.loadgen.log import parse_detail
-from reconciler.loadgen.log_files import ACCURACY_LOG, BASELINE, COMPLIANCE, DETAIL, SUMMARY, TRUNCATED
 from reconciler.loadgen.summary import SummaryLog, parse_summary
 from reconciler.loadgen.user_conf import audit_settings, write_audit_settings
 from reconciler.rules.compliance.definition import MissingLogError, RunLogs, VerdictInputs
-from reconciler.rules.compliance.entries import Entry, read_entries, read_held_entries
-from reconciler.rules.compliance.judging import choose_dtype, collect_verdict_inputs, find_test, judge
+from reconciler.rules.compliance.entries import Entry, read_entries
+from reconciler.rules.compliance.judging import choose_dtype, find_test, judge
 from reconciler.rules.compliance.legacy_tests import verify_test04_ab, verify_test05
-from reconciler.rules.compliance.scores import find_score_key
 from reconciler.rules.compliance.test01 import Fallback, compare_accuracies, compare_answers
 from reconciler.rules.compliance.test06 import judge_test06
 from reconciler.rules.compliance.verdict import Part
 from reconciler.rules.rounds import list_rounds, load_ruleset
-from reconciler.tree.compliance_files import audit_files
-from reconciler.tree.content import LogRef
 
 LOG = b'[\n{ "seq_id" : 0, "qsl_idx" : 3, "data" : "0A00" },\n{ "seq_id" : 1, "qsl_idx" : 4, "data" : "" }\n]\n'
-
-
-def test_reading_a_log_gives_its_entries() -> None:
-    assert list(read_entries(LOG.splitlines())) == [Entry(3, b"\n\0"), Entry(4, b"")]
-
-
-@pytest.mark.parametrize(
-    "log",
-    [
-        LOG,
-        LOG.replace(b"},\n", b"}, "),
-        LOG.replace(b"\n", b"\r\n"),
-        LOG.replace(b', "data"', b',\n"data"'),
-        LOG.replace(b"]", b""),
-        LOG.replace(b"0A00", b"0A0"),
-        LOG.replace(b'"qsl_idx" : 4', b'"qsl_idx" : "4"'),
-        LOG.replace(b"},", b"}"),
-        LOG + b"more",
-        b"[\n]\n",
-        b"",
-    ],
-    ids=["whole", "one-line", "crlf", "split", "cut", "odd", "text", "no-comma", "more", "no-entry", "nothing"],
-)
-def test_a_log_in_memory_is_read_as_line_by_line(log: bytes) -> None:
-    def read(entries: Callable[[], Iterable[Entry]]) -> list[Entry] | str:
-        try:
-            return list(entries())
-        except LogError as error:
-            return str(error)
-
-    assert read(lambda: read_held_entries(log)) == read(lambda: read_entries(log.splitlines()))
-
-
-def test_reading_an_empty_log_gives_none() -> None:
-    assert list(read_entries([b"[\n", b"]\n"])) == []
 
 
 def test_reading_a_log_on_one_line_gives_its_entries() -> None:
@@ -184,19 +144,6 @@ def test_test04_a_and_b_without_their_settings_fail() -> None:
     assert found.reasons == ("TEST04-B did not issue the same sample (performance_issue_same is off)",)
 
 
-def test_test04_a_and_b_are_of_one_scenario_and_have_scores() -> None:
-    offline, server = summary("Offline", "10", "Samples per second"), summary("Server", "x", "Nothing")
-    assert verify_test04_ab(offline, server).reasons == (
-        "TEST04-A is Offline, TEST04-B Server",
-        "TEST04-B holds no score",
-    )
-    assert verify_test04_ab(server, offline).reasons == (
-        "TEST04-A is Server, TEST04-B Offline",
-        "TEST04-A holds no score",
-    )
-    assert verify_test04_ab(parse_summary(b""), offline).reasons[0] == "TEST04-A is unknown, TEST04-B Offline"
-
-
 def test_test04_a_and_b_are_the_runs_of_different_and_of_the_same_samples() -> None:
     """As they are judged by name, with the figures of both and the file that the script left."""
     slow, fast = (f"Scenario : Offline\nSamples per second: {rate}\n".encode() for rate in (10, 12))
@@ -223,65 +170,6 @@ def test_fallback_allows_a_percentage_of_the_accuracy(
     assert part.passed is passes
 
 
-def test_fallback_without_a_metric_fails() -> None:
-    assert not compare_accuracies(Fallback({}, {}, {})).passed
-
-
-@pytest.mark.parametrize("test", ["TEST01", "TEST06", "TEST08", "TEST09"])
-def test_judging_without_answers_says_whose_are_missing(test: str) -> None:
-    limits = {"least_mean_tokens": "1", "most_mean_tokens": "2"}
-    with pytest.raises(MissingLogError):
-        judge(test, VerdictInputs(audit=RunLogs(), limits=limits))
-
-
-@pytest.mark.parametrize(
-    ("test", "folders"),
-    [
-        ("TEST01", {"performance/run_1", "accuracy"}),
-        ("TEST04", {"performance/run_1"}),
-        ("TEST04-A", set()),
-        ("TEST05", {"performance/run_1"}),
-        ("TEST06", {"accuracy"}),
-        ("TEST07", {"performance/run_1", "accuracy"}),
-        ("TEST08", set()),
-        ("TEST09", {"performance/run_1", "accuracy"}),
-        ("TEST99", set()),
-    ],
-)
-def test_folder_of_a_test_shows_its_run_and_its_answers_where_its_script_leaves_them(
-    test: str, folders: set[str]
-) -> None:
-    run = {name: LogRef(name, 1) for name in (SUMMARY, DETAIL, ACCURACY_LOG, TRUNCATED)}
-    assert {path.rpartition("/")[0] for path in audit_files(test, run, {})} == folders
-
-
-def test_known_comparison_of_answers_stands_without_logs() -> None:
-    detail = b"\n".join(
-        b':::MLLOG {"key": "%s", "value": %s, "metadata": {}}' % pair
-        for pair in (
-            (b"effective_scenario", b'"Offline"'),
-            (b"result_validity", b'"VALID"'),
-            (b"result_samples_per_second", b"10.0"),
-        )
-    )
-    logs = RunLogs(detail=detail)
-    verdict = judge("TEST01", VerdictInputs(audit=logs, performance=logs, known_answers=Part(("they differ",))))
-    assert verdict.reasons == ("they differ",)
-    assert judge("TEST01", VerdictInputs(audit=logs, performance=logs, known_answers=Part())).passed
-    reports = {BASELINE: "accuracy=76.1%", COMPLIANCE: "accuracy=76.0%"}
-    question = VerdictInputs(
-        audit=logs, performance=logs, known_answers=Part(("they differ",)), metrics=("acc",), reports=reports
-    )
-    assert judge("TEST01", question).notes == ("compared by accuracy, because they differ",)
-    reports = {BASELINE: "accuracy=76.1%", COMPLIANCE: "accuracy=70%"}
-    failed = judge("TEST01", replace(question, reports=reports))
-    (differ, far), notes = failed.reasons, failed.notes
-    assert (failed.passed, differ, notes) == (False, "they differ", ())
-    assert far == "acc: 70 differs by 8.714 % from 76.1; 1 % allowed"
-    (alone,) = judge("TEST01", replace(question, reports={BASELINE: "accuracy=76.1%"})).reasons
-    assert alone == "they differ"  # one report is compared with nothing
-
-
 @pytest.mark.parametrize(
     ("declared", "response", "read_as"),
     [("", "int32", "int32"), ("", "int64", "int64"), ("int64", "int32", "int64"), ("", "float16", ""), ("", "", "")],
@@ -291,65 +179,11 @@ def test_answers_are_read_as_what_the_run_answered_with(declared: str, response:
     assert choose_dtype("TEST01", declared, response) == read_as
 
 
-def test_limits_of_a_verdict_are_those_of_its_inputs_by_the_rounds_names() -> None:
-    inputs = {"test": "TEST09", "limit.least_mean_tokens": "1147.8", "limit.most_mean_tokens": "1402.8", "other": 1}
-    question = collect_verdict_inputs(inputs, {}, "Offline", ())
-    assert question.limits == {"least_mean_tokens": "1147.8", "most_mean_tokens": "1402.8"}
-
-
-@pytest.mark.parametrize("read", [RunLogs.entries, RunLogs.detail_log, RunLogs.summary_log])
-def test_a_log_that_is_not_at_hand_is_told_by_its_run(read: Callable[[RunLogs, str], object]) -> None:
-    with pytest.raises(MissingLogError, match="accuracy"):
-        read(RunLogs(), "accuracy")
-
-
 @pytest.mark.parametrize(("tokens", "ending"), [((7, 8, 2, 2), 2), ((7, 8, 2, 2, 2), 3), ((7, 2, 2, 2), 3)])
 def test_more_than_one_end_of_sequence_is_counted(tokens: tuple[int, ...], ending: int) -> None:
     entry = Entry(5, np.array(tokens, "<i4").tobytes(), len(tokens), None)
     (reason,) = judge_test06([entry], "Offline").reasons
     assert f"sample 5 ends with {ending} tokens 2 (end of sequence)" in reason
-
-
-@pytest.mark.parametrize(
-    ("release", "early_stopping", "keys"),
-    [
-        ("6.0.17", True, ("early_stopping_latency_ss", "result_completed_samples_per_sec")),
-        ("6.0.17", False, ("early_stopping_latency_ss", "result_completed_samples_per_sec")),
-        ("2.1", False, ("early_stopping_latency_ss", "result_completed_samples_per_sec")),
-        ("2.0", True, ("result_90.00_percentile_latency_ns", "result_scheduled_samples_per_sec")),
-        ("1.1", True, ("early_stopping_latency_ss", "result_completed_samples_per_sec")),
-        ("1.1", False, ("result_90.00_percentile_latency_ns", "result_scheduled_samples_per_sec")),
-        (".5a1", False, ("result_90.00_percentile_latency_ns", "result_scheduled_samples_per_sec")),
-    ],
-)
-def test_scores_are_estimates_since_loadgen_stops_early(
-    release: str, early_stopping: bool, keys: tuple[str, str]
-) -> None:
-    for scenario, key in zip(("SingleStream", "Server"), keys, strict=True):
-        lines = {"loadgen_version": release, "effective_scenario": scenario}
-        lines |= {"early_stopping_met": True} if early_stopping else {}
-        text = "".join(f":::MLLOG {json.dumps({'key': k, 'value': v, 'metadata': {}})}\n" for k, v in lines.items())
-        assert find_score_key(parse_detail(text.encode())) == key
-
-
-@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0), (0, 2, 1)])
-@pytest.mark.parametrize("scenario", ["Server", "Offline"])
-def test_each_check_of_tokens_names_its_first_offender_wherever_it_is(scenario: str, order: tuple[int, ...]) -> None:
-    def entry(index: int, *tokens: int, counted: int, began: int) -> Entry:
-        return Entry(index, np.array(tokens, "<i4").tobytes(), counted, np.array([began], "<i4").tobytes())
-
-    wrong = (
-        (entry(5, 7, 8, 9, counted=3, began=6), "sample 5 begins with (7,), and (6,) was reported first"),
-        (
-            entry(6, 7, 8, 2, 2, counted=4, began=7),
-            "sample 6 ends with 2 tokens 2 (end of sequence), one at most is allowed",
-        ),
-        (entry(7, 7, 8, 9, counted=4, began=7), "sample 7 has 3 tokens, and 4 were reported"),
-    )
-    good = entry(8, 7, 8, 2, counted=3, began=7)
-    found = judge_test06([good, *(wrong[number][0] for number in order), good], scenario)
-    named = [why for _, why in wrong]
-    assert list(found.reasons) == (named if scenario == "Server" else named[1:])
 
 
 def encode(dtype: str, numbers: Iterable[int]) -> list[Entry]:
@@ -367,13 +201,6 @@ def test_class_numbers_that_all_begin_with_the_same_byte_are_told_apart(dtype: s
     assert (found.passed, found.figures["differing"]) == (False, str(len(audit)))
     assert compare_answers(accuracy, accuracy, read_as).passed
     assert compare_answers(accuracy, audit, "byte").passed  # as the official script does by default
-
-
-def test_answers_of_no_known_type_may_differ_behind_the_longest_first_element() -> None:
-    one, other = Entry(0, bytes(8) + b"\1"), Entry(0, bytes(8) + b"\2")
-    assert not compare_answers([Entry(0, b"\1")], [Entry(0, b"\2")], "any").passed
-    assert compare_answers([one], [other], "any").passed
-    assert not compare_answers([Entry(0, b"")], [one], "any").passed
 
 
 def test_a_comparison_as_another_type_is_not_taken_over() -> None:

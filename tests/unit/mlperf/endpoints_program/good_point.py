@@ -7,10 +7,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from reconciler.rules.endpoints_program.point import SteadyWindow
-from reconciler.rules.endpoints_program.regions import compute_regions
-from reconciler.rules.endpoints_program.results import read_point
-from reconciler.rules.endpoints_program.rules import load_endpoints_rules
+from reconciler.endpoints.rules.curve_rules import load_endpoints_rules
+from reconciler.endpoints.rules.point import SteadyWindow
+from reconciler.endpoints.rules.regions import compute_regions
+from reconciler.endpoints.rules.results import read_point
 
 RULES = load_endpoints_rules()
 REGIONS = compute_regions(64, 1, RULES)

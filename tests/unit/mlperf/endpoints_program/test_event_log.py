@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from reconciler.rules.endpoints_program.event_log import LoggedRequest, LoggedRun, find_untold, parse_events
-from reconciler.rules.endpoints_program.point import Distribution, MeasuredPoint
+from reconciler.endpoints.rules.event_log import LoggedRequest, LoggedRun, find_untold, parse_events
+from reconciler.endpoints.rules.point import Distribution, MeasuredPoint
 from tests.unit.mlperf.endpoints_program.logs import make_events, write_lines
 
 _COUNT = 12
@@ -92,133 +92,5 @@ def test_a_line_that_is_no_event_is_named(line: bytes) -> None:
         parse_events(lines)
 
 
-@pytest.mark.parametrize(
-    ("request_", "nanoseconds"),
-    [
-        (LoggedRequest(issued=5, first=10, done=40, chunks=3), 10),
-        (LoggedRequest(issued=5, first=10, done=40), 0),  # one chunk, which came first
-        (LoggedRequest(issued=5, done=40, chunks=3), 0),  # nobody saw the first one
-        (LoggedRequest(issued=5, first=10, chunks=3), 0),  # it never ended
-    ],
-)
-def test_time_per_chunk_is_that_of_the_chunks_after_the_first(request_: LoggedRequest, nanoseconds: float) -> None:
-    assert request_.per_chunk == nanoseconds
-
-
 def event(kind: str, at: int, number: object = "", **more: object) -> bytes:
     return json.dumps({"event_type": kind, "timestamp_ns": at, "sample_uuid": number, **more}).encode()
-
-
-def test_every_event_of_a_request_is_noted() -> None:
-    lines = [
-        event("sample.issued", 1, "warm"),
-        event("sample.complete", 2, "warm"),
-        event("session.start_performance_tracking", 10),
-        b"  \n",
-        event("sample.issued", 11, "one"),
-        event("sample.issued", 12, 2),
-        event("sample.recv_first", 13, "one"),
-        event("sample.recv_non_first", 14, "one"),
-        event("sample.recv_first", 15, "one"),
-        event("sample.recv_non_first", 16, "one"),
-        event("sample.complete", 17, "nobody"),
-        event("sample.complete", 20, "one", data=["Text", {"text": "é!", "count": 3, "more": ["ab", None]}]),
-        event("sample.complete", 30, "one", data="again"),
-        event("sample.issued", 31, "three"),
-        event("error.timeout", 32, "2"),
-        event("sample.complete", 33, "2"),
-        event("sample.other", 34, "three"),
-        event("sample.issued", 35, "four"),
-        event("session.stop_performance_tracking", 40),
-        event("sample.issued", 41, "late"),
-        event("sample.complete", 42, "three", data="xyz"),
-    ]
-    run = parse_events(lines)
-    assert run == LoggedRun(
-        10,
-        (
-            LoggedRequest(11, first=13, done=20, chunks=2, size=9),
-            LoggedRequest(12, done=33, failed=True),
-            LoggedRequest(31, done=42, size=3),
-            LoggedRequest(35),
-        ),
-        peak=2,
-    )
-    assert [request.issued for request in run.done] == [11, 12, 31]
-    assert run.span == 42 - 10
-    assert parse_events([]) == LoggedRun(0, (), 0)
-    assert (LoggedRun(7, (), 0).span, LoggedRun(7, (LoggedRequest(9),), 1).span) == (0, -7)
-    first = LoggedRequest(5)
-    assert (first.first, first.done, first.chunks, first.size, first.failed) == (0, 0, 0, 0, False)
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        (b"{", "events.jsonl, line 2: it is not JSON (Expecting property name enclosed in double quotes: "),
-        (b"[7]", "events.jsonl, line 2: an event has a timestamp_ns"),
-        (b'{"timestamp_ns": 1.0}', "events.jsonl, line 2: an event has a timestamp_ns"),
-        (b'{"timestamp_ns": true}', "events.jsonl, line 2: an event has a timestamp_ns"),
-    ],
-    ids=["no JSON", "no object", "a fraction", "a truth"],
-)
-def test_a_line_that_is_no_event_is_told_by_its_number(line: bytes, said: str) -> None:
-    with pytest.raises(ValueError, match=r".") as caught:
-        parse_events([b"\n", line])
-    assert str(caught.value).startswith(said)
-    assert len(str(caught.value)) <= len("events.jsonl, line 2: it is not JSON ()") + 80
-
-
-BASE = LoggedRun(
-    0,
-    (
-        LoggedRequest(0, first=400, done=1000, chunks=3, size=8),
-        LoggedRequest(100, done=900, size=4),
-        LoggedRequest(200, failed=True),
-    ),
-    3,
-)
-TOLD = {
-    "issued": 3,
-    "completed": 2,
-    "failed": 0,
-    "duration_ns": 1000,
-    "output_tokens": 8 + 4 + 2 * 32,
-    "ttft": Distribution(Decimal(400)),
-    "latency": Distribution(Decimal(1800)),
-}
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({}, []),
-        ({"issued": 2}, ["samples issued: expected 3, as events.jsonl shows, the summary says 2"]),
-        ({"completed": 1}, ["samples completed: expected 2, as events.jsonl shows, the summary says 1"]),
-        ({"completed": 3}, ["samples completed: expected 2, as events.jsonl shows, the summary says 3"]),
-        # the client may count what failed among what was completed, or beside it
-        ({"completed": 1, "failed": 1, "ttft": Distribution(), "latency": Distribution()}, []),
-        ({"failed": 1, "ttft": Distribution(), "latency": Distribution()}, []),
-        ({"completed": 3, "failed": 1}, ["samples completed: expected 2, as events.jsonl shows, the summary says 3"]),
-        (
-            {"duration_ns": 998},
-            ["duration: expected 1e-06 s, as events.jsonl shows, the summary says 9.98e-07 s"],
-        ),
-        (
-            {"latency": Distribution(Decimal(1802))},
-            ["total latency: expected 1.8e-06 s, as events.jsonl shows, the summary says 1.802e-06 s"],
-        ),
-        (
-            {"ttft": Distribution(Decimal(401))},
-            ["total TTFT: expected 4e-07 s, as events.jsonl shows, the summary says 4.01e-07 s"],
-        ),
-        ({"ttft": Distribution(Decimal(401)), "streaming": False}, []),
-        (
-            {"output_tokens": 8 + 4 + 2 * 32 + 1},
-            ["output tokens: the responses have 76 bytes at most, the summary says 77 tokens"],
-        ),
-    ],
-    ids=str,
-)
-def test_a_summary_is_denied_in_one_line_for_each_figure(changes: dict[str, Any], said: list[str]) -> None:
-    assert list(find_untold(BASE, summarise(BASE, **{**TOLD, **changes}))) == said

@@ -6,16 +6,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from reconciler.rules.endpoints_program.pareto import (
-    CurvePoint,
-    find_dominated,
-    make_curve,
-    read_recorded_point,
-    trace_over_concurrency,
-    trace_steps,
-)
-from reconciler.rules.endpoints_program.point import Distribution
-from reconciler.rules.endpoints_program.results import read_point
+from reconciler.diff.timeline import CurvePoint, find_dominated
+from reconciler.endpoints.rules.pareto import make_curve, read_recorded_point, trace_over_concurrency, trace_steps
+from reconciler.endpoints.rules.point import Distribution
+from reconciler.endpoints.rules.results import read_point
 
 _RAN = read_point(Path(__file__).parent / "samples")
 
@@ -44,18 +38,6 @@ def test_a_dedicated_offline_run_is_a_ceiling_and_no_step() -> None:
     curve = make_curve([offline, _RAN])
     assert [p.concurrency for p in curve.points] == [5]
     assert curve.ceiling == curve.peak == offline.system_tps
-
-
-def test_the_best_dedicated_offline_run_is_the_ceiling_and_the_peak_that_of_any_point() -> None:
-    slow, fast = (replace(_RAN, load_pattern="max_throughput", output_tokens=tokens) for tokens in (10, 20))
-    curve = make_curve([slow, _RAN, fast])
-    assert curve.ceiling == fast.system_tps < _RAN.system_tps == curve.peak
-    assert make_curve([fast, slow]).ceiling == fast.system_tps
-    alone = make_curve([_RAN, replace(_RAN, concurrency=8, output_tokens=5)])
-    assert (alone.ceiling, alone.peak) == (None, _RAN.system_tps)
-    assert (make_curve([]).ceiling, make_curve([]).peak) == (None, 0)
-    crawling = make_curve([replace(_RAN, concurrency=at, output_tokens=1, duration_ns=10**10) for at in (9, 8)])
-    assert ([point.concurrency for point in crawling.points], crawling.peak) == ([8, 9], Decimal("0.1"))
 
 
 def test_a_point_without_rate_per_user_is_not_drawn() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from reconciler.rules.endpoints_program.plausibility import find_impossible_figures
-from reconciler.rules.endpoints_program.point import Distribution
-from reconciler.rules.endpoints_program.results import read_point
+from reconciler.endpoints.rules.plausibility import find_impossible_figures
+from reconciler.endpoints.rules.point import Distribution
+from reconciler.endpoints.rules.results import read_point
 
 POINT = read_point(Path(__file__).parent / "samples")
 RANKS = {50: 100, 90: 200, 99: 300}

@@ -8,16 +8,15 @@ from typing import Any
 
 import pytest
 
-from reconciler.rules.endpoints_program.power import (
+from reconciler.endpoints.rules.curve_rules import load_endpoints_rules
+from reconciler.endpoints.rules.power import (
     NodeSetPower,
     ProvisionedPower,
     compute_power,
-    find_cooling,
     find_default,
     find_processor_default,
     find_switch_default,
 )
-from reconciler.rules.endpoints_program.rules import load_endpoints_rules
 
 _RULES = load_endpoints_rules()
 
@@ -126,100 +125,8 @@ def test_defaults_are_those_of_the_named_part() -> None:
     assert find_switch_default("SN5400", "active_optical", _RULES) is None
 
 
-@pytest.mark.parametrize(
-    ("words", "cooling"),
-    [
-        ("liquid-cooled with air-cooled PSUs", "liquid"),
-        ("Warm water, doors", "liquid"),
-        ("Immersion", "liquid"),
-        ("Air", "air"),
-        ("passive", ""),
-    ],
-)
-def test_cooling_is_read_from_its_words(words: str, cooling: str) -> None:
-    assert find_cooling(words) == cooling
-
-
-@pytest.mark.parametrize(
-    ("place", "value", "problem"),
-    [
-        (("cooling",), "passive", "cooling is 'passive'"),
-        (("system_desc_id",), "", "system_desc_id is missing"),
-        (("node_sets",), [], "node_sets is empty"),
-        (("node_sets",), 7, "node_sets is empty"),
-        (("node_sets",), ["box", 7], "node_sets is empty"),
-        (("declared_provisioned_power",), joules(9000), "declared_provisioned_power is an energy, watts are needed"),
-        (("scale_out",), {}, "scale_out.present is missing"),
-        (("scale_out",), {"present": True}, "and cabling, required_bandwidth_tbps, nics, switches is missing"),
-        (("node_sets", 0, "power_method"), "guess", "no power_method"),
-        (("node_sets", 0, "components"), None, "component_sum needs components"),
-        (("node_sets", 0, "components", "scale_up_network"), None, "scale_up_network is missing"),
-        (("node_sets", 0, "components", "combined_cpu_accelerator"), sourced(9000), "stands beside its parts"),
-        (("node_sets", 0, "components", "cpu", "tdp_per_unit"), sourced(1, value_kw=1), "needs one of"),
-        (
-            ("node_sets", 0, "components", "cpu", "tdp_per_unit"),
-            sourced(1, source="a friend"),
-            "which is not an address",
-        ),
-        (
-            ("node_sets", 0, "components", "cpu", "tdp_per_unit"),
-            sourced(1, source_type="guess"),
-            "source of a known type",
-        ),
-        (("node_sets", 0, "components", "cpu", "tdp_per_unit"), sourced(1, note="x"), "has note"),
-        (("node_sets", 0, "components", "cpu", "tdp_per_unit"), None, "the rules have no figure"),
-        (("provisioned_power_kw",), 9.0, "provisioned_power_kw is 9.0"),
-        (("computed",), {"major_components_w": 6000}, "computed.major_components_w is 6000"),
-        (("computed",), {"overhead_fraction": 0.3}, "computed.overhead_fraction is 0.3"),
-    ],
-)
-def test_a_descriptor_that_determines_no_power_is_refused(place: tuple[Any, ...], value: Any, problem: str) -> None:
-    document = copy.deepcopy(describe())
-    target: Any = document
-    for step in place[:-1]:
-        target = target[step]
-    target[place[-1]] = value
-    power = compute(document)
-    assert power.kilowatts is None
-    assert any(problem in found for found in power.problems), power.problems
-
-
-@pytest.mark.parametrize(
-    ("changes", "problems"),
-    [
-        pytest.param({}, [], id="honest"),
-        pytest.param(
-            {"provisioned_power_kw": 9.0}, ["provisioned_power_kw is 9.0, 9.45 follows from its parts"], id="lie"
-        ),
-        pytest.param({"provisioned_power_kw": 9.0, "system_desc_id": ""}, ["system_desc_id is missing"], id="problem"),
-        pytest.param(
-            {"provisioned_power_kw": 9.0, "node_sets": [LACKING]},
-            ["node_sets[0].cpu.tdp_per_unit is missing, and the rules have no figure for it"],
-            id="gap",
-        ),
-        pytest.param(
-            {
-                "computed": {"major_components_w": 6000},
-                "node_sets": [LACKING],
-                "declared_provisioned_power": sourced(9000),
-            },
-            [],
-            id="gap beneath a declared power",
-        ),
-        pytest.param(
-            {"computed": {"major_components_w": 6000}, "declared_provisioned_power": sourced(9000)},
-            ["computed.major_components_w is 6000, 6300.0 follows from its parts"],
-            id="lie beneath a declared power",
-        ),
-    ],
-)
-def test_stated_figures_are_compared_where_all_of_ours_are_whole(changes: dict[str, Any], problems: list[str]) -> None:
-    assert compute(describe(**changes)).problems == problems
-
-
 SET, PARTS = ("node_sets", 0), ("node_sets", 0, "components")
 PROCESSOR, LINK = (*PARTS, "cpu", "tdp_per_unit"), (*PARTS, "scale_up_network")
-OF_LINK = "node_sets[0].scale_up_network"
 FABRIC: dict[str, Any] = {
     "present": True,
     "cabling": "passive",
@@ -250,119 +157,80 @@ def published(method: str, **changes: Any) -> dict[str, Any]:
     return describe(node_set(power_method=method, components=None, **changes))
 
 
+CPU, RATED = (*PARTS, "cpu"), published("published_system", published_power=sourced(9000))
+BY_BANDWIDTH = {"method": "bandwidth_estimate", "aggregate_bandwidth_tbps": 5}
+
+
 @pytest.mark.parametrize(
-    ("document", "problem"),
+    ("document", "named"),
     [
-        (put(describe(), PROCESSOR, 350), "node_sets[0].cpu.tdp_per_unit is not a value with a source"),
-        (put(describe(), PROCESSOR, joules(5)), "node_sets[0].cpu.tdp_per_unit is an energy, watts are needed"),
-        (
-            put(describe(), PROCESSOR, sourced(-1)),
-            "node_sets[0].cpu.tdp_per_unit needs one of value_w, value_kw, value_pj",
+        (describe(cooling="passive"), "cooling"),
+        (describe(system_desc_id=""), "system_desc_id"),
+        *((put(describe(), ("node_sets",), value), "node_sets") for value in ([], 7, ["box", 7])),
+        (describe(declared_provisioned_power=joules(9000)), "declared_provisioned_power"),
+        (describe(scale_out={}), "scale_out.present"),
+        (describe(scale_out={"present": True}), "cabling, required_bandwidth_tbps, nics, switches"),
+        (put(describe(), (*SET, "power_method"), "guess"), "power_method"),
+        (put(describe(), PARTS, None), "components"),
+        (put(describe(), LINK, None), "scale_up_network"),
+        (put(describe(), (*PARTS, "combined_cpu_accelerator"), sourced(9000)), "combined_cpu_accelerator"),
+        *(
+            (put(describe(), PROCESSOR, value), "cpu.tdp_per_unit")
+            for value in (
+                *(None, 350, joules(5), sourced(-1), sourced(1, value_kw=1), sourced(1, value_w="many")),
+                *(sourced(1, source="a friend"), sourced(1, source_type="guess"), sourced(1, source=7)),
+                *(sourced(1, note="x"), sourced(1, source_type="mlc_default", source="D.5")),
+            )
         ),
-        (
-            put(describe(), PROCESSOR, sourced(1, source_type="mlc_default", source="D.5")),
-            "node_sets[0].cpu.tdp_per_unit is from 'D.5', not from D.1, D.2, D.3, D.4",
+        (put(describe(), (*SET, "nodes_provisioned"), 0), "nodes_provisioned"),
+        (put(describe(), CPU, None), "cpu and accelerator"),
+        (put(describe(), (*PARTS, "accelerator"), None), "cpu and accelerator"),
+        *((put(describe(), (*CPU, "count_per_node"), value), "cpu.count_per_node") for value in (None, -1)),
+        *(
+            (put(describe(), PARTS, {**COMBINED, part: {"tdp_per_unit": sourced(1)}}), "combined_cpu_accelerator")
+            for part in ("cpu", "accelerator")
         ),
-        (put(describe(), (*SET, "nodes_provisioned"), 0), "has no nodes_provisioned above 0 or no power_method"),
-        (put(describe(), (*PARTS, "cpu"), None), "cpu and accelerator are needed, or combined_cpu_accelerator"),
-        (put(describe(), (*PARTS, "accelerator"), None), "cpu and accelerator are needed, or combined_cpu_accelerator"),
-        (put(describe(), (*PARTS, "cpu", "count_per_node"), None), "node_sets[0].cpu.count_per_node is missing"),
-        (put(describe(), (*PARTS, "cpu", "count_per_node"), -1), "node_sets[0].cpu.count_per_node is missing"),
-        (
-            put(describe(), PROCESSOR, sourced(1, value_w="many")),
-            "node_sets[0].cpu.tdp_per_unit needs one of value_w, value_kw, value_pj",
-        ),
-        (put(describe(), PROCESSOR, sourced(1, source=7)), "node_sets[0].cpu.tdp_per_unit has no source of a known"),
-        (
-            put(describe(), PARTS, {**COMBINED, "cpu": {"tdp_per_unit": sourced(1)}}),
-            "node_sets[0]: combined_cpu_accelerator stands beside its parts",
-        ),
-        (
-            put(describe(), PARTS, {**COMBINED, "accelerator": {"tdp_per_unit": sourced(1)}}),
-            "node_sets[0]: combined_cpu_accelerator stands beside its parts",
-        ),
-        (
-            published("published_system", published_power=joules(5)),
-            "node_sets[0].published_power is an energy, watts are needed",
-        ),
-        (published("published_system"), "node_sets[0]: published_system needs published_power"),
-        (published("node_scaling"), "node_sets[0]: node_scaling needs published_power"),
-        (
-            published("node_scaling", published_power=sourced(9000), nodes_in_published_rack=1),
-            "node_sets[0]: node_scaling needs nodes_in_published_rack above 1",
-        ),
-        (
-            put(describe(), LINK, {"method": "declared_tdp", "tdp_per_switch": sourced(5)}),
-            f"{OF_LINK}: declared_tdp needs switch_count",
-        ),
+        (published("published_system", published_power=joules(5)), "node_sets[0].published_power"),
+        *((published(method), "published_power") for method in ("published_system", "node_scaling")),
+        (published("node_scaling", published_power=sourced(9), nodes_in_published_rack=1), "nodes_in_published_rack"),
+        (put(describe(), LINK, {"method": "declared_tdp", "tdp_per_switch": sourced(5)}), "switch_count"),
         (
             put(describe(), LINK, {"method": "bandwidth_estimate", "energy_per_bit_pj": joules(5)}),
-            f"{OF_LINK}: bandwidth_estimate needs aggregate_bandwidth_tbps",
+            "aggregate_bandwidth_tbps",
         ),
-        (
-            put(describe(), LINK, {"method": "bandwidth_estimate", "aggregate_bandwidth_tbps": 5}),
-            f"{OF_LINK}.energy_per_bit_pj is missing",
-        ),
-        (
-            put(
-                describe(),
-                LINK,
-                {"method": "bandwidth_estimate", "aggregate_bandwidth_tbps": 5, "energy_per_bit_pj": sourced(1)},
-            ),
-            f"{OF_LINK}.energy_per_bit_pj needs value_pj",
-        ),
-        (networked(cabling=None), "scale_out.present is true, and cabling is missing"),
-        (networked(required_bandwidth_tbps=None), "scale_out.present is true, and required_bandwidth_tbps is missing"),
-        (networked(nics=None), "scale_out.present is true, and nics is missing"),
-        (networked(switches=None), "scale_out.present is true, and switches is missing"),
-        (networked(nics="four"), "scale_out.present is true, and its parts is missing"),
-        (
-            networked(nics={**FABRIC["nics"], "counted": False}),
-            "scale_out.nics.counted is false, and nothing else counts them",
-        ),
-        (
-            put(published("published_system", published_power=sourced(9000)), ("scale_out",), FABRIC),
-            "scale_out.nics.counted is true beside a published power, which has them in it",
-        ),
-        (
-            networked(required_bandwidth_tbps=1.59),
-            "scale_out.required_bandwidth_tbps is 1.59, the cards carry 1.6",
-        ),
+        (put(describe(), LINK, BY_BANDWIDTH), "energy_per_bit_pj"),
+        (put(describe(), LINK, {**BY_BANDWIDTH, "energy_per_bit_pj": sourced(1)}), "energy_per_bit_pj"),
+        *((networked(**{name: None}), name) for name in ("cabling", "required_bandwidth_tbps", "nics", "switches")),
+        (networked(nics="four"), "its parts"),
+        (networked(nics={**FABRIC["nics"], "counted": False}), "scale_out.nics.counted"),
+        (put(RATED, ("scale_out",), FABRIC), "scale_out.nics.counted"),
+        (networked(required_bandwidth_tbps=1.59), "scale_out.required_bandwidth_tbps"),
         (
             networked(switches=[{"count": 1, "bandwidth_tbps": 1.5, "power_per_switch": sourced(900)}]),
-            "scale-out switches offer 1.5 Tb/s of 1.6",
+            "1.5 Tb/s of 1.6",
         ),
-        (
-            networked(switches=[{"count": 1, "bandwidth_tbps": 1.6}]),
-            "scale_out.switches[0] is missing, and the rules have no figure for it",
+        (networked(switches=[{"count": 1, "bandwidth_tbps": 1.6}]), "scale_out.switches[0]"),
+        *(
+            (put(document, ("computed",), {name: value}), f"computed.{name}")
+            for document, name, value in (
+                *((describe(), "major_components_w", 6000), (describe(), "overhead_fraction", 0.3)),
+                *((describe(), "other_components_w", 3151), (describe(), "published_node_power_w", 1)),
+                *((networked(), "scale_out_switch_power_w", 899), (describe(), "total_system_power_w", 9449)),
+            )
         ),
-        (
-            put(describe(), ("computed",), {"other_components_w": 3151}),
-            "computed.other_components_w is 3151, 3150.0 follows from its parts",
-        ),
-        (
-            put(describe(), ("computed",), {"published_node_power_w": 1}),
-            "computed.published_node_power_w is 1, 0.0 follows from its parts",
-        ),
-        (
-            put(networked(), ("computed",), {"scale_out_switch_power_w": 899}),
-            "computed.scale_out_switch_power_w is 899, 900.0 follows from its parts",
-        ),
-        (
-            put(describe(), ("computed",), {"total_system_power_w": 9449}),
-            "computed.total_system_power_w is 9449, 9450.0 follows from its parts",
-        ),
-        (put(describe(), ("provisioned_power_kw",), 9.44), "provisioned_power_kw is 9.44, 9.45 follows from its parts"),
+        *((put(describe(), ("provisioned_power_kw",), value), "provisioned_power_kw") for value in (9.0, 9.44)),
     ],
 )
-def test_each_part_of_a_descriptor_is_refused_in_words_of_its_own(document: dict[str, Any], problem: str) -> None:
+def test_a_descriptor_with_a_mistake_has_no_power_and_names_its_place(document: dict[str, Any], named: str) -> None:
     power = compute(document)
     assert power.kilowatts is None
-    assert [found for found in power.problems if problem in found], power.problems
+    assert [found for found in power.problems if named in found], power.problems
 
 
 SHARE = {"count_per_node": 4, "bandwidth_per_nic_gbps": 200, "counted": True}
 ADDRESS = {"source_type": "vendor_spec", "source": "https://acme.example/spec"}
+SWITCH = {"method": "declared_tdp", "tdp_per_switch": sourced(100)}
+NARROW = {**FABRIC, "required_bandwidth_tbps": 0.8}
 
 
 @pytest.mark.parametrize(
@@ -370,118 +238,59 @@ ADDRESS = {"source_type": "vendor_spec", "source": "https://acme.example/spec"}
     [
         # 1.5 x (6300 + 25 x 8 x 5) and 1.5 x (6300 + 2 x 100)
         (
-            put(
-                describe(),
-                LINK,
-                {"method": "bandwidth_estimate", "aggregate_bandwidth_tbps": 25, "energy_per_bit_pj": joules(5)},
-            ),
-            "10.95",
-            [],
-            [],
+            put(describe(), LINK, {**BY_BANDWIDTH, "aggregate_bandwidth_tbps": 25, "energy_per_bit_pj": joules(5)}),
+            *("10.95", [], 0),
         ),
-        (
-            put(describe(), LINK, {"method": "declared_tdp", "switch_count": 2, "tdp_per_switch": sourced(100)}),
-            "9.75",
-            [],
-            [],
-        ),
-        (
-            put(describe(), LINK, {"method": "declared_tdp", "switch_count": 0, "tdp_per_switch": sourced(100)}),
-            "9.45",
-            [],
-            [],
-        ),
+        (put(describe(), LINK, {**SWITCH, "switch_count": 2}), "9.75", [], 0),
+        (put(describe(), LINK, {**SWITCH, "switch_count": 0}), "9.45", [], 0),
         # one part in place of both: 1.5 x 6000
-        (put(describe(), PARTS, COMBINED), "9.00", [], []),
-        (put(describe(), PARTS, {**COMBINED, "cpu": {"count_per_node": 2}, "accelerator": {}}), "9.00", [], []),
+        (put(describe(), PARTS, COMBINED), "9.00", [], 0),
+        (put(describe(), PARTS, {**COMBINED, "cpu": {"count_per_node": 2}, "accelerator": {}}), "9.00", [], 0),
         # 1.5 x (8 x 700) and the rules' own figure, said to be one
-        (put(describe(), (*PARTS, "cpu", "count_per_node"), 0), "8.40", [], []),
+        (put(describe(), (*CPU, "count_per_node"), 0), "8.40", [], 0),
         (
             put(describe(), PROCESSOR, sourced(500, source_type="mlc_default", source="D.2")),
-            "9.90",
-            ["node_sets[0].cpu.tdp_per_unit (D.2)"],
-            [],
+            *("9.90", ["node_sets[0].cpu.tdp_per_unit (D.2)"], 0),
         ),
-        (put(describe(), PROCESSOR, {"value_kw": 0.5, **ADDRESS}), "9.90", [], []),
-        (put(describe(), PROCESSOR, sourced(0)), "8.40", [], []),
+        (put(describe(), PROCESSOR, {"value_kw": 0.5, **ADDRESS}), "9.90", [], 0),
+        (put(describe(), PROCESSOR, sourced(0)), "8.40", [], 0),
         # 1.5 x (2 x 6300 + 2 x 4 x 75) + 900: a card's own figure is that of the rules
-        (networked(nics=SHARE), "20.70", ["scale_out.nics.tdp_per_nic (D.4)"], []),
+        (networked(nics=SHARE), "20.70", ["scale_out.nics.tdp_per_nic (D.4)"], 0),
         (
             networked(switches=[{"model": "SN5610", "count": 2, "bandwidth_tbps": 0.8}]),
-            "21.30",
-            ["scale_out.switches[0] (D.4)"],
-            [],
+            *("21.30", ["scale_out.switches[0] (D.4)"], 0),
         ),
-        (networked(required_bandwidth_tbps=1.6), "20.40", [], []),
+        (networked(required_bandwidth_tbps=1.6), "20.40", [], 0),
         (
-            networked(
-                required_bandwidth_tbps=1.7,
-                switches=[{"count": 1, "bandwidth_tbps": 1.7, "power_per_switch": sourced(900)}],
-            ),
-            "20.40",
-            [],
-            ["scale_out.required_bandwidth_tbps is 1.7, the cards carry 1.6"],
+            networked(required_bandwidth_tbps=1.7, switches=[{**FABRIC["switches"][0], "bandwidth_tbps": 1.7}]),
+            *("20.40", [], 1),
         ),
-        (
-            put(describe(), ("scale_out",), FABRIC),
-            "10.65",
-            [],
-            [
-                "scale_out.present is true for a single node",
-                "scale_out.required_bandwidth_tbps is 1.6, the cards carry 0.8",
-            ],
-        ),
+        (put(describe(), ("scale_out",), FABRIC), "10.65", [], 2),  # a single node, and more than its cards carry
         # cards that a published power leaves out: 9000 + 1.5 x 4 x 50 + 900
         (
-            put(
-                published("published_system", published_power=sourced(9000)),
-                ("scale_out",),
-                {
-                    **FABRIC,
-                    "required_bandwidth_tbps": 0.8,
-                    "nics": {**FABRIC["nics"], "excluded_from_published_power": True},
-                },
-            ),
-            "10.20",
-            [],
-            ["scale_out.present is true for a single node"],
+            put(RATED, ("scale_out",), {**NARROW, "nics": {**FABRIC["nics"], "excluded_from_published_power": True}}),
+            *("10.20", [], 1),
         ),
-        (
-            put(
-                published("published_system", published_power=sourced(9000)),
-                ("scale_out",),
-                {**FABRIC, "required_bandwidth_tbps": 0.8, "nics": {**FABRIC["nics"], "counted": False}},
-            ),
-            "9.90",
-            [],
-            ["scale_out.present is true for a single node"],
-        ),
+        (put(RATED, ("scale_out",), {**NARROW, "nics": {**FABRIC["nics"], "counted": False}}), "9.90", [], 1),
         # within half a watt, and five watts of the whole
-        (put(describe(), ("computed",), {"major_components_w": 6300.5, "overhead_fraction": 0.5}), "9.45", [], []),
-        (put(describe(), ("provisioned_power_kw",), 9.455), "9.45", [], []),
-        (put(describe(), ("computed",), {"overhead_fraction": 0.500001}), "9.45", [], []),
-        (put(put(describe(), PROCESSOR, None), ("declared_provisioned_power",), sourced(9000)), "9.00", [], []),
+        (put(describe(), ("computed",), {"major_components_w": 6300.5, "overhead_fraction": 0.5}), "9.45", [], 0),
+        (put(describe(), ("provisioned_power_kw",), 9.455), "9.45", [], 0),
+        (put(describe(), ("computed",), {"overhead_fraction": 0.500001}), "9.45", [], 0),
+        (put(put(describe(), PROCESSOR, None), ("declared_provisioned_power",), sourced(9000)), "9.00", [], 0),
     ],
 )
 def test_each_way_to_state_a_part_gives_its_watts(
-    document: dict[str, Any], kilowatts: str, estimated: list[str], warnings: list[str]
+    document: dict[str, Any], kilowatts: str, estimated: list[str], warnings: int
 ) -> None:
     power = compute(document)
     assert power.problems == []
-    assert (str(power.kilowatts), power.estimated, power.warnings) == (kilowatts, estimated, warnings)
+    assert (str(power.kilowatts), power.estimated, len(power.warnings)) == (kilowatts, estimated, warnings)
 
 
 @pytest.mark.parametrize("source", ["D.1", "D.2", "D.3", "D.4"])
 def test_figures_of_every_appendix_of_the_rules_are_taken(source: str) -> None:
     power = compute(put(describe(), PROCESSOR, sourced(350, source_type="mlc_default", source=source)))
     assert (str(power.kilowatts), power.estimated) == ("9.45", [f"node_sets[0].cpu.tdp_per_unit ({source})"])
-
-
-@pytest.mark.parametrize("kind", ["vendor_spec", "publication", "public_statement"])
-def test_figures_of_others_have_an_address(kind: str) -> None:
-    assert compute(put(describe(), PROCESSOR, sourced(350, source_type=kind))).problems == []
-    (problem,) = compute(put(describe(), PROCESSOR, sourced(350, source_type=kind, source="D.2"))).problems
-    assert problem.endswith("is from 'D.2', which is not an address")
 
 
 def test_accelerators_are_those_of_the_descriptor_or_of_the_system_description() -> None:
@@ -491,50 +300,6 @@ def test_accelerators_are_those_of_the_descriptor_or_of_the_system_description()
     assert compute_power(two, _RULES, {}, {}).accelerators is None
     assert compute_power(two, _RULES, {}, {1: 4}).accelerators == 3 * 8 + 2 * 4
     assert compute_power(two, _RULES, {}, {0: 4}).accelerators is None
-
-
-@pytest.mark.parametrize(
-    ("model", "cores", "watts"),
-    [
-        ("Xeon 8592+", 64, 350),
-        ("Xeon 8592+", 65, 500),
-        ("EPYC 9575F 64-core", None, 350),
-        ("EPYC 9755 128 Core", None, 500),
-        ("EPYC 9755 128 Core", 64, 350),  # the system description says so
-        ("NVIDIA Grace", 128, 300),
-        ("NVIDIA Grace", 129, None),
-        ("Epyclike", 64, None),
-        (None, 64, None),
-    ],
-)
-def test_a_processors_figure_goes_by_its_architecture_and_cores(
-    model: str | None, cores: int | None, watts: int | None
-) -> None:
-    found = None if watts is None else (Decimal(watts), "D.2")
-    assert find_processor_default(model, cores, _RULES) == found
-    estimated = put(describe(node_set(3)), (*PARTS, "cpu"), {"count_per_node": 2, "model": model})
-    power = compute_power(estimated, _RULES, {} if cores is None else {3: cores}, {})
-    assert (power.kilowatts is None) == (watts is None)
-
-
-def test_two_sets_of_one_name_and_joined_by_nothing_are_refused() -> None:
-    twins = compute(describe(node_set(0), node_set(0)))
-    assert "two node sets have one node_set_id" in twins.problems
-    assert any("for 2 nodes" in problem for problem in twins.problems)
-
-
-@pytest.mark.parametrize("watts", [{}, {"declared_provisioned_power": sourced(12_000)}], ids=["computed", "declared"])
-def test_figures_are_held_against_parts_alone_of_which_all_are_known(watts: dict[str, Any]) -> None:
-    """A declared power needs no parts, and what stands in their place is not denied by what is left of them."""
-    computed = {"computed": {"major_components_w": 1}, **watts}
-    denied = "computed.major_components_w is 1, 6300.0 follows from its parts"
-    assert compute(describe(**computed)).problems == [denied]
-    nameless = compute(describe(system_desc_id="", **computed))
-    assert nameless.kilowatts is None
-    assert nameless.problems == ["system_desc_id is missing"]
-    gap = put(describe(**computed), (*PARTS, "cpu", "tdp_per_unit"), None)
-    assert not any("follows from its parts" in found for found in compute(gap).problems)
-    assert compute(gap).kilowatts == (Decimal("12.00") if watts else None)
 
 
 def mixed() -> dict[str, Any]:
@@ -557,35 +322,6 @@ def test_each_set_of_nodes_has_the_watts_of_all_its_nodes() -> None:
     assert power.accelerators == 4 * 8
 
 
-@pytest.mark.parametrize(
-    ("nodes", "kilowatts"),
-    [
-        ({}, "57.90"),
-        ({3: 4, 5: 2}, "57.90"),
-        ({3: 2}, "38.10"),  # 19500 + 18000 + 900 x 4 / 6
-        ({3: 1, 5: 1}, "19.05"),  # 9750 + 9000 + 900 x 2 / 6
-        ({3: 8, 5: 4}, "115.80"),  # whoever claims more nodes than there are pays for them
-    ],
-    ids=str,
-)
-def test_a_point_has_the_watts_of_its_nodes_and_their_share_of_the_switches(
-    nodes: dict[int, int], kilowatts: str
-) -> None:
-    assert compute_power(mixed(), _RULES, {}, {}).find_point_kilowatts(nodes) == Decimal(kilowatts)
-
-
 def test_a_point_of_a_system_without_sets_has_the_power_of_the_system() -> None:
     assert ProvisionedPower(kilowatts=Decimal(5)).find_point_kilowatts({0: 1}) == 5
     assert compute(describe(system_desc_id="")).find_point_kilowatts({0: 1}) is None
-
-
-@pytest.mark.parametrize(("stated", "count"), [(0, 0), (3, 3), (-1, 8), (None, 8), (2.5, 8)], ids=str)
-def test_accelerators_that_a_set_does_not_count_are_those_of_its_system(stated: Any, count: int) -> None:
-    parts = {"accelerator": {"count_per_node": stated}}
-    told = describe(node_set(power_method="published_system", published_power=sourced(9000), components=parts))
-    assert compute_power(told, _RULES, {}, {0: 8}).accelerators == count
-
-
-def test_a_set_of_which_a_part_is_not_known_has_no_watts() -> None:
-    power = compute(describe(LACKING, declared_provisioned_power=sourced(9000)))
-    assert (power.problems, [item.watts for item in power.sets]) == ([], [0])

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.errors import ReconcilerError
-from reconciler.rules.endpoints_program.regions import (
+from reconciler.endpoints.rules.curve_rules import load_endpoints_rules
+from reconciler.endpoints.rules.regions import (
     BAND_TITLES,
     BANDS,
     CHOICE,
@@ -15,11 +15,10 @@ from reconciler.rules.endpoints_program.regions import (
     compute_regions,
     derive_regions,
     find_gaps,
-    match_bands,
     place_denser,
     place_points,
 )
-from reconciler.rules.endpoints_program.rules import load_endpoints_rules
+from reconciler.errors import ReconcilerError
 
 _RULES = load_endpoints_rules()
 
@@ -67,12 +66,6 @@ def test_placed_points_cover_every_region_and_end_at_the_maximum(c_max: int) -> 
     assert points == tuple(sorted(points))
     assert (points[0], points[-1]) == (1, c_max)
     assert not find_gaps(points, derive_regions(points, c_max, _RULES), _RULES)
-
-
-def test_more_points_contain_the_fewer_ones() -> None:
-    seven, twelve = place_points(1024, _RULES), place_points(1024, _RULES, count=12)
-    assert set(seven) < set(twelve)
-    assert len(twelve) == 12
 
 
 @pytest.mark.parametrize("count", [6, 33])
@@ -126,20 +119,6 @@ def test_accuracy_is_measured_nearest_to_the_middle_of_each_band(
     regions = compute_regions(256, 1, _RULES)  # up to 7, 41 and 256
     found = choose_accuracy_points(points, regions, _RULES, elected=elected)
     assert tuple(found.get(band) for band in BANDS) == chosen
-
-
-@pytest.mark.parametrize(("declared", "last"), [({}, 32), ({"declared": False}, 32), ({"declared": True}, 8)])
-def test_the_lowest_band_ends_at_a_minimum_that_is_declared(declared: dict[str, bool], last: int) -> None:
-    regions = compute_regions(256, 8, _RULES, **declared)
-    assert (regions.ultra_low.first, regions.ultra_low.last) == (1, last)
-    assert ULTRA_LOW in regions.list_bands(last, _RULES)
-    assert ULTRA_LOW not in regions.list_bands(last + 1, _RULES)
-
-
-def test_one_point_covers_one_band_only() -> None:
-    assert match_bands([(3, [ULTRA_LOW, LOW])]) == {ULTRA_LOW: 3}
-    # The second can only be in the low band's place if the first moves.
-    assert match_bands([(3, [ULTRA_LOW, LOW]), (2, [ULTRA_LOW])]) == {ULTRA_LOW: 2, LOW: 3}
 
 
 def test_denser_points_go_beside_the_bend() -> None:
@@ -219,42 +198,6 @@ def test_each_concurrency_is_of_one_region_and_may_cover_one_band_more() -> None
 
 
 @pytest.mark.parametrize(
-    ("c_max", "c_min", "message", "fix"),
-    [
-        (32, 1, "max_supported_concurrency is 32; three regions need at least 33", "declare what the system supports"),
-        (256, 0, "the lowest concurrency is 0", "measure a point between 1 and 32"),
-        (256, 33, "the lowest concurrency is 33", "measure a point between 1 and 32"),
-    ],
-)
-def test_bounds_of_a_curve_that_has_no_regions_are_told(c_max: int, c_min: int, message: str, fix: str) -> None:
-    with pytest.raises(ReconcilerError) as caught:
-        compute_regions(c_max, c_min, _RULES)
-    assert message in caught.value.message
-    assert fix in caught.value.fix
-
-
-def test_what_a_curve_lacks_is_told_with_what_to_do() -> None:
-    with pytest.raises(ReconcilerError) as caught:
-        derive_regions([], 256, _RULES)
-    assert (caught.value.message, caught.value.fix) == ("no point has a concurrency", "declare `points`")
-    with pytest.raises(ReconcilerError) as caught:
-        derive_regions([4, 20], 256, _RULES, c_min=8)
-    assert (caught.value.message, caught.value.fix) == (
-        "no point is at the declared minimum concurrency, 8",
-        "measure one at 8",
-    )
-    for count in (6, 33):
-        with pytest.raises(ReconcilerError) as caught:
-            place_points(256, _RULES, count=count)
-        assert (caught.value.message, caught.value.fix) == (f"{count} points", "a curve has 7 to 32")
-    with pytest.raises(ReconcilerError) as caught:
-        place_points(33, _RULES, count=15, min_concurrency=20)
-    assert caught.value.message == "there is no room for 15 points between 20 and 33"
-    assert caught.value.fix == "declare a larger max_supported_concurrency or fewer points"
-    assert place_points(33, _RULES, count=14, min_concurrency=20) == tuple(range(20, 34))
-
-
-@pytest.mark.parametrize(
     ("c_max", "count", "c_min", "points"),
     [
         (33, 0, 1, (1, 2, 3, 5, 7, 15, 33)),
@@ -266,25 +209,3 @@ def test_points_are_placed_at_the_middles_and_in_the_widest_gaps(
     c_max: int, count: int, c_min: int, points: tuple[int, ...]
 ) -> None:
     assert place_points(c_max, _RULES, count=count, min_concurrency=c_min) == points
-
-
-@pytest.mark.parametrize(
-    ("measured", "count", "taken", "placed"),
-    [
-        ([], 3, (), ()),
-        ([(1, 9.0, 1.0), (64, 1.0, 9.0)], 3, (), ()),
-        ([(1, 10.0, 10.0), (4, 9.0, 90.0), (64, 0.5, 100.0)], 1, (), (16,)),
-        ([(64, 1.0, 100.0), (4, 9.0, 90.0), (1, 10.0, 10.0)], 2, (), (2, 16)),
-        ([(1, 10.0, 10.0), (4, 9.0, 90.0), (64, 1.0, 100.0)], 5, (16, 3), (2,)),
-        ([(1, 10.0, 10.0), (2, 9.0, 90.0), (64, 1.0, 100.0)], 2, (), (11,)),
-        ([(1, 10.0, 0.0), (4, 9.0, 0.0), (64, 1.0, 0.0)], 1, (), (2,)),
-        ([(1, 0.0, 10.0), (4, 0.0, 90.0), (64, 0.0, 100.0)], 1, (), (2,)),
-        # a bend counts for both of its sides, and a side for the sharper of its bends
-        ([(1, 100.0, 1.0), (9, 99.0, 50.0), (100, 50.0, 51.0), (900, 1.0, 99.0)], 2, (), (3, 300)),
-    ],
-    ids=["none", "two", "one", "in any order", "taken", "no room", "no rate", "no user", "two bends"],
-)
-def test_denser_points_stand_on_the_longer_sides_of_the_sharpest_bends(
-    measured: list[tuple[int, float, float]], count: int, taken: tuple[int, ...], placed: tuple[int, ...]
-) -> None:
-    assert place_denser(measured, count, taken) == placed

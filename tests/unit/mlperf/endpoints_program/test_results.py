@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ruamel.yaml import YAML
+from msgspec.structs import replace
 
-from reconciler.rules.endpoints_program.point import AccuracyScore, MeasuredPoint
-from reconciler.rules.endpoints_program.results import UnreadablePointError, parse_point, read_point
+from reconciler.endpoints.rules.point import AccuracyScore, Distribution, MeasuredPoint
+from reconciler.endpoints.rules.results import UnreadablePointError, parse_point, read_point
 
 _SAMPLES = Path(__file__).parent / "samples"
 _CONFIG = (_SAMPLES / "config.yaml").read_bytes()
@@ -61,26 +61,6 @@ def test_the_clients_own_folder_is_read_as_that_of_a_submission(tmp_path: Path) 
     (tmp_path / "config.yaml").write_bytes(_CONFIG)
     (tmp_path / "performance/result_summary.json").write_bytes((_SAMPLES / "result_summary.json").read_bytes())
     assert read_point(tmp_path) == read_point(_SAMPLES)
-
-
-def test_whole_percents_are_named_with_and_without_a_decimal() -> None:
-    def rename(summary: dict[str, Any]) -> None:
-        summary["tpot"]["percentiles"]["90"] = summary["tpot"]["percentiles"].pop("90.0")
-
-    assert parse(rename).tps_per_user == parse().tps_per_user
-
-
-@pytest.mark.parametrize(
-    ("written", "requests", "whole"), [({"n_requests": 12}, 12, False), ({}, 0, True), ({"n_requests": None}, 0, True)]
-)
-def test_a_warmup_without_a_number_of_requests_is_a_whole_pass(
-    written: dict[str, object], requests: int, whole: bool
-) -> None:
-    config = YAML(typ="safe").load(_CONFIG)
-    config["settings"]["warmup"] = {"enabled": True, **written}
-    warmup = parse(config__yaml=json.dumps(config).encode()).warmup  # JSON is YAML
-    assert warmup is not None
-    assert (warmup.requests, warmup.whole_pass) == (requests, whole)
 
 
 @pytest.mark.parametrize(
@@ -240,15 +220,52 @@ def test_a_window_is_found_where_the_client_says_so(said: object, found: bool) -
     assert window.found is found
 
 
-@pytest.mark.parametrize(
-    ("counted", "skipped"),
-    [
-        ({"n_super_passes": 12, "n_post_warmup": 9, "warmup": 1}, 3),
-        ({"n_super_passes": 12, "warmup": 2}, 2),
-        ({}, 0),
-    ],
+POINT = MeasuredPoint(
+    concurrency=8,
+    load_pattern="concurrency",
+    model="tiny",
+    dataset="prompts",
+    issued=10,
+    completed=10,
+    failed=0,
+    duration_ns=2_500_000_000,
+    output_tokens=1000,
+    ttft=Distribution(percentiles={Decimal(90): Decimal(120_500_000)}),
+    tpot=Distribution(percentiles={Decimal(90): Decimal(20_000_000)}),
+    latency=Distribution(total=Decimal(50 * 10**9)),
+    finished=True,
+    streaming=True,
+    stream_all_chunks=True,
+    min_duration_ms=0,
 )
-def test_super_passes_are_counted_from_the_end_of_the_ramp(counted: dict[str, int], skipped: int) -> None:
-    window = parse(lambda s: s.update(steady_state={"found": True, **counted})).window
-    assert window is not None
-    assert window.skipped == skipped
+NONE = Distribution()
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, {"seconds": Decimal("2.5"), "system_tps": 400, "tps_per_user": 50, "interactivity": 20}),
+        ({}, {"ttft_p90_ms": Decimal("120.5"), "is_offline": False}),
+        ({"duration_ns": 0}, {"seconds": 0, "system_tps": 0}),
+        ({"duration_ns": 1}, {"system_tps": 1000 * 10**9}),
+        ({"tpot": NONE, "ttft": NONE, "latency": NONE}, {"tps_per_user": None, "ttft_p90_ms": None}),
+        ({"latency": NONE}, {"interactivity": None}),
+        ({"failed": 1}, {"interactivity": None}),
+        ({"tpot": Distribution(percentiles={Decimal(90): Decimal(0)})}, {"tps_per_user": None}),
+        ({"ttft": Distribution(percentiles={Decimal(90): Decimal(0)})}, {"ttft_p90_ms": 0}),
+        ({"load_pattern": "max_throughput"}, {"is_offline": True}),
+    ],
+    ids=str,
+)
+def test_rates_follow_from_counts_and_times(changes: dict[str, Any], expected: dict[str, Any]) -> None:
+    point = replace(POINT, **changes)
+    assert {name: getattr(point, name) for name in expected} == expected
+
+
+def test_scores_are_of_accuracy_datasets_or_of_the_performance_run_itself() -> None:
+    own, other = (AccuracyScore("performance", inline=True, scores={}), AccuracyScore("q", inline=False, scores={}))
+    point = replace(POINT, accuracy=(other, own, replace(other, dataset="r")))
+    assert point.inline_score == own
+    assert [score.dataset for score in point.accuracy_runs] == ["q", "r"]
+    assert (POINT.inline_score, POINT.accuracy_runs) == (None, ())
+    assert (own.samples, own.issued, own.complete) == (0, 0, True)

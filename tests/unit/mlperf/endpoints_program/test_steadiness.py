@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from reconciler.rules.endpoints_program.event_log import LoggedRequest, LoggedRun, parse_events
-from reconciler.rules.endpoints_program.point import SteadyWindow
-from reconciler.rules.endpoints_program.rules import load_endpoints_rules
-from reconciler.rules.endpoints_program.steadiness import (
+from reconciler.endpoints.rules.curve_rules import load_endpoints_rules
+from reconciler.endpoints.rules.event_log import LoggedRequest, LoggedRun, parse_events
+from reconciler.endpoints.rules.point import SteadyWindow
+from reconciler.endpoints.rules.steadiness import (
     DOWN,
     PLATEAU,
     UP,
@@ -176,3 +176,115 @@ def test_a_super_pass_is_told_by_its_middle_and_its_ninth_tenth() -> None:
     whole = roll_up(parse_events(write_lines(make_events(paces))), 1)
     each = sorted(one.metrics["tpot_p50"] for one in whole)
     assert only.metrics == {"tpot_p50": each[10], "tpot_p90": each[18]}
+
+
+RULES = load_endpoints_rules()
+SECOND = 10**9
+Level = float | tuple[float, float] | None  # TPOT at P50 and P90; None where nothing was streamed
+Case = tuple[list[Level], float, tuple[int, int] | None, int, tuple[str, str] | None]
+# Levels, seconds needed, the window found, super-passes of the ramp, the states of P50 and P90.
+CASES: tuple[Case, ...] = (
+    ([(150, 160), (152, 172), 100, (99, 119), 99, (99, 104), 100, 102, (99, 109)], 0, (2, 8), 2, (PLATEAU, PLATEAU)),
+    ([(20, 60), (20, 30), 22, 20, 24, 20, 20, (34, 74)], 6, (2, 6), 2, (PLATEAU, PLATEAU)),
+    ([], 6, None, 0, None),
+    ([100, 900, *[100] * 9], 0, (2, 10), 1, (PLATEAU, PLATEAU)),
+    ([(100, 110), 100, 100], 5, None, 1, None),
+    ([29, 32, (31, 36), 22, (19, 59), 22, (19, 59), (22, 42), 21, (20, 25)], 4, None, 3, (PLATEAU, PLATEAU)),
+    ([105, 100, 102, (104, 114), (106, 116), (100, 120), 102, 101, (104, 124), 106], 4, (1, 4), 1, (PLATEAU, PLATEAU)),
+    ([100, (100, 140), 104, (100, 120), 108, 110, (112, 117)], 8, (2, 6), 2, (PLATEAU, PLATEAU)),
+    (
+        [100, 103, 100, 102, (103, 113), (100, 120), (102, 112), (131, 171), (102, 122), (132, 152), 161, 102],
+        4.9,
+        None,
+        6,
+        (PLATEAU, PLATEAU),
+    ),
+    ([(25, 45), 22, (25, 45), 20, 22, 22, 25, (24, 29), None, 20, 20, 25], 5, None, 1, None),
+    ([(149, 189), 149, 102, (102, 112), 101, 102], 6, (2, 5), 2, (PLATEAU, PLATEAU)),
+    ([31, 22, (19, 59), (30, 50), 19, 21, 20, (20, 40), 20, (20, 30), 19], 6, None, 2, (PLATEAU, PLATEAU)),
+    ([100, (101, 121), (100, 120), None], 3, None, 2, None),
+    ([100, 100, 100, (100, 120), 108, 110, 106, (100, 140), 100, 100], 4.9, (1, 6), 1, (PLATEAU, PLATEAU)),
+    (
+        [(102, 122), (106, 111), (102, 107), 108, 104, 102, (104, 114), (105, 115), 100],
+        6,
+        (1, 8),
+        1,
+        (PLATEAU, PLATEAU),
+    ),
+)
+
+
+def make(levels: Sequence[Level]) -> tuple[SuperPass, ...]:
+    """One a second, of which 0.9 s pass from the first to the last request; three of the requests are streamed."""
+    pairs = [level if isinstance(level, tuple) or level is None else (level, level) for level in levels]
+    metrics = [{} if pair is None else {"tpot_p50": pair[0], "tpot_p90": pair[1]} for pair in pairs]
+    return tuple(SuperPass(n * SECOND, n * SECOND + 9 * SECOND // 10, 3, each) for n, each in enumerate(metrics))
+
+
+@pytest.mark.parametrize(("levels", "least", "window", "ramp", "states"), CASES, ids=range(len(CASES)))
+def test_a_window_is_the_first_steady_stretch_that_lasts(
+    levels: list[Level], least: int, window: tuple[int, int] | None, ramp: int, states: tuple[str, str] | None
+) -> None:
+    told = {"states": dict(zip(("tpot_p50", "tpot_p90"), states or (), strict=False)), "skipped": ramp}
+    wanted = SteadyWindow(found=False, **told)
+    if window is not None:
+        first, last = window
+        count = last - first + 1
+        span: dict[str, Any] = {"samples": 3 * count, "seconds": Decimal(str(round(count - 0.1, 3)))}
+        wanted = SteadyWindow(True, first, last, **span, **told)
+    assert find_window(make(levels), least, RULES) == wanted  # type: ignore[arg-type]
+
+
+COURSES: tuple[tuple[list[float], str], ...] = (
+    ([100, 101, 102, 106, 104, 102.5, 106, 103.5, 104, 118], UP),
+    ([11, 10, 11, 11, 12, 11, 11, 12, 13, 12], PLATEAU),
+    ([11, 12, 13, 12, 13, 14, 13, 14], UP),
+    ([11, 12, 12, 13, 14, 14, 15, 14, 15, 14, 15, 14, 15], UP),
+    ([2, 0, 0, 1, -4, 1, 0], PLATEAU),
+    ([100, 100.5, 101, 103, 108, 102.5, 106], UP),
+    ([100, 100.5, 102, 103, 104], PLATEAU),
+    ([100, 100.5, 104, 101.5, 102, 105, 106], UP),
+    ([5, 8, 5, 9, 3, 10, 6, 3, 9, 1, 7], PLATEAU),
+    ([11, 11, 12, 12, 13, 13, 14, 15, 15, 15, 14, 13], PLATEAU),
+    ([4, 3, 2, 1, 1], DOWN),
+    ([100, 100.5, 101, 103, 102, 105], PLATEAU),
+    ([11, 12, 11, 12, 13, 14, 15, 16, 16, 16, 16, 16, 15], PLATEAU),
+    ([10, 10, 10, 11, 12, 13, 14, 13, 14, 13], UP),
+    ([11, 10, 10, 11, 10, 9, 10, 10], PLATEAU),
+    ([10, 9, 5, 3, 13, 9, 2, 5, 8, 5, 8, 8, 2], DOWN),
+    ([1, 8, 2, 5, 2, 4, 7, 1, 8, 3, 7], UP),
+    ([100, 101, 104, 106, 102, 105, 106], PLATEAU),
+    ([5, 5, 3, 6, 1, 6, 4], PLATEAU),
+    ([100, 101, 101, 103, 104, 105], UP),
+    ([5, 7, 6, 5, 3, 7, 2, 8, 4], PLATEAU),
+    ([100, 100.5, 102, 101.5, 108, 102.5, 112, 107, 104, 104.5, 105, 105.5], UP),
+    ([100, 102, 101, 103, 104, 105, 112, 103.5, 104, 104.5], PLATEAU),
+    ([100, 101, 104, 103, 102, 105, 106], PLATEAU),
+    ([1, 5, 10, 6, 1, 11, 7, 7, 9, 17, 9], UP),
+    ([11, 10, 9, 8, 9, 10, 11, 12, 13, 14, 13], PLATEAU),
+    ([10, 11, 12, 13, 13, 12, 11, 12, 12, 12, 13, 14, 15, 16], UP),
+    ([6, 8, 12, 3, 13, 8, 13, 2, 10, 4, 22, 9, 10, 8], PLATEAU),
+    ([11, 12, 11, 11, 12, 11, 12, 13, 14, 13, 14, 13], UP),
+)
+OPPOSITE = {UP: DOWN, DOWN: UP, PLATEAU: PLATEAU}
+
+
+@pytest.mark.parametrize(("course", "state"), COURSES, ids=lambda value: "-".join(map(str, value))[:40])
+def test_a_trend_is_told_where_it_is_certain(course: list[float], state: str) -> None:
+    assert find_trend(course, 0.05) == state
+    larger = [value * 1000 for value in course]
+    assert find_trend(larger, 0.05) == state  # in whatever unit
+
+
+@pytest.mark.parametrize("change", [4.9, 5.0, 5.1])
+def test_a_certain_trend_is_told_from_a_twentieth_of_the_median_on(change: float) -> None:
+    """From end to end of the line that fits best."""
+    course = [100 - change / 2 + change * n / 10 for n in range(11)]
+    up, down = find_trend(course, 0.05), find_trend(course[::-1], 0.05)
+    assert (up, down) == ((UP, DOWN) if change > 4.95 else (PLATEAU, PLATEAU))
+    assert OPPOSITE[up] == down
+
+
+@pytest.mark.parametrize(("step", "state"), [(0.007, UP), (-0.007, DOWN), (0.0049, PLATEAU)])
+def test_a_trend_around_zero_is_held_against_one(step: float, state: str) -> None:
+    assert find_trend([step * (n - 5) for n in range(11)], 0.05) == state

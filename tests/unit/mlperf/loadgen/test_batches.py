@@ -81,15 +81,6 @@ def test_keys_of_batches_are_any_text() -> None:
     assert len(parse_detail(data).all_of("power\ufffd_begin")) == BATCHES
 
 
-def test_lists_of_another_key_are_apart_from_those_of_batches() -> None:
-    data = HEAD + line("other", "[1, 2]", 0) + LOG + line("other", "[3]", 99)
-    assert are_matched(data)
-    index = parse_detail(data).index
-    assert [text[begin:end] for text, begin, end in index.find_lists("other")] == [b"[1, 2]", b"[3]"]
-    assert len(index.find_lists(LOADED)) == BATCHES
-    assert index.find_lists(KEYS[0]) == index.find_lists("none") == []
-
-
 SEVENTH = batch(7)
 DAMAGED = {
     "an error": SEVENTH.replace(b'"is_error": false', b'"is_error": true'),
@@ -143,12 +134,3 @@ def test_a_damaged_log_says_the_same_read_in_batches_and_line_by_line(damages: l
     for at, count, piece in damages:
         data = data[:at] + piece + data[at + count :]
     assert read(parse_detail, data) == read(read_singly, data)
-
-
-def test_keys_of_many_logs_and_of_long_batches_are_read_one_by_one() -> None:
-    keys = [f"key_{number}" for number in range(40)]
-    long = b"".join(line(LOADED, "[1]", 1) + b"".join(line(key, "1", 1) for key in keys) for _ in range(BATCHES))
-    few = HEAD + b"".join(batch(at) for at in range(5))
-    for data in (long, few):
-        assert not are_matched(data)
-        assert read(parse_detail, data) == read(read_singly, data)

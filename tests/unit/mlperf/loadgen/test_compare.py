@@ -10,11 +10,8 @@ from msgspec.structs import replace
 
 from reconciler.loadgen.compare import (
     Asked,
-    Contradiction,
     find_conf_contradictions,
     find_contradictions,
-    find_unasked,
-    find_unasked_issue,
     is_unlogged,
     read_logged_settings,
 )
@@ -138,21 +135,6 @@ def test_the_rounds_token_latencies_are_asked_of_the_log(loadgen_run: Runs) -> N
     assert [(c.field, c.asked, c.logged) for c in found] == [("tpot_latency", "40000000", "200000000")]
 
 
-def test_rates_are_compared_to_the_digits_that_loadgen_logs() -> None:
-    lines = {
-        "effective_scenario": '"Offline"',
-        "effective_test_mode": '"PerformanceOnly"',
-        "effective_target_qps": "1.23457e+06",
-        "result_validity": '"VALID"',
-    }
-    data = "".join(f':::MLLOG {{"key": "{key}", "value": {value}}}\n' for key, value in lines.items())
-    log = parse_detail(data.encode())
-    assert find_contradictions(log, Asked("Offline", "performance", {"target_qps": "1234567.8"})) == ()
-    assert find_contradictions(log, Asked("Offline", "performance", {"target_qps": "1234500"})) == (
-        Contradiction("target_qps", "1234500", "1234570", 3),
-    )
-
-
 def test_older_logs_give_the_dataset_size_for_the_accuracy_count(loadgen_run: Runs) -> None:
     data = loadgen_run("offline-accuracy").bytes("detail.txt").replace(b"effective_accuracy_sample_count", b"gone")
     log = parse_detail(data)
@@ -216,67 +198,11 @@ def test_digits_that_loadgen_does_not_log_come_from_a_conf_that_agrees(conf: str
     assert found == {"target_qps": rate, "min_duration": 0, "min_query_count": 7}
 
 
-@pytest.mark.parametrize("scenario", ["", "Batch"])
-def test_of_a_scenario_that_nobody_knows_no_bound_is_known(loadgen_run: Runs, scenario: str) -> None:
-    data = loadgen_run("offline-valid").bytes("detail.txt")
-    log = parse_detail(
-        data.replace(b'"effective_max_duration_ms", "value": 0', b'"effective_max_duration_ms", "value": 9')
-    )
-    assert [item.field for item in find_unasked(log, Asked("Offline", "performance"))] == ["max_duration"]
-    assert list(find_unasked(log, Asked(scenario, "performance"))) == []
-
-
 def make_log(**values: str) -> DetailLog:
     """Of a performance run that ended; the JSON text of what it logs besides."""
     begun = {"effective_scenario": '"Server"', "effective_test_mode": '"PerformanceOnly"', "result_validity": '"VALID"'}
     lines = (f':::MLLOG {{"key": "{key}", "value": {value}}}\n' for key, value in {**begun, **values}.items())
     return parse_detail("".join(lines).encode())
-
-
-@pytest.mark.parametrize(
-    ("values", "settings", "told"),
-    [
-        ({}, {"target_qps": "7"}, ["target_qps: expected 7, LoadGen logged nothing"]),
-        ({"effective_target_qps": "7.0"}, {"target_qps": "7"}, []),
-        (
-            {"effective_target_latency_percentile": "0.97"},
-            {"target_latency_percentile": "99"},
-            ["target_latency_percentile: expected 99, LoadGen logged 97 (line 4)"],
-        ),
-        (
-            {"requested_use_token_latencies": "true"},
-            {"use_token_latencies": False},
-            ["use_token_latencies: expected False, LoadGen logged True (line 4)"],
-        ),
-        ({}, {"use_token_latencies": False}, []),
-        ({}, {"coalesce_queries": False}, ["coalesce_queries: expected False, LoadGen logged nothing"]),
-        ({}, {"performance_sample_count": 0}, []),
-        (
-            {},
-            {"performance_sample_count": 9},
-            ["performance_sample_count: expected 9, LoadGen logged nothing"],
-        ),
-        (
-            {"qsl_reported_total_count": "7"},
-            {"performance_sample_count": 7},
-            ["performance_sample_count: expected 7, LoadGen logged nothing"],
-        ),
-        (
-            {"qsl_reported_total_count": "7"},
-            {"accuracy_sample_count": 9},
-            ["accuracy_sample_count: expected 9, LoadGen logged 7 (line 4)"],
-        ),
-        ({"effective_accuracy_sample_count": "9", "qsl_reported_total_count": "7"}, {"accuracy_sample_count": 9}, []),
-        (
-            {"effective_max_async_queries": '"many"'},
-            {"max_async_queries": 1},
-            ["max_async_queries: expected 1, LoadGen logged many (line 4)"],
-        ),
-    ],
-)
-def test_whole_sentences_of_what_differs(values: dict[str, str], settings: dict[str, Any], told: list[str]) -> None:
-    found = find_contradictions(make_log(**values), Asked("Server", "performance", settings))
-    assert list(map(str, found)) == told
 
 
 @pytest.mark.parametrize(
@@ -297,74 +223,6 @@ def test_a_setting_that_an_older_loadgen_did_not_print_is_not_missed(version: st
     assert not is_unlogged(make_log(**values), "effective_target_qps")
     asked = Asked("Server", "performance", {"sample_concatenate_permutation": True})
     assert [c.logged for c in find_contradictions(make_log(**values), asked)] == ["nothing"] * (not unlogged)
-
-
-@pytest.mark.parametrize(
-    ("mode", "values", "settings", "audited", "told"),
-    [
-        ("performance", {"effective_max_duration_ms": "0", "effective_max_query_count": "0"}, {}, {}, []),
-        (
-            "performance",
-            {"effective_max_duration_ms": "5", "effective_max_query_count": "6"},
-            {},
-            {},
-            [
-                "max_duration: expected no bound, LoadGen logged 5 (line 4)",
-                "max_query_count: expected no bound, LoadGen logged 6 (line 5)",
-            ],
-        ),
-        (
-            "performance",
-            {"effective_max_duration_ms": "5", "effective_max_query_count": "6"},
-            {"max_duration": 5},
-            {},
-            ["max_query_count: expected no bound, LoadGen logged 6 (line 5)"],
-        ),
-        ("performance", {"effective_max_query_count": "6"}, {}, {"performance_issue_unique": True}, []),
-        ("accuracy", {"effective_max_query_count": "6", "effective_performance_issue_same": "true"}, {}, {}, []),
-        (
-            "accuracy",
-            {"effective_accuracy_sample_count": "6", "qsl_reported_total_count": "7"},
-            {},
-            {},
-            ["accuracy_sample_count: expected all 7 samples, LoadGen logged 6 (line 4)"],
-        ),
-        (
-            "accuracy",
-            {"effective_accuracy_sample_count": "6", "qsl_reported_total_count": "7"},
-            {"accuracy_sample_count": 6},
-            {},
-            [],
-        ),
-        ("performance", {"effective_accuracy_sample_count": "6", "qsl_reported_total_count": "7"}, {}, {}, []),
-    ],
-)
-def test_what_nobody_asked_for_and_proves_less(
-    mode: str, values: dict[str, str], settings: dict[str, Any], audited: dict[str, Any], told: list[str]
-) -> None:
-    asked = Asked("Server", mode, settings, audited=audited)
-    assert list(map(str, find_unasked(make_log(**values), asked))) == told
-
-
-@pytest.mark.parametrize(
-    ("name", "other", "shown"),
-    [
-        ("performance_issue_unique", "true", "True"),
-        ("performance_issue_same", "true", "True"),
-        ("performance_issue_same_index", "3", "3"),
-        ("accuracy_log_probability", "0.5", "0.5"),
-        ("accuracy_log_sampling_target", "64", "64"),
-    ],
-)
-def test_samples_are_issued_and_answers_logged_as_by_itself_or_as_audited(name: str, other: str, shown: str) -> None:
-    log, key = make_log(**{f"effective_{name}": other}), f"effective_{name}"
-    assert list(find_unasked_issue(log, {})) == [Contradiction(name, "0", shown, log.number(key))]
-    audited = {name: 64 if other == "64" else 3 if other == "3" else 1}
-    expected = [] if other != "0.5" else [Contradiction(name, "1", "0.5", 4)]
-    assert list(find_unasked_issue(log, audited)) == expected
-    usual = "false" if other == "true" else "0"
-    assert list(find_unasked_issue(make_log(**{key: usual}), {})) == []
-    assert [c.asked for c in find_unasked_issue(make_log(**{key: usual}), audited)] == [str(int(audited[name]))]
 
 
 @pytest.mark.parametrize(
@@ -395,13 +253,3 @@ def test_a_conf_digit_of_a_whole_number_is_not_taken_over() -> None:
     found = read_logged_settings(log, conf)
     assert found == {"target_qps": "7.0000001", "min_duration": 600_000, "max_query_count": 5}
     assert {type(value) for value in found.values()} == {str, int}
-
-
-def test_by_itself_nothing_is_asked_of_an_audit_or_of_the_rest() -> None:
-    """A log may have settings that were not asked for."""
-    log = make_log(effective_max_query_count="6", effective_performance_issue_same="true")
-    assert find_contradictions(log, Asked("Server", "performance")) == ()
-    assert [c.field for c in find_contradictions(log, Asked("Server", "performance", whole=True))] == [
-        "performance_issue_same",
-        "max_query_count",
-    ]

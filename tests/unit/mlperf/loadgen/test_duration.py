@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.loadgen.duration import Prediction, predict, predict_run_seconds
+from reconciler.loadgen.duration import Prediction, predict
 from reconciler.resource.settings import Settings
 from tests.unit.mlperf.conftest import Run
 
@@ -34,60 +34,6 @@ def test_generated_queries_are_those_of_the_real_loadgen(
     assert found.generated == log.get("generated_query_count")
     if log.scenario == "Offline":
         assert found.samples == log.get("generated_samples_per_query")
-
-
-@pytest.mark.parametrize(
-    ("scenario", "mode", "settings", "expected"),
-    [
-        ("Offline", "performance", {"target_qps": "100", "min_duration": 600_000}, Prediction(660.0, 1, 66_000, 1)),
-        (
-            "Offline",
-            "performance",
-            {"target_qps": "1", "min_duration": 0, "min_query_count": 24576},
-            Prediction(24576.0, 1, 24576, 1),
-        ),
-        ("Server", "performance", {"target_qps": "10", "min_duration": 600_000}, Prediction(600.0, 6000, 6000, 6000)),
-        (
-            "Interactive",
-            "performance",
-            {"target_qps": "0.5", "min_duration": 600_000, "min_query_count": 459},
-            Prediction(918.0, 459, 459, 459),
-        ),
-        (
-            "SingleStream",
-            "performance",
-            {"target_latency": 10_000_000, "min_duration": 600_000},
-            Prediction(600.0, 60_000, 60_000, 120_001),
-        ),
-        (
-            "MultiStream",
-            "performance",
-            {"target_latency": 1_000_000_000, "min_duration": 1000, "min_query_count": 662},
-            Prediction(662.0, 662, 5296, 662),
-        ),
-        # What LoadGen takes where nothing is said: 10 s, 100 queries, 8 samples for each of MultiStream.
-        ("Server", "performance", {"target_qps": "1000"}, Prediction(10.0, 10_000, 10_000, 10_000)),
-        ("Server", "performance", {}, Prediction(100.0, 100, 100, 100)),
-        ("Server", "accuracy", {"target_qps": "10", "accuracy_sample_count": 500}, Prediction(50.0, 500, 500, 500)),
-        ("Offline", "accuracy", {"target_qps": "10"}, Prediction(36.0, 1, 360, 1)),
-        ("SingleStream", "accuracy", {"target_latency": 500_000_000}, Prediction(180.0, 360, 360, 360)),
-        ("MultiStream", "accuracy", {"target_latency": 1_000_000_000}, Prediction(45.0, 45, 360, 45)),
-        (
-            "Offline",
-            "performance",
-            {
-                "target_qps": "1",
-                "min_duration": 0,
-                "min_query_count": 1100,
-                "performance_sample_count": 512,
-                "sample_concatenate_permutation": True,
-            },
-            Prediction(1536.0, 1, 1536, 1),
-        ),
-    ],
-)
-def test_predict(scenario: str, mode: str, settings: dict[str, Any], expected: Prediction) -> None:
-    assert predict(scenario, mode, Settings(settings), dataset_size=360) == expected
 
 
 def test_predict_refuses_a_rate_that_is_none() -> None:
@@ -150,29 +96,3 @@ def test_what_loadgen_takes_where_nothing_is_said(
 
 def test_without_the_size_of_a_dataset_an_accuracy_run_has_no_samples() -> None:
     assert predict("Offline", "accuracy", Settings({})) == Prediction(0.0, 1, 0, 1)
-
-
-@pytest.mark.parametrize("rate", ["0", "-1"])
-def test_a_rate_is_above_0(rate: str) -> None:
-    with pytest.raises(ValueError, match=f"^no rate: {rate}$"):
-        predict("Offline", "performance", Settings({"target_qps": rate}))
-
-
-@pytest.mark.parametrize(
-    ("inputs", "seconds"),
-    [
-        ({"mode": "performance", "scenario": "Server", "target_qps": "5", "min_duration": 600_000}, 600.0),
-        ({"mode": "performance", "scenario": "Interactive", "target_qps": "5", "min_query_count": 300}, 60.0),
-        ({"mode": "performance", "scenario": "Offline", "target_latency": 7}, 100.0),
-        # What a test sets, unless the run says otherwise.
-        ({"mode": "performance", "scenario": "Server", "audit.min_query_count": 300}, 300.0),
-        ({"mode": "performance", "scenario": "Server", "audit.min_query_count": 300, "min_query_count": 200}, 200.0),
-        ({"audit.mode": "performance", "scenario": "Server"}, 100.0),
-        ({"mode": "accuracy", "scenario": "Server", "target_qps": "5"}, None),
-        ({"scenario": "Server", "target_qps": "5"}, None),
-    ],
-)
-def test_a_performance_run_is_predicted_by_what_it_is_made_from(
-    inputs: dict[str, object], seconds: float | None
-) -> None:
-    assert predict_run_seconds(inputs) == seconds

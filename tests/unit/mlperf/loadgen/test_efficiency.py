@@ -43,36 +43,6 @@ def test_without_a_result_there_is_no_efficiency() -> None:
     assert compute_efficiency(make_log(), {"value": "3.1", "unit": "ms"}, "200") is None
 
 
-def test_a_value_has_six_digits() -> None:
-    assert compute_efficiency(make_log(), {"value": "2", "unit": "samples/s"}, "0.5") == {
-        "value": "4",
-        "unit": "samples/J",
-    }
-    assert compute_efficiency(make_log(), {"value": "2", "unit": "samples/s"}, "3") == {
-        "value": "0.666667",
-        "unit": "samples/J",
-    }
-
-
-@pytest.mark.parametrize(
-    "missing",
-    [
-        {"power_begin": None},
-        {"power_end": None},
-        {"power_begin": "11-22-2026 12:10:00.000"},
-        {"power_begin": "11-22-2026 12:10:00.001"},
-        {"result_query_count": 0},
-        {"result_query_count": "many"},
-    ],
-    ids=["no beginning", "no end", "no time", "less than none", "no queries", "no number"],
-)
-def test_of_a_run_of_unknown_time_or_queries_there_is_no_efficiency(missing: dict[str, object]) -> None:
-    counts = {"result_query_count": 6000, "generated_samples_per_query": 1}
-    values = {key: value for key, value in {**counts, **missing}.items() if value is not None}
-    log = make_log(without=[key for key, value in missing.items() if value is None], **values)
-    assert compute_efficiency(log, {"value": "3.1", "unit": "ms"}, "200") is None
-
-
 def test_of_a_run_shorter_than_a_second_and_of_queries_of_unknown_size() -> None:
     log = make_log(result_query_count=50, power_end="11-22-2026 12:00:00.500")
     assert compute_efficiency(log, {"value": "3.1", "unit": "ms"}, "200") == {"value": "0.5", "unit": "samples/J"}

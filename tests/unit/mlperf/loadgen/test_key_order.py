@@ -31,25 +31,3 @@ def test_rows_are_found_as_one_by_one(keys: tuple[str | None, ...], longest: int
             for twin, twin_at in first
             if key.startswith("on_") and twin == f"off_{key[3:]}"
         ]
-
-
-def test_a_long_order_is_not_remembered() -> None:
-    keys = ("a",) * (key_order._LONGEST + 1)
-    assert order_keys(keys) is not order_keys(keys)
-    assert order_keys(keys[1:]) is order_keys(keys[1:])
-
-
-def test_rows_are_grouped_by_what_is_found_for_their_keys() -> None:
-    order = order_keys(("a", None, "bb", "a", "ccc", ""))
-    found = order.group(_letters)
-    assert found == (("a", 0, (1,)), ("bb", 2, (1, 2)), ("ccc", 4, (1, 2, 3)))
-    assert order.group(_letters) is found
-
-
-def _letters(key: str) -> tuple[int, ...]:
-    return tuple(range(1, len(key) + 1))
-
-
-def test_a_twin_is_of_a_key_that_begins_so_alone() -> None:
-    order = order_keys(("effective_a", "requested_a", "b", "requested_b", "effective_c", "requested_effective_a"))
-    assert order.pair("effective_", "requested_") == (("effective_a", 0, "requested_a", 1),)

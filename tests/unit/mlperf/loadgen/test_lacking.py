@@ -101,15 +101,6 @@ def test_every_run_of_a_scenario_has_its_lines(scenario: str) -> None:
     assert set(missed("5.0 @ abc", **{**tokens, "requested_use_token_latencies": "false"})) == timed - said.keys()
 
 
-def test_what_is_there_is_not_missed_and_an_unknown_scenario_has_what_all_have() -> None:
-    assert set(missed("4.0 @ abc", effective_scenario='"Batch"', effective_test_mode='"PerformanceOnly"')) == (
-        ALWAYS | TIMED | {"early_stopping_result"}
-    ) - {"effective_scenario", "effective_test_mode"}
-    assert set(missed("4.0 @ abc")) == ALWAYS
-    assert missed("4.0 @ abc", **dict.fromkeys(ALWAYS, "1")) == []
-    assert missed("3.1 @ abc") == []
-
-
 @pytest.mark.parametrize("version", ["6.0.17 @ d6147c7eb7", ".5a1 @ 6958607d52", "3.1"])
 def test_a_version_begins_with_a_release(version: str) -> None:
     assert "loadgen_version" not in missed(version)

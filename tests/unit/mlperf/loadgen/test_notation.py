@@ -6,17 +6,10 @@ from typing import Any
 
 import pytest
 
-from reconciler.loadgen.log import parse_detail
 from reconciler.loadgen.notation import find_wrong_notation
 from tests.unit.mlperf.loadgen.test_contradictions import make_log
 
 FLAG, TEXT, NUMBER, WHOLE = "true or false", "a text", "a number of at least 0", "a whole number of at least 0"
-VALUES: dict[str, tuple[Any, ...]] = {
-    FLAG: (True, False),
-    TEXT: ("x", ""),
-    NUMBER: (0, 7, 0.5),
-    WHOLE: (0, 7),
-}
 KEYS = {
     "result_perf_constraints_met": FLAG,
     "result_min_duration_met": FLAG,
@@ -91,24 +84,6 @@ def _is_of(kind: str, value: Any) -> bool:
     return type(value) in (int, float) and value >= 0
 
 
-@pytest.mark.parametrize("version", ["4.0 @ a", "6.0.17 @ a"])
-@pytest.mark.parametrize("key", KEYS)
-def test_a_value_is_of_the_kind_of_its_key(key: str, version: str) -> None:
-    kind = KEYS[key]
-    number = {"result_validity": 5, "test_datetime": 2}.get(key, 6)
-    for value in VALUES[kind]:
-        assert told(version, key, value) == []
-    for value, shown in ODD:
-        said = [f"{key}: {shown} (line {number}), but LoadGen writes {kind}"]
-        assert told(version, key, value) == said * (not _is_of(kind, value)), value
-
-
-@pytest.mark.parametrize("key", ANYTHING)
-def test_other_keys_have_any_value(key: str) -> None:
-    for value, _ in ODD:
-        assert told("6.0 @ a", key, value) == []
-
-
 @pytest.mark.parametrize("key", [*KEYS, "power_end", *ANYTHING])
 def test_of_early_releases_numbers_among_the_results_are_judged(key: str) -> None:
     judged = key.startswith("result_") and KEYS.get(key) in (NUMBER, WHOLE)
@@ -131,29 +106,3 @@ def test_the_first_releases_wrote_their_count_of_queries_as_text(
     version: str, key: str, value: object, fine: bool
 ) -> None:
     assert bool(told(version, key, value)) is not fine
-
-
-def test_a_value_that_fits_on_a_line_that_does_not_is_named() -> None:
-    assert told("6.0 @ a", "result_query_count", 10**120) == [
-        f"result_query_count: {'1' + 56 * '0'}... (line 6), but LoadGen writes its line otherwise"
-    ]
-    assert told("3.1 @ a", "result_query_count", 10**120) == []
-
-
-@pytest.mark.parametrize("value", ["0", "7"])
-def test_a_number_that_fits_is_no_other_number_where_its_line_is_written_otherwise(value: str) -> None:
-    log = parse_detail(
-        b':::MLLOG {"key": "loadgen_version", "value": "6.0 @ a"}\n'
-        b':::MLLOG {"key": "result_query_count", "value":  %b}\n' % value.encode()
-    )
-    (found,) = find_wrong_notation(log)
-    assert str(found) == f"result_query_count: {value} (line 2), but LoadGen writes its line otherwise"
-
-
-@pytest.mark.parametrize("key", ["power_begin", "power_end"])
-def test_both_ends_of_a_run_are_times(key: str) -> None:
-    line = 4 if key == "power_begin" else 6
-    assert told("4.0 @ a", key, "02-22-2023 08:55:08.000") == []
-    assert told("4.0 @ a", key, "late") == [f"{key}: late (line {line}), but LoadGen writes a time"]
-    assert told("4.0 @ a", key, 7) == [f"{key}: 7 (line {line}), but LoadGen writes a text"]
-    assert told("3.1 @ a", key, "late") == told("4.0 @ a", "power_begin", None) == []

@@ -77,28 +77,6 @@ def test_settings_and_results_have_the_names_that_they_have_had_since() -> None:
     assert log.complete
 
 
-@pytest.mark.parametrize(
-    ("line", "key", "value"),
-    [
-        ("version : .5a1 @ 0123456789", "loadgen_version", ".5a1 @ 0123456789"),
-        ("build_date_utc : 2020-08-01T01:02:03Z", "loadgen_build_date_utc", "2020-08-01T01:02:03Z"),
-        ("git_commit_date : 2020-07-01", "loadgen_git_commit_date", "2020-07-01"),
-        ("Date + time of test: 2020-09-10T11:59:34Z", "test_datetime", "2020-09-10T11:59:34Z"),
-        ("System Under Test (SUT) name: Some_SUT", "sut_name", "Some_SUT"),
-        ("Query Sample Library (QSL) name: ", "qsl_name", ""),
-        ("QSL total size: 50000", "qsl_reported_total_count", 50000),
-        ("QSL performance size*: 1024", "qsl_reported_performance_count", 1024),
-    ],
-)
-def test_what_was_run_is_named_outside_of_the_settings(line: str, key: str, value: object) -> None:
-    written = f'"pid": 7, "tid": 7, "ts": 100ns : {line}\n'
-    assert parse_text_log(written.encode(), None).get(key) == value
-    without_colon = written.replace(f": {line}", f": {line.partition(':')[0]}")
-    assert parse_text_log(without_colon.encode(), None).line(key) is None
-    other = written.replace(line, f"other {line}")
-    assert parse_text_log(other.encode(), None).line(key) is None
-
-
 def test_lines_are_those_of_the_detail_log_and_results_have_none_there() -> None:
     log = parse()
     assert log.number("sut_name") == 6
@@ -117,17 +95,6 @@ def test_two_decimals_of_a_rate_are_enough() -> None:
     assert not find_inconsistencies(parse(summary=_SUMMARY.replace("17.04", "17.05")))
     (found,) = find_inconsistencies(parse(summary=_SUMMARY.replace("17.04", "17.07")))
     assert found.key == "result_qps_without_loadgen_overhead"
-
-
-@pytest.mark.parametrize(
-    ("said", "logged", "differs"), [("true", "true", False), ("true", "false", True), ("false", "true", True)]
-)
-def test_words_of_a_switch_are_compared_with_the_flags_of_the_detail_log(said: str, logged: str, differs: bool) -> None:
-    switch = "performance_issue_same : "
-    summary = parse_summary(_SUMMARY.replace(f"{switch}false", f"{switch}{said}").encode())
-    found = [name for name, _ in find_differing(summary, parse(_DETAIL.replace(f"{switch}false", f"{switch}{logged}")))]
-    assert found == ["performance_issue_same"] * differs
-    assert summary.get("performance_issue_same") == {"true": "1", "false": "0"}[said]
 
 
 def test_both_logs_are_compared_where_both_state_a_value() -> None:
@@ -193,73 +160,6 @@ def test_bytes_that_are_no_text_are_shown_in_their_place() -> None:
 
 def lines(*texts: str) -> bytes:
     return "".join(f'"pid": 7, "tid": 7, "ts": 100ns : {text}\n' for text in texts).encode()
-
-
-def test_every_line_becomes_what_it_says() -> None:
-    data = lines(
-        "Scenario : Server",  # of no section
-        "Effective Settings:",
-        " Scenario : Multi Stream ",
-        "Test mode : Submission",
-        "target_latency (ns): 7",
-        "min_duration (ms) : 8",
-        "a (s): 1.50",
-        "flag : true",
-        "other : false",
-        "nothing :",
-        "no colon",
-        "many : " + "1" * 41,
-        "fewer : " + "1" * 40,
-        "version : 6.0",  # a setting there
-        "Requested Settings:",
-        "Scenario : Offline",
-        "",
-        "version : 5.0",
-        'GeneratedQueries: "queries" : 10, "samples per query" : 2, "duration" : 30',
-        'POWER_BEGIN: "mode" : Performance, "time" : 09-16-2020 10:25:45.633 ',
-        'POWER_END: "mode" : Performance, "time" : 09-16-2020 10:26:45.635',
-        "Found Audit Config file (a). ERROR",
-        "ERROR : CAS failed.",
-        "ERROR : It broke.",
-    )
-    data += b"Scenario : of a program\n" + lines("x" * 4200 + " ERROR", "git_commit_date: 2020-07-01")
-    log = parse_text_log(data, None)
-    assert [(entry.key, entry.value, entry.line, entry.error, entry.warning) for entry in log.lines] == [
-        ("effective_scenario", "MultiStream", 3, False, False),
-        ("effective_test_mode", "SubmissionRun", 4, False, False),
-        ("effective_target_latency_ns", 7, 5, False, False),
-        ("effective_min_duration_ms", 8, 6, False, False),
-        ("effective_a (s)", Decimal("1.50"), 7, False, False),
-        ("effective_flag", True, 8, False, False),
-        ("effective_other", False, 9, False, False),
-        ("effective_many", Decimal("1" * 41), 12, False, False),
-        ("effective_fewer", int("1" * 40), 13, False, False),
-        ("effective_version", Decimal("6.0"), 14, False, False),
-        ("requested_scenario", "Offline", 16, False, False),
-        ("loadgen_version", Decimal("5.0"), 18, False, False),
-        ("generated_query_count", 10, 19, False, False),
-        ("power_begin", "09-16-2020 10:25:45.633", 20, False, False),
-        ("power_end", "09-16-2020 10:26:45.635", 21, False, False),
-        ("generic_message", "Found Audit Config file (a). ERROR", 22, False, True),
-        (PASSED_OVER, "ERROR : CAS failed.", 23, False, False),
-        ("error_generic_message", "ERROR : It broke.", 24, True, False),
-        ("loadgen_git_commit_date", "2020-07-01", 27, False, False),
-        ("generated_samples_per_query", 2, 19, False, False),
-        ("generated_query_duration", 30, 19, False, False),
-    ]
-    assert type(log.effective("fewer")) is int
-    assert (log.length, log.file, log.index.structured) == (27, "mlperf_log_detail.txt", False)
-    assert (log.number("loadgen_git_commit_date"), log.number("generated_query_duration")) == (27, 0)
-    assert [entry.key for entry in log.errors] == ["error_generic_message"]
-    assert log.audit is not None
-
-
-def test_a_line_is_read_up_to_a_length() -> None:
-    head = '"pid": 7, "tid": 7, "ts": 100ns : '
-    for more, read in ((0, "x"), (1, "")):
-        text = f"version : {'y' * (4096 - len(head) - 11 + more)}x"
-        found = parse_text_log(f"{head}{text}\n".encode(), None).get("loadgen_version")
-        assert found[-1:] == (read or "y")
 
 
 def test_results_come_from_the_summary() -> None:

@@ -9,7 +9,8 @@ from decimal import Decimal
 import pytest
 
 from reconciler.loadgen.log import DetailLog, parse_detail
-from reconciler.loadgen.margins import show_measured
+from reconciler.loadgen.margins import compute_margins
+from reconciler.loadgen.suggestions import Suggestion, suggest
 from reconciler.loadgen.verdict import RunVerdict, judge_accuracy, judge_performance
 from reconciler.resource.ruled_values import Metric
 from reconciler.rules.rounds import load_ruleset
@@ -112,39 +113,6 @@ def test_server_over_its_limit_without_saturation_is_lowered(loadgen_run: Runs, 
     assert (suggestion.setting, suggestion.value) == ("target_qps", qps)
 
 
-def test_a_slack_server_run_is_offered_a_higher_rate(loadgen_run: Runs) -> None:
-    log = changed(loadgen_run("server-valid"), **{"result_99.00_percentile_latency_ns": "1000000"})
-    suggestion = judge(log).suggestion
-    assert suggestion is not None
-    assert suggestion.value == "2200"
-    tight = changed(loadgen_run("server-valid"), **{"result_99.00_percentile_latency_ns": "4900000000"})
-    assert judge(tight).suggestion is None
-
-
-def test_an_offline_run_that_lasted_as_asked_is_offered_nothing(loadgen_run: Runs) -> None:
-    log = changed(
-        loadgen_run("offline-valid"),
-        effective_min_duration_ms="100",
-        effective_samples_per_query="3000",
-        result_max_latency_ns="105000000",
-        result_samples_per_second="400.2",
-    )
-    assert judge(log).suggestion is None
-
-
-def test_a_slack_offline_run_is_offered_a_lower_rate(loadgen_run: Runs) -> None:
-    log = changed(
-        loadgen_run("offline-valid"),
-        effective_min_duration_ms="100",
-        effective_samples_per_query="3000",
-        result_max_latency_ns="900000000",
-        result_samples_per_second="400.2",
-    )
-    suggestion = judge(log).suggestion
-    assert suggestion is not None
-    assert (suggestion.setting, suggestion.value) == ("target_qps", "401")
-
-
 def test_late_queries_raise_the_count_that_early_stopping_needs(loadgen_run: Runs) -> None:
     log = changed(loadgen_run("server-too-few"), result_overlatency_query_count="1", result_query_count="300")
     suggestion = judge(log).suggestion
@@ -192,84 +160,32 @@ def test_accuracy_runs(loadgen_run: Runs) -> None:
     assert not judge_accuracy(parse_detail(cut[: cut.index(b':::MLLOG {"key": "power_begin')])).valid
 
 
-def test_token_latencies_are_margins_of_their_own(loadgen_run: Runs) -> None:
-    """With token latencies the target latency is unused; TTFT and TPOT bind."""
-    data = loadgen_run("server-valid").bytes("detail.txt")
-    for key, value in {
-        "requested_use_token_latencies": b"true",
-        "requested_server_ttft_latency": b"2000000000",
-        "requested_server_tpot_latency": b"100000000",
-        "result_first_token_99.00_percentile_latency_ns": b"1900000000",
-        "result_time_per_output_token_99.00_percentile_ns": b"120000000",
-    }.items():
-        data += b':::MLLOG {"key": "%s", "value": %s, "metadata": {}}\n' % (key.encode(), value)
-    found = {margin.name: margin for margin in judge(parse_detail(data)).margins}
-    assert (found["p99 TTFT"].met, found["p99 TTFT"].headroom) == (True, "+5.0")
-    assert (found["p99 TPOT"].met, found["p99 TPOT"].headroom) == (False, "-20.0")
-    assert str(found["p99 TPOT"]) == "p99 TPOT 120 ms, limit 100 ms: not met (-20.0%)"
-    assert "early stopping" not in found
-
-
-@pytest.mark.parametrize(
-    ("number", "text"), [("1234567", "1234600"), ("0.000123", "0.000123"), ("0", "0"), ("NaN", "0")]
-)
-def test_shown(number: str, text: str) -> None:
-    assert show_measured(Decimal(number)) == text
-
-
-def test_reasons_are_told_in_full(loadgen_run: Runs) -> None:
-    run = loadgen_run("server-valid")
-    said = {
-        "result_perf_constraints_met": "the latency constraint is not met",
-        "result_min_duration_met": "the run is shorter than its minimum duration",
-        "result_min_queries_met": "fewer queries than the minimum were issued",
-        "early_stopping_met": "early stopping: too few queries to prove the percentile",
-    }
-    for key, reason in said.items():
-        assert judge(changed(run, **{key: "false"}, result_validity='"INVALID"')).reasons == (reason,)
-    every = dict.fromkeys(said, "false")
-    assert judge(changed(run, **every, result_validity='"INVALID"')).reasons == tuple(said.values())
-    unexplained = changed(run, result_validity='"INVALID"')
-    assert judge(unexplained).reasons == ("LoadGen says INVALID: no reason given",)
-
-
 def test_loadgens_own_reason_is_quoted_where_no_condition_tells_it() -> None:
     log = make_log(result_validity="INVALID", result_invalid_reason="it rained", result_samples_per_second=7)
     verdict = judge_performance(log, metric("Offline"))
     assert (verdict.valid, verdict.reasons) == (False, ("LoadGen says INVALID: it rained",))
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [(54, "54"), (0.001, "0.001"), (0, ""), (-5, ""), ("54", ""), (None, "")],
-)
-def test_a_metric_is_a_number_above_0(value: object, shown: str) -> None:
-    key = metric("Offline").key
-    verdict = judge_performance(make_log(**{key: value}), metric("Offline"))
-    assert (verdict.metric, verdict.unit) == (shown, metric("Offline").unit)
-    assert verdict.reasons == (() if shown else (f"the log has no {key}",))
-    failed = judge_performance(make_log(**{key: value}, result_min_duration_met=False), metric("Offline"))
-    assert failed.reasons == ("the run is shorter than its minimum duration",)
+MAXIMUM = ("error_runtime", "Ending early: Max query count reached.")
 
 
-def test_the_first_of_several_errors_is_quoted_and_the_others_are_counted() -> None:
-    errors = [("error_a", " it\n broke "), ("error_b", "again"), ("error_c", "again")]
-    key = metric("Offline").key
-    for count, more in ((1, ""), (2, " and 1 more"), (3, " and 2 more")):
-        log = make_log("3.0 @ a", *errors[:count], **{key: 5})
-        verdict = judge_performance(log, metric("Offline"))
-        assert verdict.reasons == (f"ERROR in line 8: it broke{more}",)
-        assert verdict.errors == ((8, "it broke"), (9, "again"), (10, "again"))[:count]
-    cut = judge_performance(make_log("3.0 @ a", errors[0], result_validity=None), metric("Offline"))
-    assert cut.reasons == ("the log ends at line 6 without a result", "ERROR in line 6: it broke")
+def offered(log: DetailLog, *, valid: bool = False) -> str | None:
+    found = suggest(log, compute_margins(log), valid=valid)
+    return None if found is None else str(found)
 
 
-def test_an_accuracy_run_comes_to_its_end_without_errors() -> None:
-    ended = {"effective_test_mode": "AccuracyOnly", "power_end": "02-22-2023 08:55:08.000"}
-    fine = judge_accuracy(make_log(**ended))
-    assert (fine.word, fine.reasons, fine.metric, fine.unit, fine.errors) == ("VALID", (), "", "", ())
-    broken = judge_accuracy(make_log("3.0 @ a", ("error_a", "it broke"), **ended))
-    assert (broken.word, broken.reasons) == ("INVALID", ("ERROR in line 8: it broke",))
-    assert broken.errors == ((8, "it broke"),)
-    cut = judge_accuracy(make_log(**ended | {"power_end": None}))
-    assert cut.reasons == ("the log ends at line 6 without a result",)
+def test_a_setting_to_leave_out_has_no_unit() -> None:
+    assert str(Suggestion("a", "1", "ns", "because")) == "a: 1 ns (because)"
+    assert str(Suggestion("a", "", "", "because")) == "a: leave it out (because)"
+
+
+@pytest.mark.parametrize(("key", "name"), [("max_query_count", "max_query_count"), ("max_duration_ms", "max_duration")])
+def test_a_bound_that_ended_the_run_is_left_out(key: str, name: str) -> None:
+    bounded = {f"effective_{key}": 5, "effective_scenario": "SingleStream"}
+    said = f"{name}: leave it out ({name} ended the run early)"
+    assert offered(make_log("3.0 @ a", MAXIMUM, **bounded)) == said
+    assert offered(make_log("3.0 @ a", MAXIMUM, **bounded), valid=True) is None
+    assert offered(make_log("3.0 @ a", **bounded)) is None
+    assert offered(make_log("3.0 @ a", ("error_runtime", "Something else"), **bounded)) is None
+    assert offered(make_log("3.0 @ a", MAXIMUM, **bounded | {f"effective_{key}": 0})) is None
+    assert offered(make_log("3.0 @ a", MAXIMUM, **bounded, result_validity=None)) is None

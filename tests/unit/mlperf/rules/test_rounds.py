@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.errors import ReconcilerError
 from reconciler.resource.canonical import canonicalise
 from reconciler.resource.ruled_values import Presence
 from reconciler.rules.comparison import find_stated
-from reconciler.rules.compliance.judging import TESTS
 from reconciler.rules.inference import explain_variant_refusal
 from reconciler.rules.rounds import extend_round, list_rounds, load_ruleset, parse_ruleset, read_round, states_itself
 from reconciler.rules.ruled_value import DEMAND_FIELDS, SOURCES, RoundFileError, is_field, parse_ruled_value
@@ -55,64 +53,6 @@ def test_every_benchmark_is_complete_where_it_may_be_entered(name: str) -> None:
 def test_every_round_states_its_seeds_itself_and_no_other_does(name: str) -> None:
     seeds = load_ruleset(name).seeds().values()
     assert [other for other in list_rounds() if states_itself(other, seeds)] == [name]
-
-
-def test_load_ruleset_when_unknown_names_the_nearest_and_all() -> None:
-    with pytest.raises(ReconcilerError) as caught:
-        load_ruleset("v6.11")
-    assert "v6.11" in caught.value.message
-    assert "did you mean v6.1?" in caught.value.fix
-    assert "known rounds" in caught.value.fix
-
-
-def test_settings_take_the_most_specific_value_and_name_their_source(resnet: BenchmarkRules) -> None:
-    offline, server = resnet.settings("Offline"), resnet.settings("Server")
-    assert offline["min_query_count"].value == 24576
-    assert server["min_query_count"].value == 100
-    assert server["target_latency"].value == 15_000_000
-    assert server["target_latency"].origin.file == "round v6.1 (mlperf.conf)"
-    assert resnet.settings("MultiStream")["samples_per_query"].value == 8
-    assert "target_latency" not in offline
-
-
-def test_demands_of_resnet(resnet: BenchmarkRules) -> None:
-    stated = {name: resnet.value(name, "Offline") for name in DEMAND_FIELDS}
-    demands = {name: value for name, value in stated.items() if value is not None}
-    assert demands == {
-        "least_min_duration": 600000,
-        "least_query_count": 1,
-        "least_performance_sample_count": 1024,
-        "least_samples_per_query": 24576,
-        "exact_accuracy_sample_count": 50000,
-    }
-    assert resnet.bars()[0].least == Decimal("75.6954")
-    assert resnet.compliance_tests == ("TEST01", "TEST04")
-
-
-@pytest.mark.parametrize(
-    ("category", "scenario", "presence"),
-    [
-        ("edge", "SingleStream", Presence.REQUIRED),
-        ("edge", "Server", Presence.FORBIDDEN),
-        ("datacenter,edge", "Server", Presence.REQUIRED),
-        ("edge,datacenter", "Server", Presence.REQUIRED),
-        ("datacenter", "Offline", Presence.FORBIDDEN),
-        ("edge", "Interactive", Presence.FORBIDDEN),
-    ],
-)
-def test_presence_by_category(resnet: BenchmarkRules, category: str, scenario: str, presence: Presence) -> None:
-    assert resnet.presence(category, scenario) is presence
-
-
-def test_missing_names_what_is_required(resnet: BenchmarkRules) -> None:
-    assert resnet.missing("edge", frozenset({"Offline"})) == ("SingleStream", "MultiStream")
-    assert resnet.missing("edge", frozenset({"Offline", "SingleStream", "MultiStream"})) == ()
-
-
-def test_unknown_names_are_told_apart(resnet: BenchmarkRules) -> None:
-    assert load_ruleset("v6.1").benchmark("resnet50") is None
-    with pytest.raises(KeyError):
-        resnet.ruled("min_durations")
 
 
 def test_divisions_exempt_some_demands() -> None:
@@ -183,17 +123,6 @@ def test_a_round_extends_another_value_by_value() -> None:
         extend_round(base, {"removed": ["general/nothing"]})
 
 
-def test_a_division_that_takes_any_scenario_takes_benchmarks_of_earlier_rounds() -> None:
-    ruleset = load_ruleset("v6.1")
-    assert ruleset.benchmark("retinanet") is ruleset.find_rules("closed", "retinanet") is None
-    rules = ruleset.find_rules("open", "retinanet")
-    assert rules is not None
-    assert rules.seeds() == ruleset.seeds() != load_ruleset("v6.0").seeds()
-    assert rules.value("exact_accuracy_sample_count") == 24781
-    assert ruleset.find_rules("open", "resnet") is ruleset.find_rules("closed", "resnet") is not None
-    assert ruleset.find_rules("open", "nothing") is None
-
-
 @pytest.mark.parametrize("name", list_rounds())
 def test_benchmarks_of_earlier_rounds_have_what_a_run_needs_and_no_other_rounds_name(name: str) -> None:
     ruleset = load_ruleset(name)
@@ -245,19 +174,6 @@ def test_a_benchmark_with_an_unknown_part_is_refused(part: str) -> None:
         parse_ruleset(document)
 
 
-@pytest.mark.parametrize(
-    "name", ["cell_documents", "compliance_tests", "most_file_bytes", "qsl_rng_seed", "sample_index_rng_seed"]
-)
-@pytest.mark.parametrize("of_benchmark", [False, True], ids=["round", "benchmark"])
-def test_what_holds_for_all_scenarios_is_refused_at_one_of_them(name: str, of_benchmark: bool) -> None:
-    document = _document()
-    rules = document["benchmarks"]["b"] if of_benchmark else document
-    rules["scenarios"] = {"Offline": {"min_duration": {"checker": 1}, name: {"checker": 1}}}
-    with pytest.raises(RoundFileError, match=rf"Offline\.{name}: it is the same for all scenarios"):
-        parse_ruleset(document)
-
-
-MAPPING = "a mapping is expected here"
 _BASE = """\
 round: v0.1
 layout: v6
@@ -367,88 +283,6 @@ def test_the_file_that_states_it_is_named(old: str, new: str, message: str) -> N
         read("v0.2", own=_NEXT.replace(old, new))
 
 
-_SOURCED = f"write {{SOURCE: value}}; known sources: {', '.join(SOURCES)}"
-_NEWEST = "the newest round file explains what may stand where"
-
-
-@pytest.mark.parametrize(
-    ("file", "change", "said"),
-    [
-        *(("v0.1", text, ("v0.1.yaml:1", "", MAPPING, "see the newest round file")) for text in ("", "7", "- extends")),
-        ("v0.2", "extends", ("v0.2.yaml:1", "", MAPPING, "see the newest round file")),
-        (
-            "v0.2",
-            _NEXT.replace("general/min_duration", "general/tests/TEST09"),
-            (
-                *("v0.2.yaml:3", "removed", "there is no general/tests/TEST09"),
-                "name what the extended round has, with slashes",
-            ),
-        ),
-        (
-            "v0.2",
-            _NEXT.replace("like: net-1.5", "like: other"),
-            (
-                *("v0.2.yaml:6", "benchmarks.other.like", "other is like other: no such benchmark, or a circle"),
-                "name a benchmark of this round that is not like this one itself",
-            ),
-        ),
-        (
-            "v0.2",
-            f"{_NEXT}    scenarios: {{Server: {{nothing: {{checker: 1}}}}}}\n",
-            (
-                *("v0.2.yaml:7", "benchmarks.other.scenarios.Server.nothing", "there is no field of this name here"),
-                _NEWEST,
-            ),
-        ),
-        (
-            "v0.2",
-            f"{_NEXT}    general: {{min_duration: 7}}\n",
-            (
-                *("v0.2.yaml:7", "benchmarks.other.general.min_duration"),
-                *("a mapping of sources to values is expected", _SOURCED),
-            ),
-        ),
-        (
-            "v0.1",
-            _BASE.replace("    categories:\n      checker:\n        edge: {required: [Offline]}\n", ""),
-            (
-                *("v0.1.yaml:15", "benchmarks.net-1.5", "it has no categories"),
-                "state which scenarios each category may enter",
-            ),
-        ),
-        (
-            "v0.1",
-            _BASE.replace("TEST01", "TEST77"),
-            (
-                *("v0.1.yaml:20", "benchmarks.net-1.5.general.compliance_tests", "nothing here judges TEST77"),
-                f"add its module to reconciler/rules/compliance; known: {', '.join(TESTS)}",
-            ),
-        ),
-        (
-            "v0.1",
-            _BASE.replace("      files: {checker: [verify.txt]}\n", ""),
-            (
-                *("v0.1.yaml:19", "benchmarks.net-1.5.general.compliance_tests"),
-                "TEST01 has no definition in this round",
-                "state files below general.tests.TEST01, or do not ask for it",
-            ),
-        ),
-    ],
-    ids=str,
-)
-def test_all_that_is_said_of_a_mistake(file: str, change: str, said: tuple[str, str, str, str]) -> None:
-    with pytest.raises(RoundFileError) as caught:
-        read(file, **{"v0.1": {"base": change}, "v0.2": {"own": change}}[file])
-    assert (caught.value.at, caught.value.place, caught.value.problem, caught.value.fix) == said
-
-
-def test_the_strictest_source_wins_and_the_others_are_kept() -> None:
-    lower = parse_ruled_value("most_target_latency", {"policy": 80, "checker+mlperf.conf": 60000})
-    assert (lower.value, lower.sources) == (80, ("policy",))
-    assert lower.overruled == (("checker", 60000), ("mlperf.conf", 60000))
-    assert parse_ruled_value("least_min_duration", {"policy": 80, "checker": 60000}).value == 60000
-
-
 _TEXTS = st.one_of(st.integers(0, 10**12), st.decimals(0, 10**6, places=4).map(str))
 
 
@@ -463,66 +297,64 @@ def test_no_source_is_stricter_than_what_counts(values: list[int | str], side: s
     assert said == entry, "every source is accounted for"
 
 
-def test_what_is_ignored_counts_for_nothing_and_keeps_its_reason() -> None:
-    entry = {"checker": 50, "ignored": {"policy+old checker": 248}, "because": "lowered on purpose"}
-    found = parse_ruled_value("least_query_count", entry)
-    assert (found.value, found.overruled) == (50, ())
-    assert [(i.source, i.value, i.because) for i in found.ignored] == [
-        ("policy", 248, "lowered on purpose"),
-        ("old checker", 248, "lowered on purpose"),
-    ]
+def rules_of(round_name: str, benchmark: str) -> BenchmarkRules:
+    rules = load_ruleset(round_name).benchmark(benchmark)
+    assert rules is not None
+    return rules
 
 
-def test_a_rule_that_no_round_may_name_is_a_mistake_of_the_program() -> None:
+@pytest.mark.parametrize(
+    ("round_name", "benchmarks", "first_seed", "layout"),
+    [
+        ("v0.7", 10, 12786827339337101903, "legacy"),
+        ("v1.0", 10, 7322528924094909334, "legacy"),
+        ("v1.1", 10, 1624344308455410291, "legacy"),
+        ("v2.0", 10, 6655344265603136530, "legacy"),
+        ("v2.1", 9, 14284205019438841327, "legacy"),
+        ("v3.0", 9, 10003631887983097364, "legacy"),
+        ("v3.1", 11, 148687905518835231, "legacy"),
+        ("v4.0", 14, 13281865557512327830, "legacy"),
+        ("v4.1", 14, 3066443479025735752, "legacy"),
+        ("v5.0", 19, 6023615788873153749, "legacy"),
+        ("v5.1", 19, 1780908523862526354, "legacy"),
+        ("v6.0", 23, 2465351861681999779, "v6"),
+        ("v6.1", 21, 2085463073848966840, "v6"),
+    ],
+)
+def test_rounds(round_name: str, benchmarks: int, first_seed: int, layout: str) -> None:
+    ruleset = load_ruleset(round_name)
+    assert (len(ruleset.benchmarks), ruleset.layout) == (benchmarks, layout)
+    assert ruleset.seeds()["qsl_rng_seed"] == first_seed
+    assert all(rules.seeds() == ruleset.seeds() for rules in ruleset.benchmarks.values())
+
+
+def test_no_two_rounds_share_a_seed() -> None:
+    seeds = [seed for name in list_rounds() for seed in load_ruleset(name).seeds().values()]
+    assert len(seeds) == len(set(seeds))
+
+
+def test_a_test_that_the_round_dropped_is_unknown() -> None:
+    assert rules_of("v4.1", "resnet").test("TEST05").settings["qsl_rng_seed"].value == 16799458546791641818
+    with pytest.raises(KeyError, match=r"v5\.0 has no test TEST05"):
+        rules_of("v5.0", "resnet").test("TEST05")
+
+
+def test_aliases_lead_to_benchmarks_that_the_round_knows() -> None:
     ruleset = load_ruleset("v6.1")
-    assert ruleset.value("most_ttft_latency") is None
-    with pytest.raises(KeyError, match="no such rule: most_ttft"):
-        ruleset.value("most_ttft")
+    assert ruleset.official("resnet50") == "resnet"
+    assert ruleset.official("llama3_1-8b-edge") == "llama3.1-8b-edge"
+    assert ruleset.official("ssd-resnet34") is None, "retinanet left the suite"
+    assert load_ruleset("v5.1").official("ssd-resnet34") == "retinanet"
 
 
 @pytest.mark.parametrize(
-    ("stated", "asked", "named"),
+    ("source", "target", "refusal"),
     [
-        ("{checker: [TEST01]}", ("TEST01",), {"TEST01"}),
-        ('{checker: [], ignored: {"old checker": [TEST01]}, because: it is older}', (), {"TEST01"}),
-        ("{checker: []}", (), set()),
-        (None, (), set()),
+        ("bert-99.9", "bert-99", ""),
+        ("bert-99", "bert-99.9", "bert-99 does not have the stricter bar for F1"),
+        ("resnet", "bert-99", "resnet and bert-99 are not variants of one benchmark"),
     ],
-    ids=["asked", "asked by a source that is ignored", "not asked", "not stated"],
 )
-def test_a_test_that_any_source_asks_is_stated(stated: str | None, asked: tuple[str, ...], named: set[str]) -> None:
-    line = "    general:\n      compliance_tests: {checker: [TEST01]}\n"
-    assert line in _BASE
-    rules = read("v0.1", base=_BASE.replace(line, line.replace("{checker: [TEST01]}", stated) if stated else ""))
-    assert rules.benchmarks["net-1.5"].compliance_tests == asked
-    assert rules.benchmarks["net-1.5"].list_stated_tests() == named
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "taken"),
-    [
-        ({"least": 76}, {"least": 76}, True),
-        ({"least": 77}, {"least": 76}, True),
-        ({"least": 75}, {"least": 76}, False),
-        ({"most": 9}, {"most": 9}, True),
-        ({"most": 8}, {"most": 9}, True),
-        ({"most": 10}, {"most": 9}, False),
-        ({"least": 76}, {"most": 9}, False),
-        ({"most": 9}, {"least": 76}, False),
-        ({"least": 76, "most": 9}, {"most": 9}, True),
-        ({"least": 77, "most": 10}, {"least": 76, "most": 9}, False),
-        ({"least": 75, "most": 8}, {"least": 76, "most": 9}, False),
-        ({}, {"least": 76}, False),
-        ({"least": 76}, {}, True),
-    ],
-    ids=str,
-)
-def test_a_variant_takes_the_runs_of_bars_that_are_as_strict(
-    source: dict[str, int], target: dict[str, int], taken: bool
-) -> None:
-    def with_bars(bars: dict[str, int]) -> BenchmarkRules:
-        lines = "".join(f"      accuracy.acc.{side}: {{checker: {bar}}}\n" for side, bar in bars.items())
-        return read("v0.1", base=_BASE.replace("    general:\n", f"    general:\n{lines}")).benchmarks["net-1.5"]
-
-    refused = explain_variant_refusal(with_bars(source), with_bars(target), "Offline")
-    assert refused == ("" if taken else "net-1.5 does not have the stricter bar for acc")
+def test_a_laxer_variant_takes_the_runs_of_the_stricter_one(source: str, target: str, refusal: str) -> None:
+    rules = load_ruleset("v4.1").benchmarks
+    assert explain_variant_refusal(rules[source], rules[target], "Offline") == refusal

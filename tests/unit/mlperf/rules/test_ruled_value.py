@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from reconciler.resource.ruled_values import (
+    Expected,
+    parse_expected,
+)
 from reconciler.rules.ruled_value import (
     Ignored,
     RoundFileError,
     RuledValue,
-    choose_strict_side,
-    is_field,
     is_sourced,
     parse_ruled_value,
 )
@@ -116,61 +118,6 @@ def test_what_is_no_ruled_value_is_told_at_its_place(name: str, entry: dict[str,
         assert fix in caught.value.fix
 
 
-def test_a_mistake_in_a_round_is_told_with_its_line_once_that_is_known() -> None:
-    told = RoundFileError("general.x", "wrong", fix="right it", at="v6.1.yaml:3")
-    assert (told.message, told.fix) == ("v6.1.yaml:3: general.x: wrong", "right it")
-    assert RoundFileError("", "not YAML").message == "not YAML"
-
-
-@pytest.mark.parametrize(
-    ("name", "side"),
-    [
-        ("least_runs", "least"),
-        ("most_ttft_latency", "most"),
-        ("accuracy.acc.least", "least"),
-        ("accuracy.acc.most", "most"),
-        ("tests.TEST01.limits.least_accuracy", "least"),
-        ("tests.TEST01.limits.leastest", ""),
-        ("mostly", ""),
-        ("exact_use_token_latencies", ""),
-        ("least.accuracy", ""),
-    ],
-)
-def test_the_stricter_side_is_told_by_the_last_part_of_a_name(name: str, side: str) -> None:
-    assert choose_strict_side(name) == side
-
-
-@pytest.mark.parametrize(
-    ("name", "known"),
-    [
-        ("min_duration", True),
-        ("qsl_rng_seed", True),
-        ("metric_key", True),
-        ("min_durations", False),
-        ("accuracy.ROUGE1.least", True),
-        ("accuracy.ROUGE1.most", True),
-        ("accuracy.ROUGE1.exact", False),
-        ("accuracy.least", False),
-        ("accuracy.a b.least", False),
-        ("generation.both.top_k", True),
-        ("generation.accuracy.top_k", True),
-        ("generation.performance.top_k", True),
-        ("generation.none.top_k", False),
-        ("tests.TEST04-A.files", True),
-        ("tests.TEST01.compared_with", True),
-        ("tests.TEST01.expects", True),
-        ("tests.TEST01.performance_checks", True),
-        ("tests.TEST01.settings.mode", True),
-        ("tests.TEST01.limits.most_x", True),
-        ("tests.TEST01.limits", False),
-        ("tests.TEST01.other", False),
-        ("tests.files", False),
-    ],
-)
-def test_a_round_may_rule_on_fields_and_on_parts_of_groups(name: str, known: bool) -> None:
-    assert is_field(name) is known
-
-
 @pytest.mark.parametrize(
     ("entry", "sourced"),
     [
@@ -187,3 +134,31 @@ def test_a_round_may_rule_on_fields_and_on_parts_of_groups(name: str, known: boo
 )
 def test_a_mapping_of_sources_alone_is_a_value(entry: object, sourced: bool) -> None:
     assert is_sourced(entry) is sourced
+
+
+def test_a_text_is_expected_anywhere_or_as_a_whole_line_and_a_list_in_a_list_holds_alternatives() -> None:
+    entry = {"a.txt": ["= TEST PASS", "pass"], "b.txt": [["= yes", "= no"], ["one", "= two"], ("x",)], "c.txt": []}
+    assert parse_expected(entry) == (
+        Expected("a.txt", ("TEST PASS",), True),
+        Expected("a.txt", ("pass",), False),
+        Expected("b.txt", ("yes", "no"), True),
+        Expected("b.txt", ("one", "two"), False),
+        Expected("b.txt", ("x",), False),
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "whole", "anywhere"),
+    [
+        (["TEST PASS"], True, True),
+        (["x", "  OK\t"], True, True),
+        (["a TEST PASS"], False, True),
+        (["TEST FAIL"], False, False),
+        ([], False, False),
+    ],
+    ids=str,
+)
+def test_a_line_says_what_is_expected(lines: list[str], whole: bool, anywhere: bool) -> None:
+    texts = ("TEST PASS", "OK")
+    assert Expected("f", texts, True).stands_in(lines) is whole
+    assert Expected("f", texts, False).stands_in(lines) is anywhere

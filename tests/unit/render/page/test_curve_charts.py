@@ -2,9 +2,10 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from reconciler.diff.timeline import CurvePoint, find_dominated
+from reconciler.endpoints.rules.pareto import ParetoCurve
+from reconciler.endpoints.views.charts import chart_curves
 from reconciler.page.charts import Stroke
-from reconciler.page.curve_charts import chart_curves
-from reconciler.rules.endpoints_program.pareto import CurvePoint, ParetoCurve, find_dominated
 
 _POINTS = (
     CurvePoint(1, Decimal(100), Decimal(10), Decimal(5)),
@@ -30,15 +31,3 @@ def test_over_concurrency_points_without_a_value_are_left_out() -> None:
     line, points = chart_curves("ttft", {"box": _CURVE}).curves
     assert points.points == ((1, 5), (8, 9), (64, 70))
     assert line.points == ((1, 5), (8, 5), (8, 9), (64, 9), (64, 70))
-
-
-def test_of_several_curves_each_has_its_name_and_colour() -> None:
-    other = ParetoCurve(_POINTS[:2], None, frozenset())
-    chart = chart_curves("scaling", {"old": other, "new": _CURVE})
-    assert [(curve.label, curve.tone) for curve in chart.curves] == [
-        ("old", 0),
-        ("old, points", 0),
-        ("new", 1),
-        ("new, points", 1),
-    ]
-    assert chart_curves("pareto", {"none": ParetoCurve((), None, frozenset())}).rows == ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reconciler.page.curve_view import arrange_curve, draw_curve, name_program, sum_up_curve
+from reconciler.endpoints.views.page import arrange_curve, draw_curve, sum_up_curve
 from reconciler.resource.conditions import CONDITIONS
 
 NAME = "standardized/box/oss"
@@ -88,8 +88,3 @@ def test_the_row_of_a_curve_is_as_good_as_its_worst_point() -> None:
     ]
     assert (row["metric"], row["steps"]) == ("at most 160 tokens/s", 3)
     assert row["notes"] == "2 of 3 points; nothing measured in Medium"
-
-
-def test_both_programs_are_called_by_their_names() -> None:
-    assert name_program("endpoints-v1.0") == "MLPerf Endpoints v1.0"
-    assert name_program("v6.1") == "MLPerf Inference v6.1"

@@ -259,20 +259,14 @@ MUTATIONS = (
     expect("hash that is none", partial(hashed, "cafe"), "accuracy.hash-of-log"),
     expect("hash of 16 digits", partial(hashed, "0123456789abcdef"), "accuracy.hash-of-log"),
     expect("hash of the truncated log", truncated_twice, "accuracy.hash-of-log"),
-    expect(
-        "another log's ends",
-        edited("accuracy/mlperf_log_accuracy.json", "data", "atad"),
-        "accuracy.hash-of-log",
-    ),
+    expect("another log's ends", edited("accuracy/mlperf_log_accuracy.json", "data", "atad"), "accuracy.hash-of-log"),
     expect(
         "another log of a few bytes",
         lambda root: write(cell(root) / "accuracy/mlperf_log_accuracy.json", b"[ ... ]"),
         "accuracy.hash-of-log",
     ),
     expect(
-        "another hash of a whole log",
-        many(partial(whole_log, 100), partial(hashed, "0" * 64)),
-        "accuracy.hash-of-log",
+        "another hash of a whole log", many(partial(whole_log, 100), partial(hashed, "0" * 64)), "accuracy.hash-of-log"
     ),
     expect("no accuracy stated", edited("accuracy/accuracy.txt", "accuracy=76.456%", "76.456"), "accuracy.bars"),
     expect("accuracy at target", edited("accuracy/accuracy.txt", "76.456", "75.6954")),
@@ -421,10 +415,7 @@ MUTATIONS = (
     ),
     expect("network", networked, division="network"),
     expect(
-        "network without a field",
-        lambda root: networked(root, network_media=""),
-        "system.network",
-        division="network",
+        "network without a field", lambda root: networked(root, network_media=""), "system.network", division="network"
     ),
     expect(
         "network without two fields",

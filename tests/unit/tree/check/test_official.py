@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Self
 
 import pytest
 
-from reconciler.check import official
 from reconciler.check.official import find_cell, run_official
 from reconciler.errors import ReconcilerError
 from reconciler.tree.findings import Complaint, Place, Rule, Severity, TreeFinding, TreeReport
@@ -56,11 +54,7 @@ def test_without_a_checker_the_checkout_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("file", "rule", "stem"),
-    [
-        (NEWER, "official.newer", "newer"),
-        (OLDER, "official.older", "older"),
-        (OLDEST, "official.older", "older"),
-    ],
+    [(NEWER, "official.newer", "newer"), (OLDER, "official.older", "older"), (OLDEST, "official.older", "older")],
 )
 def test_each_checker_is_called_in_its_folder_with_the_tree_and_its_round(
     tmp_path: Path, file: str, rule: str, stem: str
@@ -149,36 +143,6 @@ def test_a_checker_that_dies_says_why_as_far_as_can_be_seen(
     stand_in(tmp_path, OLDER, *said, status=3)
     (run,) = ask(tmp_path, *(own(rule, f"found by {rule}") for rule in ours)).official
     assert (run.status, run.verdict, run.cause) == (3, "crashed", cause)
-
-
-FATAL = (
-    *("benchmark.category", "system.missing", "system.readable", "benchmark.stray", "submitter.results"),
-    *("system.fields", "system.network", "files.missing", "files.readable", "measurements.missing", "benchmark.known"),
-)
-
-
-class Ended:
-    """A child process that broke at once."""
-
-    def __init__(self, _: object, *, log: Path, **__: object) -> None:
-        log.write_text("KeyError: x\n")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing is left."""
-
-    def wait(self, _: float) -> int:
-        return 1
-
-
-def test_of_findings_that_end_a_checker_the_likeliest_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(official, "Child", Ended)
-    stand_in(tmp_path, OLDER)
-    for number, rule in enumerate(FATAL):
-        (run,) = ask(tmp_path, *map(own, reversed(FATAL[number:]))).official
-        assert run.cause == f"KeyError: x; likely because of a.json:3: of ours ({rule})"
 
 
 def test_a_checker_that_does_not_end_is_stopped(tmp_path: Path) -> None:

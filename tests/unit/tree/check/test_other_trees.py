@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from reconciler.check.engine import check_tree
+from reconciler.check.limits import check_equal_issue
+from reconciler.loadgen.compare import Asked, find_contradictions
+from reconciler.loadgen.log import parse_detail
+from reconciler.loadgen.user_conf import parse_user_conf
 from reconciler.rules.rounds import load_ruleset
+from reconciler.tree.findings import Severity
+from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.names import find_official_name
+from reconciler.tree.reading.view import RunView
 from reconciler.tree.rule_engine import INTERNAL
 from reconciler.verify.engine import verify_tree
-from tests.unit.tree.check.made import set_log, write
+from tests.unit.tree.check.conftest import checked
+from tests.unit.tree.check.made import change_system, set_log, write
 from tests.unit.tree.check.written import RESULT, SCORES, SEEDS, TOKENS, as_legacy, endpoints_tree, open_cell
 
 TTFT = "result_first_token_99.00_percentile_latency_ns"
@@ -150,47 +160,6 @@ def test_a_broken_endpoints_result(file: str, text: str | None, rule: str, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("said", "found"),
-    [
-        ({"test": "consistency_output_test", "passed": True}, []),
-        ({"test": "consistency_output_test"}, ["test consistency_output_test, passed nothing"]),
-        ({"test": "output_caching_test", "passed": True}, ["test output_caching_test, passed true"]),
-    ],
-)
-def test_audit_of_an_endpoints_result_passes_by_its_own_name(
-    said: dict[str, object], found: list[str], tmp_path: Path
-) -> None:
-    write(endpoints_tree(tmp_path) / "audit/audit_consistency_output_test.json", json.dumps(said))
-    findings = check_tree(tmp_path, round_name="v6.1").findings
-    assert [f.complaint.found for f in findings if f.rule.id == "endpoints.audits"] == found
-
-
-@pytest.mark.parametrize(
-    ("lengths", "found"),
-    [
-        ({"avg": 1150.37}, ["a mean of 1150.37 output tokens"]),
-        ({"avg": 1150.38}, []),
-        ({"avg": 1406.02}, []),
-        ({"avg": 1406.03}, ["a mean of 1406.03 output tokens"]),
-        ({}, ["a mean of nothing output tokens"]),
-        (None, []),
-    ],
-)
-def test_mean_output_length_that_a_test_asks_for(
-    lengths: dict[str, float] | None, found: list[str], tmp_path: Path
-) -> None:
-    """None: of a summary that cannot be read, another rule speaks."""
-    folder = endpoints_tree(tmp_path).parent
-    cell = folder.rename(folder.with_name("gpt-oss-120b")) / "Server"
-    text = "[]" if lengths is None else changed(RESULT, output_sequence_lengths=lengths)
-    write(cell / "performance/result_summary.json", text)
-    findings = [f for f in check_tree(tmp_path, round_name="v6.1").findings if f.cell.endswith("/Server")]
-    assert [f.complaint.found for f in findings if f.rule.id == "endpoints.audits"] == found
-    assert ("files.readable" in {f.rule.id for f in findings}) == (lengths is None)
-    assert INTERNAL.id not in {f.rule.id for f in findings}
-
-
-@pytest.mark.parametrize(
     ("file", "text", "rule"),
     [
         pytest.param(
@@ -298,3 +267,66 @@ def test_before_early_stopping_a_number_of_queries_was_asked_for(tree: Path) -> 
 )
 def test_a_folder_stands_for_what_the_round_s_checker_guesses(round_name: str, folder: str, official: str) -> None:
     assert find_official_name(folder, load_ruleset(round_name), {}) == official
+
+
+CELLS = "closed/Acme/results/sys1/resnet"
+
+
+KEY = "sample_concatenate_permutation"
+
+
+def log(version: str, **values: object) -> bytes:
+    entries = {"loadgen_version": version, "effective_scenario": "Offline", **values}
+    lines = [{"key": key, "value": value, "metadata": {}} for key, value in entries.items()]
+    return "".join(f":::MLLOG {json.dumps(line)}\n" for line in lines).encode()
+
+
+def run_with(
+    data: bytes, conf: str = "", mlperf_conf: str = "", sources: tuple[str, ...] = ("old checker", "mlperf.conf")
+) -> RunView:
+    """As much of a run as the rule reads. ``sources``: who asks for equal issue."""
+    confs = {name: Read(name, parse_user_conf(text.encode())) for name, text in (("u", conf), ("m", mlperf_conf))}
+    ruled = SimpleNamespace(sources=sources)
+    rules = SimpleNamespace(value=lambda name, _: {"model_key": "acme"}.get(name, True), ruled=lambda *_: ruled)
+    files = SimpleNamespace(user_conf=confs["u"], mlperf_conf=confs["m"])
+    cell = SimpleNamespace(files=files, rules=rules, official="acme")
+    parsed = parse_detail(data, "log")
+    return cast("RunView", SimpleNamespace(cell=cell, log=parsed, scenario="Offline"))
+
+
+@pytest.mark.parametrize(
+    ("sources", "severity"),
+    [(("old checker",), None), (("checker", "mlperf.conf"), None), (("mlperf.conf",), Severity.WARNING)],
+)
+def test_equal_issue_that_no_checker_asks_for_is_a_warning(sources: tuple[str, ...], severity: Severity | None) -> None:
+    """An earlier LoadGen of the round may not have set it yet."""
+    (found,) = check_equal_issue(run_with(log("6.0.5 @ abc", **{f"effective_{KEY}": False}), sources=sources))
+    assert found.severity is severity
+
+
+@pytest.mark.parametrize(("version", "known"), [("4.0 @ abc", False), ("5.0.25 @ abc", True), ("", True)])
+def test_a_setting_that_a_release_did_not_log_is_unknown(version: str, known: bool) -> None:
+    parsed = parse_detail(log(version, effective_test_mode="PerformanceOnly", result_validity="VALID"), "log")
+    found = find_contradictions(parsed, Asked("Offline", "performance", {KEY: True}))
+    assert [item.field for item in found] == ([KEY] if known else [])
+
+
+def test_files_among_the_results_are_a_note(tree: Path) -> None:
+    for folder in ("closed/Acme/results", "closed/Acme/results/sys1", CELLS):
+        write(tree / folder / "summary.html", "<p>results</p>")
+    found = {finding.rule.id: finding.severity for finding in checked(tree).findings}
+    assert found == {"submitter.loose": Severity.NOTE, "benchmark.stray": Severity.NOTE}
+
+
+def test_an_inferred_multistream_is_eight_times_the_estimate(tree_of: Callable[[str], Path]) -> None:
+    tree = tree_of("closed")
+    change_system(tree, system_type="edge")
+    shutil.rmtree(tree / CELLS / "MultiStream")
+    shutil.copytree(tree / CELLS / "SingleStream", tree / CELLS / "MultiStream")
+    facts = {item.cell.rpartition("/")[2]: item for item in checked(tree).facts}
+    text = (tree / CELLS / "SingleStream/performance/run_1/mlperf_log_detail.txt").read_text()
+    estimate = next(json.loads(line[8:]) for line in text.splitlines() if '"early_stopping_latency_ms"' in line)[
+        "value"
+    ]
+    assert facts["MultiStream"].metric == pytest.approx(8 * estimate / 1e6)
+    assert facts["MultiStream"].metric != facts["SingleStream"].metric

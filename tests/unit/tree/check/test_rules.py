@@ -8,13 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.check.engine import ALL_RULES, check_tree
-from reconciler.resource.ruled_values import ExtraFiles
-from reconciler.rules.ruleset import BenchmarkRules
+from reconciler.check import loadgen_cells
+from reconciler.check.engine import check_tree
+from reconciler.check.presence import BENCHMARK_RULES
+from reconciler.check.structure import ROOT_RULES, SUBMITTER_RULES, SURVEY_RULES
+from reconciler.check.systems import SYSTEM_RULES
 from reconciler.storage.foreign import DEEPEST
 from reconciler.tree.findings import Severity
 from tests.unit.tree.check.conftest import checked
 from tests.unit.tree.check.mutations import MUTATIONS, Mutation
+
+_TABLES = (SURVEY_RULES, ROOT_RULES, SUBMITTER_RULES, SYSTEM_RULES, BENCHMARK_RULES, *loadgen_cells.CHECK_TABLES)
+ALL_RULES = tuple(dict.fromkeys(rule for table in _TABLES for rule, _ in table))
 
 
 def test_a_clean_tree_is_clean(clean_trees: Callable[[str], Path]) -> None:
@@ -80,20 +85,6 @@ def test_folders_within_each_other_are_examined_to_a_bound(tree_of: Callable[[st
     (finding,) = checked(root).findings
     place = (deep / "more").relative_to(root).as_posix()
     assert (finding.rule.id, finding.complaint.place.file) == ("submitter.depth", place)
-
-
-def test_pictures_of_samples_that_a_run_did_not_have_are_told_apart(
-    tree_of: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wanted = ExtraFiles("images", ("3", "49999", "50000", "sheet"))
-    monkeypatch.setattr(BenchmarkRules, "extra_files", lambda *_: wanted)
-    root = tree_of("closed")
-    shown = root / "closed/Acme/results/sys1/resnet/Offline/accuracy/images"
-    shown.mkdir()
-    (shown / "3.png").write_bytes(b"a picture")
-    found = {f.rule.id: f.complaint.found for f in checked(root).findings if f.cell == "closed/sys1/resnet/Offline"}
-    assert found["accuracy.extra"] == "2 of 4 files missing, as 49999"
-    assert found["accuracy.extra-samples"] == "1 of 4 files missing, as 50000"
 
 
 def test_rules_have_names_of_their_own() -> None:

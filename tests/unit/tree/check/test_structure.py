@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from reconciler.check.demands import Complaints
 from reconciler.check.engine import check_tree
-from reconciler.check.structure import (
-    ROOT_RULES,
-    SUBMITTER_RULES,
-    check_calibration,
-    check_code,
-    check_empty_folders,
-    check_links,
-    check_names,
-    check_results,
-    check_sizes,
-    check_source,
-    check_unused_systems,
-)
 from reconciler.storage.foreign import DEEPEST
-from reconciler.tree.findings import Severity, TreeFinding
-from reconciler.tree.reading.places import LEGACY, V6, SubmitterPlace
-from reconciler.tree.reading.system import SubmitterFiles
+from reconciler.tree.findings import TreeFinding
 from tests.unit.tree.check.made import write
-from tests.unit.tree.small_cells import say
 
 ACME = "closed/Acme"
 RESULTS = f"{ACME}/results/sys1/resnet/Offline"
@@ -120,15 +99,6 @@ def test_code_is_published_or_named_with_its_commit_or_release(
     assert told(tree, "submitter.code") == ([] if accepted else [found])
 
 
-def test_one_document_that_names_the_code_is_enough(tree: Path) -> None:
-    folder = tree / ACME / "src/resnet"
-    (folder / "run.py").unlink()
-    write(folder / "docs/a.md", "nothing")
-    assert told(tree, "submitter.code")
-    write(folder / "docs/b.md", f"https://code.example/acme {COMMIT}")
-    assert not told(tree, "submitter.code")
-
-
 def test_documents_of_what_was_not_entered_are_no_missing_code(tree: Path) -> None:
     write(tree / ACME / "src/bert/README.md", "how it may run")
     assert not find(tree, "submitter.code")
@@ -202,11 +172,6 @@ def test_the_open_division_documents_no_calibration(tree: Path) -> None:
     assert not find(tree, "submitter.calibration")
 
 
-def test_each_described_system_has_results(tree: Path) -> None:
-    write(tree / ACME / "systems/sys2.json", "{}")
-    assert told(tree, "submitter.systems") == [(f"{ACME}/systems/sys2.json", "no results/sys2")]
-
-
 @pytest.mark.parametrize(
     ("file", "found"),
     [
@@ -248,16 +213,6 @@ def test_a_file_has_50_mebibytes_at_most(tree: Path, size: int, found: list[str]
     assert told(tree, "submitter.sizes") == [(f"{ACME}/src/resnet/weights.bin", text) for text in found]
 
 
-def test_a_link_that_leads_nowhere_and_a_folder_that_holds_nothing_are_named(tree: Path) -> None:
-    folder = tree / ACME / "src/resnet"
-    (folder / "good").symlink_to("run.py")
-    (folder / "broken").symlink_to("nowhere")
-    (folder / "empty").mkdir()
-    (folder / "linked").symlink_to("empty")
-    assert told(tree, "submitter.links") == [(f"{ACME}/src/resnet/broken", "a broken link")]
-    assert told(tree, "submitter.empty") == [(f"{ACME}/src/resnet/empty", "an empty folder")]
-
-
 def test_entries_are_named_in_their_order_to_the_deepest_that_is_examined(tree: Path) -> None:
     top = tree / ACME / "src"
     for name in ("c d", "a b", "b c"):
@@ -274,132 +229,3 @@ def test_entries_are_named_in_their_order_to_the_deepest_that_is_examined(tree: 
     write(deep.parent / "x y", "examined")
     assert told(tree, "submitter.depth") == []
     assert told(tree, "submitter.names")[-1][0] == f"{shown.rpartition('/')[0]}/x y"
-
-
-SOFTENED: dict[str, Callable[[Path], object]] = {
-    "submitter.code": lambda top: (top / "src/resnet/run.py").unlink(),
-    "submitter.calibration": lambda top: (top / "documentation/calibration.md").unlink(),
-    "submitter.systems": lambda top: write(top / "systems/sys2.json", json.dumps({})),
-    "submitter.names": lambda top: write(top / "src/a b.md", "x"),
-    "submitter.links": lambda top: (top / "src/broken").symlink_to("nowhere"),
-    "submitter.empty": lambda top: (top / "src/empty").mkdir(),
-}
-
-
-@pytest.mark.parametrize("rule", SOFTENED)
-def test_what_its_round_asks_for_is_an_error(rule: str, tree: Path) -> None:
-    assert not find(tree, rule)
-    SOFTENED[rule](tree / ACME)
-    assert [item.severity for item in find(tree, rule)] == [Severity.ERROR]
-
-
-def judge(root: Path, check: Callable[[SubmitterFiles], Complaints], *exempt: str, layout: str = V6) -> list[str]:
-    """What is said where these demands do not bind."""
-    place = SubmitterPlace("closed", "Acme", root / ACME, ACME, layout)
-    asked: Any = SimpleNamespace(binds=lambda _, demand: demand not in exempt, is_known=True)
-    return say(check(SubmitterFiles(place, asked)))
-
-
-PUBLISH = "to mend: publish the code that ran, or name its public repository with the commit or release"
-MILDER: dict[str, tuple[Callable[[SubmitterFiles], Complaints], str]] = {
-    "submitter.code": (
-        check_code,
-        f"source_code {ACME}/src/resnet: no code, documents only; wanted the code that made the results; {PUBLISH}",
-    ),
-    "submitter.calibration": (
-        check_calibration,
-        f"calibration {ACME}/documentation/calibration.md: missing; wanted how the models were calibrated or quantized",
-    ),
-    "submitter.systems": (
-        check_unused_systems,
-        f"used_systems {ACME}/systems/sys2.json: no results/sys2; wanted results for every described system",
-    ),
-    "submitter.names": (
-        check_names,
-        f"portable_files {ACME}/src/a b.md: a space in a b.md; wanted names without spaces; to mend: rename it",
-    ),
-    "submitter.links": (
-        check_links,
-        f"portable_files {ACME}/src/broken: a broken link; wanted files; to mend: put the file there",
-    ),
-    "submitter.empty": (
-        check_empty_folders,
-        f"portable_files {ACME}/src/empty: an empty folder; wanted folders that hold something; to mend: remove it",
-    ),
-}
-
-
-@pytest.mark.parametrize("rule", MILDER)
-def test_what_its_round_does_not_ask_for_is_a_warning(rule: str, tree: Path) -> None:
-    check, text = MILDER[rule]
-    demand, _, said = text.partition(" ")
-    SOFTENED[rule](tree / ACME)
-    assert judge(tree, check) == judge(tree, check, "other") == [said]
-    assert judge(tree, check, demand) == [f"warning {said}"]
-
-
-def test_all_that_names_and_sizes_say(tree: Path) -> None:
-    folder = tree / ACME / "src"
-    for name in (".x", "__pycache__/x", "a b"):
-        write(folder / name, "x")
-    with (folder / "weights").open("wb") as stream:
-        stream.truncate((50 << 20) + 1)
-    for exempt, mild in (((), ""), (("portable_files",), "warning ")):
-        assert judge(tree, check_names, *exempt) == [
-            f"{mild}{ACME}/src/.x: hidden name .x; wanted names without a dot in front; to mend: remove it",
-            f"{mild}{ACME}/src/__pycache__: a folder of compiled Python; wanted none; to mend: remove it",
-            f"{mild}{ACME}/src/a b: a space in a b; wanted names without spaces; to mend: rename it",
-        ]
-        large = f"{mild}{ACME}/src/weights: 52,428,801 bytes; wanted at most 52,428,800 bytes"
-        assert judge(tree, check_sizes, *exempt) == [large]
-
-
-def test_documents_that_cannot_be_read_name_no_code(tree: Path, tmp_path: Path) -> None:
-    """Nor does one that leads out of the tree; older trees have theirs in a folder of another name."""
-    folder = tree / ACME / "src/resnet"
-    (folder / "run.py").unlink()
-    (folder / "README.md").unlink()
-    write(tmp_path / "outside.md", f"https://code.example/acme {COMMIT}")
-    (folder / "README.md").symlink_to(tmp_path / "outside.md")
-    assert len(judge(tree, check_code)) == 1
-    (tree / ACME / "src").rename(tree / ACME / "code")
-    (found,) = judge(tree, check_code, layout=LEGACY)
-    assert found.startswith(f"{ACME}/code/resnet: no code")
-
-
-def test_benchmarks_without_code_are_named_in_their_order(tree: Path) -> None:
-    names = [f"bench{number}" for number in range(6)]
-    for name in names:
-        write(tree / ACME / f"results/sys1/{name}/Offline/x", "x")
-    wanted = "missing; wanted the code of this benchmark, which has results"
-    assert judge(tree, check_source, layout=LEGACY) == [f"{ACME}/src/{name}: {wanted}" for name in names]
-    assert judge(tree, check_source) == []
-    write(tree / ACME / "code/bench0/run.py", "x")
-    both = judge(tree, check_source, layout=LEGACY)
-    assert both == [f"{ACME}/code/{name}: {wanted}" for name in names[1:]]
-    (tree / ACME / "code").rename(tree / ACME / "codes")
-    (tree / ACME / "src").rename(tree / ACME / "sources")
-    top = "missing; wanted a folder with the code of each benchmark"
-    assert judge(tree, check_source, layout=LEGACY) == [f"{ACME}/code: {top}"]
-    assert judge(tree, check_source) == [f"{ACME}/src: {top}"]
-    (tree / ACME / "results").rename(tree / ACME / "old")
-    assert judge(tree, check_source) == []
-    assert judge(tree, check_results) == [f"{ACME}/results: missing; wanted a folder with the results"]
-
-
-def test_rules_of_a_submitter_by_their_ids() -> None:
-    assert [rule.id for rule, _ in ROOT_RULES] == ["tree.root", "tree.division"]
-    assert [(rule.id, check.__name__) for rule, check in SUBMITTER_RULES] == [
-        ("submitter.results", "check_results"),
-        ("submitter.source", "check_source"),
-        ("submitter.code", "check_code"),
-        ("submitter.calibration", "check_calibration"),
-        ("submitter.systems", "check_unused_systems"),
-        ("submitter.loose", "check_loose_files"),
-        ("submitter.mapping", "check_mapping"),
-        ("submitter.names", "check_names"),
-        ("submitter.links", "check_links"),
-        ("submitter.depth", "check_depth"),
-        ("submitter.sizes", "check_sizes"),
-        ("submitter.empty", "check_empty_folders"),
-    ]

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from reconciler.rules.endpoints_program.regions import choose_accuracy_points, derive_regions, place_points
-from reconciler.rules.endpoints_program.results import parse_point
-from reconciler.rules.endpoints_program.rules import CurveRules, load_endpoints_rules
+from reconciler.endpoints.rules.curve_rules import CurveRules, load_endpoints_rules
+from reconciler.endpoints.rules.regions import choose_accuracy_points, derive_regions, place_points
+from reconciler.endpoints.rules.results import parse_point
+from reconciler.endpoints.tree.content import DEDICATED, ELECTED, CurveContent, EndpointsContent, PointContent
+from reconciler.endpoints.tree.render import render_endpoints
 from reconciler.tree.content import LogRef
-from reconciler.tree.curve.content import DEDICATED, ELECTED, CurveContent, EndpointsContent, PointContent
-from reconciler.tree.curve.render import render_endpoints
 
 RULES = load_endpoints_rules()
 MAXIMUM, DATASET = 64, 192

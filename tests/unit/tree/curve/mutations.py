@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from reconciler.endpoints.tree.yaml_text import write_yaml
 from reconciler.storage.documents import parse_yaml_mapping
-from reconciler.tree.curve.yaml_text import write_yaml
 from tests.unit.tree.curve.curves import make_accuracy
 
 _CURVE = Path("results/box/gpt-oss-120b")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.endpoints.check.engine import ALL_ENDPOINTS_RULES, check_endpoints
+from reconciler.endpoints.tree.yaml_text import write_yaml
 from reconciler.storage.documents import parse_yaml_mapping
-from reconciler.tree.curve.check import ALL_ENDPOINTS_RULES, check_endpoints
-from reconciler.tree.curve.yaml_text import write_yaml
 from reconciler.tree.findings import Severity
 from reconciler.tree.rule_engine import INTERNAL
 from tests.unit.tree.check.damage import change_number
@@ -92,10 +92,6 @@ def test_a_spoiled_submission_is_refused(accepted: Mapping[bool, Path], tmp_path
     assert wanted in found[Severity.ERROR] | (found[Severity.WARNING] if mutation.warning else set())
     broken = set().union(*found.values()) - {"steady-state-basis"}
     assert broken == {wanted, *ALSO.get(mutation.name, ())}
-
-
-def test_rules_broken_in_addition_are_of_a_mutation() -> None:
-    assert set(ALSO) <= {mutation.name for mutation in MUTATIONS}
 
 
 _AGENTIC = Path("results/box/kimi-k3")

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from reconciler.rules.endpoints_program.judge import judge_point
-from reconciler.rules.endpoints_program.point import MeasuredPoint
-from reconciler.rules.endpoints_program.regions import derive_regions, place_points
-from reconciler.rules.endpoints_program.results import parse_point
-from reconciler.tree.curve.check import verify_endpoints
+from reconciler.endpoints.check.engine import verify_endpoints
+from reconciler.endpoints.rules.judge import judge_point
+from reconciler.endpoints.rules.point import MeasuredPoint
+from reconciler.endpoints.rules.regions import derive_regions, place_points
+from reconciler.endpoints.rules.results import parse_point
 from tests.unit.tree.curve.curves import DATASET, MAXIMUM, RULES, make_config, make_summary, write_submission
 from tests.unit.tree.curve.mutations import edit_json
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from reconciler.endpoints.check.engine import check_endpoints
+from reconciler.endpoints.check.official import run_official_checker
 from reconciler.errors import ReconcilerError
-from reconciler.tree.curve.check import check_endpoints
-from reconciler.tree.curve.official import run_official_checker
 from reconciler.tree.findings import Severity
 from tests.benchmarks.endpoints_checker import agrees, compare
 from tests.unit.tree.curve.curves import write_submission

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from reconciler.endpoints.rules.power import ProvisionedPower, compute_power
+from reconciler.endpoints.tree.power_file import make_power
 from reconciler.errors import ReconcilerError
-from reconciler.rules.endpoints_program.power import ProvisionedPower, compute_power
-from reconciler.tree.curve.power_file import make_power
 from tests.unit.tree.curve.curves import RULES
 
 _BOX: dict[str, Any] = {

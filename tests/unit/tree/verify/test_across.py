@@ -82,6 +82,26 @@ ONE = SystemEntry("edge", ("m",), "d")
 
 
 @pytest.mark.parametrize(
+    ("cell", "second", "explained"),
+    [
+        ("closed/big/bert-99/SingleStream", ONE, True),
+        ("closed/big/bert-99.9/SingleStream", ONE, True),
+        ("closed/big/bert-99/Offline", ONE, False),
+        ("closed/big/bert-99/SingleStream", SystemEntry("edge", ("m",), "e"), False),
+    ],
+    ids=["same result", "variant", "other scenario", "other description"],
+)
+def test_several_logs_of_a_machine_that_is_described_word_for_word_under_two_names_are_one_question(
+    cell: str, second: SystemEntry, explained: bool
+) -> None:
+    machines = {("Acme", FIRST.cell): ONE, ("Acme", cell): second}
+    logs = PublishedLogs([FIRST, sharing(cell, "bert-99")], {}, inferable=INFERABLE, machines=machines)
+    (finding,) = verify_copied_logs(logs)
+    assert finding.severity is Severity.ERROR
+    assert bool(finding.complaint.common) is explained
+
+
+@pytest.mark.parametrize(
     ("run", "cell", "first", "second", "severity"),
     [
         ("accuracy", "closed/big/bert-99/SingleStream", ONE, ONE, Severity.NOTE),
@@ -132,25 +152,6 @@ def test_entries_of_one_machine_have_its_processors_and_framework_in_common(said
     assert (machines[0] == machines[1]) is one
     assert not SystemFile("a", Read("a.json")).machine
     assert not SystemFile("a", Read("a.json", ResultDocument({"system_name": "A"}))).machine
-
-
-@pytest.mark.parametrize(
-    ("other", "found"),
-    [
-        (sharing("closed/box/resnet/Offline", "resnet"), "the performance log of closed/box/bert-99/SingleStream"),
-        (sharing("closed/box/bert-99/SingleStream", "bert-99", "B"), f"the performance log of Acme {FIRST.cell}"),
-        (sharing("open/box/bert-99/SingleStream", "", run="TEST01"), f"the TEST01 log of {FIRST.cell} (performance)"),
-    ],
-)
-def test_copied_log_is_told_of_the_later_cell_with_both_places(other: Facts, found: str) -> None:
-    (run, _), *_ = other.digests
-    files = {("Acme", FIRST.cell, "performance"): "first.log", (other.submitter, other.cell, run): "second.log"}
-    (told,) = verify_copied_logs(PublishedLogs([FIRST, other], files))
-    assert (told.rule.id, told.submitter, told.cell) == ("placement.copied", other.submitter, other.cell)
-    assert (told.complaint.found, told.complaint.wanted) == (found, "a log of its own")
-    assert (told.complaint.place, told.complaint.other) == (Place("second.log"), Place("first.log"))
-    assert told.severity is Severity.ERROR
-    assert told.complaint.cause == "one run that is published twice, or a log that was copied"
 
 
 def test_official_name_tells_variants_where_the_folder_has_another() -> None:
@@ -228,19 +229,6 @@ def test_wrong_target_is_explained_by_a_related_cell_whose_log_has_it(other: Fac
     assert (cause, mechanism) == ((ELSEWHERE.format(other.cell), "conf-of-other-cell") if named else ("", ""))
 
 
-def test_target_of_nothing_explains_nothing() -> None:
-    assert explain(wrong(), configured(target=5, conf=0), configured("closed/big/bert-99/Server", 0)) == ("", "")
-
-
-def test_cell_does_not_explain_its_own_target_and_other_keys_are_not_looked_up() -> None:
-    other = configured("closed/big/bert-99/Server", 7)
-    assert explain(wrong(), configured(target=7, conf=7)) == ("", "")
-    assert explain(wrong(), configured(target=7), other) == ("", "")
-    assert explain(wrong("min_duration = 7"), configured(target=5, conf=7), other) == ("", "")
-    assert explain(wrong("target_latency = 7"), configured(target=5, conf=7), other)[1] == "conf-of-other-cell"
-    assert explain(wrong(mechanism="conf-of-another-run"), configured()) == ("", "conf-of-another-run")
-
-
 def test_one_user_conf_in_several_cells_is_counted_where_no_log_has_the_target() -> None:
     same, cells = (("user.conf", "a"), ("performance", "b")), ["closed/box/resnet/Offline", "closed/box/resnet/Server"]
     shared = [configured(cell, 5, digests=same) for cell in cells]
@@ -254,22 +242,6 @@ def test_one_user_conf_in_several_cells_is_counted_where_no_log_has_the_target()
     assert explain(wrong(), configured(conf=5, digests=same), *shared)[0] == ELSEWHERE.format(cells[1])
 
 
-def test_known_causes_stay_and_an_estimate_is_grouped_as_one() -> None:
-    own, other = configured(conf=7), configured("closed/big/bert-99/Server", 7)
-    assert explain(wrong(cause="copied"), own, other) == ("copied", "")
-    assert explain(wrong(mechanism="conf-estimate"), own, other) == (ELSEWHERE.format(other.cell), "conf-estimate")
-    unknown = TreeFinding(Rule("run.valid", "", ()), "Acme", OWN, Complaint(Place("user.conf", 3), "target_", ""))
-    assert explain(unknown, own, other) == ("", "")
-    assert explain(wrong(), other) == ("", "")
-
-
-def test_parts_of_a_cell_that_is_no_scenario_are_empty() -> None:
-    """A finding of a benchmark or of a system is compared as well."""
-    one, two = sharing("closed/box", "", run="a"), sharing("open/box", "", run="a")
-    (told,) = verify_copied_logs(PublishedLogs([one, two], {}))
-    assert (told.severity, told.rule.id, told.complaint.place) == (Severity.NOTE, "placement.copied", Place("open/box"))
-
-
 def test_scenarios_of_a_round_without_rules_may_share_a_log_for_all_that_is_known() -> None:
     scenario = sharing("closed/box/bert-99/MultiStream", "bert-99")
     system = sharing("closed/big/bert-99/MultiStream", "bert-99")
@@ -278,21 +250,3 @@ def test_scenarios_of_a_round_without_rules_may_share_a_log_for_all_that_is_know
         (Severity.NOTE, True),
         (Severity.ERROR, False),
     ]
-
-
-def test_any_of_several_inferences_lets_two_scenarios_share() -> None:
-    other = sharing("closed/box/bert-99/MultiStream", "bert-99")
-    several = frozenset({("Offline", "Server"), ("MultiStream", "SingleStream"), ("Offline", "MultiStream")})
-    assert not list(verify_copied_logs(PublishedLogs([FIRST, other], {}, inferable=several)))
-    assert (
-        len(
-            list(
-                verify_copied_logs(
-                    PublishedLogs([FIRST, other], {}, inferable=frozenset({("Offline", "SingleStream")}))
-                )
-            )
-        )
-        == 1
-    )
-    elsewhere = sharing("closed/big/bert-99/MultiStream", "bert-99")
-    assert len(list(verify_copied_logs(PublishedLogs([FIRST, elsewhere], {}, inferable=several)))) == 1

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.resource.ruled_values import Bar
-from reconciler.verify.answers import ANSWER_RULES, verify_answers, verify_differing, verify_possible
+from reconciler.verify.answers import verify_answers, verify_differing, verify_possible
 from tests.unit.tree.small_cells import DETAIL, RUN, Line, log, rules, say, small_cell
 
 LOG = "mlperf_log_accuracy.json"
@@ -33,10 +33,7 @@ def asked(mode: str = "AccuracyOnly", ended: bool = True, scenario: str = "Offli
 
 GOOD, FEWER = answers((0, "00"), (1, "01")), answers((0, "00"), (0, "01"))
 STRANGE = answers((0, "00"), (7, "01"))
-BEYOND = (
-    f"{LOG} answers sample 7, and the library has 2 samples; wanted an answer to each sample that LoadGen asked for, "
-    "once; beside {}:3; because: a log of answers that was edited, or of another run"
-)
+BEYOND = "beside {}:3"
 
 
 def test_answers_are_to_the_samples_that_loadgen_asked_for(tmp_path: Path) -> None:
@@ -47,19 +44,16 @@ def test_answers_are_to_the_samples_that_loadgen_asked_for(tmp_path: Path) -> No
         return say(verify_answers(small_cell(tmp_path / name, files)))
 
     assert find("good", GOOD) == []
-    assert find("strange", STRANGE)[0] == f"{place}: {BEYOND.format(f'./accuracy/{DETAIL}')}"
+    assert find("strange", STRANGE)[0] == f"{place}; {BEYOND.format(f'./accuracy/{DETAIL}')}"
     assert find("ended", STRANGE, ended=False) == []
     assert find("fewer", FEWER)
-    assert all(
-        line.startswith(f"{place}: ") and not line.startswith(f"{place}: answers:") for line in find("fewer", FEWER)
-    )
     assert not list(verify_answers(small_cell(tmp_path / "none", {f"accuracy/{LOG}": STRANGE})))
 
 
 def test_answers_of_a_test_are_of_samples_that_the_library_has(tmp_path: Path) -> None:
     files = {f"TEST01/accuracy/{LOG}": STRANGE, f"TEST01/{RUN}/{DETAIL}": asked("PerformanceOnly")}
     (found,) = say(verify_answers(small_cell(tmp_path / "a", files)))
-    assert found == f"./TEST01/accuracy/{LOG}: {BEYOND.format(f'./TEST01/{RUN}/{DETAIL}')}"
+    assert found == f"./TEST01/accuracy/{LOG}; {BEYOND.format(f'./TEST01/{RUN}/{DETAIL}')}"
     assert not list(verify_answers(small_cell(tmp_path / "b", {**files, f"TEST01/accuracy/{LOG}": GOOD})))
 
 
@@ -73,14 +67,12 @@ def test_of_a_truncated_log_the_ends_are_read_or_the_original(tmp_path: Path) ->
     files["accuracy/accuracy.txt"] = f"hash={digest.upper()}\n"
     assert not list(verify_answers(small_cell(tmp_path / "a", files)))
     view = small_cell(tmp_path / "a", files, original=lambda name: tmp_path / "original" if name == digest else None)
-    assert "answers sample 9, and the library has 3 samples" in say(verify_answers(view))[0]
+    assert list(verify_answers(view)), "sample 9 of three"
     (tmp_path / "original").write_text(answers((0, "00"), (1, "01")))
-    fewer = say(verify_answers(view))
-    assert fewer
-    assert all("sample 9" not in line for line in fewer), "of three samples two are answered"
+    assert list(verify_answers(view)), "of three samples two are answered"
     strange = cut.replace(third, third.replace('"qsl_idx" : 1', '"qsl_idx" : 8'))
     (said,) = say(verify_answers(small_cell(tmp_path / "b", {**files, f"accuracy/{LOG}": strange})))
-    assert said.startswith(f"./accuracy/{LOG}: {LOG} answers sample 8, and the library has 3 samples")
+    assert said.startswith(f"./accuracy/{LOG}; ")
     missing = small_cell(tmp_path / "a", files, original=lambda _: None)
     assert not list(verify_answers(missing))
 
@@ -131,13 +123,7 @@ TWO = ends((3, "bd"), (5, "ab02"), (4, ""))
 def test_answers_that_differ_are_as_many_as_the_verification_counted(
     tmp_path: Path, accuracy: str, test: str, counted: str, sample: int | None, count: int
 ) -> None:
-    said = (
-        f"./TEST01/accuracy/{LOG}: another answer to sample {sample} than the accuracy run's; wanted {count} "
-        f"answers that differ, as the verification counted; beside ./TEST01/{VERIFY}:2; because: "
-        "answers that were edited, or of a run that the verification did not read; "
-        "to mend: run the verification of TEST01 again on the whole logs, "
-        "and publish what it wrote"
-    )
+    said = f"./TEST01/accuracy/{LOG}; beside ./TEST01/{VERIFY}:2"
     assert differing(tmp_path, pair(accuracy, test, counted)) == ([said] if sample is not None else [])
 
 
@@ -159,21 +145,8 @@ def bars(*names: str) -> Iterable[Bar]:
 def test_no_scorer_finds_more_than_all(tmp_path: Path) -> None:
     files = {"accuracy/accuracy.txt": "x\naccuracy=101%, good=50, total=100\n"}
     found = say(verify_possible(small_cell(tmp_path / "a", files, benchmark=rules(asked=bars("acc", "unheard")))))
-    assert found
-    assert all(line.startswith("./accuracy/accuracy.txt:2: ") for line in found)
-    assert all(
-        line.endswith("; wanted a value that a scorer can find; because: accuracy.txt was edited, or the scorer was")
-        for line in found
-    )
+    assert set(found) == {"./accuracy/accuracy.txt:2"}
     good = {"accuracy/accuracy.txt": "accuracy=50%, good=50, total=100\n"}
     assert not list(verify_possible(small_cell(tmp_path / "b", good, benchmark=rules(asked=bars("acc")))))
     assert not list(verify_possible(small_cell(tmp_path / "a", files, benchmark=None)))
     assert not list(verify_possible(small_cell(tmp_path / "c", {}, benchmark=rules(asked=bars("acc")))))
-
-
-def test_rules_of_answers_by_their_ids() -> None:
-    assert [(rule.id, check, rule.sources) for rule, check in ANSWER_RULES] == [
-        ("accuracy.answers", verify_answers.find, ("LoadGen", "ours")),
-        ("compliance.answers", verify_differing.find, ("compliance scripts", "ours")),
-        ("accuracy.possible", verify_possible.find, ("ours",)),
-    ]

@@ -87,15 +87,6 @@ def test_expected_latencies_of_streams_are_estimates_whoever_had_them(scenario: 
     assert find(view, "target_qps", 6) == ("", ANOTHER)
 
 
-def test_rate_of_offline_is_an_estimate_and_that_of_server_is_not() -> None:
-    assert find(cell(run("p", scenario="Offline")), "target_qps", 7) == ("", "conf-estimate")
-    assert find(cell(run("p")), "target_qps", 7) == ("", ANOTHER)
-    assert find(cell(run("p", scenario="Offline")), "target_latency", 7) == ("", ANOTHER)
-    without = cell()
-    without.performance = None
-    assert find(without, "target_qps", 7) == ("", ANOTHER)
-
-
 @pytest.mark.parametrize(
     ("value", "factor"),
     [
@@ -116,13 +107,6 @@ def test_rate_near_a_usual_part_of_the_published_one_is_told_and_no_proof_of_an_
     assert find(cell(), "max_query_count", value) == ("", ANOTHER)
     for unknown in ("0", "", "many"):
         assert find(cell(), "target_qps", value, unknown) == ("", ANOTHER)
-
-
-def test_audit_run_with_that_rate_is_named_too_and_the_accuracy_run_alone() -> None:
-    other = run("other.txt", {QPS: 92})
-    both = f"the setting of TEST01 (other.txt:2), {AS_AUDITED.format('0.92')}"
-    assert find(cell(TEST01=other), "target_qps", 92) == (both, AUDIT)
-    assert find(cell(accuracy=other), "target_qps", 92) == ("the setting of the accuracy run (other.txt:2)", ACCURACY)
 
 
 @pytest.mark.parametrize(

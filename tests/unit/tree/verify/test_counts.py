@@ -11,7 +11,6 @@ from tests.unit.tree.small_cells import DETAIL, RUN, Line, log, say, small_cell
 
 TEXT, LOG = "verify_accuracy.txt", "mlperf_log_accuracy.json"
 CUT = "\n\n...\n\n"
-EDITED = "because: a verification that was edited, or two in one file"
 
 
 def counted(logged: int = 4, matched: int = 4, missing: int = 0, repeated: int = 0, unlike: int = 0) -> str:
@@ -28,43 +27,19 @@ def tell(root: Path, text: str, more: dict[str, str] | None = None, test: str = 
     return say(verify_counts(small_cell(root, {f"{test}/{TEXT}": text, **(more or {})})))
 
 
-NONE_FOUND = f"./TEST01/{TEXT}:5: TEST PASS with no answer to a sample of the accuracy run; wanted at least one; "
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         (counted(), []),
         (counted(matched=3, missing=1), []),
         (counted(repeated=3, unlike=3), []),
-        (
-            counted(logged=4, matched=0, missing=4),
-            [
-                NONE_FOUND + "because: a verdict that was edited, or the output of two verifications in one file; "
-                "mechanism: contradicted-verdict"
-            ],
-        ),
+        (counted(logged=4, matched=0, missing=4), [f"./TEST01/{TEXT}:5; mechanism: contradicted-verdict"]),
         (counted(matched=0, missing=4).replace("PASS", "FAIL"), []),
-        (
-            counted(matched=3),
-            [
-                f"./TEST01/{TEXT}:4: 4 answers of the test; wanted 3 in the accuracy run, 0 not; "
-                f"beside ./TEST01/{TEXT}:5; {EDITED}"
-            ],
-        ),
-        (
-            counted(repeated=1, unlike=2),
-            [
-                f"./TEST01/{TEXT}:3: 2 answers that differ from an earlier one to the same sample; "
-                f"wanted at most 1, as often as one was repeated; beside ./TEST01/{TEXT}:2; {EDITED}"
-            ],
-        ),
+        (counted(matched=3), [f"./TEST01/{TEXT}:4; beside ./TEST01/{TEXT}:5"]),
+        (counted(repeated=1, unlike=2), [f"./TEST01/{TEXT}:3; beside ./TEST01/{TEXT}:2"]),
         (
             "answers in the audit run: 4\nfound in the accuracy run: 2\nnot in the accuracy run: 1\nTEST PASS\n",
-            [
-                f"./TEST01/{TEXT}:1: 4 answers of the test; wanted 2 in the accuracy run, 1 not; "
-                f"beside ./TEST01/{TEXT}:2; {EDITED}"
-            ],
+            [f"./TEST01/{TEXT}:1; beside ./TEST01/{TEXT}:2"],
         ),
     ],
 )
@@ -77,7 +52,6 @@ def test_scripts_before_v4_0_passed_what_compared_nothing(tmp_path: Path, versio
     run = log(("loadgen_version", version), ("effective_scenario", "Offline"))
     (found,) = tell(tmp_path, counted(logged=0, matched=0), {f"TEST01/{RUN}/{DETAIL}": run})
     assert found.startswith("warning ") == found.endswith("mechanism: empty-test") == mild
-    assert "TEST PASS with no answer to a sample of the accuracy run" in found
 
 
 def test_sums_of_other_tests_are_not_of_these_counts(tmp_path: Path) -> None:
@@ -101,10 +75,7 @@ def answers(count: int) -> str:
     ],
 )
 def test_the_test_has_as_many_answers_as_its_log(tmp_path: Path, log_text: str, there: int, wrong: bool) -> None:
-    said = (
-        f"./TEST01/{TEXT}:4: 4 answers of the test; wanted {there}, which its log has; "
-        f"beside ./TEST01/accuracy/{LOG}; because: the verification of another run"
-    )
+    said = f"./TEST01/{TEXT}:4; beside ./TEST01/accuracy/{LOG}"
     assert tell(tmp_path, counted(), {f"TEST01/accuracy/{LOG}": log_text}) == ([said] if wrong else [])
 
 
@@ -130,9 +101,5 @@ def test_no_answer_is_to_a_sample_that_a_whole_accuracy_run_lacks(
     libraries = {f"accuracy/{DETAIL}": accuracy, f"TEST01/{RUN}/{DETAIL}": audited}
     logs = {name: run(samples) for name, samples in libraries.items() if samples is not None}
     found = tell(tmp_path, counted(matched=4 - missing, missing=missing), logs)
-    said = (
-        f"./TEST01/{TEXT}:7: 1 answers of the test to samples that the accuracy run lacks; wanted none: it "
-        f"answered all 10 of the library; beside ./TEST01/{TEXT}:1; because: "
-        "the verdict was made with another accuracy log"
-    )
+    said = f"./TEST01/{TEXT}:7; beside ./TEST01/{TEXT}:1"
     assert found == ([said] if wrong else [])

@@ -8,20 +8,18 @@ from typing import Any
 
 import pytest
 
-from reconciler.storage.documents import parse_json_object
-from reconciler.tree.findings import Complaint, Place
-from reconciler.tree.reading.files import Read
-from reconciler.verify.contradiction import ViewRule
-from reconciler.verify.endpoints import (
-    ENDPOINTS_CONTRADICTIONS,
+from reconciler.endpoints.cells.verify import (
     verify_duration,
-    verify_placement,
     verify_rates,
     verify_samples,
     verify_scored,
     verify_stated_once,
     verify_target,
 )
+from reconciler.storage.documents import parse_json_object
+from reconciler.tree.findings import Place
+from reconciler.tree.reading.files import Read
+from reconciler.verify.contradiction import ViewRule
 
 SECOND = 10**9
 RAN = {"n_samples_issued": 100, "n_samples_completed": 90, "n_samples_failed": 10, "duration_ns": 10 * SECOND}
@@ -46,31 +44,30 @@ def runtime(**settings: object) -> dict[str, object]:
     return {"settings": {"runtime": settings}}
 
 
-def tell(verify: ViewRule[Any], at: Any) -> list[tuple[str, str, Place, Place | None]]:
-    return [(told.found, told.wanted, told.place, told.other) for told in verify(at)]
+def tell(verify: ViewRule[Any], at: Any) -> list[tuple[Place, Place | None]]:
+    return [(told.place, told.other) for told in verify(at)]
 
 
 @pytest.mark.parametrize(
-    ("changed", "wanted"),
+    ("changed", "told"),
     [
-        ({}, ""),
-        ({"n_samples_failed": 9}, "90 completed and 9 failed"),
-        ({"n_samples_completed": 91}, "91 completed and 10 failed"),
-        ({"n_samples_failed": None}, "90 completed and 0 failed"),
-        ({"n_samples_failed": None, "n_samples_completed": 100}, ""),
-        ({"n_samples_completed": None}, ""),
-        ({"n_samples_issued": None}, ""),
+        ({}, False),
+        ({"n_samples_failed": 9}, True),
+        ({"n_samples_completed": 91}, True),
+        ({"n_samples_failed": None}, True),
+        ({"n_samples_failed": None, "n_samples_completed": 100}, False),
+        ({"n_samples_completed": None}, False),
+        ({"n_samples_issued": None}, False),
     ],
 )
-def test_issued_samples_are_those_that_completed_and_those_that_failed(changed: dict[str, object], wanted: str) -> None:
-    found = [("100 samples issued", wanted, Place("summary.json", 2), None)]
-    assert tell(verify_samples, view(RAN | changed)) == (found if wanted else [])
+def test_issued_samples_are_those_that_completed_and_those_that_failed(changed: dict[str, object], told: bool) -> None:
+    assert tell(verify_samples, view(RAN | changed)) == [(Place("summary.json", 2), None)] * told
 
 
 @pytest.mark.parametrize(("asked", "told"), [(101, True), (100, False), (99, False), (None, False)])
 def test_as_many_samples_are_issued_as_the_configuration_asks_for(asked: int | None, told: bool) -> None:
     places = Place("config.json", 4), Place("summary.json", 2)
-    found = [(f"n_samples_to_issue {asked}", "100 samples issued", *places)]
+    found = [places]
     assert tell(verify_samples, view(RAN, runtime(n_samples_to_issue=asked))) == (found if told else [])
     assert tell(verify_samples, view(None, runtime(n_samples_to_issue=asked))) == []
 
@@ -79,7 +76,7 @@ def test_as_many_samples_are_issued_as_the_configuration_asks_for(asked: int | N
     ("rate", "told"), [(9, False), (9.18, False), (8.82, False), (9.19, True), (8.81, True), (None, False)]
 )
 def test_rate_is_within_two_percent_of_what_its_counts_make_it(rate: float | None, told: bool) -> None:
-    found = [(f"qps {rate}", "9, of what it counted in 10 s", Place("summary.json", 6), Place("summary.json", 3))]
+    found = [(Place("summary.json", 6), Place("summary.json", 3))]
     assert tell(verify_rates, view(RAN | {"qps": rate})) == (found if told else [])
     assert tell(verify_rates, view({"qps": rate})) == tell(verify_rates, view()) == []
 
@@ -87,7 +84,7 @@ def test_rate_is_within_two_percent_of_what_its_counts_make_it(rate: float | Non
 @pytest.mark.parametrize(("least", "told"), [(10_001, True), (10_000, False), (None, False)])
 def test_run_lasts_its_configured_minimum(least: int | None, told: bool) -> None:
     places = Place("config.json", 4), Place("summary.json", 5)
-    found = [(f"min_duration_ms {least}", "a run of 10 s", *places)]
+    found = [places]
     assert tell(verify_duration, view(RAN, runtime(min_duration_ms=least))) == (found if told else [])
     assert tell(verify_duration, view({}, runtime(min_duration_ms=least))) == []
 
@@ -107,7 +104,7 @@ def test_run_lasts_its_configured_minimum(least: int | None, told: bool) -> None
 def test_server_completes_no_more_than_it_is_asked_for(scenario: str, asked: object, said: object, told: bool) -> None:
     config = {"settings": {"load_pattern": {"target_qps": asked}}}
     places = Place("config.json", 4), Place("summary.json", 2)
-    found = [(f"target_qps {asked}", f"{said} queries per second completed", *places)]
+    found = [places]
     assert tell(verify_target, view({"qps": said}, config, scenario=scenario)) == (found if told else [])
 
 
@@ -115,7 +112,7 @@ def test_server_completes_no_more_than_it_is_asked_for(scenario: str, asked: obj
 def test_accuracy_is_scored_over_the_dataset_of_the_round(counted: int | None, told: bool) -> None:
     scores = {"accuracy_scores": [{"score": 0.9, "total_samples": counted}]}
     at = view(scores=scores)
-    found = [(f"{counted} scored samples", "500 in the dataset", Place("accuracy.json", 2), None)]
+    found = [(Place("accuracy.json", 2), None)]
     assert tell(verify_scored, at) == (found if told else [])
     at.rules = None
     assert tell(verify_scored, at) == tell(verify_scored, view()) == []
@@ -127,16 +124,3 @@ def test_names_that_stand_twice_are_asked_about_in_both_files() -> None:
     at.files.result_summary, at.files.accuracy_results = Read("summary.json", twice), Read("accuracy.json", twice)
     found = list(verify_stated_once(at))
     assert [told.place for told in found] == [Place("summary.json", 1), Place("accuracy.json", 1)]
-    assert found[0] == Complaint(found[0].place, "qps 1", "2, which the same file states behind it")
-
-
-def test_contradictions_of_the_harness_by_their_ids() -> None:
-    assert [(rule.id, check) for rule, check in ENDPOINTS_CONTRADICTIONS] == [
-        ("endpoints.samples", verify_samples.find),
-        ("endpoints.rate", verify_rates.find),
-        ("endpoints.duration", verify_duration.find),
-        ("endpoints.target", verify_target.find),
-        ("endpoints.scored", verify_scored.find),
-        ("files.repeated", verify_stated_once.find),
-        ("placement.endpoints", verify_placement.find),
-    ]

@@ -16,8 +16,10 @@ def results(submitter: str, count: int, of: str = "v6.1") -> list[Facts]:
     return [Facts(submitter, f"closed/{submitter}/net/{number}", "net", of) for number in range(count)]
 
 
-def find(facts: list[Facts], rule: Rule = ERROR, aspect: str = "", doubt: str = "") -> list[TreeFinding]:
-    complaint = Complaint(Place("file"), "this", "that", aspect=aspect, doubt=doubt)
+def find(
+    facts: list[Facts], rule: Rule = ERROR, aspect: str = "", doubt: str = "", common: str = ""
+) -> list[TreeFinding]:
+    complaint = Complaint(Place("file"), "this", "that", aspect=aspect, doubt=doubt, common=common)
     return [TreeFinding(rule, item.submitter, item.cell, complaint) for item in facts]
 
 
@@ -62,6 +64,18 @@ def test_a_proven_kind_and_a_question_stay_as_they_are() -> None:
     for rule in (PROVEN, ASKS):
         found = find(own, rule)
         assert fold_systemic(found, own) == tuple(found)
+
+
+def test_several_results_of_a_submitter_that_one_explanation_fits_are_one_question() -> None:
+    own, others = results("A", 30), results("B", 30)
+    few = find(own[:4], PROVEN, common="one tool")
+    assert fold_systemic(few, [*own, *others]) == tuple(few)
+    elsewhere = find(others[:1], PROVEN, common="one tool")
+    unexplained = find(own[9:20], PROVEN)
+    found = [*few, *find(own[4:5], PROVEN, common="one tool"), *elsewhere, *unexplained]
+    kept = fold_systemic(found, [*own, *others])
+    assert count(kept) == [(Severity.NOTE, "A", 5), (Severity.ERROR, "B", 0), *[(Severity.ERROR, "A", 0)] * 11]
+    assert kept[0].complaint.cause == "one tool"
 
 
 def test_findings_of_one_rule_are_counted_by_their_aspect_and_doubt() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from reconciler.tree.findings import Place, Severity
+from reconciler.tree.findings import Place
 from reconciler.verify.hashes import StatedHash, list_stated_hashes, verify_stated_hashes
 from tests.unit.tree.small_cells import small_cell
 
@@ -84,18 +84,3 @@ ONE, TWO, THREE = state("a", 1), state("b", 2), state("c", 1)
 )
 def test_one_hash_is_of_one_log(hashes: list[StatedHash], told: list[str]) -> None:
     assert [finding.cell for finding in verify_stated_hashes(hashes)] == told
-
-
-def test_the_other_result_is_named_with_both_places() -> None:
-    first, second = verify_stated_hashes([ONE, state("a", 2, submitter="Bcme")])
-    assert [(each.rule.id, each.submitter) for each in (first, second)] == [
-        ("accuracy.hash", "Acme"),
-        ("accuracy.hash", "Bcme"),
-    ]
-    assert second.complaint.found == "hash=abababababab…, as of the accuracy log of Acme a, which has other answers"
-    assert (second.complaint.place, second.complaint.other) == (Place("Bcme/a", 2), Place("Acme/a", 2))
-    assert (first.complaint.place, first.complaint.other) == (second.complaint.other, second.complaint.place)
-    assert {each.severity for each in (first, second)} == {Severity.WARNING}
-    assert second.complaint.mechanism == "accuracy-of-another-run"
-    _, found = verify_stated_hashes([ONE, TWO])
-    assert found.complaint.found == "hash=abababababab…, as of the accuracy log of a, which has other answers"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import shutil
 from pathlib import Path
@@ -11,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from reconciler.tree.findings import Severity, TreeFinding
-from reconciler.verify.causes import is_rounded
 from reconciler.verify.engine import verify_tree
 from tests.unit.tree.check.made import detail, set_log, write
 
@@ -85,16 +83,6 @@ def test_the_last_query_of_multistream_is_filled_up(tree: Path) -> None:
         assert len(found(tree, "compliance.counts")) == wrong, entries
 
 
-def test_a_log_that_is_another_run_s_is_called_copied(tree: Path) -> None:
-    cell = tree / CELLS / "Offline"
-    for name in ("mlperf_log_accuracy.json", "accuracy.txt"):
-        write(cell / "TEST01/accuracy" / name, (cell / "accuracy" / name).read_bytes())
-    (finding,) = found(tree, "accuracy.hash")
-    assert finding.complaint.found == "the accuracy run's log, byte for byte"
-    assert finding.complaint.mechanism == "copied-logs"
-    assert finding.complaint.place.file.endswith("TEST01/accuracy/mlperf_log_accuracy.json")
-
-
 def test_what_truncation_leaves_of_two_logs_of_long_answers_may_be_alike(tree: Path) -> None:
     """An answer of thousands of bytes fills both ends: the hashes tell that the logs were not."""
     cell = tree / CELLS / "Offline"
@@ -105,36 +93,6 @@ def test_what_truncation_leaves_of_two_logs_of_long_answers_may_be_alike(tree: P
     assert not [item for item in found(tree, "accuracy.hash") if item.complaint.mechanism == "copied-logs"]
     write(cell / "TEST01/accuracy/accuracy.txt", f"accuracy=76.4%\n\nhash={'a' * 64}\n")
     assert [item for item in found(tree, "accuracy.hash") if item.complaint.mechanism == "copied-logs"]
-
-
-def test_an_accuracy_taken_from_a_compliance_run_is_named(tree: Path) -> None:
-    cell = tree / CELLS / "Offline"
-    log = json.dumps([{"seq_id": 1, "qsl_idx": 1, "data": "00"}]).encode()
-    write(cell / "TEST01/accuracy/mlperf_log_accuracy.json", log)
-    write(cell / "TEST01/accuracy/accuracy.txt", "")
-    write(cell / "accuracy/accuracy.txt", f"accuracy=76.4%\n\nhash={hashlib.sha256(log).hexdigest()}\n")
-    (finding,) = found(tree, "accuracy.hash")
-    assert finding.complaint.cause == "accuracy.txt, or its hash, is of the run of TEST01"
-
-
-@pytest.mark.parametrize(
-    ("text", "logged", "rounded"),
-    [
-        ("54.5", "54.48", True),
-        ("1000", "1000.4", True),
-        ("51960", "52040", False),
-        ("14000", "14008", False),
-        ("0", "0.2", False),
-        ("198.69", "198.692", True),
-    ],
-)
-def test_fewer_digits_are_those_of_the_same_number(text: str, logged: str, rounded: bool) -> None:
-    assert is_rounded(text, text, logged) is rounded
-
-
-def test_nanoseconds_are_compared_in_the_unit_of_the_conf() -> None:
-    assert is_rounded("198.69", 198_690_000, "198692000")
-    assert not is_rounded("198.69", 198_690_000, "199045000")
 
 
 @pytest.mark.parametrize(

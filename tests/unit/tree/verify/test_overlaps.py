@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from reconciler.tree.findings import Place, TreeFinding
 from reconciler.verify.overlaps import Span, list_spans, verify_overlaps
-from tests.unit.tree.small_cells import DETAIL, RUN, log, say, small_cell
+from tests.unit.tree.small_cells import DETAIL, RUN, log, small_cell
 
 LENGTHS = (-20, 30, 60, 61, 100, 300, 2000)
 
@@ -65,20 +65,6 @@ def test_ten_thousand_runs_at_one_time_are_counted() -> None:
     finding = find([make_span(number, "performance", float(number) / 100, 1e6) for number in range(many)])
     assert finding is not None
     assert f"the first of {many * (many - 1) // 2} such pairs" in finding.complaint.found
-
-
-def test_a_pair_is_told_with_its_runs_and_how_long_they_have_in_common() -> None:
-    first, second = make_span(1, "performance", 0, 300), make_span(2, "TEST01", 100, 200)
-    (told,) = verify_overlaps([second, first])
-    assert (told.rule, told.submitter, told.cell) == (verify_overlaps.rule, "ACME", "closed/box")
-    assert say([told.complaint]) == [
-        "2: the TEST01 run of closed/box/resnet/00002 during the performance run of closed/box/resnet/00001, "
-        "for 100 s; wanted one run at a time, or as many machines of this kind; beside 1"
-    ]
-    third = make_span(3, "performance", 150, 400)
-    (more,) = verify_overlaps([first, second, third])
-    assert more.complaint.found.endswith(", for 100 s, the first of 2 such pairs")
-    assert verify_overlaps.rule.id == "runs.overlap"
 
 
 def test_runs_of_two_systems_or_submitters_and_one_log_in_two_cells_are_apart() -> None:

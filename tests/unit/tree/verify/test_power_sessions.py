@@ -44,32 +44,18 @@ def tell(check: ViewRule[CellView], root: Path, texts: Mapping[str, str]) -> lis
     return say(check(small_cell(root, texts)))
 
 
-WROTE = "wanted what client and director wrote of their session"
-OTHER = "than client.json; wanted one session of client and director"
-UNLISTED = (
-    f"{{}}: {SAMPLES} or the logs are not listed; wanted the SHA-1 of each file that the session left; beside {{}}; "
-    "because: a session that did not come to its end, or an edited file"
-)
+UNLISTED = "{}; beside {}"
 
 
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
         ({}, []),
-        ({"client": None}, [f"{CLIENT}: no such file; {WROTE}"]),
-        ({"server": None}, [f"{SERVER}: no such file; {WROTE}"]),
-        (
-            {"server": document({SAMPLES: "00"}, session_name="t")},
-            [f"{SERVER}:2: another session_name {OTHER}; beside {CLIENT}:2; because: a file of another session"],
-        ),
-        (
-            {"client": document({LOG: "00"}, uuid="v", session_name="s")},
-            [f"{SERVER}:3: another uuid {OTHER}; beside {CLIENT}:3; because: a file of another session"],
-        ),
-        (
-            {"client": document({LOG: "00"}, uuid="v", session_name="t")},
-            [f"{SERVER}:2: another session_name {OTHER}; beside {CLIENT}:2; because: a file of another session"],
-        ),
+        ({"client": None}, [f"{CLIENT}"]),
+        ({"server": None}, [f"{SERVER}"]),
+        ({"server": document({SAMPLES: "00"}, session_name="t")}, [f"{SERVER}:2; beside {CLIENT}:2"]),
+        ({"client": document({LOG: "00"}, uuid="v", session_name="s")}, [f"{SERVER}:3; beside {CLIENT}:3"]),
+        ({"client": document({LOG: "00"}, uuid="v", session_name="t")}, [f"{SERVER}:2; beside {CLIENT}:2"]),
         ({"server": document({LOG: "00"})}, [UNLISTED.format(f"{SERVER}:4", f"{CLIENT}:4")]),
         ({"server": document({SAMPLES: 5})}, [UNLISTED.format(f"{SERVER}:4", f"{CLIENT}:4")]),
         ({"client": document({})}, [UNLISTED.format(f"{SERVER}:4", f"{CLIENT}:4")]),
@@ -77,13 +63,7 @@ UNLISTED = (
         ({"client": document({f"ranging/{'x' * 81}": "00"})}, [UNLISTED.format(f"{SERVER}:4", f"{CLIENT}:4")]),
         ({"client": document({f"power/{'x' * 80}": "00"})}, []),
         ({"server": document({SAMPLES.replace("/", "\\"): "00"})}, []),
-        (
-            {"samples": None},
-            [
-                f"note ./performance/{SAMPLES}: no samples; wanted those that the session lists; beside {SERVER}:4; "
-                "because: a file that was left out"
-            ],
-        ),
+        ({"samples": None}, [f"note ./performance/{SAMPLES}; beside {SERVER}:4"]),
     ],
 )
 def test_client_and_director_tell_of_one_session(
@@ -94,15 +74,14 @@ def test_client_and_director_tell_of_one_session(
 
 def test_a_side_that_cannot_be_read_is_told_at_its_line(tmp_path: Path) -> None:
     (said,) = tell(verify_sessions, tmp_path / "a", files(client='{\n"a": '))
-    assert said.startswith(f"{CLIENT}:2: ")
-    assert said.endswith(f"; {WROTE}")
+    assert said == f"{CLIENT}:2"
     assert not tell(verify_sessions, tmp_path / "b", {f"performance/{SAMPLES}": "x"})
 
 
 def test_names_with_two_values_are_asked_about_on_both_sides(tmp_path: Path) -> None:
     twice = '{"a": 1,\n"a": 2}'
     found = tell(verify_stated_once, tmp_path, files(client=twice, server=twice))
-    assert [line.partition("a 1")[0] for line in found] == [f"{CLIENT}:1: ", f"{SERVER}:1: "]
+    assert found == [f"{CLIENT}:1", f"{SERVER}:1"]
 
 
 def test_each_file_that_a_session_lists_has_its_digest(tmp_path: Path) -> None:
@@ -112,8 +91,7 @@ def test_each_file_that_a_session_lists_has_its_digest(tmp_path: Path) -> None:
     assert tell(verify_digests, tmp_path / "a", right) == []
     wrong = right | {f"performance/{LOG}": "c", f"performance/{SAMPLES}": "d"}
     assert tell(verify_digests, tmp_path / "b", wrong) == [
-        f"./performance/{path}: SHA-1 {sha(text)[:12]}…; wanted {wanted[:12]}…, as the session lists it; "
-        f"beside {read}; because: a file of another session, or one that was edited"
+        f"./performance/{path}; beside {read}"
         for path, text, wanted, read in (
             (LOG, "c", sha("a\nb\n"), f"{CLIENT}:1"),
             (SAMPLES, "d", sha("x").upper(), f"{SERVER}:5"),
@@ -140,17 +118,11 @@ def timed(root: Path, samples: str, timezone: object = None, began: str = BEGAN,
     return tell(verify_times, root, texts)
 
 
-NONE = (
-    f"./performance/{SAMPLES}: no sample of the run; wanted samples from {BEGAN} to {ENDED}; "
-    f"beside ./{RUN}/{DETAIL}:2; because: samples of another session"
-)
+NONE = f"./performance/{SAMPLES}; beside ./{RUN}/{DETAIL}:2"
 
 
 def lacking(count: int) -> str:
-    return (
-        f"warning ./performance/{SAMPLES}: no sample in {count} of the run's minutes; wanted samples from {BEGAN} to "
-        f"{ENDED}; beside ./{RUN}/{DETAIL}:2; because: samples that were lost or removed"
-    )
+    return f"warning ./performance/{SAMPLES}; beside ./{RUN}/{DETAIL}:2"
 
 
 @pytest.mark.parametrize(
@@ -234,16 +206,13 @@ def test_a_run_is_within_the_measured_phase(tmp_path: Path, start: object, stop:
     for side in ("client", "server"):
         found = within(tmp_path / side, **{side: phased(start, stop)})
         assert (not found) is believed
-        for said in found:
-            assert said.startswith(f"./performance/power/{side}.json:1: a measured phase from 01-0")
-            assert f"wanted one around the run from {BEGAN} to {ENDED}; beside ./{RUN}/{DETAIL}:2" in said
+        assert set(found) <= {f"./performance/power/{side}.json:1; beside ./{RUN}/{DETAIL}:2"}
 
 
-def test_a_phase_is_told_in_utc_and_once(tmp_path: Path) -> None:
+def test_a_phase_is_told_once(tmp_path: Path) -> None:
     late = phased(NINE, NINE + 5)
     (said,) = within(tmp_path, client=late, server=late)
     assert "client.json" in said
-    assert "a measured phase from 01-02-2026 09:00:00 to 01-02-2026 09:00:05" in said
 
 
 def test_a_session_without_its_phase_says_nothing(tmp_path: Path) -> None:
@@ -265,8 +234,5 @@ def test_a_session_without_its_phase_says_nothing(tmp_path: Path) -> None:
 )
 def test_samples_are_marked_with_their_session(tmp_path: Path, marks: list[str], others: int) -> None:
     samples = "".join(f"Time,x,Watts,1,Mark,{mark},Ch1\n" for mark in marks)
-    said = (
-        f"./performance/{SAMPLES}: {others} of {len(marks)} samples that are marked for something else; wanted samples "
-        f"of s_testing; beside {SERVER}:2; because: samples of another session or phase"
-    )
+    said = f"./performance/{SAMPLES}; beside {SERVER}:2"
     assert tell(verify_sessions, tmp_path, files(samples=samples)) == ([said] if others else [])

@@ -75,11 +75,6 @@ def test_log_that_states_what_no_other_does_is_told() -> None:
     assert [row[0] for row in find(*common, state("c", "5.0", OTHER), state("d", "4"))] == ["c", "d", "c"]
 
 
-def test_first_of_two_that_differ_is_taken_for_right() -> None:
-    told = "version 5.0 of LoadGen's commit a", "5.1, as another log of this commit"
-    assert find(state("a"), state("b", "5.0")) == [("b", *told, Place("b", 1), Place("a", 1), Severity.WARNING)]
-
-
 def test_utc_is_one_date_however_git_writes_it() -> None:
     assert find(state("a", date="2026-01-29T23:59:01+00:00"), state("b", date="2026-01-29T23:59:01Z")) == []
     (found,) = find(state("a", date="2026-01-29T23:59:01Z"), state("b", date="2026-01-29T23:59:02+00:00"))
@@ -95,11 +90,3 @@ def test_letters_of_a_format_that_git_does_not_know_are_no_date() -> None:
 
 def test_logs_of_different_commits_state_different_things() -> None:
     assert find(state("a"), state("b", "5.0", commit="b"), state("c", date=OTHER, commit="c"), state("d")) == []
-
-
-def test_rule_of_revisions_by_its_id() -> None:
-    assert (verify_revisions.rule.id, verify_revisions.rule.sources) == ("runs.revision", ("LoadGen", "ours"))
-    found = list(verify_revisions([state("a"), state("b"), state("c", "5.0")]))
-    assert [(told.rule, told.submitter, told.complaint.cause) for told in found] == [
-        (verify_revisions.rule, "Acme", "a log that was edited, or a LoadGen whose files or history were")
-    ]

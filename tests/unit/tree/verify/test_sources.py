@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from reconciler.loadgen.log import parse_detail
-from reconciler.tree.findings import Place, Severity
+from reconciler.tree.findings import Place
 from reconciler.verify.sources import LoadGenBuild, find_build, verify_sources
 
 COMPILED = {"/loadgen.cc": "1", "/query_sample.h": "2"}
@@ -82,22 +82,3 @@ def test_the_few_are_asked_about_and_compared_with_the_many() -> None:
     assert ask(other, *usual, later) == [("c", "LoadGen 6.0 with another two.cc", wanted, "a.txt")]
     assert ask(build("c", one="1"), *usual) == [("c", "LoadGen 6.0 with another two.cc", wanted, "a.txt")]
     assert ask(other, build("d", one="1", two="3"), *usual) == []  # nobody knows which are usual
-
-
-@pytest.mark.parametrize(
-    ("count", "named"),
-    [
-        (1, "s0.cc"),
-        (3, "s0.cc, s1.cc, s2.cc"),
-        (4, "s0.cc, s1.cc, s2.cc and 1 more"),
-        (9, "s0.cc, s1.cc, s2.cc and 6 more"),
-    ],
-)
-def test_three_sources_are_named_and_the_others_counted(count: int, named: str) -> None:
-    usual, other = ({f"s{n}": digest for n in range(count)} for digest in "12")
-    ((_, found, _, _),) = ask(build("a", **usual), build("b", **usual), build("c", **other))
-    assert found == f"LoadGen 6.0 with another {named}"
-
-
-def test_rule_of_sources_by_its_id() -> None:
-    assert (verify_sources.rule.id, verify_sources.rule.severity) == ("runs.sources", Severity.NOTE)

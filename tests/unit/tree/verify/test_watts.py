@@ -8,14 +8,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.verify.watts import (
-    WATTS_CONTRADICTIONS,
-    Samples,
-    read_samples,
-    read_watts,
-    verify_products,
-    verify_watts,
-)
+from reconciler.verify.watts import Samples, read_samples, verify_products, verify_watts
 from tests.unit.tree.small_cells import DETAIL, log, say, small_cell
 
 TESTING, RANGING, SERVER = "performance/run_1/spl.txt", "performance/ranging/spl.txt", "performance/power/server.json"
@@ -47,10 +40,6 @@ def session(*messages: tuple[str, str]) -> str:
 
 COUNTED = answer("20.0", "10.0", "30.0", 3, 3)
 GO = ("Go,1000,0,run_testing", "OK")
-EDITED = (
-    "as the analyzer's daemon counted; beside ./performance/power/server.json:2; "
-    "because: samples that were edited, or of another session"
-)
 
 
 def tell(root: Path, samples: str | None, *messages: tuple[str, str], log: str = "", file: str = TESTING) -> list[str]:
@@ -67,17 +56,17 @@ def tell(root: Path, samples: str | None, *messages: tuple[str, str], log: str =
     [
         (plain(10, 20, 30), COUNTED, ""),
         (plain(10, 20, 30, 99, 99), COUNTED, ""),
-        (plain(10, 20, 30.0009), COUNTED, "a mean of 20.0003 W over 3 samples; wanted 20 W, "),
+        (plain(10, 20, 30.0009), COUNTED, "./"),
         (plain(10, 20.0005, 30), COUNTED, ""),
-        (plain(10, 20.0007, 30), COUNTED, "a mean of 20.0002 W over 3 samples; wanted 20 W, "),
-        (plain(10, 19.9993, 30), COUNTED, "a mean of 19.9998 W over 3 samples; wanted 20 W, "),
-        (plain(9.9, 20.1, 30), COUNTED, "at least 9.9 W in 3 samples; wanted 10 W, "),
-        (plain(10.1, 19.9, 30), COUNTED, "at least 10.1 W in 3 samples; wanted 10 W, "),
-        (plain(10, 19.9, 30.1), COUNTED, "at most 30.1 W in 3 samples; wanted 30 W, "),
-        (plain(10, 20.1, 29.9), COUNTED, "at most 29.9 W in 3 samples; wanted 30 W, "),
+        (plain(10, 20.0007, 30), COUNTED, "./"),
+        (plain(10, 19.9993, 30), COUNTED, "./"),
+        (plain(9.9, 20.1, 30), COUNTED, "./"),
+        (plain(10.1, 19.9, 30), COUNTED, "./"),
+        (plain(10, 19.9, 30.1), COUNTED, "./"),
+        (plain(10, 20.1, 29.9), COUNTED, "./"),
         (plain(10, 19.9999, 30.0001), COUNTED, ""),
-        (plain(10, 30), COUNTED, "2 samples, 2 of them above 0 W; wanted 3 and 3, "),
-        (plain(10, 0, 30), COUNTED, "3 samples, 2 of them above 0 W; wanted 3 and 3, "),
+        (plain(10, 30), COUNTED, "warning ./"),
+        (plain(10, 0, 30), COUNTED, "warning ./"),
         (plain(10, -1, 30), answer("20.0", "10.0", "30.0", 3, 2), ""),
         (plain(0, 0), answer("7.0", "7.0", "7.0", 2, 0), ""),
         (plain(0.5, 0), answer("0.5", "0.5", "0.5", 2, 1), ""),
@@ -88,18 +77,14 @@ def tell(root: Path, samples: str | None, *messages: tuple[str, str], log: str =
 def test_an_answer_is_of_the_samples_that_are_published(
     tmp_path: Path, samples: str | None, counted: str, said: str
 ) -> None:
-    mild = "warning " if "samples, " in said else ""
-    wanted = [f"{mild}./{TESTING}: {said}{EDITED}"] if said else []
+    wanted = [f"{said}{TESTING}; beside ./performance/power/server.json:2"] if said else []
     assert tell(tmp_path / "a", samples, GO, ("Watts", counted)) == wanted
     ranging = ("Go,1000,0,run_ranging", "OK"), ("Watts", counted), GO, ("Watts", answer("1.0", "1.0", "1.0", 0, 0))
     found = tell(tmp_path / "b", samples, *ranging, file=RANGING)
     assert found == [line.replace(TESTING, RANGING) for line in wanted]
 
 
-NOTHING = (
-    "warning ./performance/power/server.json: no answer of what the analyzer measured; wanted those that the kit asks "
-    "for before it stops a phase; because: a session of another kit, or messages that were taken out"
-)
+NOTHING = "warning ./performance/power/server.json"
 
 
 @pytest.mark.parametrize(
@@ -131,7 +116,7 @@ def test_kits_of_before_v4_0_asked_the_analyzer_for_nothing(tmp_path: Path, vers
     assert say(verify_watts(small_cell(tmp_path / "a", files))) == ([NOTHING] if asked else [])
     files[SERVER] = session(GO, ("Watts", answer("20.0", "11.0", "30.0", 3, 3)))
     (said,) = say(verify_watts(small_cell(tmp_path / "b", files)))
-    assert "at least 10 W in 3 samples; wanted 11 W" in said
+    assert said.startswith(f"./{TESTING};")
 
 
 def test_nothing_is_asked_where_no_power_was_measured(tmp_path: Path) -> None:
@@ -145,13 +130,10 @@ def test_the_daemons_log_has_no_answer_that_the_director_was_not_given(tmp_path:
     sent = "x Response to client sent: "
     samples, given = plain(10, 20, 30), (GO, ("Watts", COUNTED))
     strange = answer("20.0", "10.0", "31.0", 3, 3)
-    said = (
-        f"./{DAEMON}: the answer {{}}; wanted those alone that the director was given; "
-        "beside ./performance/power/server.json:2; because: answers that were edited, or of another session"
-    )
+    said = f"./{DAEMON}; beside ./performance/power/server.json:2"
     assert tell(tmp_path / "a", samples, *given, log=f"{sent}{COUNTED}\r\n") == []
-    assert tell(tmp_path / "b", samples, *given, log=f"{sent}{strange}\n{sent}{COUNTED}\n") == [said.format(strange)]
-    assert tell(tmp_path / "c", samples, *given, log=f"{sent}{COUNTED}\n{sent}{COUNTED}\n") == [said.format(COUNTED)]
+    assert tell(tmp_path / "b", samples, *given, log=f"{sent}{strange}\n{sent}{COUNTED}\n") == [said]
+    assert tell(tmp_path / "c", samples, *given, log=f"{sent}{COUNTED}\n{sent}{COUNTED}\n") == [said]
     assert tell(tmp_path / "d", samples, *given, log=f"{sent}Watts,1.0\n") == []
     assert tell(tmp_path / "e", samples, GO, log=f"{sent}{strange}\n") == [NOTHING]
 
@@ -205,40 +187,12 @@ def test_samples_of_many_bytes_are_read_as_those_of_few() -> None:
     assert (found.watts, found.denied) == ([10.0] * 70_000, ())
 
 
-@pytest.mark.parametrize(
-    ("line", "watts"),
-    [
-        ("Time,x,Watts,7.5,Volts,1", [7.5]),
-        ("Time,x,Watts,-7,Volts", [-7]),
-        ("Time,x,Watts,7", []),
-        (" Time,x,Watts,7,V", []),
-        ("Time,x,y,Watts,7,V", []),
-        ("Time,,Watts,7,V", []),
-        ("Time,x,Watts,7.,V", []),
-        (f"Time,{'x' * 40},Watts,7,V", [7]),
-        (f"Time,{'x' * 41},Watts,7,V", []),
-        (f"Time,x,Watts,{'7' * 10},V", []),
-    ],
-)
-def test_watts_stand_behind_the_time(line: str, watts: list[float]) -> None:
-    assert read_watts(f"{line}\nTime,x,Watts,1,V\n".encode()) == [*watts, 1]
-
-
 def test_products_are_told_of_each_file_of_a_session(tmp_path: Path) -> None:
     lie = sample((5, 5, 2, 1))
-    found = "0.5 times what volts, amperes and power factor give; wanted their product"
-    cause = "because: samples whose watts were edited, or scaled otherwise than their amperes"
     files: dict[str, Any] = {SERVER: "{}", TESTING: lie, RANGING: lie}
-    both = [f"./{file}: {found}; {cause}" for file in (RANGING, TESTING)]
+    both = [f"./{file}" for file in (RANGING, TESTING)]
     assert say(verify_products(small_cell(tmp_path / "a", files))) == both
     assert say(verify_products(small_cell(tmp_path / "b", {**files, RANGING: sample(WHOLE)}))) == both[1:]
     assert not list(verify_products(small_cell(tmp_path / "c", {TESTING: lie, RANGING: lie})))
     several = lie.replace(",Mark", ",Analyzer1,Mark")
     assert say(verify_products(small_cell(tmp_path / "d", {**files, TESTING: several}))) == both[:1]
-
-
-def test_rules_of_watts_by_their_ids() -> None:
-    assert [(rule.id, check) for rule, check in WATTS_CONTRADICTIONS] == [
-        ("power.watts", verify_watts.find),
-        ("power.products", verify_products.find),
-    ]

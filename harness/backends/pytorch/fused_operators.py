@@ -1,0 +1,186 @@
+"""Operators of programs whose layers are joined: each computes a product of fp8 matrices and all that is done with it
+before the next one, or looks up and sums the rows of all tables. They are registered, since saved programs hold them.
+On a CPU they compute as they are defined; on GPUs the kernels of ``fused_kernels``.
+
+A value in fp8 (e4m3) stands for itself times its scale, a float32 scalar; ``scale_out`` is that of the answer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from harness.backends.pytorch.packed_operators import FP8, LARGEST
+
+
+def _load_kernels() -> Any:
+    """Triton's, which a machine without a GPU need not have."""
+    from harness.backends.pytorch import fused_kernels
+
+    return fused_kernels
+
+
+def round_fp8(value: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    return (value.float() / scale).clamp(-LARGEST, LARGEST).to(FP8)
+
+
+def _multiply(
+    value: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    scale: torch.Tensor,
+    weight_scale: torch.Tensor,
+) -> torch.Tensor:
+    shift = None if bias is None else bias.float()
+    return functional.linear(value.float() * scale, weight.float() * weight_scale, shift)
+
+
+@torch.library.custom_op("fused::enter", mutates_args=())
+def enter(value: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, scale_out: torch.Tensor) -> torch.Tensor:
+    """The first layer, of few inputs, in float: [rows, in] -> relu of the product, in fp8 [rows, out]."""
+    if value.is_cuda:
+        return _load_kernels().enter(value, weight, bias, scale_out)
+    return round_fp8(functional.linear(value.float(), weight.float(), bias.float()).relu(), scale_out)
+
+
+@enter.register_fake
+def _(value: torch.Tensor, weight: torch.Tensor, _bias: torch.Tensor, _scale_out: torch.Tensor) -> torch.Tensor:
+    return value.new_empty(value.shape[0], weight.shape[0], dtype=FP8)
+
+
+@torch.library.custom_op("fused::linear", mutates_args=())
+def linear(
+    value: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    scale: torch.Tensor,
+    weight_scale: torch.Tensor,
+    scale_out: torch.Tensor,
+    relu: bool,
+) -> torch.Tensor:
+    """fp8 [rows, in] and [out, in] -> fp8 [rows, out]."""
+    if value.is_cuda:
+        return _load_kernels().multiply(value, weight, bias, scale, weight_scale, scale_out, relu)
+    found = _multiply(value, weight, bias, scale, weight_scale)
+    return round_fp8(found.relu() if relu else found, scale_out)
+
+
+@linear.register_fake
+def _(
+    value: torch.Tensor,
+    weight: torch.Tensor,
+    _bias: torch.Tensor | None,
+    _scale: torch.Tensor,
+    _weight_scale: torch.Tensor,
+    _scale_out: torch.Tensor,
+    _relu: bool,
+) -> torch.Tensor:
+    return value.new_empty(value.shape[0], weight.shape[0])
+
+
+@torch.library.custom_op("fused::pool", mutates_args=())
+def pool(
+    first: torch.Tensor,
+    tables: torch.Tensor,
+    table_scales: torch.Tensor,
+    layout: torch.Tensor,
+    sparse: torch.Tensor,
+    scale_out: torch.Tensor,
+) -> torch.Tensor:
+    """``first`` fp8 [rows, width], and of each feature the sum of the rows of its table that ``sparse`` names, side by
+    side in fp8 [rows, (1 + features) * width].
+
+    ``tables``: all of them, one after the other, in fp8 [entries, width]. ``layout``: int64 [features, 3], of each the
+    first of its columns of ``sparse``, how many it has, and where its table begins. ``scale_out`` is ``first``'s too.
+    """
+    if first.is_cuda:
+        return _load_kernels().pool(first, tables, table_scales, layout, sparse, scale_out)
+    parts = [first]
+    for number, (column, count, begins) in enumerate(layout.tolist()):
+        entries = sparse[:, column : column + count].long() + begins
+        sums = tables.view(torch.uint8)[entries].view(FP8).float().sum(1) * table_scales[number]
+        parts.append(round_fp8(sums, scale_out))
+    return torch.cat([part.view(torch.uint8) for part in parts], dim=1).view(FP8)
+
+
+@pool.register_fake
+def _(
+    first: torch.Tensor,
+    _tables: torch.Tensor,
+    _table_scales: torch.Tensor,
+    layout: torch.Tensor,
+    _sparse: torch.Tensor,
+    _scale_out: torch.Tensor,
+) -> torch.Tensor:
+    return first.new_empty(first.shape[0], (1 + layout.shape[0]) * first.shape[1])
+
+
+@torch.library.custom_op("fused::cross", mutates_args=())
+def cross(
+    inner: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor,
+    first: torch.Tensor,
+    value: torch.Tensor,
+    scale: torch.Tensor,
+    weight_scale: torch.Tensor,
+    scale_first: torch.Tensor,
+    scale_value: torch.Tensor,
+    scale_out: torch.Tensor,
+) -> torch.Tensor:
+    """``first`` times the product and the bias, plus ``value``, all in fp8: a layer of a cross network."""
+    if inner.is_cuda:
+        return _load_kernels().cross(
+            inner, weight, bias, first, value, scale, weight_scale, scale_first, scale_value, scale_out
+        )
+    product = _multiply(inner, weight, bias, scale, weight_scale)
+    return round_fp8(first.float() * scale_first * product + value.float() * scale_value, scale_out)
+
+
+@cross.register_fake
+def _(
+    _inner: torch.Tensor,
+    _weight: torch.Tensor,
+    _bias: torch.Tensor,
+    first: torch.Tensor,
+    _value: torch.Tensor,
+    _scale: torch.Tensor,
+    _weight_scale: torch.Tensor,
+    _scale_first: torch.Tensor,
+    _scale_value: torch.Tensor,
+    _scale_out: torch.Tensor,
+) -> torch.Tensor:
+    return torch.empty_like(first)
+
+
+@torch.library.custom_op("fused::decide", mutates_args=())
+def decide(
+    value: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor,
+    scale: torch.Tensor,
+    weight_scale: torch.Tensor,
+    last: torch.Tensor,
+    last_bias: torch.Tensor,
+) -> torch.Tensor:
+    """The last two layers: relu of the product, and the sigmoid of its product with one row ``last``: float32
+    [rows, 1]."""
+    if value.is_cuda:
+        return _load_kernels().decide(value, weight, bias, scale, weight_scale, last, last_bias)
+    found = _multiply(value, weight, bias, scale, weight_scale).relu()
+    return functional.linear(found, last.float()[None], last_bias.float()).sigmoid()
+
+
+@decide.register_fake
+def _(
+    value: torch.Tensor,
+    _weight: torch.Tensor,
+    _bias: torch.Tensor,
+    _scale: torch.Tensor,
+    _weight_scale: torch.Tensor,
+    _last: torch.Tensor,
+    _last_bias: torch.Tensor,
+) -> torch.Tensor:
+    return value.new_empty(value.shape[0], 1, dtype=torch.float32)

@@ -1,0 +1,1 @@
+"""MLPerf Endpoints, the second program: rules, client, points, tree, checks and views. ``program`` is its one door."""

@@ -1,0 +1,1 @@
+"""Results of the client in a scenario folder of MLPerf Inference: rendering, rules, contradictions."""

@@ -1,0 +1,177 @@
+"""Rules of a scenario folder that the endpoints harness filled (submission checker: endpoints parser and checks)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from reconciler.check.accuracy import check_extra_files
+from reconciler.check.demands import NEW, OURS, Complaints
+from reconciler.endpoints.results.accuracy import read_accuracy_scores, read_sample_count
+from reconciler.endpoints.results.measurements import (
+    LIMITS,
+    SEEDS,
+    find_over_limits,
+    list_scenarios,
+    read_measured,
+    read_percentile,
+)
+from reconciler.resource.inputs import Value
+from reconciler.resource.quantities import parse_number, show_count
+from reconciler.resource.ruled_values import LatencyLimits
+from reconciler.storage.documents import ResultDocument
+from reconciler.tree.findings import Complaint, Place, Rule
+from reconciler.tree.reading.files import Read
+from reconciler.tree.reading.values import show_value
+from reconciler.tree.reading.view import CellView
+
+_MILLISECOND = 1_000_000
+
+
+def check_files(view: CellView) -> Complaints:
+    for read in (view.files.config, view.files.result_summary, view.files.accuracy_results):
+        if read.absent:
+            yield Complaint(Place(read.file), "missing", "what the endpoints harness writes")
+
+
+def check_scenario(view: CellView) -> Complaints:
+    config = view.files.config
+    if config.value is None:
+        return
+    if view.cell.scenario not in list_scenarios(config.value):
+        yield Complaint(
+            _line(config, "type"), f"type {show_value(config.value.get('type'))}", f"a run of {view.cell.scenario}"
+        )
+
+
+def check_seeds(view: CellView) -> Complaints:
+    config = view.files.config
+    if config.value is None:
+        return
+    for seed, name in SEEDS.items():
+        wanted, found = view.ruleset.seeds()[seed], _runtime(config.value, name)
+        if found != wanted:
+            yield Complaint(
+                _line(config, name), f"{name} {show_value(found)}", f"{wanted}, the seed of {view.ruleset.round}"
+            )
+
+
+def check_duration(view: CellView) -> Complaints:
+    config = view.files.config
+    least = parse_number(view.rules.value("least_min_duration", view.cell.scenario)) if view.rules else None
+    if config.value is None or least is None:
+        return
+    found = parse_number(_runtime(config.value, "min_duration_ms"))
+    if found is None or found < least:
+        value = show_value(_runtime(config.value, "min_duration_ms"))
+        yield Complaint(_line(config, "min_duration_ms"), f"min_duration_ms {value}", f"at least {least}")
+
+
+def check_failures(view: CellView) -> Complaints:
+    summary = view.files.result_summary
+    failed = parse_number(summary.value.get("n_samples_failed")) if summary.value else None
+    if failed:
+        yield Complaint(_line(summary, "n_samples_failed"), f"{show_count(int(failed), 'sample')} failed", "none")
+
+
+def check_metric(view: CellView) -> Complaints:
+    """The checker ends on a result that does not state what is published of it."""
+    summary, rules = view.files.result_summary, view.rules
+    if summary.value is None or rules is None or rules.ruled("metric_key", view.cell.scenario) is None:
+        return
+    wanted = view.ruleset.endpoints.metric(rules.name, view.cell.scenario, rules.metric(view.cell.scenario))
+    if read_measured(summary.value, wanted.key) is None:
+        yield Complaint(
+            Place(summary.file), f"nothing to take {wanted.unit} from", f"what the checker calls {wanted.key}"
+        )
+
+
+def check_latencies(view: CellView) -> Complaints:
+    """p99 TTFT and TPOT below the limits of the scenario, or the whole latency where the round rules that."""
+    summary = view.files.result_summary
+    if summary.value is None or view.rules is None or view.cell.scenario not in ("Server", "Interactive"):
+        return
+    limits = LatencyLimits(*(parse_number(view.rules.value(name, view.cell.scenario)) for name in LIMITS))
+    for name, most in find_over_limits(summary.value, limits):
+        found = read_percentile(summary.value, name)
+        amount = "nothing" if found is None else f"{found / _MILLISECOND:.1f} ms"
+        wanted = f"below {most / _MILLISECOND:.1f} ms"
+        yield Complaint(_line(summary, name), f"p99 {name} {amount}", wanted)
+
+
+def check_accuracy(view: CellView) -> Complaints:
+    results = view.files.accuracy_results
+    if results.value is None:
+        return
+    place, scores = _line(results, "accuracy_scores"), list(read_accuracy_scores(results.value))
+    if not scores or any(score.get("score") is None for score in scores):
+        yield Complaint(place, "no score", "a score for every dataset")
+    wanted = parse_number(view.rules.value("exact_accuracy_sample_count", view.cell.scenario)) if view.rules else None
+    counted = read_sample_count(results.value)
+    if wanted is not None and counted != wanted:
+        yield Complaint(place, f"{show_value(counted)} samples", f"exactly {wanted}")
+
+
+def check_audits(view: CellView) -> Complaints:
+    for test in view.tests:
+        name = view.ruleset.endpoints.tests.get(test)
+        yield from _output_lengths(view, test) if name is None else _audit_passed(view, test, name)
+
+
+def _audit_passed(view: CellView, test: str, name: str) -> Complaints:
+    read = view.files.document(view.files.results / "audit", f"audit_{name}.json")
+    if read.absent:
+        if test in view.ruleset.endpoints.required:
+            yield Complaint(Place(read.file), "missing", f"the result of {test}")
+    elif read.problem:
+        yield Complaint(Place(read.file, read.line), read.problem, "a JSON object")
+    elif read.value is not None and (read.value.get("test") != name or read.value.get("passed") is not True):
+        found = f"test {show_value(read.value.get('test'))}, passed {show_value(read.value.get('passed'))}"
+        yield Complaint(_line(read, "passed"), found, f"test {name}, passed true")
+
+
+def _output_lengths(view: CellView, test: str) -> Complaints:
+    """TEST09 has no file of its own: the mean number of output tokens must be within its limits."""
+    summary, limits = view.files.result_summary, view.rules.test(test, view.cell.scenario).limits if view.rules else {}
+    least, most = (show_number(limits, name) for name in ("least_mean_tokens", "most_mean_tokens"))
+    if summary.value is None or least is None or most is None:
+        return
+    mean = parse_number(summary.value.within("output_sequence_lengths", "avg"))
+    if mean is None or not least <= mean <= most:
+        found = f"a mean of {show_value(mean)} output tokens"
+        yield Complaint(_line(summary, "output_sequence_lengths"), found, f"between {least} and {most} ({test})")
+
+
+def show_number(limits: Mapping[str, Value], name: str) -> Decimal | None:
+    return Decimal(str(limits[name].value)) if name in limits else None
+
+
+def check_benchmark(view: CellView) -> Complaints:
+    if view.official and view.official not in view.ruleset.endpoints.benchmarks:
+        allowed = ", ".join(view.ruleset.endpoints.benchmarks) or f"none in {view.ruleset.round}"
+        yield Complaint(Place(view.files.config.file), f"{view.official} by the endpoints harness", f"one of {allowed}")
+
+
+def _runtime(config: ResultDocument, name: str) -> Any:
+    return config.within("settings", "runtime", name)
+
+
+def _line(read: Read[ResultDocument], name: str) -> Place:
+    return Place(read.file, read.value.lines.get(name, 0) if read.value else 0)
+
+
+_CHECK = f"{NEW}: endpoints"
+ENDPOINTS_RULES = (
+    (Rule("endpoints.benchmark", "a benchmark that the harness may enter", (_CHECK,)), check_benchmark),
+    (Rule("endpoints.files", "config, result and accuracy are there", (_CHECK,)), check_files),
+    (Rule("endpoints.scenario", "the scenario that ran is the folder's", (_CHECK,)), check_scenario),
+    (Rule("endpoints.seeds", "the round's seeds", (_CHECK,)), check_seeds),
+    (Rule("endpoints.duration", "the configured minimum duration", (_CHECK,)), check_duration),
+    (Rule("endpoints.failures", "no sample failed", (_CHECK, OURS)), check_failures),
+    (Rule("endpoints.metric", "the metric that is published", (_CHECK,)), check_metric),
+    (Rule("endpoints.latencies", "TTFT, TPOT or latency", (_CHECK,)), check_latencies),
+    (Rule("endpoints.accuracy", "every dataset is scored, in full", (_CHECK,)), check_accuracy),
+    (Rule("endpoints.extra", "images or videos that the round asks for", (_CHECK,)), check_extra_files),
+    (Rule("endpoints.audits", "the compliance tests", (_CHECK,)), check_audits),
+)

@@ -1,0 +1,172 @@
+"""Output of the endpoints harness against itself: what was configured, what ran, what was scored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+
+from reconciler.check.demands import OURS, Complaints
+from reconciler.endpoints.cells import check as endpoints
+from reconciler.endpoints.results.accuracy import read_sample_count
+from reconciler.endpoints.results.measurements import compute_rate
+from reconciler.loadgen import keys
+from reconciler.loadgen.log_files import CONFIG, RESULT_SUMMARY
+from reconciler.resource.quantities import parse_number
+from reconciler.storage.documents import ResultDocument
+from reconciler.tree.findings import Complaint, Gap, Place, Premise, Severity
+from reconciler.tree.reading.files import Read
+from reconciler.tree.reading.view import CellView
+from reconciler.verify.cell_rules import CellRules
+from reconciler.verify.contradiction import applies, contradiction
+from reconciler.verify.gaps import find_gap
+from reconciler.verify.premises import BENCHMARK_IS_KNOWN
+from reconciler.verify.systems import MEASUREMENTS_CONTRADICTIONS, REPEATED, ask_repeated
+
+_NEAR = Decimal("0.02")  # of a rate: the harness divides by its own duration
+_MILLISECOND = 1_000_000
+
+
+_ONE_RUN = Premise("One run of the harness wrote the files: both are of one performance run, in one folder.")
+
+
+@contradiction(
+    "endpoints.samples",
+    "sample counts that do not add up",
+    sources=(OURS,),
+    cause="endpoints",
+    premises=(_ONE_RUN,),
+)
+def verify_samples(view: CellView) -> Complaints:
+    """Issued is not completed and failed together, all of which the harness counts, or fewer than it was asked for."""
+    summary, config = view.files.result_summary, view.files.config
+    issued, completed = _number(summary, "n_samples_issued"), _number(summary, "n_samples_completed")
+    failed = _number(summary, "n_samples_failed") or Decimal(0)
+    if issued is not None and completed is not None and issued != completed + failed:
+        found = f"{issued} samples issued"
+        yield Complaint(_place(summary, "n_samples_issued"), found, f"{completed} completed and {failed} failed")
+    wanted = _setting(config, "settings", "runtime", "n_samples_to_issue")
+    if issued is not None and wanted is not None and issued < wanted:
+        yield Complaint(
+            _place(config, "n_samples_to_issue"),
+            f"n_samples_to_issue {wanted}",
+            f"{issued} samples issued",
+            cause="the configuration of another phase, or a run that ended early",
+            other=_place(summary, "n_samples_issued"),
+        )
+
+
+@contradiction(
+    "endpoints.rate", "a rate that its counts deny", sources=(OURS,), cause="endpoints", premises=(_ONE_RUN,)
+)
+def verify_rates(view: CellView) -> Complaints:
+    """A rate that is more than 2 % off the harness's own count and duration."""
+    summary = view.files.result_summary
+    for name in ("qps", "tps"):
+        said, made = _number(summary, name), compute_rate(summary.value, name) if summary.value else None
+        if said is not None and made is not None and abs(said - made) > made * _NEAR:
+            took = _number(summary, "legacy_loadgen_window_duration_ns") or _number(summary, "duration_ns") or 0
+            wanted = f"{made:.6g}, of what it counted in {took / 10**9:.6g} s"
+            yield Complaint(
+                _place(summary, name), f"{name} {said:f}", wanted, other=_place(summary, "n_samples_completed")
+            )
+
+
+@contradiction(
+    "endpoints.duration", "shorter than configured", sources=(OURS,), cause="endpoints", premises=(_ONE_RUN,)
+)
+def verify_duration(view: CellView) -> Complaints:
+    """Shorter than the minimum that the same folder configures."""
+    summary, config = view.files.result_summary, view.files.config
+    least, took = _setting(config, "settings", "runtime", "min_duration_ms"), _number(summary, "duration_ns")
+    if least is not None and took is not None and took < least * _MILLISECOND:
+        yield Complaint(
+            _place(config, "min_duration_ms"),
+            f"min_duration_ms {least}",
+            f"a run of {took / 10**9:.6g} s",
+            cause="the configuration was saved after another phase had changed it",
+            other=_place(summary, "duration_ns"),
+        )
+
+
+@contradiction(
+    "endpoints.target", "more completed than asked for", sources=(OURS,), cause="endpoints", premises=(_ONE_RUN,)
+)
+def verify_target(view: CellView) -> Complaints:
+    """A server cannot complete more than it is asked for."""
+    summary, config = view.files.result_summary, view.files.config
+    asked, said = _setting(config, "settings", "load_pattern", keys.TARGET_QPS), _number(summary, "qps")
+    if view.cell.scenario in ("Server", "Interactive") and asked and said is not None and said > asked * (1 + _NEAR):
+        yield Complaint(
+            _place(config, keys.TARGET_QPS),
+            f"target_qps {asked:f}",
+            f"{said:f} queries per second completed",
+            cause="config.yaml is not that of the run",
+            other=_place(summary, "qps"),
+        )
+
+
+@contradiction(
+    "endpoints.scored",
+    "a score over other samples",
+    sources=(OURS,),
+    cause="endpoints",
+    severity=Severity.WARNING,
+    premises=(BENCHMARK_IS_KNOWN,),
+)
+def verify_scored(view: CellView) -> Complaints:
+    """Scored samples are not the round's."""
+    results = view.files.accuracy_results
+    wanted = parse_number(view.rules.value("exact_accuracy_sample_count", view.cell.scenario)) if view.rules else None
+    counted = read_sample_count(results.value) if results.value else None
+    if wanted is not None and counted is not None and counted != wanted:
+        yield Complaint(_place(results, "accuracy_scores"), f"{counted} scored samples", f"{wanted} in the dataset")
+
+
+@applies(REPEATED)
+def verify_stated_once(view: CellView) -> Complaints:
+    for read in (view.files.result_summary, view.files.accuracy_results):
+        yield from ask_repeated(read)
+
+
+@contradiction(
+    "placement.endpoints",
+    "a run that belongs elsewhere",
+    sources=(OURS,),
+    cause="other-scenario",
+    premises=(BENCHMARK_IS_KNOWN,),
+)
+def verify_placement(view: CellView) -> Complaints:
+    """The harness wrote another scenario into its configuration."""
+    yield from endpoints.check_scenario(view)
+
+
+def _number(read: Read[ResultDocument], name: str) -> Decimal | None:
+    return parse_number(read.value.get(name)) if read.value else None
+
+
+def _setting(read: Read[ResultDocument], *names: str) -> Decimal | None:
+    return parse_number(read.value.within(*names)) if read.value else None
+
+
+def _place(read: Read[ResultDocument], name: str) -> Place:
+    return Place(read.file, read.value.lines.get(name, 0) if read.value else 0)
+
+
+ENDPOINTS_CONTRADICTIONS = (
+    verify_samples,
+    verify_rates,
+    verify_duration,
+    verify_target,
+    verify_scored,
+    verify_stated_once,
+    verify_placement,
+)
+
+
+def find_result_gaps(view: CellView) -> Iterator[Gap]:
+    """One for each file that a comparison needs and that is of no use."""
+    for name, read in ((CONFIG, view.files.config), (RESULT_SUMMARY, view.files.result_summary)):
+        yield from find_gap(view, read, name, blind=True)
+
+
+CELL_RULES = CellRules((ENDPOINTS_CONTRADICTIONS, MEASUREMENTS_CONTRADICTIONS), find_result_gaps)

@@ -1,0 +1,1 @@
+"""The rules of an Endpoints submission, applied to its folder."""

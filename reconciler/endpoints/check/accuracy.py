@@ -1,0 +1,190 @@
+"""Accuracy: which points carry it, and whether it meets the benchmark's bars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+
+from reconciler.endpoints.check.curves import derive_curve_regions, is_agentic, list_offline
+from reconciler.endpoints.check.structure import CHECKER, CurveView, complain, make_rule
+from reconciler.endpoints.rules.curve_rules import RuledBenchmark
+from reconciler.endpoints.rules.point import AccuracyScore
+from reconciler.endpoints.rules.regions import BAND_TITLES, BANDS, Regions, match_bands
+from reconciler.endpoints.tree.content import DEDICATED, ELECTED
+from reconciler.endpoints.tree.layout import ACCURACY
+from reconciler.endpoints.tree.reading import PointFolder
+from reconciler.tree.findings import Complaint
+
+_HUNDRED = Decimal(100)
+_SWE_BENCH = "swe_bench"
+
+
+def check_coverage(view: CurveView) -> Iterator[Complaint]:
+    """One accuracy result in each mandatory band and at the Offline point, and no other."""
+    regions = derive_curve_regions(view.folder, view.rules)[0]
+    if regions is None:
+        return
+    candidates = _candidates(view, regions)
+    owner = match_bands([(point.concurrency, bands) for point, bands in candidates])
+    missing = [BAND_TITLES[band] for band in BANDS if band not in owner]
+    if missing:
+        yield complain(view.folder.shown, f"no accuracy in {', '.join(missing)}", "one accuracy run in each")
+    filled = set(owner.values())
+    extra = [
+        point.name for point, _ in candidates if point.concurrency not in filled and point.state("offline") != ELECTED
+    ]
+    if extra:
+        count = view.rules.count_accuracy_points(agentic=is_agentic(view.folder, view.rules))
+        yield complain(view.folder.shown, f"accuracy at {', '.join(extra)}", f"{count} accuracy results and no more")
+    for point in list_offline(view.folder):
+        if not _runs(point):
+            yield complain(f"{point.shown}/{ACCURACY}", "no accuracy at the Offline point", "an accuracy run there")
+
+
+def _runs(point: PointFolder) -> tuple[AccuracyScore, ...]:
+    return tuple(score for score in point.scores if not score.inline)
+
+
+def _candidates(view: CurveView, regions: Regions) -> list[tuple[PointFolder, tuple[str, ...]]]:
+    """Points with an accuracy run and the bands that each could fill; the elected one last, which takes the high band
+    only where no other does."""
+    carrying = [p for p in view.folder.points if _runs(p) and p.state("offline") != DEDICATED]
+    ordered = sorted(carrying, key=lambda point: point.state("offline") == ELECTED)
+    return [(point, regions.list_bands(point.concurrency, view.rules)) for point in ordered]
+
+
+def check_present(view: CurveView) -> Iterator[Complaint]:
+    if view.folder.points and not any(point.accuracy.value is not None for point in view.folder.points):
+        yield complain(view.folder.shown, "no point has an accuracy result", f"{ACCURACY} at the mandatory points")
+
+
+def check_bars(view: CurveView) -> Iterator[Complaint]:
+    """Of single-turn benchmarks: at every point that has results."""
+    benchmark = _find_benchmark(view)
+    if benchmark is None:
+        if any(point.scores for point in view.folder.points):
+            yield complain(
+                view.folder.shown, f"no bar is known for {view.folder.model}", "a model of the round", warning=True
+            )
+        return
+    for point in view.folder.points if not benchmark.agentic else ():
+        scores = _mean_scores(point.scores)
+        if list(scores) == ["score"] and len(benchmark.accuracy) == 1:
+            scores = {next(iter(benchmark.accuracy)): scores["score"]}
+        for metric, (least, most) in benchmark.accuracy.items():
+            found = scores.get(metric)
+            if found is None:
+                continue
+            found = found * _HUNDRED if 0 <= found <= 1 < least else found
+            if found < least or (most is not None and found > most):
+                bound = f"at least {least}" if most is None else f"between {least} and {most}"
+                yield complain(f"{point.shown}/{ACCURACY}", f"{metric} {found:.4f}", bound)
+
+
+def check_sample_count(view: CurveView) -> Iterator[Complaint]:
+    benchmark = _find_benchmark(view)
+    for point in view.folder.points if benchmark is not None and not benchmark.agentic else ():
+        counted = [score.issued for score in point.scores if score.issued]
+        if counted and benchmark is not None and sum(counted) < benchmark.least_accuracy_samples:
+            found, wanted = f"{sum(counted)} samples", f"at least {benchmark.least_accuracy_samples}"
+            yield complain(f"{point.shown}/{ACCURACY}", found, wanted)
+
+
+def _find_benchmark(view: CurveView) -> RuledBenchmark | None:
+    return view.rules.benchmarks.get(view.folder.model)
+
+
+def _mean_scores(scores: Sequence[AccuracyScore]) -> Mapping[str, Decimal]:
+    """Metric in lower case → its mean over the datasets, weighted with their samples where every dataset says how many
+    it has."""
+    collected: dict[str, list[tuple[Decimal, int]]] = {}
+    for score in scores:
+        for metric, value in score.scores.items():
+            collected.setdefault(metric.lower(), []).append((value, score.samples))
+    means = {}
+    for metric, pairs in collected.items():
+        total = sum(weight for _, weight in pairs)
+        weighted = total > 0 and all(weight for _, weight in pairs)
+        weights = [Decimal(weight if weighted else 1) for _, weight in pairs]
+        means[metric] = sum((v * w for (v, _), w in zip(pairs, weights, strict=True)), Decimal(0)) / sum(weights)
+    return means
+
+
+def check_inline(view: CurveView) -> Iterator[Complaint]:
+    """Of agentic benchmarks: the score of the performance run itself, at every point."""
+    benchmark = _agentic(view)
+    if benchmark is None or benchmark.inline is None:
+        return
+    for point in view.folder.stated:
+        inline = next((score for score in point.scores if score.inline), None)
+        found = _share(inline)
+        if inline is None or not inline.scores:
+            yield complain(f"{point.shown}/{ACCURACY}", "no score of the performance run", "one at every point")
+        elif found is None:
+            yield complain(f"{point.shown}/{ACCURACY}", "the inline score is not a share from 0 to 1", "a share")
+        elif found < benchmark.inline:
+            yield complain(f"{point.shown}/{ACCURACY}", f"inline accuracy {found:.2f}", f"at least {benchmark.inline}")
+
+
+def check_swe_bench(view: CurveView) -> Iterator[Complaint]:
+    """The mean of one result from each mandatory region."""
+    benchmark, regions = _agentic(view), derive_curve_regions(view.folder, view.rules)[0]
+    if benchmark is None or benchmark.swe_bench is None or regions is None:
+        return
+    by_concurrency = {point.concurrency: point for point in view.folder.points}
+    owner = match_bands([(point.concurrency, bands) for point, bands in _candidates(view, regions)])
+    found = []
+    for concurrency in owner.values():
+        scores = by_concurrency[concurrency].scores
+        share = _share(next((score for score in scores if score.dataset == _SWE_BENCH and not score.inline), None))
+        found += [share] if share is not None else []
+    if not found:
+        yield complain(view.folder.shown, f"no {_SWE_BENCH} result", "one in each mandatory region", warning=True)
+        return
+    mean = sum(found, Decimal(0)) / len(found)
+    if mean < benchmark.swe_bench:
+        yield complain(view.folder.shown, f"{_SWE_BENCH} mean {mean:.2f}", f"at least {benchmark.swe_bench}")
+    elif len(found) < len(BANDS):
+        wanted = f"the mean of {len(BANDS)} regions"
+        yield complain(view.folder.shown, f"{_SWE_BENCH} mean of {len(found)} results", wanted, warning=True)
+
+
+def check_turn_tokens(view: CurveView) -> Iterator[Complaint]:
+    benchmark = _agentic(view)
+    if benchmark is None or benchmark.output_tokens is None:
+        return
+    least, most = benchmark.output_tokens
+    for point in view.folder.stated:
+        if point.measured is None:
+            continue
+        mean = point.measured.turn_tokens
+        if mean is None:
+            yield complain(
+                point.summary.file, "no output_sequence_lengths_full_run", "tokens of all turns", warning=True
+            )
+        elif not least <= mean <= most:
+            yield complain(point.summary.file, f"{mean:.1f} output tokens a turn", f"between {least} and {most}")
+
+
+def _agentic(view: CurveView) -> RuledBenchmark | None:
+    benchmark = _find_benchmark(view)
+    return benchmark if benchmark is not None and is_agentic(view.folder, view.rules) else None
+
+
+def _share(score: AccuracyScore | None) -> Decimal | None:
+    """In percent, of a share from 0 to 1."""
+    if score is None or not score.scores:
+        return None
+    value = score.scores.get("score", next(iter(score.scores.values())))
+    return value * _HUNDRED if 0 <= value <= 1 else None
+
+
+ACCURACY_RULES = (
+    (make_rule("accuracy-coverage", "accuracy at the mandatory points, and at no other"), check_coverage),
+    (make_rule("accuracy-present", "accuracy results"), check_present),
+    (make_rule("accuracy-gate", "the benchmark's accuracy bars", CHECKER), check_bars),
+    (make_rule("accuracy-sample-count", "the whole accuracy dataset", CHECKER), check_sample_count),
+    (make_rule("agentic-accuracy-inline", "accuracy of the performance run"), check_inline),
+    (make_rule("agentic-accuracy-swebench", "the mean over the regions"), check_swe_bench),
+    (make_rule("agentic-osl-range", "output tokens of a turn", CHECKER), check_turn_tokens),
+)

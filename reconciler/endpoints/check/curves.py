@@ -1,0 +1,366 @@
+"""What the points of one curve must be together: where they lie, how many, and of one system, model and seed set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from reconciler.endpoints.check.structure import CHECKER, CurveView, complain, make_rule
+from reconciler.endpoints.rules.cohorts import Cohort
+from reconciler.endpoints.rules.curve_rules import CurveRules
+from reconciler.endpoints.rules.regions import (
+    BAND_TITLES,
+    CHOICE,
+    HIGH,
+    LOW,
+    MEDIUM,
+    ULTRA_LOW,
+    Regions,
+    compute_regions,
+)
+from reconciler.endpoints.tree.content import DEDICATED, ELECTED
+from reconciler.endpoints.tree.layout import POINT, canonicalise_model
+from reconciler.endpoints.tree.reading import CurveFolder, PointFolder, resolve_shared
+from reconciler.errors import ReconcilerError
+from reconciler.resource.quantities import is_whole
+from reconciler.tree.findings import Complaint
+
+C_MIN = "c_min_override"
+
+
+def is_agentic(curve: CurveFolder, rules: CurveRules) -> bool:
+    """Whether every point but a dedicated Offline one says so by its load pattern."""
+    return _patterns(curve) == {rules.get("agentic_load_pattern")}
+
+
+def _patterns(curve: CurveFolder) -> set[object]:
+    voting = (point for point in curve.stated if point.state("offline") != DEDICATED)
+    return {point.within("runtime_settings", "load_pattern") or "concurrency" for point in voting}
+
+
+def find_c_max(curve: CurveFolder) -> int | None:
+    declared = curve.description.get("max_supported_concurrency")
+    return declared if is_whole(declared) and declared > 0 else None
+
+
+def find_declared_minimum(curve: CurveFolder, rules: CurveRules) -> tuple[int | None, tuple[Complaint, ...]]:
+    """c_min_override: every point of the curve declares the same one, or none does."""
+    stated = {point: _read_minimum(point) for point in curve.points}
+    if all(value is _NOTHING for value in stated.values()):
+        return None, ()
+    limit, found, problems = rules.number("most_ultra_low_concurrency"), set(), []
+    for point, value in stated.items():
+        place = point.description.file
+        if value is _NOTHING:
+            problems.append(complain(place, f"no {C_MIN}, which other points have", "the same at every point, or none"))
+        elif isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= limit:
+            problems.append(complain(place, f"{C_MIN} {value!r}", f"a whole number from 1 to {limit}"))
+        else:
+            found.add(value)
+    if len(found) > 1:
+        listed = ", ".join(map(str, sorted(found)))
+        problems.append(complain(curve.shown, f"{C_MIN} {listed}", "the same at every point"))
+    return (None if problems else next(iter(found))), tuple(problems)
+
+
+_NOTHING = object()
+
+
+def _read_minimum(point: PointFolder) -> Any:
+    document = point.description.value
+    return _NOTHING if document is None or C_MIN not in document.values else document.values[C_MIN]
+
+
+def derive_curve_regions(curve: CurveFolder, rules: CurveRules) -> tuple[Regions | None, tuple[Complaint, ...]]:
+    """None, with the complaint that says why, where the regions cannot be computed."""
+    declared, problems = find_declared_minimum(curve, rules)
+    c_max = find_c_max(curve)
+    if problems or c_max is None or not curve.points:
+        return None, ()
+    fixed = {point.concurrency for point in curve.points if point.state("offline") != DEDICATED}
+    limit = rules.number("most_ultra_low_concurrency")
+    try:
+        if declared is None:
+            return compute_regions(c_max, min(min(point.concurrency for point in curve.points), limit), rules), ()
+        if declared not in fixed:
+            return None, (complain(curve.shown, f"{C_MIN} {declared} and no point there", f"a point at {declared}"),)
+        return compute_regions(c_max, declared, rules, declared=True), ()
+    except ReconcilerError as error:
+        return None, (complain(curve.shown, str(error), error.fix or "a maximum that has three regions below it"),)
+
+
+def check_minimum(view: CurveView) -> Iterator[Complaint]:
+    declared, problems = find_declared_minimum(view.folder, view.rules)
+    yield from problems
+    if declared is not None:
+        yield from (c for c in derive_curve_regions(view.folder, view.rules)[1] if c.found.startswith(C_MIN))
+
+
+def check_regions(view: CurveView) -> Iterator[Complaint]:
+    yield from (c for c in derive_curve_regions(view.folder, view.rules)[1] if not c.found.startswith(C_MIN))
+
+
+def check_basis(view: CurveView) -> Iterator[Complaint]:
+    if view.folder.points and find_c_max(view.folder) is None:
+        wanted = "max_supported_concurrency, without which no region is known"
+        yield complain(view.folder.shown, "no maximum concurrency", wanted, warning=True)
+
+
+def check_range(view: CurveView) -> Iterator[Complaint]:
+    regions = derive_curve_regions(view.folder, view.rules)[0]
+    if regions is None:
+        return
+    for point in view.folder.stated:
+        if point.state("offline") != DEDICATED and not regions.find(point.concurrency):
+            end = regions.regions[-1].last
+            yield complain(
+                point.point.file, f"concurrency {point.concurrency}", f"at most {end}, 10 % above the maximum"
+            )
+
+
+def check_placement(view: CurveView) -> Iterator[Complaint]:
+    regions = derive_curve_regions(view.folder, view.rules)[0]
+    if regions is None:
+        return
+    for point in view.folder.stated:
+        stated, found = point.state("region"), regions.find(point.concurrency)
+        if stated not in (None, CHOICE) and found and stated != found:
+            yield complain(point.point.file, f"region {stated!r}", f"{found}, where concurrency {point.concurrency} is")
+
+
+def _coverage(band: str) -> Callable[[CurveView], Iterator[Complaint]]:
+    def check(view: CurveView) -> Iterator[Complaint]:
+        regions = derive_curve_regions(view.folder, view.rules)[0]
+        limit = view.rules.number("most_ultra_low_concurrency")
+        present = [point.concurrency for point in view.folder.points]
+        if band == ULTRA_LOW:
+            last = regions.ultra_low.last if regions is not None else limit
+            if view.folder.points and not any(1 <= concurrency <= last for concurrency in present):
+                yield complain(view.folder.shown, "no point of ultra low concurrency", f"a point from 1 to {last}")
+        elif regions is not None and not any(band in regions.list_bands(c, view.rules) for c in present):
+            title = BAND_TITLES[band]
+            yield complain(view.folder.shown, f"no point in {title}", f"a point from {regions.get(band)}")
+
+    return check
+
+
+def check_count(view: CurveView) -> Iterator[Complaint]:
+    dedicated = any(point.state("offline") == DEDICATED for point in view.folder.stated)
+    agentic = is_agentic(view.folder, view.rules)
+    name = "least_points_with_dedicated_offline" if dedicated and not agentic else "least_points"
+    least = view.rules.number(name)
+    if view.folder.points and len(view.folder.points) < least:
+        yield complain(view.folder.shown, f"{len(view.folder.points)} points", f"at least {least}")
+
+
+def check_cap(view: CurveView) -> Iterator[Complaint]:
+    most = view.rules.number("most_points")
+    if len(view.folder.points) > most:
+        yield complain(view.folder.shown, f"{len(view.folder.points)} points", f"at most {most}")
+
+
+def check_type(view: CurveView) -> Iterator[Complaint]:
+    patterns = _patterns(view.folder)
+    if len(patterns) > 1:
+        listed = ", ".join(sorted(map(str, patterns)))
+        yield complain(view.folder.shown, f"load patterns {listed}", "one kind of benchmark in a curve")
+
+
+def list_offline(curve: CurveFolder) -> tuple[PointFolder, ...]:
+    return tuple(point for point in curve.stated if point.state("offline") in (DEDICATED, ELECTED))
+
+
+def check_offline_point(view: CurveView) -> Iterator[Complaint]:
+    declared = list_offline(view.folder)
+    listed = ", ".join(point.name for point in declared)
+    if is_agentic(view.folder, view.rules):
+        if declared:
+            yield complain(
+                view.folder.shown, f"{listed} is declared as Offline", "none: agentic benchmarks have no Offline point"
+            )
+    elif len(declared) != 1:
+        found = f"{len(declared)} Offline points{f' ({listed})' if listed else ''}"
+        yield complain(view.folder.shown, found, "one, a dedicated run or the point at the maximum, elected")
+    elif declared[0].state("offline") == ELECTED:
+        c_max = find_c_max(view.folder)
+        if c_max is not None and declared[0].concurrency != c_max:
+            yield complain(declared[0].point.file, f"{listed} is elected", f"the point at the maximum, r{c_max}")
+
+
+def check_offline_order(view: CurveView) -> Iterator[Complaint]:
+    dedicated = [point for point in list_offline(view.folder) if point.state("offline") == DEDICATED]
+    c_max = find_c_max(view.folder)
+    if not dedicated or c_max is None:
+        return
+    offline = dedicated[0]
+    if offline.concurrency < c_max:
+        yield complain(
+            offline.point.file, f"Offline concurrency {offline.concurrency}", f"at least {c_max}, the maximum"
+        )
+    top = next((point.measured for point in view.folder.stated if point.concurrency == c_max and point.measured), None)
+    if top is None or offline.measured is None:
+        return
+    least = view.rules.decimal("least_offline_share") * top.system_tps
+    if offline.measured.system_tps < least:
+        found = f"Offline {offline.measured.system_tps:.2f} tokens/s"
+        yield complain(offline.summary.file, found, f"at least {least:.2f}, 0.98 of the point at the maximum")
+
+
+def check_model(view: CurveView) -> Iterator[Complaint]:
+    known = tuple(view.rules.benchmarks)
+    for name, point in _first_by(view.folder, "model_name").items():
+        if name not in known:
+            canonical = canonicalise_model(name)
+            wanted = canonical if canonical in known else f"one of {', '.join(known)}"
+            yield complain(point.point.file, f"model_name {name!r}", wanted)
+
+
+def check_model_folder(view: CurveView) -> Iterator[Complaint]:
+    stated = next(iter(_first_by(view.folder, "model_name")), "")
+    if view.folder.stated and not stated:
+        yield complain(view.folder.shown, "no point names its model", view.folder.model, warning=True)
+    elif stated and stated != view.folder.model:
+        yield complain(view.folder.shown, f"folder {view.folder.model}, model_name {stated!r}", "one name in both")
+
+
+def check_one_model(view: CurveView) -> Iterator[Complaint]:
+    names = _first_by(view.folder, "model_name")
+    if len(names) > 1:
+        yield complain(view.folder.shown, f"models {', '.join(sorted(names))}", "one model in a curve")
+
+
+def check_one_dataset(view: CurveView) -> Iterator[Complaint]:
+    """As the official checker: of the points whose result can be read."""
+    read = [point for point in view.folder.stated if point.summary.value is not None]
+    names = {str(point.state("dataset") or "") for point in read}
+    if len(names) > 1:
+        yield complain(view.folder.shown, f"datasets {', '.join(sorted(names))}", "one dataset in a curve")
+
+
+def check_shared(view: CurveView) -> Iterator[Complaint]:
+    for field in ("shared_src", "shared_docs"):
+        for value, point in _first_by(view.folder, field).items():
+            if resolve_shared(view.folder.root, value) is None:
+                wanted = "a folder of this submission, named from its root"
+                yield complain(point.point.file, f"{field} {value!r}", wanted)
+
+
+def _first_by(curve: CurveFolder, field: str) -> Mapping[str, PointFolder]:
+    found: dict[str, PointFolder] = {}
+    for point in curve.stated:
+        value = point.state(field)
+        if isinstance(value, str) and value:
+            found.setdefault(value, point)
+    return found
+
+
+def check_one_seed_set(view: CurveView) -> Iterator[Complaint]:
+    names = {str(point.state("seed_set")) for point in view.folder.stated if point.state("seed_set") is not None}
+    if len(names) > 1:
+        yield complain(view.folder.shown, f"seed sets {', '.join(sorted(names))}", "one seed set in a submission")
+
+
+def check_seed_set(view: CurveView) -> Iterator[Complaint]:
+    for point in view.folder.stated:
+        name = point.state("seed_set")
+        if name is not None and name not in view.rules.seed_sets:
+            known = ", ".join(sorted(view.rules.seed_sets))
+            yield complain(point.point.file, f"seed_set {name!r}", f"a published one: {known}")
+
+
+def check_seeds(view: CurveView) -> Iterator[Complaint]:
+    for point in view.folder.stated:
+        seeds = view.rules.seed_sets.get(str(point.state("seed_set")))
+        runtime = point.within("runtime_settings", "runtime")
+        if seeds is None or not isinstance(runtime, Mapping):
+            continue
+        for name, seed in seeds.seeds.items():
+            if runtime.get(name) != seed:
+                yield complain(point.point.file, f"{name} {runtime.get(name)}", f"{seed}, of seed set {seeds.id}")
+
+
+def check_adoption(view: CurveView) -> Iterator[Complaint]:
+    for point in view.folder.stated:
+        seeds, target = view.rules.seed_sets.get(str(point.state("seed_set"))), point.state("target_cohort")
+        if seeds is None or target is None:
+            continue
+        allowed = [str(cohort) for cohort in view.rules.list_adopting_cohorts(seeds)]
+        if target not in allowed:
+            wanted = f"one of {', '.join(allowed)}, in which seed set {seeds.id} may be adopted"
+            yield complain(point.point.file, f"target_cohort {target!r}", wanted)
+
+
+def check_drafter(view: CurveView) -> Iterator[Complaint]:
+    for point, block, approved in _drafted(view):
+        if not any(drafter.checksum == block.get("weight_checksum") for drafter in approved):
+            wanted = "a drafter that is approved for the benchmark, known by the checksum of its weights"
+            named = block.get("model_id")
+            yield complain(
+                point.point.file, "a drafter without a model_id" if named is None else f"drafter {named!r}", wanted
+            )
+
+
+def check_drafter_time(view: CurveView) -> Iterator[Complaint]:
+    lead = view.rules.number("drafter_lead_cohorts")
+    for point, block, approved in _drafted(view):
+        drafter = next((item for item in approved if item.checksum == block.get("weight_checksum")), None)
+        try:
+            target = Cohort.parse(str(point.state("target_cohort")))
+        except ReconcilerError:
+            continue
+        if drafter is not None and target < drafter.approved.add(lead):
+            found = f"{drafter.model}, approved in {drafter.approved}, in cohort {target}"
+            yield complain(point.point.file, found, f"cohort {drafter.approved.add(lead)} or later")
+
+
+def _drafted(view: CurveView) -> Iterator[tuple[PointFolder, Mapping[str, object], list[Any]]]:
+    model = next(iter(_first_by(view.folder, "model_name")), view.folder.model)
+    approved = [drafter for drafter in view.rules.drafters if drafter.benchmark == model]
+    for point in view.folder.stated:
+        block = point.state("speculative_decoding")
+        if isinstance(block, Mapping) and block:
+            yield point, block, approved
+
+
+def check_descriptions(view: CurveView) -> Iterator[Complaint]:
+    """One system: only what the rules let vary may differ from the first point's description."""
+    free = set(view.rules.words("per_point_description"))
+    read = [(point, point.description.value) for point in view.folder.points if point.description.value is not None]
+    for point, document in read[1:]:
+        first = read[0][1].values
+        names = (set(first) | set(document.values)) - free
+        differing = sorted(name for name in names if first.get(name) != document.values.get(name))
+        if differing:
+            found = f"{', '.join(differing)} differs from {read[0][0].name}"
+            yield complain(point.description.file, found, "one system in a curve", "render the submission again")
+            return
+
+
+CURVE_RULES = (
+    (make_rule("system-description-consistency", "one system in a curve"), check_descriptions),
+    (make_rule("c-min-override", "the declared minimum concurrency"), check_minimum),
+    (make_rule("region-basis", "the maximum concurrency is known", CHECKER), check_basis),
+    (make_rule("region-computation", "the regions of concurrency"), check_regions),
+    (make_rule("concurrency-in-range", "each point is in a region"), check_range),
+    (make_rule("region-placement", "a point's region is its own", warning=True), check_placement),
+    (make_rule("ultra-low-concurrency-coverage", "a point of ultra low concurrency"), _coverage(ULTRA_LOW)),
+    (make_rule("low-concurrency-coverage", "a point of low concurrency"), _coverage(LOW)),
+    (make_rule("med-concurrency-coverage", "a point of medium concurrency"), _coverage(MEDIUM)),
+    (make_rule("high-concurrency-coverage", "a point of high concurrency"), _coverage(HIGH)),
+    (make_rule("point-count", "as many points as a curve needs"), check_count),
+    (make_rule("point-cap", "no more points than a curve may have"), check_cap),
+    (make_rule("benchmark-type-consistency", "agentic or not, in all points"), check_type),
+    (make_rule("offline-point-present", "the Offline point"), check_offline_point),
+    (make_rule("offline-ordering", "Offline is the ceiling", warning=True), check_offline_order),
+    (make_rule("model-name-valid", "a model of the round", CHECKER), check_model),
+    (make_rule("model-name-consistency", "the folder is named after the model"), check_model_folder),
+    (make_rule("config-consistency-model", "one model in a curve"), check_one_model),
+    (make_rule("config-consistency-dataset", "one dataset in a curve"), check_one_dataset),
+    (make_rule("shared-path-resolution", f"what {POINT} shares is there"), check_shared),
+    (make_rule("seed-set-consistency", "one seed set in a submission"), check_one_seed_set),
+    (make_rule("seed-set-membership", "a published seed set"), check_seed_set),
+    (make_rule("seed-runtime-match", "the seeds of the set"), check_seeds),
+    (make_rule("seed-set-adoption", "the seed set may be adopted in the cohort"), check_adoption),
+    (make_rule("approved-drafter", "speculation with an approved drafter"), check_drafter),
+    (make_rule("drafter-approval-lead-time", "the drafter was approved early enough"), check_drafter_time),
+)

@@ -1,0 +1,89 @@
+"""Runs the official checker of Endpoints submissions, of the package endpoints-submission-cli, over a folder.
+
+It runs in a child process of whichever Python has it, by its own classes: its command line would ask the network for a
+newer version of itself.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from reconciler.endpoints.tree.reading import find_submissions
+from reconciler.errors import ReconcilerError
+from reconciler.storage.process import Child, build_child_environment
+from reconciler.tree.findings import Complaint, OfficialRun, Place, Rule, Severity, TreeFinding, TreeReport
+
+PACKAGE = "endpoints-submission-cli"
+NAME = "submission-checker"
+RULE = Rule("official.endpoints", "the official checker's own words", (NAME,))
+_LOG, _REPORT = "endpoints_checker_log.txt", "endpoints_checker.json"
+_CODE = """
+import sys
+sys.path = sys.path[1:] if sys.path[0] == "" else sys.path  # the folder of its output; older interpreters know no -P
+from importlib.metadata import version
+from pathlib import Path
+from submission_checker.checker import SubmissionChecker
+print(version("endpoints-submission-cli"))
+Path(sys.argv[2]).write_text(SubmissionChecker(Path(sys.argv[1])).run().model_dump_json())
+"""
+_PLACE = re.compile(r"results/(?P<system>[^/]+)(?:/(?P<model>[^/]+)(?:/(?P<point>r\d+))?)?")
+_SEVERITIES = {"ERROR": Severity.ERROR, "WARNING": Severity.WARNING}
+_SECONDS = 600.0
+
+
+def run_official_checker(report: TreeReport, path: Path, environment: Path, output: Path) -> TreeReport:
+    """The report with what the official checker says of the one submission at ``path``. ``environment``: a virtual
+    environment that has the package; any other folder for the running Python's.
+
+    ReconcilerError where nobody has it, or where there are several submissions.
+    """
+    found = find_submissions(path)
+    if len(found) != 1:
+        raise ReconcilerError(f"{path} holds {len(found)} submissions", fix="the official checker takes one: name it")
+    python = environment / "bin/python"
+    command = [str(python.absolute()) if python.is_file() else sys.executable, "-c", _CODE]
+    output.mkdir(parents=True, exist_ok=True)
+    log, written = (output / _LOG).resolve(), (output / _REPORT).resolve()
+    for file in (log, written):
+        file.unlink(missing_ok=True)
+    root = found[0].path.resolve()
+    with Child(
+        [*command, str(root), str(written)], folder=output, log=log, environment=build_child_environment()
+    ) as child:
+        status = child.wait(_SECONDS)
+    text = log.read_text(encoding="utf-8", errors="replace")
+    if "No module named 'submission_checker'" in text or "PackageNotFoundError" in text:
+        fix = f"pip install {PACKAGE}, or name a virtual environment that has it: --official ENVIRONMENT"
+        raise ReconcilerError(f"{PACKAGE} is not installed", fix=fix)
+    if not written.is_file():
+        run = OfficialRun(NAME, "", -1 if status is None else status, "crashed", _last_line(text), str(log))
+        return replace(report, official=(*report.official, run))
+    results = json.loads(written.read_bytes()).get("results", [])
+    findings = tuple(_findings(results, root, found[0].submitter))
+    verdict = "has errors" if any(item.severity is Severity.ERROR for item in findings) else "looks OK"
+    run = OfficialRun(NAME, text.strip().splitlines()[0], status or 0, verdict, output=str(written))
+    return replace(report, findings=(*report.findings, *findings), official=(*report.official, run))
+
+
+def _findings(results: list[dict[str, Any]], root: Path, submitter: str) -> Iterator[TreeFinding]:
+    for result in results:
+        severity = _SEVERITIES.get(str(result.get("severity")).upper())
+        if severity is None:
+            continue
+        path = str(result.get("path") or "").removeprefix(f"{root}/").removeprefix(str(root))
+        place = _PLACE.match(path)
+        cell = "/".join(part for part in place.groups() if part) if place else ""
+        found = f"{result.get('rule')}: {' '.join(str(result.get('message')).split())}"
+        complaint = Complaint(Place(path), found, str(result.get("fix") or "what its rule asks"), severity=severity)
+        yield TreeFinding(RULE, submitter, cell, complaint)
+
+
+def _last_line(text: str) -> str:
+    return next(iter(reversed(text.strip().splitlines())), "")

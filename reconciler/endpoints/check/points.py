@@ -1,0 +1,273 @@
+"""What one point.yaml states, by itself and beside the run that it describes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from reconciler.endpoints.check.structure import CHECKER, OURS, POLICY, PointView, complain, make_rule, tell_value
+from reconciler.endpoints.rules.regions import CHOICE, REGIONS
+from reconciler.endpoints.tree.content import DEDICATED, ELECTED
+from reconciler.loadgen import keys
+from reconciler.resource.quantities import is_whole, parse_number
+from reconciler.tree.findings import Complaint
+
+_OFFLINE = (DEDICATED, ELECTED, "none")
+_COHORT = re.compile(r"\d{4}-\d{2}-C[01]")
+_WARMUP_DAY = 86400
+_TEXTS = (
+    *("region", "dataset", "division", "model_name", "model_precision", "link_to_model", "dataset_name"),
+    *("dataset_type", "dataset_link", "offline", "shared_src", "shared_docs", "seed_set", "target_cohort"),
+)
+_COUNTS = ("requests_issued", "requests_completed", "concurrency")
+
+
+def check_form(view: PointView) -> Iterator[Complaint]:
+    """Types and ranges."""
+    document = view.folder.point.value
+    if document is None:
+        return
+    for name, place, wanted in _malformed(document.values):
+        fix = "render the submission again rather than edit it"
+        yield complain(view.folder.point.file, f"{name} {place}", wanted, fix, line=document.lines.get(name, 0))
+
+
+def _malformed(values: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
+    if not is_whole(values.get("concurrency")):
+        yield "concurrency", tell_value(values.get("concurrency")), "a whole number"
+    for name in _TEXTS:
+        if values.get(name) is not None and not isinstance(values[name], str):
+            yield name, tell_value(values[name]), "text"
+    maximum = values.get("max_supported_concurrency")
+    if maximum is not None and not is_whole(maximum):
+        yield "max_supported_concurrency", tell_value(maximum), "a whole number"
+    yield from _malformed_settings(values.get("runtime_settings"))
+    yield from _malformed_warmup(values.get("warmup"))
+    yield from _malformed_nodes(values)
+
+
+def _malformed_settings(settings: Any) -> Iterator[tuple[str, str, str]]:
+    if not isinstance(settings, Mapping):
+        yield "runtime_settings", tell_value(settings), "a mapping"
+        return
+    if not isinstance(settings.get("runtime"), Mapping):
+        yield "runtime", tell_value(settings.get("runtime")), "a mapping with the seeds"
+    else:
+        for name, seed in settings["runtime"].items():
+            if str(name).endswith("_seed") and seed is not None and not is_whole(seed):
+                yield str(name), tell_value(seed), "a whole number"
+    for name in ("min_duration_ms", "min_sample_count"):
+        if settings.get(name) is not None and not is_whole(settings[name]):
+            yield name, tell_value(settings[name]), "a whole number"
+    if not isinstance(settings.get("load_pattern", ""), str):
+        yield "load_pattern", tell_value(settings["load_pattern"]), "text"
+
+
+def _malformed_warmup(warmup: Any) -> Iterator[tuple[str, str, str]]:
+    if warmup is None:
+        return
+    if not isinstance(warmup, Mapping):
+        yield "warmup", tell_value(warmup), "a mapping"
+        return
+    seconds = parse_number(warmup.get("duration_s"))
+    if seconds is None or not 0 <= seconds <= _WARMUP_DAY:
+        yield "duration_s", tell_value(warmup.get("duration_s")), f"seconds from 0 to {_WARMUP_DAY}"
+    counts: dict[str, int] = {}
+    for name in _COUNTS:
+        count = warmup.get(name)
+        if not is_whole(count) or count < 0:
+            yield name, tell_value(count), "a whole number of 0 or more"
+            return
+        counts[name] = count
+    source = warmup.get("data_source")
+    if not isinstance(source, str) or not source:
+        yield "data_source", tell_value(source), "where the warm-up's data comes from"
+    if counts["requests_completed"] > counts["requests_issued"]:
+        yield "requests_completed", f"is {counts['requests_completed']}", "no more than were issued"
+    if not counts["concurrency"] and (seconds or counts["requests_issued"]):
+        yield "concurrency", "of the warm-up is 0", "the concurrency of a warm-up that took place"
+
+
+def _malformed_nodes(values: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
+    nodes = values.get("nodes_used")
+    if nodes is not None:
+        entries = nodes if isinstance(nodes, list) else [None]
+        for entry in entries:
+            good = isinstance(entry, Mapping) and all(
+                is_whole(entry.get(name)) for name in ("system_node_ensemble_id", "nodes")
+            )
+            if not good:
+                yield "nodes_used", tell_value(entry), "entries of system_node_ensemble_id and nodes"
+    short = values.get("dp_shortfall")
+    if short is not None:
+        stated = short if isinstance(short, Mapping) else {}
+        if not (is_whole(stated.get("dp_actual")) and is_whole(stated.get("dp_formula")) and stated.get("reason")):
+            yield "dp_shortfall", tell_value(short), "dp_actual, dp_formula and reason"
+
+
+def check_disclosure(view: PointView) -> Iterator[Complaint]:
+    document = view.folder.point.value
+    if document is None:
+        return
+    missing = [name for name in view.rules.words("disclosure") if document.get(name) in (None, "")]
+    if missing:
+        yield complain(view.folder.point.file, f"no {', '.join(missing)}", "every field of the disclosure")
+
+
+def check_cohort(view: PointView) -> Iterator[Complaint]:
+    cohort = view.folder.state("target_cohort")
+    if isinstance(cohort, str) and not _COHORT.fullmatch(cohort):
+        yield complain(view.folder.point.file, f"target_cohort {cohort!r}", "YYYY-MM-C0 or YYYY-MM-C1")
+
+
+def check_old_seeds(view: PointView) -> Iterator[Complaint]:
+    """Version 0.7 had one seed, 42; a point without a seed set is held against it."""
+    if view.folder.point.value is None or view.folder.state("seed_set") is not None:
+        return
+    for name in ("scheduler_rng_seed", keys.SAMPLE_INDEX_RNG_SEED):
+        seed = view.folder.within("runtime_settings", "runtime", name)
+        found = f"no seed_set, and {name} is {seed}"
+        yield complain(view.folder.point.file, found, "a published seed set", warning=seed == 42)
+
+
+def check_offline(view: PointView) -> Iterator[Complaint]:
+    offline = view.folder.state("offline")
+    if offline is not None and offline not in _OFFLINE:
+        yield complain(view.folder.point.file, f"offline {tell_value(offline)}", ", ".join(_OFFLINE))
+
+
+def check_region(view: PointView) -> Iterator[Complaint]:
+    region = view.folder.state("region")
+    if region is not None and region not in (*REGIONS, CHOICE):
+        yield complain(view.folder.point.file, f"region {tell_value(region)}", ", ".join((*REGIONS, CHOICE)))
+
+
+def check_pattern(view: PointView) -> Iterator[Complaint]:
+    if view.folder.point.value is None or view.folder.state("offline") == DEDICATED:
+        return
+    pattern = view.folder.within("runtime_settings", "load_pattern") or "concurrency"
+    allowed = view.rules.words("load_patterns")
+    if pattern not in allowed:
+        yield complain(view.folder.point.file, f"load_pattern {tell_value(pattern)}", " or ".join(allowed))
+    concurrency = view.folder.state("concurrency")
+    if is_whole(concurrency) and int(concurrency) <= 0:
+        yield complain(view.folder.point.file, f"concurrency {concurrency}", "a concurrency above 0")
+
+
+def check_warmup(view: PointView) -> Iterator[Complaint]:
+    if view.folder.point.value is not None and view.folder.state("warmup") is None:
+        yield complain(view.folder.point.file, "no warmup", "what happened before the run, zeros where nothing did")
+
+
+def check_warmup_logs(view: PointView) -> Iterator[Complaint]:
+    warmup = view.folder.state("warmup")
+    if not isinstance(warmup, Mapping) or not warmup.get("requests_issued"):
+        return
+    if warmup.get("logs_retained") is not True:
+        yield complain(view.folder.point.file, "logs_retained is not true", "the warm-up's logs are kept for reviewers")
+
+
+def check_salt(view: PointView) -> Iterator[Complaint]:
+    if view.folder.within("runtime_settings", "warmup", "salt") is True:
+        wanted = "a warm-up with other data: salt shows that it used the performance dataset"
+        yield complain(view.folder.point.file, "the warm-up was salted", wanted)
+
+
+def check_named(view: PointView) -> Iterator[Complaint]:
+    stated = view.folder.state("concurrency")
+    if is_whole(stated) and int(stated) != view.folder.named:
+        yield complain(view.folder.point.file, f"concurrency {stated} in {view.folder.name}/", f"a folder r{stated}/")
+
+
+def check_window_words(view: PointView) -> Iterator[Complaint]:
+    block = view.folder.state("steady_state")
+    if not isinstance(block, Mapping):
+        return
+    words = [("status", block.get("status"), "coverage_statuses"), ("verdict", block.get("verdict"), "verdicts")]
+    states = block.get("state")
+    if isinstance(states, Mapping):
+        words += [(f"state of {metric}", state, "metric_states") for metric, state in states.items()]
+    for name, word, rule in words:
+        if word is not None and word not in view.rules.words(rule):
+            yield complain(view.folder.point.file, f"{name} {tell_value(word)}", ", ".join(view.rules.words(rule)))
+
+
+def check_window_sense(view: PointView) -> Iterator[Complaint]:
+    block = view.folder.state("steady_state")
+    if not isinstance(block, Mapping):
+        return
+    least, place = view.rules.number("least_super_passes"), view.folder.point.file
+    spans = _spans(block.get("window"))
+    states = block.get("state")
+    drifting = (
+        [str(n) for n, s in states.items() if str(s).startswith("Drifting")] if isinstance(states, Mapping) else []
+    )
+    if block.get("status") == "windowable":
+        if spans is not None and spans < least:
+            yield complain(place, f"windowable over {spans} super-passes", f"at least {least}")
+        if drifting:
+            yield complain(place, f"windowable, and {', '.join(sorted(drifting))} drifts", "every gating metric flat")
+    elif block.get("status") == "insufficient_passes" and spans is not None and spans >= least:
+        yield complain(
+            place, f"insufficient_passes over {spans} super-passes", f"fewer than {least}", warning=bool(drifting)
+        )
+
+
+def _spans(window: Any) -> int | None:
+    if not isinstance(window, Mapping):
+        return None
+    first, last = window.get("super_pass_start"), window.get("super_pass_end")
+    return int(last) - int(first) + 1 if is_whole(first) and is_whole(last) else None
+
+
+def check_as_run(view: PointView) -> Iterator[Complaint]:
+    """point.yaml beside the configuration that the client ran with."""
+    measured, document = view.folder.measured, view.folder.point.value
+    if measured is None or document is None:
+        if document is not None:
+            for problem in view.folder.results[1]:
+                if problem.rule == "ran-as-asked":
+                    yield complain(
+                        f"{view.folder.shown}/{problem.file}", problem.text, "the file as the client wrote it"
+                    )
+        return
+    settings = document.get("runtime_settings")
+    stated: list[tuple[str, Any, Any]] = [
+        ("load_pattern", document.within("runtime_settings", "load_pattern"), measured.load_pattern)
+    ]
+    if not measured.is_offline:
+        stated.append(("concurrency", document.get("concurrency"), measured.concurrency))
+    if isinstance(settings, Mapping):
+        stated += [
+            ("min_duration_ms", settings.get("min_duration_ms"), measured.min_duration_ms),
+            ("stream_all_chunks", settings.get("stream_all_chunks"), measured.stream_all_chunks),
+        ]
+        runtime = settings.get("runtime")
+        seeds = runtime if isinstance(runtime, Mapping) else {}
+        stated += [(name, seeds.get(name), seed) for name, seed in measured.seeds.items()]
+    for name, said, ran in stated:
+        if said is not None and said != ran:
+            fix = "render the submission again: point.yaml is derived from the run"
+            line = document.lines.get(name, 0)
+            yield complain(
+                view.folder.point.file, f"{name} {tell_value(said)}", f"{ran}, as the client ran", fix, line=line
+            )
+
+
+POINT_RULES = (
+    (make_rule("point-config-valid", "every field of point.yaml has its form"), check_form),
+    (make_rule("point-disclosure-complete", "every disclosure is made"), check_disclosure),
+    (make_rule("target-cohort", "the cohort has the form of one"), check_cohort),
+    (make_rule("seed-config-legacy", "seeds without a seed set", CHECKER), check_old_seeds),
+    (make_rule("offline-declared", "offline is one of its words"), check_offline),
+    (make_rule("region-declared", "the region is one of its words"), check_region),
+    (make_rule("load-pattern", "a fixed-concurrency load pattern"), check_pattern),
+    (make_rule("warmup-present", "the warm-up is declared"), check_warmup),
+    (make_rule("warmup-logs-retained", "the warm-up's logs are kept", warning=True), check_warmup_logs),
+    (make_rule("warmup-salt", "the warm-up is not salted", CHECKER, warning=True), check_salt),
+    (make_rule("point-dirname-concurrency", "the folder is named after its concurrency", warning=True), check_named),
+    (make_rule("steady-state-valid", "the words of the steady state"), check_window_words),
+    (make_rule("steady-state-consistency", "the status of the steady state follows from it"), check_window_sense),
+    (make_rule("point-as-run", "point.yaml says what the client ran", OURS, POLICY), check_as_run),
+)

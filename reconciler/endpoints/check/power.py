@@ -1,0 +1,212 @@
+"""Provisioned power of a system, and what each point engages of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from reconciler.endpoints.check.structure import DescribedSystem, complain, make_rule
+from reconciler.endpoints.rules.curve_rules import CurveRules
+from reconciler.endpoints.rules.power import ProvisionedPower, compute_power, find_cooling
+from reconciler.endpoints.tree.reading import PointFolder, SystemFolder
+from reconciler.resource.quantities import is_whole, parse_number
+from reconciler.tree.findings import Complaint
+
+_DIGITS = 18  # of a count
+_PARALLEL = ("tensor_parallel", "pipeline_parallel", "expert_parallel")
+
+
+def find_power(system: SystemFolder, rules: CurveRules) -> ProvisionedPower | None:
+    """None where there is no descriptor that could be read."""
+    document = system.power.value
+    if document is None:
+        return None
+    cores, accelerators = {}, {}
+    for node in _nodes(system):
+        ensemble = _whole(node.get("system_node_ensemble_id"))
+        if ensemble is None:
+            continue
+        if (count := _whole(node.get("host_processor_core_count"))) is not None:
+            cores[ensemble] = count
+        if (per_node := _count_accelerators(node)) is not None:
+            accelerators[ensemble] = per_node
+    return compute_power(document.values, rules, cores, accelerators)
+
+
+def _description(system: SystemFolder) -> Mapping[str, object]:
+    return next((curve.description for curve in system.curves if curve.description), {})
+
+
+def _nodes(system: SystemFolder) -> list[Mapping[str, object]]:
+    listed = _description(system).get("node_types")
+    return [node for node in listed if isinstance(node, Mapping)] if isinstance(listed, list) else []
+
+
+def _count_accelerators(node: Mapping[str, object]) -> int | None:
+    listed = node.get("accelerator_info")
+    entries = listed if isinstance(listed, list) and listed else [node]
+    counts = [_whole(entry.get("accelerators_per_node")) for entry in entries if isinstance(entry, Mapping)]
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
+def check_descriptor(view: DescribedSystem) -> Iterator[Complaint]:
+    read = view.folder.power
+    if read.absent:
+        optional = [name.lower() for name in view.rules.words("power_optional")]
+        if str(_description(view.folder).get("division")).lower() not in optional:
+            yield complain(read.file, "there is no such file", "the system's provisioned power, with its sources")
+        return
+    if read.problem:
+        yield complain(read.file, read.problem, "a descriptor that can be read", line=read.line)
+    power = find_power(view.folder, view.rules)
+    if power is None:
+        return
+    for problem in power.problems:
+        yield complain(read.file, problem, "a descriptor from which the provisioned power follows")
+    for warning in power.warnings:
+        yield complain(read.file, warning, "a descriptor without contradiction", warning=True)
+    yield from _cooling(view)
+
+
+def _cooling(view: DescribedSystem) -> Iterator[Complaint]:
+    document = view.folder.power.value
+    described = [_description(view.folder), *_nodes(view.folder)]
+    words = {find_cooling(str(block.get("cooling") or "")) for block in described} - {""}
+    cooling = "air" if len(words) > 1 else next(iter(words), "")
+    if document is not None and cooling and document.get("cooling") != cooling:
+        found = f"cooling {document.get('cooling')!r}"
+        yield complain(view.folder.power.file, found, f"{cooling}, as system_desc.json says")
+
+
+def check_estimated(view: DescribedSystem) -> Iterator[Complaint]:
+    power = find_power(view.folder, view.rules)
+    if power is not None and power.kilowatts is not None and power.estimated:
+        wanted = "public sources: the result will be marked as MLC Estimated Power"
+        yield complain(view.folder.power.file, f"the rules' own figures: {'; '.join(power.estimated)}", wanted)
+
+
+def check_nodes(view: DescribedSystem) -> Iterator[Complaint]:
+    power = find_power(view.folder, view.rules)
+    for point in _points(view) if power is not None and power.kilowatts is not None else ():
+        for problem in _wrong_nodes(point, power) if power is not None else ():
+            yield complain(point.point.file, problem, "nodes that the system has, and that hold what the point engages")
+
+
+def _wrong_nodes(point: PointFolder, power: ProvisionedPower) -> Iterator[str]:
+    stated = point.state("nodes_used")
+    if not isinstance(stated, list):
+        return
+    nodes: dict[int, int] = {}
+    for entry in stated:
+        if not isinstance(entry, Mapping):
+            return
+        ensemble, count = _whole(entry.get("system_node_ensemble_id")), _whole(entry.get("nodes"))
+        known = [item for item in power.sets if item.ensemble == ensemble]
+        if ensemble in nodes:
+            yield f"nodes_used names ensemble {ensemble} twice"
+        elif len(known) != 1 or ensemble is None:
+            yield f"nodes_used names ensemble {ensemble}, of which there are {len(known)} sets"
+        elif count is None or not 1 <= count <= known[0].nodes:
+            yield f"nodes_used has {count} nodes of ensemble {ensemble}, of {known[0].nodes}"
+        else:
+            nodes[ensemble] = count
+    replicas, replica = _replicas(point)
+    held = [nodes.get(item.ensemble, item.nodes) * (item.accelerators or 0) for item in power.sets]
+    if len(nodes) == len(stated) and power.accelerators is not None and replica and sum(held) < replicas * replica:
+        yield f"nodes_used holds {sum(held)} accelerators, the point engages {replicas * replica}"
+
+
+def check_engagement(view: DescribedSystem) -> Iterator[Complaint]:
+    power = find_power(view.folder, view.rules)
+    for point in _points(view) if power is not None and power.kilowatts is not None else ():
+        yield from _engaged(point, power.accelerators if power is not None else None)
+
+
+def _engaged(point: PointFolder, provisioned: int | None) -> Iterator[Complaint]:
+    """As many replicas as fit, or a reason."""
+    replicas, replica = _replicas(point)
+    place = point.point.file
+    if not replica or provisioned is None or _is_split(point):
+        found = "no parallelism, or an unknown number of accelerators"
+        yield complain(place, found, "what tells whether the whole system is engaged", warning=True)
+        return
+    if replica < 1 or replicas < 1:
+        yield complain(place, "a parallelism below 1", "at least 1 of each")
+        return
+    fitting, short = provisioned // replica, point.state("dp_shortfall")
+    if replicas > fitting:
+        yield complain(place, f"{replicas} replicas of {replica} accelerators", f"at most {provisioned} accelerators")
+    elif replicas < fitting and not isinstance(short, Mapping):
+        yield complain(place, f"{replicas} replicas", f"{fitting}, as many as fit, or dp_shortfall with a reason")
+    elif replicas < fitting and (short.get("dp_actual"), short.get("dp_formula")) != (replicas, fitting):
+        yield complain(place, "dp_shortfall of other replicas", f"{replicas} of {fitting}")
+    elif (replicas < fitting) or short is not None:
+        yield complain(
+            place, f"dp_shortfall: {replicas} of {fitting} replicas", "every accelerator engaged", warning=True
+        )
+
+
+def _replicas(point: PointFolder) -> tuple[int, int]:
+    """(replicas, accelerators of one), of the point's own description; 0 accelerators where it has no parallelism."""
+    document = point.description.value
+    values = document.values if document is not None else {}
+    summary = values.get("config_summary")
+    nested = summary if isinstance(summary, Mapping) else {}
+    found = {name: _whole(values.get(name, nested.get(name))) for name in (*_PARALLEL, "data_parallel")}
+    if all(value is None for value in found.values()):
+        return 1, 0
+    replica = 1
+    for name in _PARALLEL:
+        replica *= 1 if (value := found[name]) is None else value
+    data = found["data_parallel"]
+    return (1 if data is None else data), replica
+
+
+def _is_split(point: PointFolder) -> bool:
+    """Prefill and decode apart: the rules do not say what a replica is then."""
+    document = point.description.value
+    flag = document.get("disaggregated") if document is not None else None
+    return flag is True or (_whole(flag) or 0) > 1
+
+
+def check_rate(view: DescribedSystem) -> Iterator[Complaint]:
+    power = find_power(view.folder, view.rules)
+    for point in _points(view) if power is not None and power.kilowatts is not None else ():
+        if power is None or point.measured is None or list(_wrong_nodes(point, power)):
+            continue
+        stated = parse_number(point.summary.value.get("system_tps_per_kw")) if point.summary.value else None
+        kilowatts = power.find_point_kilowatts(_stated_nodes(point))
+        if stated is None or not kilowatts:
+            continue
+        derived = point.measured.system_tps / kilowatts
+        if abs(stated - derived) > abs(derived) * view.rules.decimal("metric_tolerance"):
+            wanted = f"{derived:.4f}, over {kilowatts} kW"
+            yield complain(point.summary.file, f"system_tps_per_kw {stated}", wanted)
+
+
+def _stated_nodes(point: PointFolder) -> dict[int, int]:
+    stated = point.state("nodes_used")
+    entries = [entry for entry in stated if isinstance(entry, Mapping)] if isinstance(stated, list) else []
+    pairs = ((_whole(entry.get("system_node_ensemble_id")), _whole(entry.get("nodes"))) for entry in entries)
+    return {ensemble: nodes for ensemble, nodes in pairs if ensemble is not None and nodes is not None}
+
+
+def _points(view: DescribedSystem) -> Iterator[PointFolder]:
+    for curve in view.folder.curves:
+        yield from curve.stated
+
+
+def _whole(value: Any) -> int | None:
+    if isinstance(value, str) and value.strip().isdecimal() and len(value) < _DIGITS:
+        return int(value)
+    return value if is_whole(value) and abs(value) < 10**_DIGITS else None
+
+
+POWER_RULES = (
+    (make_rule("power-descriptor", "the system's provisioned power, with sources"), check_descriptor),
+    (make_rule("power-estimated", "power from public sources", warning=True), check_estimated),
+    (make_rule("nodes-used", "the nodes that a point engages"), check_nodes),
+    (make_rule("maximal-engagement", "the whole system is engaged"), check_engagement),
+    (make_rule("metric-consistency-tps-per-kw", "the rate per kilowatt follows from its parts"), check_rate),
+)

@@ -1,0 +1,166 @@
+"""Folders and files that a submission must have, and how rules are named: as the official checker names the check that
+fails for the same reason, below ``curve.``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+
+from msgspec import Struct
+
+from reconciler.endpoints.rules.curve_rules import CurveRules
+from reconciler.endpoints.tree.layout import (
+    ACCURACY,
+    CONFIG,
+    DESCRIPTION,
+    DOCUMENTS,
+    POINT,
+    README,
+    RESULTS,
+    SOURCES,
+    SUMMARY,
+)
+from reconciler.endpoints.tree.reading import CurveFolder, PointFolder, SubmissionFolder, SystemFolder
+from reconciler.tree.findings import Complaint, Place, Rule, Severity
+from reconciler.tree.reading.files import Read, list_files
+
+CHECKER, POLICY, OURS = "submission-checker", "policy", "ours"
+
+
+def make_rule(name: str, title: str, *sources: str, warning: bool = False) -> Rule:
+    """``sources`` none: the official checker and the policy."""
+    severity = Severity.WARNING if warning else Severity.ERROR
+    return Rule(f"curve.{name}", title, sources or (CHECKER, POLICY), severity)
+
+
+def complain(place: str, found: str, wanted: str, fix: str = "", *, line: int = 0, warning: bool = False) -> Complaint:
+    """``warning``: this case is milder than its rule."""
+    return Complaint(Place(place, line), found, wanted, fix=fix, severity=Severity.WARNING if warning else None)
+
+
+def tell_value(value: object) -> str:
+    """What a field says, behind its name."""
+    if value is None:
+        return "is missing"
+    return f"is {' '.join(str(value).split())[:60]!r}" if not isinstance(value, (int, Decimal)) else f"is {value}"
+
+
+class SubmissionView(Struct, frozen=True):
+    folder: SubmissionFolder
+    rules: CurveRules
+
+
+class DescribedSystem(Struct, frozen=True):
+    folder: SystemFolder
+    rules: CurveRules
+
+
+class CurveView(Struct, frozen=True):
+    folder: CurveFolder
+    rules: CurveRules
+
+
+class PointView(Struct, frozen=True):
+    """``curve``: the one that the point is of."""
+
+    folder: PointFolder
+    curve: CurveFolder
+    rules: CurveRules
+
+
+def check_folders(view: SubmissionView) -> Iterator[Complaint]:
+    for name in (RESULTS, DOCUMENTS):
+        if not view.folder.has(name):
+            yield complain(f"{view.folder.shown}{name}", "there is no such folder", f"a folder {name}/")
+
+
+def check_sources(view: SubmissionView) -> Iterator[Complaint]:
+    if not view.folder.list_implementations():
+        place = f"{view.folder.shown}{SOURCES}"
+        yield complain(place, "there is no implementation", f"a folder {SOURCES}/<implementation>/")
+
+
+def check_source_readmes(view: SubmissionView) -> Iterator[Complaint]:
+    for name in view.folder.list_implementations():
+        files = list_files(view.folder.path / SOURCES / name)
+        if not any(file.lower() == README.lower() for file in files):
+            place = f"{view.folder.shown}{SOURCES}/{name}/{README}"
+            yield complain(
+                place, "there is no such file", "how to build what was measured, and to measure a point again"
+            )
+
+
+def check_models(view: DescribedSystem) -> Iterator[Complaint]:
+    if not view.folder.curves:
+        yield complain(view.folder.shown, "there is no model in it", "a folder <model>/ with points r<N>/")
+
+
+def check_points_there(view: CurveView) -> Iterator[Complaint]:
+    if not view.folder.points:
+        yield complain(view.folder.shown, "there is no point in it", "a folder r<N>/ for each concurrency N")
+
+
+def check_point_file(view: PointView) -> Iterator[Complaint]:
+    if view.folder.point.absent:
+        yield complain(view.folder.point.file, "there is no such file", "what the point disclosed")
+
+
+def check_point_readable(view: PointView) -> Iterator[Complaint]:
+    yield from _readable(view.folder.point, POINT)
+
+
+def check_config(view: PointView) -> Iterator[Complaint]:
+    if view.folder.config.absent:
+        yield complain(view.folder.config.file, "there is no such file", f"{CONFIG} as the client wrote it")
+    yield from _readable(view.folder.config, CONFIG)
+
+
+def check_summary(view: PointView) -> Iterator[Complaint]:
+    if view.folder.summary.absent:
+        yield complain(view.folder.summary.file, "there is no such file", f"{SUMMARY} as the client wrote it")
+
+
+def check_summary_values(view: PointView) -> Iterator[Complaint]:
+    if view.folder.summary.absent:
+        return
+    for problem in view.folder.results[1]:
+        if problem.rule == "result-file-valid":
+            yield complain(f"{view.folder.shown}/{problem.file}", problem.text, "the file as the client wrote it")
+
+
+def check_accuracy_file(view: PointView) -> Iterator[Complaint]:
+    for problem in view.folder.scored[1]:
+        yield complain(f"{view.folder.shown}/{ACCURACY}", problem.text, "the file as the client wrote it")
+
+
+def check_description_file(view: PointView) -> Iterator[Complaint]:
+    if view.folder.description.absent:
+        yield complain(view.folder.description.file, "there is no such file", "the system's description")
+
+
+def check_description_readable(view: PointView) -> Iterator[Complaint]:
+    yield from _readable(view.folder.description, DESCRIPTION)
+
+
+def _readable(read: Read[object], name: str) -> Iterator[Complaint]:
+    if read.problem:
+        yield complain(read.file, read.problem, f"a {name} that can be read", line=read.line)
+
+
+SUBMISSION_RULES = (
+    (make_rule("required-dir", "results/ and docs/ are there"), check_folders),
+    (make_rule("src-dir", "src/ holds an implementation"), check_sources),
+    (make_rule("src-readme", "each implementation says how a point is measured again"), check_source_readmes),
+)
+SYSTEM_RULES = ((make_rule("benchmark-model-dir", "a system has a model"), check_models),)
+CURVE_STRUCTURE_RULES = ((make_rule("point-dirs", "a model has points"), check_points_there),)
+POINT_STRUCTURE_RULES = (
+    (make_rule("measurement-points-present", "each point has its point.yaml"), check_point_file),
+    (make_rule("point-config-valid", "point.yaml can be read"), check_point_readable),
+    (make_rule("config-file-present", "each point has the client's configuration"), check_config),
+    (make_rule("result-summary-present", "each point has its result"), check_summary),
+    (make_rule("result-file-valid", "the result can be read"), check_summary_values),
+    (make_rule("accuracy-valid", "the accuracy can be read"), check_accuracy_file),
+    (make_rule("system-description-present", "each point has its system's description"), check_description_file),
+    (make_rule("system-description-valid", "the description can be read"), check_description_readable),
+)

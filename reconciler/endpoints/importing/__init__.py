@@ -1,0 +1,1 @@
+"""Readers of runs of the client that were made elsewhere."""

@@ -1,0 +1,178 @@
+"""The spec of an adopted Endpoints submission: its curves, with what nothing but its own documents can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import asdict
+
+from reconciler.endpoints.importing.point_spec import (
+    ENSEMBLE,
+    FOLLOWING,
+    describe_point,
+    is_scalar,
+    make_exact,
+    name_node,
+)
+from reconciler.endpoints.importing.read_curves import VERSION, TakenCurve, TakenCurves, read_curves
+from reconciler.endpoints.rules.curve_rules import CurveRules, load_endpoints_rules
+from reconciler.endpoints.rules.regions import derive_regions, match_bands
+from reconciler.endpoints.spec.models import OFFLINE
+from reconciler.endpoints.tree.layout import DOCUMENTS, SOURCES
+from reconciler.errors import ReconcilerError
+from reconciler.importing.adopted_spec import render_description, render_head
+from reconciler.importing.run_reader import TakenCell
+from reconciler.resource.kinds import Cell
+from reconciler.spec.edit import render_value
+
+_ACCELERATORS = "accelerator_info"
+
+
+class AdoptedCurves(TakenCurves, frozen=True):
+    """As `adopt` takes them."""
+
+    def refuse_round(self, round_name: str) -> None:
+        """There is but one version of the rules."""
+        if round_name not in ("", VERSION):
+            raise ReconcilerError(f"curves can be declared for {VERSION} alone", fix="leave --round out")
+
+    def render_spec(self, cells: Collection[TakenCell], left_out: Mapping[str, str], files: Collection[str]) -> str:
+        return render_curves_spec(self, cells, left_out, files)
+
+
+def read_submission(path: Path, submitter: str, *, rehearsal: bool) -> AdoptedCurves:
+    """ReconcilerError as ``read_curves``."""
+    return AdoptedCurves(**{**asdict(read_curves(path, submitter)), "rehearsal": rehearsal})
+
+
+def render_curves_spec(
+    tree: TakenCurves, cells: Collection[TakenCell], left_out: Mapping[str, str], files: Collection[str]
+) -> str:
+    """``cells``: those to declare. ``left_out``: cell or file → why it is not. ``files``: what was copied beside the
+    spec."""
+    chosen = {item.cell: item for item in cells}
+    kept = [curve for curve in tree.curves if any(curve.name_cell(point) in chosen for point in curve.all_points)]
+    return "".join(f"{line}\n" for line in _lines(tree, kept, chosen, left_out, files))
+
+
+def _lines(
+    tree: TakenCurves,
+    curves: list[TakenCurve],
+    cells: Mapping[Cell, TakenCell],
+    left_out: Mapping[str, str],
+    files: Collection[str],
+) -> Iterator[str]:
+    rules = load_endpoints_rules(VERSION)
+    yield from render_head(f"an Endpoints submission, rules {VERSION}", tree.submitter, left_out)
+    yield "  program: endpoints"
+    yield f"  round: {VERSION}"
+    yield f"  submitter: {render_value(tree.submitter)}"
+    if tree.rehearsal:
+        yield "  rehearsal: true          # marked for ever: takes runs that the rules would refuse"
+    if any(name.startswith(f"{DOCUMENTS}/") for name in files):
+        yield f"  documents: {{folder: {DOCUMENTS}}}"
+    yield ""
+    yield "  systems:"
+    for name, curve in {curve.system: curve for curve in reversed(curves)}.items():
+        typed = any("nodes_used" in stated for cell, stated in tree.stated.items() if cell.system == name)
+        yield from _system(name, curve.description, rules, files, typed=typed)
+    yield ""
+    yield "  benchmarks:"
+    for name, curve in {curve.benchmark: curve for curve in reversed(curves)}.items():
+        yield f"    {render_value(name)}:"
+        yield f"      as: {render_value(curve.official)}"
+        yield "      code: external           # measured elsewhere; name your own client to go on from here"
+        if any(path.startswith(f"{SOURCES}/{name}/") for path in files):
+            yield f"      source: {render_value(f'{SOURCES}/{name}')}"
+    yield ""
+    yield "  divisions:"
+    yield from _divisions(tree, curves, cells, rules)
+
+
+def _system(
+    name: str, stated: Mapping[str, Any], rules: CurveRules, files: Collection[str], *, typed: bool
+) -> Iterator[str]:
+    """``typed``: points name the types of node that they use, also where there is but one."""
+    yield f"    {render_value(name)}:"
+    yield "      category: datacenter"
+    yield f"      status: {render_value(str(stated.get('system_availability_status', '')).strip().lower())}"
+    if (power := f"systems/{name}_power.json") in files:
+        yield f"      nameplate: {render_value(power)}      # published as system_power.json"
+    nodes = stated.get("node_types")
+    types = [_flatten_node(node) for node in nodes if isinstance(node, Mapping)] if isinstance(nodes, list) else []
+    alone = types[0] if len(types) == 1 and not typed else {}
+    apart = {*FOLLOWING, *rules.words("per_point_description")}
+    own = {field: value for field, value in stated.items() if field not in apart and is_scalar(value)}
+    yield from render_description({**own, **{n: v for n, v in alone.items() if (n, v) != (ENSEMBLE, 1)}})
+    if types and not alone:
+        yield "      node_types:"
+        for node in types:
+            yield f"        {name_node(node.get(ENSEMBLE))}: {render_value(make_exact(node))}"
+
+
+def _flatten_node(node: Mapping[str, Any]) -> dict[str, Any]:
+    """With the fields of its one kind of accelerator, which are written flat."""
+    held = node.get(_ACCELERATORS)
+    flat = held[0] if isinstance(held, list) and len(held) == 1 and isinstance(held[0], Mapping) else {}
+    return {n: v for n, v in {**node, **flat}.items() if is_scalar(v) and not isinstance(v, bool)}
+
+
+def _divisions(
+    tree: TakenCurves, curves: list[TakenCurve], cells: Mapping[Cell, TakenCell], rules: CurveRules
+) -> Iterator[str]:
+    seen: tuple[str, ...] = ()
+    for curve in sorted(curves, key=lambda item: (item.division, item.system, item.benchmark)):
+        place = (curve.division, curve.system, curve.benchmark)
+        for depth, part in enumerate(place):
+            if seen[: depth + 1] != place[: depth + 1]:
+                yield f"{'  ' * (depth + 2)}{render_value(part)}:"
+        seen = place
+        yield from _curve(tree, curve, cells, rules)
+
+
+def _curve(tree: TakenCurves, curve: TakenCurve, cells: Mapping[Cell, TakenCell], rules: CurveRules) -> Iterator[str]:
+    yield f"          max_supported_concurrency: {curve.max_concurrency}"
+    if curve.min_concurrency:
+        yield f"          min_concurrency: {curve.min_concurrency}"
+    if curve.offline:
+        yield f"          performance_sample_count: {curve.offline}      # of the dedicated Offline run"
+    if (seeds := curve.statements.get("seed_set")) not in (None, ""):
+        yield f"          seed_set: {render_value(str(seeds))}"
+    if scored := _choose_scored(curve, rules):
+        yield f"          accuracy_points: [{', '.join(map(str, scored))}]"
+    named = {point: curve.name_cell(point) for point in curve.all_points}
+    own = {point: describe_point(cells[cell], tree.stated.get(cell, {}), point, rules) for point, cell in named.items()}
+    first = next((values for values in own.values() if len(values) > 1), {})
+    known = [values for values in own.values() if values]
+    shared = {name: value for name, value in first.items() if all(item.get(name) == value for item in known)}
+    for name, value in _nest(shared).items():
+        yield f"          {name}: {render_value(value)}"
+    yield "          points:"
+    for point, values in own.items():
+        word = OFFLINE if point == curve.offline else point
+        yield f"            {word}: {render_value(_nest({n: v for n, v in values.items() if n not in shared}))}"
+
+
+def _choose_scored(curve: TakenCurve, rules: CurveRules) -> list[int]:
+    """Those that have an accuracy result, and what the rules ask beside them, which `plan` shows as due."""
+    try:
+        regions = derive_regions(curve.points, curve.max_concurrency, rules, curve.min_concurrency or None)
+    except ReconcilerError:
+        return sorted(curve.scored)  # the spec is refused for the same reason
+    first = [*curve.scored, *(point for point in curve.points if point not in curve.scored)]
+    asked = match_bands([(point, regions.list_bands(point, rules)) for point in first])
+    elected = {curve.max_concurrency} & set(curve.points) if not curve.offline else set()
+    return sorted({*curve.scored, *asked.values(), *elected})
+
+
+def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for name, value in flat.items():
+        *above, last = name.split(".", 2) if name.startswith("client.") else name.split(".", 1)
+        group = nested
+        for part in above:
+            group = group.setdefault(part, {})
+        group[last] = value
+    return nested

@@ -1,0 +1,135 @@
+"""Results of the official Endpoints client that were made elsewhere: in a folder as the client left them, or r<N> of a
+submission."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from reconciler.desired.detail import Detail
+from reconciler.endpoints.importing import results_folder
+from reconciler.endpoints.results import point_format as points
+from reconciler.endpoints.results.accuracy import read_accuracy_scores
+from reconciler.endpoints.rules.results import PLACES, UnreadablePointError
+from reconciler.errors import LogError
+from reconciler.execute.attempt_record import describe_artifact
+from reconciler.importing.log_folder import refuse_strange
+from reconciler.importing.run_import import Import, ImportContext, Made, make_record
+from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
+from reconciler.resource.canonical import digest
+from reconciler.resource.kinds import ACCURACY, PERFORMANCE
+from reconciler.resource.quantities import parse_number
+from reconciler.resource.records import REHEARSAL
+from reconciler.resource.resources import Resource
+from reconciler.rules.results.format import KeptFile, ResultFormat
+from reconciler.storage.documents import parse_json_object, parse_yaml_mapping
+from reconciler.storage.files import hash_file
+
+_OWN = {PERFORMANCE: RESULT_SUMMARY, ACCURACY: ACCURACY_RESULTS}
+
+
+class PointRun(Struct, frozen=True):
+    """The performance run of a point, or its accuracy run. ``files``: those of its record by the names of artifacts."""
+
+    folder: Path
+    mode: str
+    files: Mapping[str, Path]
+    version: str = ""
+
+    @property
+    def format(self) -> ResultFormat:
+        return points
+
+    @property
+    def made(self) -> Made:
+        return Made("endpoints.version", self.version)
+
+    @property
+    def has_score(self) -> bool:
+        return self.mode == ACCURACY
+
+    @property
+    def logged_scenario(self) -> str:
+        return ""
+
+    def read_log(self) -> bytes:
+        return b"".join(path.read_bytes() for path in self.files.values())
+
+    def make_run(self, resource: Resource, detail: Detail, context: ImportContext) -> Import:
+        asked, files = detail.values(), {name: path.read_bytes() for name, path in self.files.items()}
+        try:
+            differing = tuple(points.find_other_point(files, asked, foreign=True))
+        except (UnreadablePointError, ValueError, RecursionError) as error:
+            fix = "provide the files as the client wrote them"
+            raise LogError(f"{self.folder}: {' '.join(str(error).split())}", fix=fix) from error
+        if differing:
+            listed = "\n".join(f"  {item}" for item in differing)
+            raise LogError(
+                f"{self.folder} does not hold a run of {resource.address}; the spec asks for something else:\n{listed}",
+                fix="change the point's settings to what ran, or import a run that had the declared settings",
+            )
+        timed, rehearsal = self.mode == PERFORMANCE, REHEARSAL in detail.marks
+        values = points.measure_point(files, asked, rehearsal=rehearsal) if timed else {}
+        kept = tuple(KeptFile(path, name, in_git=True) for name, path in self.files.items())
+        source = digest([[name, hash_file(path)] for name, path in self.files.items()])
+        record = make_record(resource, detail, self.made, {}, context, values=values, source=source)
+        return Import(replace(record, artifacts=tuple(map(describe_artifact, kept))), kept)
+
+    def make_score(
+        self, resource: Resource, detail: Detail, upstream: Mapping[str, str], context: ImportContext
+    ) -> Import:
+        scores = {ACCURACY_RESULTS: self.files[ACCURACY_RESULTS].read_bytes()}
+        try:
+            values = points.recheck_score({}, scores, detail.ruling).values
+        except ValueError as error:
+            raise LogError(f"{self.folder}: {error}", fix="score the accuracy run with the client") from error
+        return Import(make_record(resource, detail, self.made, upstream, context, values=values, source=resource.key))
+
+
+def is_reader_of(folder: Path) -> bool:
+    return results_folder.is_reader_of(folder)
+
+
+def find_runs(path: Path, _user_conf: Path | None = None) -> tuple[PointRun, ...]:
+    """The performance run in a folder, and the accuracy run that belongs to it; or the one that is there. LogError:
+    neither, or a file that cannot be read."""
+    refuse_strange(path)
+    there = {name: found for name, places in PLACES.items() if (found := _find(path, places))}
+    if CONFIG not in there:
+        fix = "name the folder that the client reported into, or the point's folder in a submission"
+        raise LogError(f"{path} has no {CONFIG}", fix=fix)
+    try:
+        runs = tuple(_read_runs(path, there))
+    except (OSError, ValueError, RecursionError) as error:
+        fix = "provide the files as the client wrote them"
+        raise LogError(f"{path}: {' '.join(str(error).split())}", fix=fix) from error
+    if not runs:
+        raise LogError(f"{path} has no {RESULT_SUMMARY} of a point, and no score", fix="run the point again")
+    return runs
+
+
+def _find(path: Path, places: tuple[str, ...]) -> Path | None:
+    return next((path / place for place in places if (path / place).is_file()), None)
+
+
+def _read_runs(path: Path, there: Mapping[str, Path]) -> list[PointRun]:
+    """None of a performance phase that only stands before an accuracy run, one sample long."""
+    config = parse_yaml_mapping(there[CONFIG].read_bytes())
+    scored = ACCURACY_RESULTS in there and bool(
+        list(read_accuracy_scores(parse_json_object(there[ACCURACY_RESULTS].read_bytes())))
+    )
+    asked = parse_number(config.within("settings", "runtime", "n_samples_to_issue"))
+    found: list[PointRun] = []
+    if RESULT_SUMMARY in there:
+        summary = parse_json_object(there[RESULT_SUMMARY].read_bytes())
+        version = " ".join(str(summary.get(name)) for name in ("version", "git_sha") if summary.get(name))
+        if parse_number(summary.get("n_samples_issued")) and not (scored and asked == 1):
+            found.append(_run(path, PERFORMANCE, there, version))
+    return [*found, _run(path, ACCURACY, there)] if scored else found
+
+
+def _run(path: Path, mode: str, there: Mapping[str, Path], version: str = "") -> PointRun:
+    return PointRun(path, mode, {name: there[name] for name in (CONFIG, _OWN[mode])}, version)

@@ -1,0 +1,214 @@
+"""Reads the folder of an Endpoints submission into what a spec would declare of it, point by point."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from reconciler.endpoints.importing.point_folder import PointRun, find_runs
+from reconciler.endpoints.results import point_format as points
+from reconciler.endpoints.rules.point import OFFLINE_PATTERN
+from reconciler.endpoints.rules.ruleset import CURVE_DIVISIONS, ROUND_PREFIX
+from reconciler.endpoints.tree.content import PENDING
+from reconciler.endpoints.tree.layout import DOCUMENTS, POWER, RESULTS, SOURCES
+from reconciler.endpoints.tree.reading import (
+    CurveFolder,
+    PointFolder,
+    SubmissionFolder,
+    find_implementation,
+    find_submissions,
+)
+from reconciler.errors import LogError, ReconcilerError
+from reconciler.importing.run_reader import TakenCell
+from reconciler.importing.sent_files import find_publishable, is_readable
+from reconciler.loadgen import keys
+from reconciler.resource.kinds import ACCURACY, Cell, name_point
+from reconciler.resource.quantities import is_whole, parse_number
+from reconciler.resource.records import REHEARSAL
+from reconciler.rules.rounds import load_ruleset
+from reconciler.rules.ruleset import Ruleset
+from reconciler.storage.documents import ResultDocument
+from reconciler.storage.foreign import strange_entries
+
+VERSION = "v1.0"
+
+
+class TakenCurve(Struct, frozen=True):
+    """One system's curve of one model. ``points``: their concurrencies; ``offline``: samples of a dedicated Offline
+    run, 0 for none; ``scored``: those with an accuracy result. ``description``: system_desc.json of its first point.
+    ``min_concurrency``: as declared, 0 for none."""
+
+    division: str
+    system: str
+    benchmark: str
+    official: str
+    implementation: str
+    max_concurrency: int
+    points: tuple[int, ...]
+    scored: tuple[int, ...]
+    description: Mapping[str, object]
+    statements: Mapping[str, object] = field(default_factory=dict)
+    offline: int = 0
+    min_concurrency: int = 0
+
+    @property
+    def all_points(self) -> tuple[int, ...]:
+        return (*self.points, self.offline) if self.offline else self.points
+
+    def name_cell(self, concurrency: int) -> Cell:
+        return Cell(self.division, self.system, self.benchmark, name_point(concurrency))
+
+
+class TakenCurves(Struct, frozen=True):
+    """Of one submission. ``strange``: what of the folder is not read, and what it is. ``stated``: cell → what its
+    point.yaml and system_desc.json say of this point."""
+
+    submitter: str
+    ruleset: Ruleset
+    path: Path
+    curves: tuple[TakenCurve, ...]
+    cells: tuple[TakenCell, ...]
+    stated: Mapping[Cell, Mapping[str, object]]
+    problems: tuple[str, ...] = ()
+    rehearsal: bool = False
+    strange: Mapping[Path, str] = field(default_factory=dict)
+
+    @property
+    def folders(self) -> dict[str, Path]:
+        """By where a rendering has it."""
+        return {f"{self.submitter}/{PENDING}": self.path}
+
+    def find_files(self) -> dict[str, Path]:
+        """What a repository keeps beside its spec, by where: code, documents, and the power of each system."""
+        found: dict[str, Path] = {}
+        for curve in self.curves:
+            if curve.implementation:
+                own = self.path / SOURCES / curve.implementation
+                found |= find_publishable(own, f"{SOURCES}/{curve.benchmark}", self.strange)
+            power = self.path / RESULTS / curve.system / POWER
+            if is_readable(power, self.strange) and power.is_file():
+                found[f"systems/{curve.system}_power.json"] = power
+        return found | dict(find_publishable(self.path / DOCUMENTS, DOCUMENTS, self.strange))
+
+
+def read_curves(path: Path, submitter: str = "") -> TakenCurves:
+    """ReconcilerError where there are several submissions, unless ``submitter`` has one of them."""
+    found = find_submissions(path)
+    chosen = [item for item in found if not submitter or item.submitter == submitter]
+    if len(found) == 1:
+        chosen = list(found)  # the folder above it need not be called after the submitter
+    if len(chosen) != 1:
+        listed = ", ".join(sorted({f"{item.submitter} ({item.path.name})" for item in found}))
+        raise ReconcilerError(f"{path} holds {len(found)} submissions: {listed}", fix="name the folder of one")
+    return _take(chosen[0], submitter or chosen[0].submitter)
+
+
+def _take(folder: SubmissionFolder, submitter: str) -> TakenCurves:
+    strange = dict(strange_entries(folder.path))
+    ruleset = load_ruleset(f"{ROUND_PREFIX}{VERSION}")
+    curves: list[TakenCurve] = []
+    cells: list[TakenCell] = []
+    stated: dict[Cell, Mapping[str, object]] = {}
+    problems = [f"{path}: {what}, which is not read" for path, what in strange.items()]
+    for item in (curve for system in folder.systems for curve in system.curves if curve.points):
+        if not is_readable(item.path, strange):
+            continue
+        taken, why = _curve(item, [curve.benchmark for curve in curves if curve.official != item.model])
+        if taken is None:
+            problems.append(f"{item.shown}: {why}; none of its points is adopted")
+            continue
+        offline = [point for point in item.points if _is_offline(point)]
+        problems += [f"{point.shown}: a second dedicated Offline run" for point in offline[1:]]
+        own = [point for point in item.points if not _is_offline(point)]
+        taken = replace(
+            taken,
+            points=tuple(point.named for point in own),
+            offline=offline[0].named if offline else 0,
+            scored=tuple(point.named for point in own if point.scores),
+        )
+        curves.append(taken)
+        for point in [*own, *offline[:1]]:
+            cells.append(_point(point, taken))
+            stated[cells[-1].cell] = _state(point)
+    return TakenCurves(
+        submitter, ruleset, folder.path, tuple(curves), tuple(cells), stated, tuple(problems), strange=strange
+    )
+
+
+def _curve(folder: CurveFolder, taken: list[str]) -> tuple[TakenCurve | None, str]:
+    """``taken``: names that benchmarks of other models have. None, with the reason, for what a spec cannot declare."""
+    description = folder.description
+    division = folder.division.strip().lower()
+    if division not in CURVE_DIVISIONS:
+        return None, f"its system_desc.json says of the division {folder.division!r}"
+    stated = [point.state("max_supported_concurrency") for point in folder.stated]
+    maximum = next((value for value in (*stated, description.get("max_supported_concurrency")) if is_whole(value)), 0)
+    if not maximum:
+        return None, "nothing says what max_supported_concurrency is"
+    lowest = description.get("c_min_override")
+    if lowest is not None and not (is_whole(lowest) and lowest in [point.named for point in folder.points]):
+        return None, f"its c_min_override is {lowest!r}, and there is no such point"
+    implementation = find_implementation(folder)
+    name = implementation if implementation and implementation not in taken else folder.model
+    statements = {name: value for point in folder.stated[:1] for name, value in _statements(point).items()}
+    curve = TakenCurve(
+        division, folder.system, name, folder.model, implementation, maximum, (), (), description, statements
+    )
+    return replace(curve, min_concurrency=lowest or 0), ""
+
+
+def _is_offline(point: PointFolder) -> bool:
+    config = point.config.value
+    return config is not None and config.within("settings", "load_pattern", "type") == OFFLINE_PATTERN
+
+
+def _point(point: PointFolder, curve: TakenCurve) -> TakenCell:
+    rehearsal = point.state(REHEARSAL) is True
+    taken = TakenCell(curve.name_cell(point.named), curve.official, {}, {}, rehearsal=rehearsal, needed=True)
+    config = point.config.value
+    if config is None:
+        return replace(taken, problems=(f"run: {point.config.problem or 'there is no config.yaml'}",))
+    model = str(config.within("model_params", "name") or "")
+    taken = replace(taken, settings=_read_settings(config), harness={"results": points.NAME, "model_name": model})
+    try:
+        runs: tuple[PointRun, ...] = find_runs(point.path)
+    except LogError as error:
+        return replace(taken, problems=(f"run: {error.message}",))
+    if runs[0].mode == ACCURACY:
+        return replace(taken, problems=("performance run: it left no results",))
+    return replace(taken, runs=runs)
+
+
+def _read_settings(config: ResultDocument) -> dict[str, Any]:
+    """What a spec must say of the run, by flat name; times in ms."""
+    runtime = {
+        keys.MIN_DURATION: ("settings", "runtime", "min_duration_ms"),
+        keys.MAX_DURATION: ("settings", "runtime", "max_duration_ms"),
+        keys.MIN_QUERY_COUNT: ("settings", "runtime", "n_samples_to_issue"),
+        keys.TARGET_QPS: ("settings", "load_pattern", keys.TARGET_QPS),
+    }
+    found: dict[str, Any] = {n: value for n, at in runtime.items() if (value := parse_number(config.within(*at)))}
+    found.setdefault(keys.MIN_DURATION, 0)
+    if config.within("settings", "warmup", "enabled") is True:
+        requests = parse_number(config.within("settings", "warmup", "n_requests"))
+        found |= {"client.warmup": int(requests)} if requests else {}
+    api = config.within("endpoint_config", "api_type")
+    found |= {"client.api": api} if api not in (None, "openai") else {}
+    model = config.get("model_params")
+    for name, value in model.items() if isinstance(model, Mapping) else ():
+        if name not in ("name", "streaming", "tokenizer_name") and isinstance(value, (str, int, float, bool)):
+            found[f"client.parameters.{name}"] = value
+    return found
+
+
+def _state(point: PointFolder) -> dict[str, Any]:
+    described = point.description.value
+    return {**(described.values if described else {}), **_statements(point)}
+
+
+def _statements(point: PointFolder) -> Mapping[str, object]:
+    return point.point.value.values if point.point.value else {}

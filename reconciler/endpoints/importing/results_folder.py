@@ -1,0 +1,155 @@
+"""Results of the endpoints harness that were made elsewhere, in a folder as the harness or a submission tree has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from reconciler.desired.detail import Detail
+from reconciler.endpoints.results import harness_format as endpoints_results
+from reconciler.endpoints.results.accuracy import read_accuracy_scores
+from reconciler.endpoints.results.harness_format import (
+    AUDIT,
+    Left,
+    find_other_results,
+    measure_results,
+    parse_left,
+    score_results,
+)
+from reconciler.endpoints.results.measurements import SEEDS, collect_result_settings
+from reconciler.errors import LogError
+from reconciler.execute.attempt_record import describe_artifact
+from reconciler.importing.log_folder import refuse_strange
+from reconciler.importing.run_import import Import, ImportContext, Made, make_record
+from reconciler.importing.run_reader import TakenCell
+from reconciler.loadgen import keys
+from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
+from reconciler.resource.canonical import digest
+from reconciler.resource.quantities import parse_number
+from reconciler.resource.resources import Resource
+from reconciler.rules.results.format import KeptFile, ResultFormat
+from reconciler.rules.ruleset import BenchmarkRules
+from reconciler.storage.files import hash_file
+from reconciler.tree.reading.cell import CellFiles
+
+_CONFIGS = (CONFIG, "config.yml")
+_PARTS = {"accuracy": ACCURACY_RESULTS, "performance": RESULT_SUMMARY}
+
+
+class EndpointsRun(Struct, frozen=True):
+    """One run. ``files``: those of its record by the names of artifacts. ``left``: what they hold."""
+
+    folder: Path
+    mode: str
+    files: dict[str, Path]
+    left: Left
+
+    @property
+    def format(self) -> ResultFormat:
+        return endpoints_results
+
+    @property
+    def made(self) -> Made:
+        summary = self.left.results.summary
+        said = (summary.get(name) for name in ("version", "git_sha")) if summary else ()
+        return Made("endpoints.version", " ".join(str(item) for item in said if item))
+
+    @property
+    def has_score(self) -> bool:
+        return self.mode == "accuracy"
+
+    @property
+    def logged_scenario(self) -> str:
+        return ""
+
+    def read_log(self) -> bytes:
+        return b"".join(path.read_bytes() for path in self.files.values())
+
+    def make_run(self, resource: Resource, detail: Detail, context: ImportContext) -> Import:
+        wanted = detail.values()
+        if self.mode == "accuracy":
+            wanted = {name: value for name, value in wanted.items() if name not in SEEDS}
+        differing = find_other_results(self.left, wanted)
+        if differing:
+            listed = "\n".join(f"  {item}" for item in differing)
+            raise LogError(
+                f"{self.folder} does not hold a run of {resource.address}; the spec asks for something else:\n{listed}",
+                fix="change the cell's settings to what ran, or import the results of a run with the declared settings",
+            )
+        least = detail.settings.number(keys.MIN_DURATION)
+        values = measure_results(self.left, detail.ruling, least) if self.mode == "performance" else {}
+        kept = tuple(KeptFile(path, name, in_git=True) for name, path in self.files.items())
+        source = digest([[name, hash_file(path)] for name, path in self.files.items()])
+        record = make_record(resource, detail, self.made, {}, context, values=values, source=source)
+        return Import(replace(record, artifacts=tuple(map(describe_artifact, kept))), kept)
+
+    def make_score(
+        self, resource: Resource, detail: Detail, upstream: Mapping[str, str], context: ImportContext
+    ) -> Import:
+        try:
+            values = score_results(self.left, detail.ruling)
+        except ValueError as error:
+            raise LogError(f"{self.folder}: {error}", fix="score the accuracy run with the harness") from error
+        return Import(make_record(resource, detail, self.made, upstream, context, values=values, source=resource.key))
+
+
+def is_reader_of(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in _CONFIGS)
+
+
+def is_reader_of_cell(files: CellFiles) -> bool:
+    return files.format.NAME == endpoints_results.NAME
+
+
+def read_cell(cell: TakenCell, files: CellFiles, _: BenchmarkRules) -> TakenCell:
+    """Their configuration says what a spec must ask for."""
+    try:
+        runs = find_runs(files.results.path)
+    except LogError as error:
+        return replace(cell, problems=(str(error.message),))
+    there = {run.mode for run in runs}
+    missing = tuple(f"{mode} run: it left no results" for mode in ("accuracy", "performance") if mode not in there)
+    config = runs[-1].left.results.config
+    model = str(config.within("model_params", "name") or "")
+    harness = {"results": endpoints_results.NAME, "model_name": model} if model else {}
+    return replace(cell, settings=collect_result_settings(config), runs=runs, harness=harness, problems=missing)
+
+
+def find_runs(path: Path, _user_conf: Path | None = None) -> tuple[EndpointsRun, ...]:
+    """The accuracy run and the performance run in a folder, or the one that is there. LogError: neither, or a file that
+    cannot be read."""
+    refuse_strange(path)
+    config = next((path / name for name in _CONFIGS if (path / name).is_file()), path / CONFIG)
+    found = [_found(path, config, mode) for mode in _PARTS if (path / mode / _PARTS[mode]).is_file()]
+    runs = tuple(item for item in found if item is not None)
+    if not runs:
+        wanted = " or ".join(f"{mode}/{name}" for mode, name in _PARTS.items())
+        fix = "name the folder that the endpoints harness reported into"
+        raise LogError(f"{path} has no {wanted} of a run", fix=fix)
+    return runs
+
+
+def _found(path: Path, config: Path, mode: str) -> EndpointsRun | None:
+    """None for the other mode's file as the harness leaves it beside a run: without a sample, or without a score."""
+    files = {CONFIG: config, _PARTS[mode]: path / mode / _PARTS[mode]}
+    if mode == "performance":
+        audits = sorted(item for item in (path / AUDIT).rglob("*.json") if item.is_file())
+        files |= {item.relative_to(path).as_posix(): item for item in audits if _kept(item.relative_to(path))}
+    try:
+        left = parse_left({name: file.read_bytes() for name, file in files.items()})
+    except (OSError, ValueError) as error:
+        raise LogError(f"{path}: {error}", fix="provide the files as the harness wrote them") from error
+    summary, scores = left.results.summary, left.results.scores
+    if mode == "performance":
+        return (
+            EndpointsRun(path, mode, files, left) if summary and parse_number(summary.get("n_samples_issued")) else None
+        )
+    return EndpointsRun(path, mode, files, left) if scores and list(read_accuracy_scores(scores)) else None
+
+
+def _kept(below: Path) -> bool:
+    """A test's verdict, and the result of each of its phases."""
+    return len(below.parts) == 2 or below.name == RESULT_SUMMARY

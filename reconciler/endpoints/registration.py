@@ -1,0 +1,104 @@
+"""An Endpoints submission as MLCommons' own command line takes it: a folder for each run, and the commands to type.
+
+Nothing is registered or sent from here, and no key is asked for: the commands are printed for the user.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from reconciler.endpoints.tree.collecting import name_point_folders
+from reconciler.endpoints.tree.content import PENDING
+from reconciler.endpoints.tree.layout import ACCURACY, DOCUMENTS, POWER, RESULTS, SOURCES, SUMMARY
+from reconciler.resource.kinds import place_cell
+from reconciler.tree.content import Content, SubmissionContent
+
+CLIENT = "endpoints-submission-cli"
+KEY = "PRISM_USER_API_TOKEN"  # the variable from which it reads the user's key
+RUNS = "runs"
+_IN_RUN = {SUMMARY: f"performance/{SUMMARY}", ACCURACY: f"accuracy/{ACCURACY}"}  # where the client itself puts them
+_TARGET_DATE = "target_availability_date"
+
+
+class Registration(Struct, frozen=True):
+    """``runs``: folders of runs, relative; ``shared``: src and docs, as far as there are any."""
+
+    division: str
+    availability: str
+    target_date: str
+    runs: tuple[str, ...]
+    shared: tuple[str, ...]
+
+
+def arrange_runs(files: Iterable[tuple[str, Content]]) -> Iterator[tuple[str, Content]]:
+    """The files of a rendered submission as the command line takes them: runs/<system>/<model>/r<N>/ with results where
+    the client leaves them, and the system's power descriptor in each; src/ and docs/ beside."""
+    below = {name.partition(f"/{PENDING}/")[2]: content for name, content in files}
+    powers = {parts[1]: content for name, content in below.items() if (parts := name.split("/"))[2:] == [POWER]}
+    for name, content in below.items():
+        top, _, rest = name.partition("/")
+        if top in (SOURCES, DOCUMENTS):
+            yield name, content
+        elif top == RESULTS and rest.count("/") >= 3:
+            system, model, point, file = rest.split("/", 3)
+            folder = f"{RUNS}/{system}/{model}/{point}"
+            yield f"{folder}/{_IN_RUN.get(file, file)}", content
+            if file == SUMMARY and system in powers:
+                yield f"{folder}/{POWER}", powers[system]
+
+
+def list_commands(
+    content: SubmissionContent, names: Iterable[str], folder: Path, organisation: Path, embargo: str
+) -> list[str]:
+    """In the order in which they are typed. ``names``: of the files that ``arrange_runs`` gave, in ``folder``."""
+    return render_registration_commands(list_registrations(content, names), folder, organisation, embargo)
+
+
+def explain(commands: list[str]) -> str:
+    """The commands with what to fill in."""
+    said = (
+        f"To register it, with {CLIENT} and your key in {KEY}, type:",
+        *(f"  {command}" for command in commands),
+        "SCENARIO is cop where the client runs on the premises of the system, con where it comes over a network.",
+        "An ID is what `runs create` printed for that run. `--dry-run` with either only shows what would be sent.",
+    )
+    return "\n".join(said)
+
+
+def list_registrations(submission: SubmissionContent, names: Iterable[str]) -> tuple[Registration, ...]:
+    """A submission for each division and availability. ``names``: of the files that ``arrange_runs`` gave."""
+    systems = {(system.division, system.name): system for system in submission.systems}
+    runs: dict[tuple[str, str, str], list[str]] = {}
+    for content in sorted(submission.cells, key=lambda item: place_cell(item.cell)):
+        system = systems[content.cell.division, content.cell.system]
+        group = content.cell.division, system.status, str(system.description.get(_TARGET_DATE, ""))
+        runs.setdefault(group, []).append(RUNS + name_point_folders(content).rstrip("/"))
+    tops = {name.partition("/")[0] for name in names}
+    shared = tuple(name for name in (SOURCES, DOCUMENTS) if name in tops)
+    return tuple(Registration(*group, tuple(found), shared) for group, found in runs.items())
+
+
+def render_registration_commands(
+    registrations: Sequence[Registration], folder: Path, organisation: Path, embargo: str = ""
+) -> list[str]:
+    """In the order in which they are typed. ``folder``: of the arranged files; ``organisation``: of the rendered tree;
+    ``embargo``: the day on which it ends, "" for none."""
+    lines = [shlex.join([CLIENT, "check-submission", str(organisation)])]
+    for each in registrations:
+        lines += [shlex.join([CLIENT, RUNS, "create", "--path", str(folder / run)]) for run in each.runs]
+        words = [CLIENT, "submissions", "create", "--division", each.division, "--scenario", "SCENARIO"]
+        words += ["--availability", each.availability]
+        if each.availability == "preview":
+            words += ["--target-availability-date", each.target_date]
+        if embargo:
+            words += ["--embargo-date", f"{embargo}T00:00:00Z"]
+        for name in each.shared:
+            words += [f"--shared-{name}", str(folder / name)]
+        for run in each.runs:
+            words += ["--run-ids", f"ID-OF-{run.rpartition('/')[2]}"]
+        lines.append(shlex.join(words))
+    return lines

@@ -1,0 +1,264 @@
+"""The configuration of the official Endpoints client for one point: made from what is asked, and held against what the
+client says it ran. Names and units (ms) are those of the client (mlcommons/endpoints: config/schema.py)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+from msgspec import Struct
+
+from reconciler.endpoints.results.audits import CACHING
+from reconciler.endpoints.rules.point import OFFLINE_PATTERN
+from reconciler.loadgen import keys
+from reconciler.loadgen.log_files import CONFIG
+from reconciler.resource.kinds import PERFORMANCE
+from reconciler.resource.quantities import parse_number
+from reconciler.resource.settings import DEDICATED_OFFLINE, CellSettings
+from reconciler.storage.documents import ResultDocument
+
+_PATIENCE = 300  # seconds for its own processes to start, before anything is measured
+PERFORMANCE_DATASET, ACCURACY_DATASET = "performance", "accuracy"
+_PARAMETERS, _COLUMNS, _ACCURACY_COLUMNS = "client.parameters.", "client.columns.", "client.accuracy.columns."
+_SHARED = (
+    *("point.concurrency", DEDICATED_OFFLINE, "client.api", "client.workers"),
+    *(keys.SCHEDULE_RNG_SEED, keys.SAMPLE_INDEX_RNG_SEED, "seed_set"),
+)
+_AUDIT = ("samples", "audit_samples", "sample_index")
+_TIMED = (
+    *(keys.MIN_DURATION, keys.MAX_DURATION, keys.MIN_QUERY_COUNT, keys.TARGET_QPS, "client.warmup"),
+    *("point.least_duration", keys.PERFORMANCE_SAMPLE_COUNT, "client.steady_state"),
+    *(f"client.audit.{name}" for name in _AUDIT),
+)
+_SCORED = (
+    *(f"client.accuracy.{name}" for name in ("name", "method", "ground_truth", "extractor")),
+    *(keys.ACCURACY_SAMPLE_COUNT, "point.least_accuracy_samples"),
+)
+# Groups of free names: each that is declared counts.
+_FREE = (_PARAMETERS, _COLUMNS, "endpoint.stack.")
+_PLACES = (("report_dir",), ("endpoint_config", "endpoints"), ("model_params", "tokenizer_name"))
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+
+
+class ClientPlaces(Struct, frozen=True):
+    """Where things are here: none of it is identity. ``dataset`` and ``accuracy``: files; ``report``: the empty folder
+    that the client leaves its results in; ``key_variable``: of its environment, with the endpoint's key."""
+
+    url: str
+    report: str
+    dataset: str
+    accuracy: str = ""
+    tokenizer: str = ""
+    key_variable: str = ""
+
+
+def list_client_settings(mode: str, declared: Iterable[str]) -> tuple[str, ...]:
+    """The names of the settings that a run of a point reads, of those that are declared."""
+    own, groups = (_TIMED, _FREE) if mode == PERFORMANCE else (_SCORED, (*_FREE, _ACCURACY_COLUMNS))
+    free = sorted(name for name in declared if name.startswith(groups))
+    return (*_SHARED, *own, *free)
+
+
+def place_client_config(
+    settings: CellSettings, asked: Mapping[str, Any], values: Mapping[str, str], find_place: Callable[[str], str]
+) -> dict[str, Any]:
+    """The configuration of a run on this machine. ``values``: of placeholders, and ``report``; ``find_place``: the path
+    of a location among the settings."""
+    places = ClientPlaces(
+        url=settings.text("endpoint.url") or values["service_url"],
+        report=values["report"],
+        dataset=values["dataset"],
+        accuracy=find_place("client.accuracy.dataset"),
+        tokenizer=find_place("client.tokenizer"),
+        key_variable=settings.text("endpoint.api_key_env"),
+    )
+    return build_client_config(asked, places)
+
+
+def build_client_config(asked: Mapping[str, Any], places: ClientPlaces) -> dict[str, Any]:
+    """``asked``: a run's identity inputs, under the names of specs. Nothing is left to a default that decides what is
+    measured."""
+    timed = asked["mode"] == PERFORMANCE
+    config = _collect_asked(asked)
+    config["model_params"] |= {"tokenizer_name": places.tokenizer} if places.tokenizer else {}
+    datasets = [_performance(asked, places.dataset)]
+    config["datasets"] = datasets if timed else [*datasets, _accuracy(asked, places.accuracy)]
+    key = places.key_variable
+    config["endpoint_config"] |= {"endpoints": [places.url], **({"api_key": f"${{{key}}}"} if key else {})}
+    config["report_dir"] = places.report
+    return config
+
+
+def find_config_differences(
+    config: ResultDocument, asked: Mapping[str, Any], *, foreign: bool = False
+) -> Iterator[str]:
+    """Every value of config.yaml, as the client resolved it, that is not the one that was asked for. ``foreign``:
+    somebody else ran it, whom nobody asked for what only this project sets."""
+    for path, wanted in _leaves(_collect_foreign(asked) if foreign else _collect_asked(asked), ()):
+        found = config.within(*path)
+        if not _equal(wanted, found):
+            line = config.lines.get(path[-1], 0)
+            where = f" (line {line})" if line else ""
+            shown = "nothing" if found is None else " ".join(str(found).split())[:80]
+            yield f"{'.'.join(path)}: expected {wanted}, {CONFIG} says {shown}{where}"
+
+
+def find_place_differences(config: ResultDocument, told: ResultDocument) -> Iterator[str]:
+    """Every place in config.yaml that is not the one of this very run: its report folder, the endpoint that was asked,
+    the datasets and the tokenizer. ``told``: the configuration that the client was started with."""
+    for path in _PLACES:
+        wanted, found = told.within(*path), config.within(*path)
+        if wanted is not None and wanted != found:
+            yield f"{'.'.join(path)}: expected {_brief(wanted)}, {CONFIG} says {_brief(found)}"
+    wanted, found = (_list_datasets(document) for document in (told, config))
+    if wanted != found:
+        yield f"datasets: expected {_brief(wanted)}, {CONFIG} says {_brief(found)}"
+
+
+def _list_datasets(config: ResultDocument) -> list[tuple[str, ...]]:
+    listed = config.get("datasets")
+    entries = [entry for entry in listed if isinstance(entry, Mapping)] if isinstance(listed, list) else []
+    return [tuple(str(entry.get(name)) for name in ("name", "type", "path")) for entry in entries]
+
+
+def _brief(found: object) -> str:
+    return "nothing" if found is None else " ".join(str(found).split())[:160]
+
+
+def _collect_asked(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """All of the configuration that is no place."""
+    timed = asked["mode"] == PERFORMANCE
+    seeds = {
+        "scheduler_random_seed": int(asked[keys.SCHEDULE_RNG_SEED]),
+        "dataloader_random_seed": int(asked[keys.SAMPLE_INDEX_RNG_SEED]),
+    }
+    bounds = {
+        "min_duration_ms": asked.get(keys.MIN_DURATION),
+        "max_duration_ms": asked.get(keys.MAX_DURATION),
+        "n_samples_to_issue": asked.get(keys.MIN_QUERY_COUNT),
+    }
+    if not timed:
+        # Told to score alone, the client asks one question at a time. So it is told to do both, the first of which is
+        # one sample long: then it asks as many at a time as the point does.
+        bounds = {"min_duration_ms": 0, "n_samples_to_issue": 1}
+    offline = bool(asked.get(DEDICATED_OFFLINE))
+    load: dict[str, Any] = {"type": "concurrency", "target_concurrency": int(asked["point.concurrency"])}
+    if offline:  # everything at once; the rules ask no streaming of it
+        load = {"type": OFFLINE_PATTERN}
+    if timed and asked.get(keys.TARGET_QPS) is not None:
+        load[keys.TARGET_QPS] = float(asked[keys.TARGET_QPS])
+    client: dict[str, Any] = {"stream_all_chunks": True, "worker_initialization_timeout": _PATIENCE}
+    if asked.get("client.workers") is not None:
+        client["num_workers"] = int(asked["client.workers"])
+    return {
+        "type": "offline" if offline else "online",
+        "model_params": {
+            "name": asked["harness.model_name"],
+            "streaming": "off" if offline else "on",
+            **_below(asked, _PARAMETERS),
+        },
+        "settings": {
+            "runtime": {**seeds, **_whole(bounds)},
+            "load_pattern": load,
+            "client": client,
+            "warmup": _warmup(asked) if timed else {"enabled": False},
+            **_steady_state(asked, timed=timed),
+            "service_ready_timeout_s": _PATIENCE,
+        },
+        "endpoint_config": {"api_type": asked.get("client.api") or "openai"},
+        **(_audit(asked) if timed else {}),
+    }
+
+
+def _collect_foreign(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run made elsewhere must have had: the model, the seeds, the load, and the bounds that are declared. One
+    configuration stands for both runs of a point in a submission, that of the performance run."""
+    whole = _collect_asked(asked)
+    runtime = whole["settings"]["runtime"]
+    if asked["mode"] != PERFORMANCE:
+        runtime = {name: value for name, value in runtime.items() if name.endswith("_seed")}
+    model = {name: value for name, value in whole["model_params"].items() if name != "streaming"}
+    settings = {"runtime": runtime, "load_pattern": whole["settings"]["load_pattern"]}
+    if count := int(asked.get("client.warmup") or 0):
+        settings["warmup"] = {"enabled": True, "n_requests": count}
+    api = {"endpoint_config": whole["endpoint_config"]} if asked.get("client.api") else {}
+    return {"model_params": model, "settings": settings, **api}
+
+
+def _warmup(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Salted, since the client warms up with samples of the performance dataset, and drained, so that nothing of it is
+    answered while the clock runs."""
+    count = int(asked.get("client.warmup") or 0)
+    if not count:
+        return {"enabled": False}
+    seed = int(asked[keys.SAMPLE_INDEX_RNG_SEED])
+    return {"enabled": True, "n_requests": count, "salt": True, "drain": True, "warmup_random_seed": seed}
+
+
+def _audit(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Behind a performance run alone, with the tolerance of the rules."""
+    declared = {name: asked.get(f"client.audit.{name}") for name in _AUDIT}
+    if declared["samples"] is None:
+        return {}
+    return {"audit": {"test": CACHING, "only": False, **_whole(declared)}}
+
+
+def _steady_state(asked: Mapping[str, Any], *, timed: bool) -> dict[str, Any]:
+    """Older clients refuse the words, so that they stand there only where the spec does."""
+    asked_for = asked.get("client.steady_state")
+    return {"steady_state": {"enabled": bool(asked_for)}} if timed and asked_for is not None else {}
+
+
+def _performance(asked: Mapping[str, Any], path: str) -> dict[str, Any]:
+    return {"name": PERFORMANCE_DATASET, "type": "performance", "path": path, **_parser(asked, _COLUMNS)}
+
+
+def _accuracy(asked: Mapping[str, Any], path: str) -> dict[str, Any]:
+    names = {"method": "eval_method", "ground_truth": "ground_truth", "extractor": "extractor"}
+    declared = {theirs: asked.get(f"client.accuracy.{name}") for name, theirs in names.items()}
+    own = {name: value for name, value in declared.items() if value is not None}
+    return {
+        "name": asked.get("client.accuracy.name") or ACCURACY_DATASET,
+        "type": "accuracy",
+        "path": path,
+        **_parser(asked, _ACCURACY_COLUMNS),
+        "accuracy_config": {**own, "num_repeats": 1},
+    }
+
+
+def _parser(asked: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    columns = _below(asked, prefix)
+    return {"parser": columns} if columns else {}
+
+
+def _below(asked: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    return {name.removeprefix(prefix): _plain(asked[name]) for name in sorted(asked) if name.startswith(prefix)}
+
+
+def _plain(value: Any) -> Any:
+    """Decimals are kept as text in a spec; the client reads numbers."""
+    if not isinstance(value, str) or not _NUMBER.fullmatch(value):
+        return value
+    return float(value) if "." in value else int(value)
+
+
+def _whole(values: Mapping[str, Any]) -> dict[str, int]:
+    return {name: int(value) for name, value in values.items() if value is not None}
+
+
+def _leaves(group: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, value in group.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, (*above, name))
+        else:
+            yield (*above, name), value
+
+
+def _equal(wanted: Any, found: Any) -> bool:
+    if isinstance(wanted, bool) or isinstance(found, bool):
+        return wanted is found
+    if isinstance(wanted, int | float):
+        return parse_number(found) == Decimal(str(wanted))
+    return str(wanted) == str(found)

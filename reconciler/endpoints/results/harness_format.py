@@ -1,0 +1,279 @@
+"""Results of MLCommons' endpoints harness, which a command leaves in place of LoadGen's logs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Mapping
+from decimal import Decimal
+from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from reconciler.endpoints.results.accuracy import judge_accuracy_scores
+from reconciler.endpoints.results.audits import Audits, collect_audit_values, find_missing_audits, find_wrong_audits
+from reconciler.endpoints.results.measurements import (
+    LIMITS,
+    MEAN_TOKENS,
+    MEAN_TOKENS_LIMITS,
+    SEEDS,
+    AskedResults,
+    Results,
+    find_differences,
+    find_excess_duration,
+    find_lost_samples,
+    find_wrong_rates,
+    list_metrics,
+    list_read_settings,
+    measure_performance,
+)
+from reconciler.loadgen import keys
+from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
+from reconciler.resource.kinds import ACCURACY, PERFORMANCE, Cell
+from reconciler.resource.quantities import parse_decimal
+from reconciler.resource.records import LogFinding
+from reconciler.resource.ruled_values import LatencyLimits
+from reconciler.rules.context import EndpointsContext, RuleContext
+from reconciler.rules.results.format import Kept, KeptFile, Recheck, RecordValues, RunFiles, ShownFiles, Verdict
+from reconciler.rules.ruleset import BenchmarkRules, Ruleset
+from reconciler.storage.documents import ResultDocument, parse_json_object, parse_yaml_mapping
+from reconciler.storage.foreign import read_regular
+from reconciler.storage.storage_errors import refuse_storage_error
+
+NAME = "endpoints"
+LEAVES = "results of the endpoints harness"
+DECLARE = "write `harness: {results: endpoints, model_name: …}`"
+LOGS = "*"
+SCORES_ITSELF = True
+TESTS_ITSELF = True
+READS_CONF = False
+NAMES_MODEL = True
+TIES_ACCURACY = False
+SCORED_BY = "the harness scored it"
+AUDIT = "audit"  # folder of the tests that the harness ran behind the performance run
+SHOWN = ShownFiles(performance=(RESULT_SUMMARY,), accuracy=(ACCURACY_RESULTS,), configuration=CONFIG, tests=AUDIT)
+JUDGED: tuple[str, ...] = (RESULT_SUMMARY, f"{AUDIT}/*")
+
+
+class Left(Struct, frozen=True):
+    """The results of one run, and of the compliance tests that the harness ran behind it."""
+
+    results: Results
+    audits: Audits
+
+
+def read_left(folder: Path) -> Left:
+    """Of a folder in which the files have the names of a record's artifacts. ValueError as ``parse_left``."""
+    paths = (folder / name for name in (CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS))
+    found = [*(path for path in paths if path.is_file()), *(folder / AUDIT).rglob("*.json")]
+    try:
+        return parse_left({path.relative_to(folder).as_posix(): read_regular(path) for path in found})
+    except OSError as error:
+        refuse_storage_error(error, folder)
+        raise ValueError(f"{error.filename}: {error.strerror}") from error
+
+
+def parse_left(files: Mapping[str, bytes]) -> Left:
+    """``files``: artifacts by name. ValueError names a file that is not there or cannot be read."""
+    if CONFIG not in files:
+        raise ValueError(f"there is no {CONFIG}")
+    read = {name: _document(name, data) for name, data in files.items() if name.endswith((".json", CONFIG))}
+    audits = parse_audits({name: document for name, document in read.items() if name.startswith(f"{AUDIT}/")})
+    return Left(Results(read[CONFIG], read.get(RESULT_SUMMARY), read.get(ACCURACY_RESULTS)), audits)
+
+
+def parse_audits(documents: Mapping[str, ResultDocument]) -> Audits:
+    """``documents``: those of the folder of tests, by their path below the run's."""
+    named = {PurePosixPath(name): document for name, document in documents.items()}
+    stated = {n.stem.removeprefix("audit_"): d for n, d in named.items() if n.name.startswith("audit_")}
+    phases = {n.parts[1]: d for n, d in named.items() if n.name == RESULT_SUMMARY and len(n.parts) > 2}
+    return Audits(stated, phases)
+
+
+def _document(name: str, data: bytes) -> ResultDocument:
+    try:
+        return parse_yaml_mapping(data) if name == CONFIG else parse_json_object(data)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{name}: {' '.join(str(error).split())}") from error
+
+
+def collect_asked_results(values: Mapping[str, object]) -> AskedResults:
+    """What a run's identity inputs ask of the harness."""
+    return AskedResults(
+        scenario=str(values["scenario"]),
+        mode=str(values["mode"]),
+        model=str(values.get("harness.model_name", "")),
+        settings=values,
+        seeds={name: int(str(values[name])) for name in SEEDS if values.get(name) is not None},
+    )
+
+
+def find_other_results(left: Left, values: Mapping[str, object]) -> list[str]:
+    """Every field in which the results are not those of the run that was asked."""
+    return [*map(str, find_differences(left.results, collect_asked_results(values)))]
+
+
+def find_wrong_results(summary: ResultDocument, audits: Audits) -> Iterator[LogFinding]:
+    """Where the results of a performance run contradict themselves."""
+    for item in (*find_lost_samples(summary), *find_wrong_rates(summary)):
+        yield LogFinding("summary.counts", str(item), RESULT_SUMMARY, item.line)
+    for text in find_wrong_audits(audits):
+        yield LogFinding("audit.phases", text, AUDIT)
+
+
+def measure_results(left: Left, rules: RuleContext, min_duration: int) -> RecordValues:
+    """What a performance run's record says of its results. ``min_duration``: in ms, as asked of the run."""
+    summary, audits = left.results.summary, left.audits
+    assert summary is not None
+    assert rules.endpoints is not None
+    values = measure_performance(summary, rules.metric, rules.endpoints.limits, min_duration)
+    reasons = [*values["reasons"], *find_missing_audits(audits, rules.endpoints.audits)]
+    reasons += _output_length(summary, rules.endpoints.mean_tokens)
+    found = {"audits": collect_audit_values(audits)} if audits.stated else {}
+    return {**values, "reasons": reasons, "validity": "INVALID" if reasons else "VALID", **found}
+
+
+def _output_length(summary: ResultDocument, bounds: tuple[Decimal, Decimal] | None) -> Iterator[str]:
+    if bounds is None:
+        return
+    least, most = bounds
+    mean = summary.within("output_sequence_lengths", "avg")
+    if not isinstance(mean, (int, float)) or not least <= Decimal(str(mean)) <= most:
+        yield f"TEST09: a mean of {mean} output tokens, between {least} and {most} is required"
+
+
+def score_results(left: Left, rules: RuleContext) -> RecordValues:
+    """What a score's record says. ValueError: not every dataset has a score."""
+    if left.results.scores is None:
+        raise ValueError(f"there is no {ACCURACY_RESULTS}")
+    assert rules.endpoints is not None
+    single = rules.endpoints.single_score
+    return judge_accuracy_scores(left.results.scores, list(rules.bars), single=single, binds=rules.bars_bind)
+
+
+def complete_context(
+    context: RuleContext, ruleset: Ruleset, rules: BenchmarkRules, cell: Cell, shortest: int
+) -> RuleContext:
+    """With what the round rules of these results. ``shortest``: the ruled duration in ms, where the cell asks for
+    none."""
+    ruled, scenario = ruleset.endpoints, cell.scenario
+    tests = rules.compliance_tests if ruleset.binds(cell.division, "compliance_tests") else ()
+    tokens = rules.test(MEAN_TOKENS, scenario).limits if MEAN_TOKENS in tests else {}
+    bounds = [Decimal(str(tokens[name].value)) for name in MEAN_TOKENS_LIMITS if name in tokens]
+    own = EndpointsContext(
+        limits=LatencyLimits(*(parse_decimal(rules.value(name, scenario)) for name in LIMITS)),
+        audits={test: ruled.tests[test] for test in tests if test in ruled.required},
+        mean_tokens=(bounds[0], bounds[1]) if bounds else None,
+        single_score=rules.name in ruled.single,
+        min_duration=shortest,
+    )
+    return replace(context, metric=ruled.metric(rules.name, scenario, context.metric), endpoints=own)
+
+
+def is_shown(has: Callable[[str], bool]) -> bool:
+    """By any file that no other harness leaves."""
+    signs = (CONFIG, "config.yml", f"performance/{RESULT_SUMMARY}", f"accuracy/{ACCURACY_RESULTS}")
+    return any(map(has, signs))
+
+
+def list_asked(mode: str, scenario: str, declared: Container[str]) -> tuple[str, ...]:
+    """The harness knows but two seeds of the round, and of a count only what is declared: its runs are as long as they
+    are asked to be."""
+    names = list_read_settings(mode, scenario)
+    return (*(name for name in names if name != keys.MIN_QUERY_COUNT or name in declared), *SEEDS)
+
+
+def judge_run(run: RunFiles) -> Verdict:
+    try:
+        left = read_left(run.output)
+    except ValueError as error:
+        return Verdict({}, f"the run left no readable results: {error}", "backend", "see the command's log")
+    differing = find_other_results(left, run.inputs)
+    if differing:
+        problem = f"the endpoints harness did not run what was asked for: {'; '.join(differing)}"
+        fix = "the results are kept; check the command and its configuration, then run again"
+        return Verdict({"contradictions": differing}, problem, "contradiction", fix)
+    measured = measure_results(left, run.rules, read_min_duration(run.inputs)) if run.mode == PERFORMANCE else {}
+    return Verdict({**run.said, **measured})
+
+
+def read_min_duration(inputs: Mapping[str, object]) -> int:
+    """In ms, as asked of a run; 0 where nothing is."""
+    return int(str(inputs.get(keys.MIN_DURATION) or 0))
+
+
+def judge_score(_: Path, run: Path, rules: RuleContext, __: RecordValues) -> Verdict:
+    try:
+        return Verdict(score_results(read_left(run), rules))
+    except ValueError as error:
+        return Verdict({}, f"{ACCURACY_RESULTS} is not a score: {error}", "backend", "repeat the accuracy run")
+
+
+def find_missing(kept: Kept) -> str:
+    return RESULT_SUMMARY if is_timed(kept) and RESULT_SUMMARY not in kept.files else ""
+
+
+def is_timed(kept: Kept) -> bool:
+    """Whether it is a performance run, which alone states figures that may contradict each other."""
+    return kept.metrics is None and kept.inputs.get("mode") == PERFORMANCE
+
+
+def judge_kept(kept: Kept) -> Iterator[LogFinding]:
+    if is_timed(kept):
+        summary, audits = read_summary(kept)
+        yield from find_wrong_results(summary, audits)
+        yield from find_excess_time(summary, kept)
+
+
+def read_summary(kept: Kept) -> tuple[ResultDocument, Audits]:
+    """ValueError names a file that cannot be read."""
+    read = {name: _document(name, read_regular(path)) for name, path in kept.files.items() if name.endswith(".json")}
+    return read[RESULT_SUMMARY], parse_audits({n: d for n, d in read.items() if n.startswith(f"{AUDIT}/")})
+
+
+def find_excess_time(summary: ResultDocument, kept: Kept) -> Iterator[LogFinding]:
+    for item in () if kept.imported else find_excess_duration(summary, kept.seconds):
+        yield LogFinding("run.duration", str(item), RESULT_SUMMARY, item.line)
+
+
+def list_kept(run: RunFiles) -> Iterator[KeptFile]:
+    own = ACCURACY_RESULTS if run.mode == ACCURACY else RESULT_SUMMARY
+    paths = [path for name in (CONFIG, own) if (path := run.output / name).is_file()]
+    if run.mode == PERFORMANCE:
+        paths += sorted(path for path in (run.output / AUDIT).rglob("*.json") if path.is_file())
+    for path in paths:
+        yield KeptFile(path, path.relative_to(run.output).as_posix(), in_git=True)
+
+
+def list_kept_answers(_: RunFiles) -> Iterator[KeptFile]:
+    """They stand in the results."""
+    yield from ()
+
+
+def recheck_run(
+    inputs: Mapping[str, object],
+    files: Mapping[str, bytes],
+    rules: RuleContext,
+    *,
+    timed: bool,
+    foreign: bool,  # noqa: ARG001 - the harness is elsewhere anyway
+    rehearsal: bool,  # noqa: ARG001 - nothing of its samples depends on it
+) -> Recheck:
+    own = RESULT_SUMMARY if timed else ACCURACY_RESULTS
+    if lost := tuple(file for file in (CONFIG, own) if file not in files):
+        return Recheck(own, missing=lost)
+    left = parse_left(files)
+    summary = left.results.summary
+    own_wrong = find_wrong_results(summary, left.audits) if timed and summary is not None else ()
+    return Recheck(
+        own,
+        differing=(*find_other_results(left, inputs), *(item.text for item in own_wrong)),
+        shown=f"{CONFIG} shows every setting, and the seeds",
+        values=measure_results(left, rules, read_min_duration(inputs)) if timed else {},
+        other_metrics=tuple(list_metrics(summary)) if timed and summary is not None else (),
+    )
+
+
+def recheck_score(_: Mapping[str, bytes], run: Mapping[str, bytes], rules: RuleContext) -> Recheck:
+    if ACCURACY_RESULTS not in run:
+        return Recheck(ACCURACY_RESULTS, missing=(ACCURACY_RESULTS,))
+    return Recheck(ACCURACY_RESULTS, values=score_results(parse_left(run), rules))

@@ -1,0 +1,306 @@
+"""Results of MLCommons' endpoints harness (round v6.1): config.yaml and JSON in place of LoadGen's logs.
+
+The files, their fields and their units (ns, queries per second) are those that the submission checker reads
+(mlcommons/inference: parsers/endpoints_parser.py) and the harness writes (mlcommons/endpoints: metrics/report.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+from msgspec import Struct, field
+
+from reconciler.endpoints.results.accuracy import read_accuracy_scores, read_sample_count, show_plain
+from reconciler.loadgen import keys
+from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
+from reconciler.loadgen.settings import list_settings
+from reconciler.resource.quantities import parse_decimal, parse_number, show_count
+from reconciler.resource.ruled_values import LatencyLimits, Metric
+from reconciler.storage.documents import ResultDocument
+
+_SECOND, _MILLISECOND = 10**9, 10**6
+_NEAR = Decimal("0.0001")  # of a rate: a stated one is written with all its digits, or rounded by hand
+# The harness's names of what the round seeds.
+SEEDS = {keys.SAMPLE_INDEX_RNG_SEED: "dataloader_random_seed", keys.SCHEDULE_RNG_SEED: "scheduler_random_seed"}
+_READ = (
+    keys.TARGET_QPS,
+    keys.MIN_DURATION,
+    keys.MAX_DURATION,
+    keys.MIN_QUERY_COUNT,
+    keys.ACCURACY_SAMPLE_COUNT,
+)
+_UNITS = {
+    keys.RESULT_SAMPLES_PER_SECOND: "samples/s",
+    keys.RESULT_COMPLETED_SAMPLES_PER_SEC: "queries/s",
+    keys.RESULT_COMPLETED_TOKENS_PER_SECOND: "tokens/s",
+}
+_DURATIONS = {keys.MIN_DURATION: "min_duration_ms", keys.MAX_DURATION: "max_duration_ms"}
+
+
+def list_read_settings(mode: str, scenario: str) -> tuple[str, ...]:
+    """The names of the settings that a run of the harness reads from a spec, besides the seeds."""
+    return tuple(name for name in list_settings(mode, scenario) if name in _READ)
+
+
+class Results(Struct, frozen=True):
+    """What one run of the harness left. ``scores``: accuracy_results.json; ``summary``: result_summary.json."""
+
+    config: ResultDocument
+    summary: ResultDocument | None = None
+    scores: ResultDocument | None = None
+
+
+class AskedResults(Struct, frozen=True):
+    """What a run was started with. ``settings`` under the names of specs, in their units (ms); ``model``: the name that
+    the results must carry."""
+
+    scenario: str
+    mode: str
+    model: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    seeds: Mapping[str, int] = field(default_factory=dict)
+
+
+class FieldDifference(Struct, frozen=True):
+    """``line`` is the 1-based line of ``file``, 0 when it says nothing."""
+
+    field: str
+    asked: str
+    found: str
+    file: str
+    line: int = 0
+
+    def __str__(self) -> str:
+        where = f" (line {self.line})" if self.line else ""
+        return f"{self.field}: expected {self.asked}, {self.file} says {self.found}{where}"
+
+
+# The rules that bound a scenario's 99th percentiles, in the order of LatencyLimits.
+LIMITS = ("most_ttft_latency", "most_tpot_latency", "most_target_latency")
+# The test that has no file of its own: the mean number of output tokens of a performance run is within limits.
+MEAN_TOKENS, MEAN_TOKENS_LIMITS = "TEST09", ("least_mean_tokens", "most_mean_tokens")
+
+
+def list_scenarios(config: ResultDocument) -> tuple[str, ...]:
+    """The scenarios that a run of this configuration can be. The harness knows offline and online runs; one request at
+    a time is what SingleStream asks."""
+    kind = str(config.get("type")).lower()
+    pattern = str(config.within("settings", "load_pattern", "type"))
+    alone = (
+        pattern == "concurrency" and parse_number(config.within("settings", "load_pattern", "target_concurrency")) == 1
+    )
+    known = {"offline": ("Offline",), "interactive": ("Interactive",), "singlestream": ("SingleStream",)}
+    if kind == "online":
+        return ("SingleStream",) if alone else ("Server", "Interactive")
+    if kind == "submission" and alone:
+        return ("SingleStream",)  # the checker goes by the folder's name there, and cannot read this type elsewhere
+    return known.get(kind, ())
+
+
+def find_differences(results: Results, asked: AskedResults) -> Iterator[FieldDifference]:
+    """Every difference between what was asked and what the files say, in a fixed order: results of another run, or of
+    one that did not end."""
+    config = results.config
+    played = list_scenarios(config)
+    if asked.scenario not in played:
+        kind = f"type {_shown(config.get('type'))}"
+        pattern = config.within("settings", "load_pattern", "type")
+        kind += f" with load pattern {_shown(pattern)}" if pattern is not None else ""
+        yield FieldDifference("scenario", asked.scenario, kind, CONFIG, config.lines.get("type", 0))
+    yield from _mode(results, asked.mode)
+    name = config.within("model_params", "name")
+    if asked.model and name != asked.model:
+        yield FieldDifference("model", asked.model, _shown(name), CONFIG, config.lines.get("name", 0))
+    yield from _settings(config, asked)
+    count = asked.settings.get(keys.ACCURACY_SAMPLE_COUNT)
+    if asked.mode == "accuracy" and count is not None and results.scores is not None:
+        found = read_sample_count(results.scores)
+        if found != count:
+            yield FieldDifference(keys.ACCURACY_SAMPLE_COUNT, str(count), _shown(found), ACCURACY_RESULTS)
+    if results.summary is not None and asked.mode == "performance":
+        yield from _ended(results.summary)
+
+
+def _mode(results: Results, mode: str) -> Iterator[FieldDifference]:
+    if mode == "performance":
+        summary = results.summary
+        if summary is None or not parse_number(summary.get("n_samples_issued")):
+            line = summary.lines.get("n_samples_issued", 0) if summary else 0
+            yield FieldDifference("mode", "performance", "that no sample was issued for it", RESULT_SUMMARY, line)
+    elif results.scores is None or not list(read_accuracy_scores(results.scores)):
+        yield FieldDifference("mode", "accuracy", "no score of an accuracy dataset", ACCURACY_RESULTS)
+
+
+def _settings(config: ResultDocument, asked: AskedResults) -> Iterator[FieldDifference]:
+    """Rates, durations and counts are those of a performance run; the seeds are the round's in both."""
+    wanted: list[tuple[str, Any, tuple[str, ...]]] = [
+        (keys.TARGET_QPS, asked.settings.get(keys.TARGET_QPS), ("settings", "load_pattern", keys.TARGET_QPS)),
+        *((n, asked.settings.get(n), ("settings", "runtime", own)) for n, own in _DURATIONS.items()),
+        (keys.MIN_QUERY_COUNT, asked.settings.get(keys.MIN_QUERY_COUNT), ("settings", "runtime", "n_samples_to_issue")),
+        *((n, seed, ("settings", "runtime", SEEDS[n])) for n, seed in asked.seeds.items() if n in SEEDS),
+    ]
+    for name, value, path in wanted:
+        found = config.within(*path)
+        if value is not None and parse_number(found) != Decimal(str(value)):
+            yield FieldDifference(name, str(value), _shown(found), CONFIG, config.lines.get(path[-1], 0))
+
+
+def _ended(summary: ResultDocument) -> Iterator[FieldDifference]:
+    if summary.get("complete") is False or summary.get("state") not in (None, "complete"):
+        state = _shown(summary.get("state"))
+        yield FieldDifference("end", "a run that came to its end", state, RESULT_SUMMARY, summary.lines.get("state", 0))
+    took = parse_number(summary.get("duration_ns"))
+    if not took or took < 0:
+        yield FieldDifference("duration", "a duration", _shown(summary.get("duration_ns")), RESULT_SUMMARY)
+
+
+def find_excess_duration(summary: ResultDocument, seconds: float) -> Iterator[FieldDifference]:
+    """A run that is longer than the command that made it: results of an earlier run, laid there again. Both clocks are
+    monotonic, so that no clock that was set explains it."""
+    took = parse_number(summary.get("duration_ns"))
+    if took is not None and took > Decimal(str(seconds)) * _SECOND:
+        found, line = f"{took / _SECOND:.6g} s", summary.lines.get("duration_ns", 0)
+        yield FieldDifference(
+            "duration", f"a run within the {seconds:.6g} s of the command", found, RESULT_SUMMARY, line
+        )
+
+
+def find_lost_samples(summary: ResultDocument) -> Iterator[FieldDifference]:
+    """Each sample that was issued completed or failed."""
+    issued, done, lost = (parse_number(summary.get(f"n_samples_{n}")) for n in ("issued", "completed", "failed"))
+    if issued is not None and (done is None or done + (lost or 0) != issued):
+        line = summary.lines.get("n_samples_completed", 0)
+        found = f"{_shown(done)} completed and {_shown(lost)} failed"
+        yield FieldDifference("samples", f"the {issued} that were issued", found, RESULT_SUMMARY, line)
+
+
+def find_wrong_rates(summary: ResultDocument) -> Iterator[FieldDifference]:
+    """A stated rate must be that of the counts beside it."""
+    for name in ("qps", "tps"):
+        stated, made = parse_number(summary.get(name)), compute_rate(summary, name)
+        if stated is None or made is None:
+            continue
+        if abs(stated - made) > made * _NEAR:
+            line = summary.lines.get(name, 0)
+            yield FieldDifference(name, f"{made:.8g}, as its counts make it", f"{stated:.8g}", RESULT_SUMMARY, line)
+
+
+def compute_rate(summary: ResultDocument, name: str) -> Decimal | None:
+    """qps or tps from the counts. With LoadGen's window (to the completion of the query issued last) the first query
+    opens it and is not counted, as LoadGen's Server does."""
+    window, took = (parse_number(summary.get(n)) for n in ("legacy_loadgen_window_duration_ns", "duration_ns"))
+    done = parse_number(summary.get("n_samples_completed"))
+    over = window or took
+    if not over or done is None:
+        return None
+    if name == "qps":
+        return (done - 1 if window else done) * _SECOND / over
+    tokens = parse_number(summary.within("output_sequence_lengths", "total"))
+    if tokens is None:
+        mean = parse_number(summary.within("output_sequence_lengths", "avg"))
+        tokens = None if mean is None else mean * done
+    return None if tokens is None else tokens * _SECOND / over
+
+
+def read_measured(summary: ResultDocument, key: str) -> Decimal | None:
+    """The value behind a metric's key, as the checker maps LoadGen's keys to the harness's fields; None when the file
+    does not say. Rates and means are those of the counts where these are there."""
+    if key == keys.RESULT_SAMPLES_PER_SECOND:
+        issued, took = parse_number(summary.get("n_samples_issued")), parse_number(summary.get("duration_ns"))
+        return None if issued is None or not took else issued * _SECOND / took
+    if key == keys.RESULT_COMPLETED_SAMPLES_PER_SEC:
+        stated = parse_number(summary.get("qps"))
+        return compute_rate(summary, "qps") if stated is None else stated
+    if key == keys.RESULT_COMPLETED_TOKENS_PER_SECOND:
+        stated = parse_number(summary.get("tps"))
+        return compute_rate(summary, "tps") if stated is None else stated
+    if key == keys.RESULT_MEAN_LATENCY_NS:
+        return parse_number(summary.within("latency", "avg"))
+    if key.startswith("result_") and key.endswith("_percentile_latency_ns"):
+        percent = Decimal(key.removeprefix("result_").removesuffix("_percentile_latency_ns"))
+        return read_percentile(summary, "latency", percent)
+    return None
+
+
+def list_metrics(summary: ResultDocument) -> Iterator[dict[str, str]]:
+    """Every figure of a run that some round publishes, as a record has its metric."""
+    for key, unit in _UNITS.items():
+        if (found := read_measured(summary, key)) is not None:
+            yield {"value": show_plain(found), "unit": unit}
+
+
+def read_percentile(summary: ResultDocument, series: str, percent: Decimal = Decimal(99)) -> Decimal | None:
+    """Of latency, ttft or tpot, after early stopping, in ns. The harness writes the name as 99 or 99.0."""
+    found = summary.within(series, "early_stopping_percentiles")
+    for key, value in found.items() if isinstance(found, Mapping) else ():
+        if parse_decimal(key) == percent:
+            return parse_number(value)
+    return None
+
+
+def collect_result_settings(config: ResultDocument) -> dict[str, Any]:
+    """What a spec must ask for to have had this configuration, under its names: durations in ms, a whole rate as an
+    integer."""
+    found: dict[str, Any] = {}
+    rate_asked = parse_number(config.within("settings", "load_pattern", keys.TARGET_QPS))
+    if rate_asked is not None:
+        found[keys.TARGET_QPS] = int(rate_asked) if rate_asked == int(rate_asked) else rate_asked
+    found[keys.MIN_DURATION] = 0
+    runtime = {**_DURATIONS, keys.MIN_QUERY_COUNT: "n_samples_to_issue"}
+    for name, own in runtime.items():
+        value = parse_number(config.within("settings", "runtime", own))
+        if value and value == int(value):
+            found[name] = int(value)
+    return found
+
+
+def find_shortcomings(summary: ResultDocument, limits: LatencyLimits, min_duration: int) -> Iterator[str]:
+    """What makes a run INVALID though it is the one that was asked. ``min_duration`` in ms."""
+    failed = parse_number(summary.get("n_samples_failed"))
+    if failed:
+        yield f"{show_count(int(failed), 'sample')} failed"
+    took = parse_number(summary.get("duration_ns"))
+    if took is not None and took < min_duration * _MILLISECOND:
+        yield f"duration: {took / _SECOND:.6g} s, at least {Decimal(min_duration) / 1000:.6g} s are required"
+    for name, most in find_over_limits(summary, limits):
+        found = read_percentile(summary, name)
+        amount = "nothing" if found is None else f"{found / _MILLISECOND:.6g} ms"
+        yield f"p99 {name}: {amount}, below {most / _MILLISECOND:.6g} ms is required"
+
+
+def find_over_limits(summary: ResultDocument, limits: LatencyLimits) -> Iterator[tuple[str, Decimal]]:
+    """The series whose 99th percentile is not below its limit, each with the limit in ns. Where tokens have limits of
+    their own, the whole latency has none (checker: llm_check)."""
+    tokens = [("ttft", limits.ttft), ("tpot", limits.tpot)]
+    series = tokens if any(most is not None for _, most in tokens) else [("latency", limits.latency)]
+    for name, most in series:
+        found = read_percentile(summary, name)
+        if most is not None and (found is None or found >= most):
+            yield name, most
+
+
+def measure_performance(
+    summary: ResultDocument, metric: Metric, limits: LatencyLimits, min_duration: int
+) -> dict[str, Any]:
+    """What a performance run's record says: validity, reasons, metric."""
+    reasons = list(find_shortcomings(summary, limits, min_duration))
+    found = read_measured(summary, metric.key)
+    if found is None:
+        reasons.append(f"{RESULT_SUMMARY} says nothing that {metric.key} could be taken from")
+    value = None if found is None else show_plain(found / metric.divisor)
+    return {
+        "validity": "INVALID" if reasons else "VALID",
+        "reasons": reasons,
+        "metric": None if value is None else {"value": value, "unit": metric.unit},
+        "margins": [],
+        "suggestion": None,
+        "harness_version": " ".join(
+            filter(None, (str(summary.get("version") or ""), str(summary.get("git_sha") or "")))
+        ),
+    }
+
+
+def _shown(found: Any) -> str:
+    return "nothing" if found is None else " ".join(str(found).split())[:80]

@@ -1,0 +1,336 @@
+"""Results of the official Endpoints client: of one point of a curve, its performance run or its accuracy run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from reconciler.endpoints.results.accuracy import judge_accuracy_scores, read_sample_count, show_plain
+from reconciler.endpoints.results.audits import CACHING, Audits, find_wrong_audits
+from reconciler.endpoints.results.client import find_config_differences, find_place_differences, list_client_settings
+from reconciler.endpoints.results.harness_format import AUDIT, find_excess_time, is_timed, parse_audits, read_summary
+from reconciler.endpoints.results.harness_format import find_missing as find_missing
+from reconciler.endpoints.results.measurements import find_wrong_rates
+from reconciler.endpoints.rules.curve_rules import CurveRules, load_endpoints_rules
+from reconciler.endpoints.rules.event_log import LoggedRun, find_untold, parse_events
+from reconciler.endpoints.rules.judge import (
+    AskedPoint,
+    Gravity,
+    PointFinding,
+    find_differences,
+    judge_logged,
+    judge_point,
+)
+from reconciler.endpoints.rules.point import OFFLINE_PATTERN, MeasuredPoint
+from reconciler.endpoints.rules.regions import Regions, compute_regions
+from reconciler.endpoints.rules.results import UnreadablePointError, parse_point, parse_scores
+from reconciler.loadgen import keys
+from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
+from reconciler.resource.kinds import ACCURACY, PERFORMANCE
+from reconciler.resource.quantities import parse_number
+from reconciler.resource.records import LogFinding
+from reconciler.resource.ruled_values import Bar
+from reconciler.resource.settings import DEDICATED_OFFLINE
+from reconciler.rules.context import RuleContext
+from reconciler.rules.results.format import Kept, KeptFile, Recheck, RecordValues, RunFiles, ShownFiles, Verdict
+from reconciler.storage.documents import ResultDocument, parse_json_object, parse_yaml_mapping
+from reconciler.storage.foreign import open_regular, read_regular
+from reconciler.storage.storage_errors import refuse_storage_error
+
+NAME = "points"
+LEAVES = "results of the official Endpoints client"
+DECLARE = "write `program: endpoints` in spec"
+LOGS = "*"
+SCORES_ITSELF = True
+TESTS_ITSELF = True
+READS_CONF = False
+NAMES_MODEL = True
+SCORED_BY = "the client scored it"
+TIES_ACCURACY = True
+SHOWN = ShownFiles(performance=(RESULT_SUMMARY,), accuracy=(ACCURACY_RESULTS,), configuration=CONFIG)
+EVENTS = "outputs/events.jsonl"  # every request of a run, as the client logged it
+JUDGED: tuple[str, ...] = (CONFIG, RESULT_SUMMARY, EVENTS, f"{AUDIT}/*")
+_MILLISECONDS = 1000
+_FILES = (CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS)
+
+
+def is_shown(_: Callable[[str], bool]) -> bool:
+    """Points have no scenario folder, but a tree of their own."""
+    return False
+
+
+def list_asked(mode: str, _: str, declared: Container[str]) -> tuple[str, ...]:
+    names = declared if isinstance(declared, Iterable) else ()
+    return list_client_settings(mode, names)
+
+
+def judge_run(run: RunFiles) -> Verdict:
+    try:
+        named = [path for name in _FILES if (path := run.output / name).is_file()]
+        named += sorted((run.output / AUDIT).rglob("*.json"))
+        files = {path.relative_to(run.output).as_posix(): read_regular(path) for path in named}
+        return _judge(files, run)
+    except OSError as error:
+        refuse_storage_error(error, run.output)
+        return Verdict({}, f"the results cannot be read: {error}", "backend", "see the client's log")
+    except (UnreadablePointError, ValueError, RecursionError) as error:
+        return Verdict({}, f"the run left no readable results: {error}", "backend", "see the client's log")
+
+
+def _judge(files: Mapping[str, bytes], run: RunFiles) -> Verdict:
+    differing = [*find_other_point(files, run.inputs), *_find_moved(files, run.user_conf)]
+    if differing:
+        return _refuse(differing)
+    if run.mode != PERFORMANCE:
+        return Verdict(run.said)
+    logged, point = _read_events(run.output / EVENTS), _parse(files, run.inputs)
+    found = [*_find_all_shortcomings(files, point, run.inputs, rehearsal=run.rehearsal)]
+    found += _find_logged(logged, point, run)
+    return Verdict({**run.said, **_describe_run(point, found)})
+
+
+def _refuse(differing: Sequence[str]) -> Verdict:
+    problem = f"the client did not run what was asked for: {'; '.join(differing)}"
+    fix = "the results are kept; check the client and its version, then run again"
+    return Verdict({"contradictions": differing}, problem, "contradiction", fix)
+
+
+def _find_moved(files: Mapping[str, bytes], told: Path) -> Iterator[str]:
+    """Results of another run, laid there: the client writes down where it was told to leave them."""
+    if told.is_file():
+        yield from find_place_differences(_config(files), parse_json_object(read_regular(told)))
+
+
+def _read_events(path: Path) -> LoggedRun:
+    """ValueError where the client left none."""
+    try:
+        with open_regular(path) as lines:
+            return parse_events(lines)
+    except FileNotFoundError:
+        raise ValueError(f"there is no {path.name}, which holds every request of the run") from None
+
+
+def _parse(files: Mapping[str, bytes], inputs: Mapping[str, object]) -> MeasuredPoint:
+    """The concurrency of a dedicated Offline run is the size of its dataset, which only what was asked says."""
+    chosen = {name: data for name, data in files.items() if name in (CONFIG, RESULT_SUMMARY)}
+    return parse_point(chosen, int(str(inputs["point.concurrency"])))
+
+
+def _find_logged(logged: LoggedRun, point: MeasuredPoint, run: RunFiles) -> Iterator[PointFinding]:
+    """Of what only the events show."""
+    rules, size = load_endpoints_rules(), int(str(run.inputs.get(keys.PERFORMANCE_SAMPLE_COUNT) or 0))
+    least = int(str(run.inputs.get("point.least_duration") or 0)) // _MILLISECONDS
+    yield from judge_logged(logged, point, rules, dataset_size=size, least_seconds=least)
+
+
+def find_other_point(
+    files: Mapping[str, bytes], inputs: Mapping[str, object], *, foreign: bool = False
+) -> Iterator[str]:
+    """Every field in which the results are not those of the run that was asked. ``foreign``: it was made elsewhere.
+    ValueError or UnreadablePointError for what cannot be read."""
+    config = _config(files)
+    yield from find_config_differences(config, inputs, foreign=foreign)
+    if inputs["mode"] == PERFORMANCE:
+        point = _parse(files, inputs)
+        yield from (finding.text for finding in find_differences(point, _collect_asked(inputs)))
+        return
+    if ACCURACY_RESULTS not in files:
+        raise ValueError(f"there is no {ACCURACY_RESULTS}")
+    counted = _count_scored(files[ACCURACY_RESULTS])
+    asked, least = (inputs.get(name) for name in (keys.ACCURACY_SAMPLE_COUNT, "point.least_accuracy_samples"))
+    shown = "nothing" if counted is None else counted
+    if asked is not None and counted != int(str(asked)):
+        yield f"accuracy_sample_count: expected {asked}, {ACCURACY_RESULTS} says {shown}"
+    elif least is not None and (counted is None or counted < int(str(least))):
+        yield f"accuracy_sample_count: the rules ask at least {least}, {ACCURACY_RESULTS} says {shown}"
+
+
+def _count_scored(data: bytes) -> Decimal | None:
+    """Samples of all accuracy datasets with their repetitions, under the names that clients have had for them."""
+    stated = read_sample_count(parse_json_object(data))
+    issued = sum(score.issued for score in parse_scores(data) if not score.inline)
+    return stated if stated is not None else Decimal(issued) if issued else None
+
+
+def _config(files: Mapping[str, bytes]) -> ResultDocument:
+    if CONFIG not in files:
+        raise ValueError(f"there is no {CONFIG}")
+    return parse_yaml_mapping(files[CONFIG])
+
+
+def _collect_asked(inputs: Mapping[str, object]) -> AskedPoint:
+    return AskedPoint(
+        concurrency=int(str(inputs["point.concurrency"])),
+        load_pattern=OFFLINE_PATTERN if inputs.get(DEDICATED_OFFLINE) else "concurrency",
+        model=str(inputs.get("harness.model_name") or ""),
+        min_duration_ms=int(str(inputs.get(keys.MIN_DURATION) or 0)),
+    )
+
+
+def measure_point(files: Mapping[str, bytes], inputs: Mapping[str, object], *, rehearsal: bool) -> RecordValues:
+    """What a performance run's record says of its point, as far as its summary goes."""
+    point = _parse(files, inputs)
+    return _describe_run(point, list(_find_all_shortcomings(files, point, inputs, rehearsal=rehearsal)))
+
+
+def _describe_run(point: MeasuredPoint, findings: Sequence[PointFinding]) -> RecordValues:
+    reasons = [f"{finding.rule}: {finding.text}" for finding in findings if finding.weight is Gravity.INVALID]
+    return {
+        "validity": "INVALID" if reasons else "VALID",
+        "reasons": reasons,
+        "warnings": [f"{finding.rule}: {finding.text}" for finding in findings if finding.weight is Gravity.WARNING],
+        "metric": {"value": show_plain(point.system_tps), "unit": "tokens/s"},
+        "margins": [],
+        "suggestion": None,
+        "harness_version": point.client,
+        "point": _describe(point),
+    }
+
+
+def _audits(files: Mapping[str, bytes]) -> Audits:
+    return parse_audits({name: parse_json_object(data) for name, data in files.items() if name.startswith(f"{AUDIT}/")})
+
+
+def _find_all_shortcomings(
+    files: Mapping[str, bytes], point: MeasuredPoint, inputs: Mapping[str, object], *, rehearsal: bool
+) -> Iterator[PointFinding]:
+    """Of the point itself, and of the test that the client was told to run behind it."""
+    yield from _find_shortcomings(point, inputs, rehearsal=rehearsal)
+    stated = _audits(files).stated.get(CACHING)
+    if stated is None and inputs.get("client.audit.samples"):
+        text = f"the spec asks for the client's {CACHING}, and the run left no audit_{CACHING}.json"
+        yield PointFinding("audit", Gravity.INVALID, text)
+    elif stated is not None and stated.get("passed") is not True:
+        yield PointFinding(
+            "audit", Gravity.INVALID, f"{CACHING} failed: {stated.get('reason') or 'it gives no reason'}"
+        )
+
+
+def _find_shortcomings(
+    point: MeasuredPoint, inputs: Mapping[str, object], *, rehearsal: bool
+) -> Iterator[PointFinding]:
+    """Of what the client does not enforce itself. Which region the point is of was settled when it was declared."""
+    rules = load_endpoints_rules()
+    least = int(str(inputs.get("point.least_duration") or 0)) // _MILLISECONDS
+    timed = replace(rules.shorten(least), rehearsal=rehearsal)
+    size = int(str(inputs.get(keys.PERFORMANCE_SAMPLE_COUNT) or 0))
+    yield from judge_point(point, timed, _regions_around(point.concurrency, rules), dataset_size=size)
+
+
+def _regions_around(concurrency: int, rules: CurveRules) -> Regions:
+    """Some curve that the point is on: every region has the same duration here."""
+    c_max = max(concurrency, rules.number("least_max_concurrency"))
+    return compute_regions(c_max, min(concurrency, rules.number("most_ultra_low_concurrency")), rules)
+
+
+def _describe(point: MeasuredPoint) -> dict[str, object]:
+    """The figures that curves are drawn from."""
+    figures = {"tps_per_user": point.tps_per_user, "ttft_p90_ms": point.ttft_p90_ms, "seconds": point.seconds}
+    shown = {name: show_plain(Decimal(value)) for name, value in figures.items() if value is not None}
+    return {"concurrency": point.concurrency, "issued": point.issued, "completed": point.completed, **shown}
+
+
+def judge_score(_: Path, run: Path, rules: RuleContext, __: RecordValues) -> Verdict:
+    path = run / ACCURACY_RESULTS
+    try:
+        return Verdict(_score(path.read_bytes(), rules))
+    except OSError as error:
+        refuse_storage_error(error, path)
+        return Verdict({}, f"{ACCURACY_RESULTS} cannot be read: {error}", "backend", "repeat the accuracy run")
+    except ValueError as error:
+        return Verdict({}, f"{ACCURACY_RESULTS} is not a score: {error}", "backend", "repeat the accuracy run")
+
+
+def _score(data: bytes, rules: RuleContext) -> RecordValues:
+    """A metric of the benchmark that the client has no figure for is not met."""
+    results = _in_percent(parse_json_object(data), rules.bars)
+    values = judge_accuracy_scores(results, list(rules.bars), single=True, binds=rules.bars_bind)
+    whole = len(values["bars"]) == len(rules.bars) or not rules.bars_bind
+    return {**values, "samples": _show_count(data), "accuracy_met": values["accuracy_met"] and whole}
+
+
+def _show_count(data: bytes) -> str | None:
+    counted = _count_scored(data)
+    return None if counted is None else show_plain(counted)
+
+
+def _in_percent(results: ResultDocument, bars: Iterable[Bar]) -> ResultDocument:
+    """The client's scorers state shares from 0 to 1, and bars are in percent (checker: accuracy-gate)."""
+    scores = results.get("accuracy_scores")
+    if not isinstance(scores, list) or not any(bar.least is not None and bar.least > 1 for bar in bars):
+        return results
+    found = [{**s, "score": _convert_share(s.get("score"))} if isinstance(s, Mapping) else s for s in scores]
+    return replace(results, values={**results.values, "accuracy_scores": found})
+
+
+def _convert_share(score: Any) -> Any:
+    if isinstance(score, Mapping):
+        return {name: _convert_share(part) for name, part in score.items()}
+    number = parse_number(score)
+    return number * 100 if number is not None and 0 <= number <= 1 else score
+
+
+def judge_kept(kept: Kept) -> Iterator[LogFinding]:
+    """The events of a run are not in git, so that they are compared where they are."""
+    if not is_timed(kept):
+        return
+    summary, audits = read_summary(kept)
+    yield from _find_wrong(summary, audits)
+    yield from find_excess_time(summary, kept)
+    if EVENTS in kept.files and CONFIG in kept.files:
+        files = {name: read_regular(kept.files[name]) for name in (CONFIG, RESULT_SUMMARY)}
+        for text in find_untold(_read_events(kept.files[EVENTS]), _parse(files, kept.inputs)):
+            yield LogFinding("summary.events", text, RESULT_SUMMARY)
+
+
+def _find_wrong(summary: ResultDocument, audits: Audits) -> Iterator[LogFinding]:
+    """Samples that are under way when a point ends neither complete nor fail."""
+    for item in find_wrong_rates(summary):
+        yield LogFinding("summary.counts", str(item), RESULT_SUMMARY, item.line)
+    for text in find_wrong_audits(audits):
+        yield LogFinding("audit.phases", text, AUDIT)
+
+
+def list_kept(run: RunFiles) -> Iterator[KeptFile]:
+    own = ACCURACY_RESULTS if run.mode == ACCURACY else RESULT_SUMMARY
+    named = [path for name in (CONFIG, own) if (path := run.output / name).is_file()]
+    named += sorted((run.output / AUDIT).rglob("*.json")) if run.mode == PERFORMANCE else []
+    for path in named:
+        yield KeptFile(path, path.relative_to(run.output).as_posix(), in_git=True)
+
+
+def list_kept_answers(_: RunFiles) -> Iterator[KeptFile]:
+    """They stand among the events, which are kept with what the client left."""
+    yield from ()
+
+
+def recheck_run(
+    inputs: Mapping[str, object],
+    files: Mapping[str, bytes],
+    rules: RuleContext,  # noqa: ARG001 - what is ruled of a point stands among its inputs
+    *,
+    timed: bool,
+    foreign: bool,
+    rehearsal: bool,
+) -> Recheck:
+    own = RESULT_SUMMARY if timed else ACCURACY_RESULTS
+    if lost := tuple(file for file in (CONFIG, own) if file not in files):
+        return Recheck(own, missing=lost)
+    own_wrong = _find_wrong(parse_json_object(files[RESULT_SUMMARY]), _audits(files)) if timed else ()
+    return Recheck(
+        own,
+        differing=(*find_other_point(files, inputs, foreign=foreign), *(item.text for item in own_wrong)),
+        shown=f"{CONFIG} shows every setting, and the seeds",
+        values=measure_point(files, inputs, rehearsal=rehearsal) if timed else {},
+        partial=frozenset({"reasons", "warnings"}),  # the events of a run show more of both
+    )
+
+
+def recheck_score(_: Mapping[str, bytes], run: Mapping[str, bytes], rules: RuleContext) -> Recheck:
+    if ACCURACY_RESULTS not in run:
+        return Recheck(ACCURACY_RESULTS, missing=(ACCURACY_RESULTS,))
+    return Recheck(ACCURACY_RESULTS, values=_score(run[ACCURACY_RESULTS], rules))

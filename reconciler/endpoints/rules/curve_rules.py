@@ -1,0 +1,230 @@
+"""The rules of MLPerf Endpoints: values with their sources, seed sets, benchmarks, drafters and open questions.
+
+They are data (``rules.yaml``); code asks for them by name and never branches on a version or a benchmark's name.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from reconciler.endpoints.rules.cohorts import Cohort, list_adoption_window
+from reconciler.errors import ReconcilerError, suggest_nearest
+from reconciler.loadgen import keys
+from reconciler.storage.documents import parse_yaml_mapping
+
+V1_0 = "v1.0"
+_FILE = "rules.yaml"
+MODEL_SEED = "model_seed"  # of a seed set; the client has no place for it but the sampling seed of each request
+
+
+class RuleSource(Struct, frozen=True):
+    """A document or program that states rules. ``date``: of that version, as YYYY-MM-DD."""
+
+    title: str
+    version: str
+    date: str
+
+
+class EndpointsRule(Struct, frozen=True):
+    """A ruled value. ``sources``: source → where it says so; ``differs``: source → what it says instead."""
+
+    value: Any
+    sources: Mapping[str, str]
+    differs: Mapping[str, str]
+    question: str = ""
+
+
+class SeedSet(Struct, frozen=True):
+    """Seeds that a submission binds itself to. ``published``: the cohort that the set came out for."""
+
+    id: str
+    published: Cohort
+    scheduler_rng_seed: int
+    sample_index_rng_seed: int
+    model_seed: int
+
+    @property
+    def seeds(self) -> dict[str, int]:
+        """Under the names of point.yaml."""
+        return {
+            "scheduler_rng_seed": self.scheduler_rng_seed,
+            keys.SAMPLE_INDEX_RNG_SEED: self.sample_index_rng_seed,
+            "model_seed": self.model_seed,
+        }
+
+
+class RuledBenchmark(Struct, frozen=True):
+    """``accuracy``: metric in lower case → least and most, in percent where it is a share; ``inline``, ``swe_bench``
+    and ``output_tokens`` are the gates of agentic benchmarks, None where nothing is published."""
+
+    name: str
+    accuracy: Mapping[str, tuple[Decimal, Decimal | None]]
+    least_accuracy_samples: int
+    agentic: bool
+    inline: Decimal | None
+    swe_bench: Decimal | None
+    output_tokens: tuple[Decimal, Decimal] | None
+
+
+class Drafter(Struct, frozen=True):
+    """An approved draft model, known by the checksum of its weights."""
+
+    benchmark: str
+    approved: Cohort
+    model: str
+    checksum: str
+
+
+class OpenQuestion(Struct, frozen=True):
+    """What the sources leave open, and the reading that is taken."""
+
+    asks: str
+    taken: str
+
+
+class CurveRules(Struct, frozen=True):
+    """All rules of one version. ``rehearsal``: durations are not the published ones, so nothing may be submitted."""
+
+    version: str
+    sources: Mapping[str, RuleSource]
+    rules: Mapping[str, EndpointsRule]
+    seed_sets: Mapping[str, SeedSet]
+    benchmarks: Mapping[str, RuledBenchmark]
+    drafters: tuple[Drafter, ...]
+    questions: Mapping[str, OpenQuestion]
+    rehearsal: bool = False
+
+    def get(self, name: str) -> Any:
+        """The value of a rule. KeyError for a name that no rule has."""
+        return self.rules[name].value
+
+    def number(self, name: str) -> int:
+        return int(self.get(name))
+
+    def decimal(self, name: str) -> Decimal:
+        return Decimal(str(self.get(name)))
+
+    def words(self, name: str) -> tuple[str, ...]:
+        return tuple(self.get(name))
+
+    def find_least_seconds(self, region: str, concurrency: int, *, agentic: bool) -> int:
+        """What a point's window must span. Up to 32 requests at a time the shorter duration holds, whatever region
+        the point falls into."""
+        table = self.get("least_seconds_agentic" if agentic else "least_seconds")
+        if concurrency <= self.number("most_ultra_low_concurrency"):
+            return int(table["low_latency"])
+        return int(table.get(region, 0))
+
+    def find_offline_seconds(self) -> int:
+        """What a dedicated Offline run must last: it is of no region, so that the longest duration holds."""
+        return max(map(int, self.get("least_seconds").values()))
+
+    def count_accuracy_points(self, *, agentic: bool) -> int:
+        return self.number("accuracy_points_agentic" if agentic else "accuracy_points")
+
+    def find_seed_set(self, name: str) -> SeedSet:
+        """ReconcilerError names the nearest published set."""
+        if name not in self.seed_sets:
+            hint = suggest_nearest(name, self.seed_sets)
+            known = ", ".join(sorted(self.seed_sets))
+            raise ReconcilerError(f"{name!r} is not a published seed set", fix=f"{hint}published sets: {known}")
+        return self.seed_sets[name]
+
+    def list_adopting_cohorts(self, seeds: SeedSet) -> tuple[Cohort, ...]:
+        """In which cohorts a new submission may bind itself to these seeds."""
+        return list_adoption_window(seeds.published, self.number("adoption_cohorts"))
+
+    def shorten(self, seconds: int) -> CurveRules:
+        """For a rehearsal: every point lasts ``seconds`` at least, and everything else stays as it is."""
+        rules = dict(self.rules)
+        for name in ("least_seconds", "least_seconds_agentic"):
+            rules[name] = replace(rules[name], value=dict.fromkeys(rules[name].value, seconds))
+        return replace(self, rules=rules, rehearsal=True)
+
+
+@functools.cache
+def load_endpoints_rules(version: str = V1_0) -> CurveRules:
+    """The rules that ship. ReconcilerError for a version that is not known."""
+    if version != V1_0:
+        raise ReconcilerError(f"unknown version {version!r} of the Endpoints rules", fix=f"known: {V1_0}")
+    data = (importlib.resources.files(__package__) / _FILE).read_bytes()
+    return parse_endpoints_rules(data)
+
+
+def parse_endpoints_rules(data: bytes) -> CurveRules:
+    """ReconcilerError names the first value without a known source, or the first part that is missing."""
+    document = parse_yaml_mapping(data).values
+    sources = {name: RuleSource(**_texts(entry)) for name, entry in document["sources"].items()}
+    questions = {name: OpenQuestion(**_texts(entry)) for name, entry in document["questions"].items()}
+    rules = {name: _rule(name, entry, sources, questions) for name, entry in document["rules"].items()}
+    for name, entry in document["benchmarks"].items():
+        _check_sources(f"benchmarks.{name}", entry.get("sources"), sources)
+    for entry in document["seed_sets"]:
+        _check_sources(f"seed_sets.{entry['id']}", entry.get("sources"), sources)
+    return CurveRules(
+        version=document["version"],
+        sources=sources,
+        rules=rules,
+        seed_sets={entry["id"]: _seed_set(entry) for entry in document["seed_sets"]},
+        benchmarks={name: _benchmark(name, entry) for name, entry in document["benchmarks"].items()},
+        drafters=tuple(_drafter(entry) for entry in document["drafters"]),
+        questions=questions,
+    )
+
+
+def _texts(entry: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(value) for name, value in entry.items()}
+
+
+def _rule(
+    name: str, entry: Mapping[str, Any], sources: Mapping[str, RuleSource], questions: Mapping[str, OpenQuestion]
+) -> EndpointsRule:
+    _check_sources(name, entry.get("sources"), sources)
+    question = entry.get("question", "")
+    if question and question not in questions:
+        raise ReconcilerError(f"{name}: there is no open question {question!r}", fix="name one of `questions`")
+    if isinstance(entry["value"], float):
+        raise ReconcilerError(f"{name}: {entry['value']!r} is not exact as a number", fix="write it in quotes")
+    return EndpointsRule(entry["value"], _texts(entry["sources"]), _texts(entry.get("differs", {})), question)
+
+
+def _check_sources(name: str, stated: Mapping[str, Any] | None, sources: Mapping[str, RuleSource]) -> None:
+    if not stated or not set(stated) <= set(sources):
+        known = ", ".join(sources)
+        raise ReconcilerError(f"{name}: it names no known source", fix=f"write `sources: {{SOURCE: where}}`; {known}")
+
+
+def _seed_set(entry: Mapping[str, Any]) -> SeedSet:
+    published = Cohort.parse(entry["published"])
+    return SeedSet(
+        id=entry["id"],
+        published=published,
+        scheduler_rng_seed=entry["scheduler_rng_seed"],
+        sample_index_rng_seed=entry[keys.SAMPLE_INDEX_RNG_SEED],
+        model_seed=entry["model_seed"],
+    )
+
+
+def _benchmark(name: str, entry: Mapping[str, Any]) -> RuledBenchmark:
+    bars = {metric: tuple(map(Decimal, bounds)) for metric, bounds in entry.get("accuracy", {}).items()}
+    tokens = entry.get("output_tokens")
+    return RuledBenchmark(
+        name=name,
+        accuracy={metric: (bounds[0], bounds[1] if len(bounds) > 1 else None) for metric, bounds in bars.items()},
+        least_accuracy_samples=entry.get("least_accuracy_samples", 0),
+        agentic=entry.get("agentic", False),
+        inline=Decimal(entry["inline"]) if "inline" in entry else None,
+        swe_bench=Decimal(entry["swe_bench"]) if "swe_bench" in entry else None,
+        output_tokens=(Decimal(tokens[0]), Decimal(tokens[1])) if tokens else None,
+    )
+
+
+def _drafter(entry: Mapping[str, Any]) -> Drafter:
+    return Drafter(entry["benchmark"], Cohort.parse(entry["approved"]), entry["model"], entry["checksum"])

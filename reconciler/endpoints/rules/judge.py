@@ -1,0 +1,246 @@
+"""What a measured point is worth under the rules, beyond what the client itself enforces: its load, duration, counts,
+seeds, warm-up and steady state. Each finding has the name of the official check that fails for the same reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from enum import StrEnum
+
+from msgspec import Struct
+
+from reconciler.endpoints.rules.curve_rules import MODEL_SEED, CurveRules, SeedSet
+from reconciler.endpoints.rules.event_log import LoggedRun
+from reconciler.endpoints.rules.plausibility import find_impossible_figures
+from reconciler.endpoints.rules.point import MeasuredPoint, SteadyWindow
+from reconciler.endpoints.rules.regions import Regions
+from reconciler.endpoints.rules.steadiness import find_false_claims, find_window, roll_up
+from reconciler.resource.quantities import show_count
+
+WINDOWABLE, SHORT, FEW, PARTIAL = "windowable", "insufficient_duration", "insufficient_passes", "partial_dataset"
+STEADY, UP, DOWN, ANOMALY, NOT_FOUND = "STEADY STATE", "drifting_up", "drifting_down", "anomaly", "not found"
+
+
+class Gravity(StrEnum):
+    """INVALID: the point cannot be submitted. WARNING: it can, and a reviewer will ask."""
+
+    INVALID = "invalid"
+    WARNING = "warning"
+
+
+class PointFinding(Struct, frozen=True):
+    """``rule``: the official check, or one of ours that no official check states."""
+
+    rule: str
+    weight: Gravity
+    text: str
+
+
+class AskedPoint(Struct, frozen=True):
+    """What a point was to be; of what is left empty, or 0, nobody asked anything."""
+
+    concurrency: int
+    load_pattern: str = "concurrency"
+    model: str = ""
+    dataset: str = ""
+    seeds: SeedSet | None = None
+    min_duration_ms: int = 0
+
+
+def find_differences(point: MeasuredPoint, asked: AskedPoint) -> Iterator[PointFinding]:
+    """Wherever the client says that it ran something else: any difference fails the run."""
+    pairs: list[tuple[str, object, object]] = [
+        ("concurrency", asked.concurrency, point.concurrency),
+        ("load pattern", asked.load_pattern, point.load_pattern),
+    ]
+    pairs += [("model", asked.model, point.model)] if asked.model else []
+    pairs += [("dataset", asked.dataset, point.dataset)] if asked.dataset else []
+    pairs += [("min_duration_ms", asked.min_duration_ms, point.min_duration_ms)] if asked.min_duration_ms else []
+    if asked.seeds is not None:
+        pairs += [(name, seed, found) for name, seed, found in _pair_seeds(point, asked.seeds)]
+    for name, wanted, found in pairs:
+        if wanted != found:
+            shown = "nothing" if found in (None, "") else found
+            yield PointFinding("ran-as-asked", Gravity.INVALID, f"{name}: asked for {wanted}, the client ran {shown}")
+
+
+def judge_point(
+    point: MeasuredPoint,
+    rules: CurveRules,
+    regions: Regions,
+    *,
+    dataset_size: int = 0,
+    seeds: SeedSet | None = None,
+) -> tuple[PointFinding, ...]:
+    """Everything that the rules hold against one point. ``seeds``: the set that the submission binds itself to;
+    ``dataset_size``: 0 where nobody says."""
+    checks = (_ended, _pattern, _place, _span, _steadiness, _metrics, _figures, _streamed, _warmed)
+    found = [finding for check in checks for finding in check(point, rules, regions)]
+    found += _counts(point, rules, dataset_size)
+    found += _seeded(point, seeds) if seeds is not None else ()
+    return tuple(found)
+
+
+def judge_logged(
+    logged: LoggedRun, point: MeasuredPoint, rules: CurveRules, *, dataset_size: int, least_seconds: int
+) -> Iterator[PointFinding]:
+    """What only the events of a run show: whether its load was held, and its steady state. ``dataset_size``: 0 where
+    nobody says, and no super-pass is known."""
+    if point.is_offline:
+        return
+    sustained = min(point.concurrency, len(logged.requests))
+    if not sustained <= logged.peak <= point.concurrency:
+        text = f"at most {logged.peak} requests were under way at a time; the point is of {point.concurrency}"
+        yield _invalid("concurrency-sustained", text)
+    passes = roll_up(logged, dataset_size)
+    if not passes:
+        return
+    if point.window is not None:
+        false = find_false_claims(point.window, passes, dataset_size, rules)
+        yield from (_invalid("steady-state-consistency", f"the client reports {text}") for text in false)
+        return
+    found = find_window(passes, least_seconds, rules)
+    shown = "none" if not found.found else f"{found.seconds} s from super-pass {found.first} to {found.last}"
+    yield _warning("steady-state-basis", f"looked for in the run's events, the steady state is {shown}")
+
+
+def classify_window(window: SteadyWindow, least_seconds: int, rules: CurveRules) -> tuple[str, str]:
+    """(coverage status, verdict) of §4.4, from what the detector found and the duration that the point's region
+    needs."""
+    if window.super_passes < 1 or not window.super_pass_size:
+        return PARTIAL, NOT_FOUND
+    drifting = window.drifting
+    if not window.found:
+        verdict = NOT_FOUND
+    elif window.anomaly:
+        verdict = ANOMALY
+    elif any(window.states[name].endswith("Up") for name in drifting):
+        verdict = UP
+    else:
+        verdict = DOWN if drifting else STEADY
+    if window.super_passes < rules.number("least_super_passes") or not window.found:
+        return FEW, verdict
+    # The table has no row for a long window that drifts; this one falls back to the whole run as it must.
+    if drifting or window.seconds is None or window.seconds < least_seconds:
+        return SHORT, verdict
+    return WINDOWABLE, verdict
+
+
+def find_least_seconds(point: MeasuredPoint, rules: CurveRules, regions: Regions) -> int:
+    """What the rules ask of this point's duration."""
+    if point.is_offline:
+        return rules.find_offline_seconds()
+    return rules.find_least_seconds(
+        regions.find(point.concurrency), point.concurrency, agentic=is_agentic(point, rules)
+    )
+
+
+def is_agentic(point: MeasuredPoint, rules: CurveRules) -> bool:
+    return point.load_pattern == str(rules.get("agentic_load_pattern"))
+
+
+def _invalid(rule: str, text: str) -> PointFinding:
+    return PointFinding(rule, Gravity.INVALID, text)
+
+
+def _warning(rule: str, text: str) -> PointFinding:
+    return PointFinding(rule, Gravity.WARNING, text)
+
+
+def _ended(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[PointFinding]:
+    if not point.finished:
+        yield _invalid("run-complete", "the run did not come to its end")
+    if point.issued and point.completed + point.failed != point.issued:
+        counted = f"{point.completed} completed and {point.failed} failed of {point.issued} issued"
+        yield _invalid("metric-consistency-accounting", counted)
+    if point.failed > rules.number("failed_samples_allowed"):
+        yield _invalid("failed-samples", f"{show_count(point.failed, 'sample')} failed")
+
+
+def _pattern(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[PointFinding]:
+    allowed = (*rules.words("load_patterns"), str(rules.get("offline_load_pattern")))
+    if point.load_pattern not in allowed:
+        text = f"load pattern {point.load_pattern or 'unknown'}; a curve has {', '.join(allowed)}"
+        yield _invalid("load-pattern", text)
+
+
+def _place(point: MeasuredPoint, _: CurveRules, regions: Regions) -> Iterator[PointFinding]:
+    if not point.is_offline and not regions.find(point.concurrency):
+        end = regions.regions[-1].last
+        yield _invalid(
+            "concurrency-in-range", f"concurrency {point.concurrency} is beyond {end}, 10 % above the maximum"
+        )
+
+
+def _span(point: MeasuredPoint, rules: CurveRules, regions: Regions) -> Iterator[PointFinding]:
+    """Over the issue time of the steady-state window where there is one, else over the whole run."""
+    least = find_least_seconds(point, rules, regions)
+    spanned = point.window.seconds if point.window is not None else None
+    if point.seconds < least:
+        yield _invalid("point-duration", f"the run took {point.seconds:.1f} s, its region needs {least} s")
+    elif spanned is not None and spanned < least:
+        text = f"the steady-state window spans {spanned:.1f} s, its region needs {least} s"
+        yield _warning("point-duration", text)
+
+
+def _steadiness(point: MeasuredPoint, rules: CurveRules, regions: Regions) -> Iterator[PointFinding]:
+    if point.is_offline:
+        return
+    if point.window is None:
+        yield _warning("steady-state-basis", "the client found no steady-state window: whole-run metrics are official")
+        return
+    status, verdict = classify_window(point.window, find_least_seconds(point, rules, regions), rules)
+    if status != WINDOWABLE:
+        yield _warning("steady-state-basis", f"status {status}, verdict {verdict}: whole-run metrics are official")
+
+
+def _metrics(point: MeasuredPoint, _: CurveRules, __: Regions) -> Iterator[PointFinding]:
+    if point.output_tokens <= 0:
+        yield _invalid("metric-consistency-output-tokens", "no output token was counted")
+    tpot = point.tpot.at(90)
+    if not point.is_offline and (tpot is None or tpot <= 0):
+        yield _invalid("metric-consistency-tpot-p90", "TPOT has no 90th percentile above 0")
+
+
+def _figures(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[PointFinding]:
+    for text in find_impossible_figures(point, turns=is_agentic(point, rules)):
+        yield _invalid("figures-possible", text)
+
+
+def _streamed(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[PointFinding]:
+    if rules.get("streaming") and not point.is_offline and not point.streaming:
+        yield _invalid("streaming-config", "responses were not streamed (model_params.streaming)")
+
+
+def _warmed(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[PointFinding]:
+    """The client warms up with samples of the performance dataset."""
+    if point.warmup is not None and not point.warmup.salt and rules.get("warmup_from_performance_dataset_needs_salt"):
+        yield _invalid("warmup-salt", "the client warmed up with the performance dataset, and without salt")
+
+
+def _counts(point: MeasuredPoint, rules: CurveRules, dataset_size: int) -> Iterator[PointFinding]:
+    least: Mapping[str, int] = rules.get("least_queries")
+    # The client's datasets may carry the preset's name behind colons.
+    needed = least.get(point.dataset.partition("::")[0], 0) or dataset_size
+    if rules.rehearsal:
+        needed = dataset_size
+    if point.completed < needed:
+        yield _invalid("min-query-count", f"{point.completed} samples completed, one pass has {needed}")
+    if dataset_size and point.issued % dataset_size and rules.get("whole_passes"):
+        passes = Decimal(point.issued) / dataset_size
+        text = f"{point.issued} samples issued are {passes:.2f} passes over {dataset_size}; only whole passes count"
+        yield _invalid("whole-passes", text)
+
+
+def _pair_seeds(point: MeasuredPoint, seeds: SeedSet) -> list[tuple[str, int, int | None]]:
+    """(name, of the set, of the run). A run may say nothing of the model's seed: sent as the sampling seed, it is
+    beyond what some servers take."""
+    pairs = [(name, seed, point.seeds.get(name)) for name, seed in seeds.seeds.items()]
+    return [pair for pair in pairs if pair[0] != MODEL_SEED or pair[2] is not None]
+
+
+def _seeded(point: MeasuredPoint, seeds: SeedSet) -> Iterator[PointFinding]:
+    for name, seed, found in _pair_seeds(point, seeds):
+        if found != seed:
+            text = f"{name} is {'not set' if found is None else found}, seed set {seeds.id} has {seed}"
+            yield _invalid("seed-runtime-match", text)

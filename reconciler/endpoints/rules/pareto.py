@@ -1,0 +1,69 @@
+"""The official curve: steps from point to point, never interpolated, and which points are dominated (rules §5.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+
+from msgspec import Struct
+
+from reconciler.diff.timeline import CurvePoint, find_dominated
+from reconciler.endpoints.rules.point import MeasuredPoint
+
+
+class ParetoCurve(Struct, frozen=True):
+    """``points`` by concurrency; ``ceiling``: tokens a second of a dedicated Offline run, which has no place of its own
+    on the axis of users; ``dominated``: concurrencies that another point beats on both axes."""
+
+    points: tuple[CurvePoint, ...]
+    ceiling: Decimal | None
+    dominated: frozenset[int]
+
+    @property
+    def peak(self) -> Decimal:
+        """The most tokens a second of any point, Offline among them."""
+        return max((*(point.system_tps for point in self.points), self.ceiling or Decimal(0)))
+
+
+def make_curve(points: Iterable[MeasuredPoint], *, agentic: bool = False) -> ParetoCurve:
+    """Points without a rate per user are left out: there is nowhere to draw them."""
+    measured = sorted(points, key=lambda point: point.concurrency)
+    fixed = [point for point in measured if not point.is_offline]
+    drawn = []
+    for point in fixed:
+        per_user = point.interactivity if agentic else point.tps_per_user
+        if per_user is not None:
+            drawn.append(CurvePoint(point.concurrency, per_user, point.system_tps, point.ttft_p90_ms))
+    ceiling = max((point.system_tps for point in measured if point.is_offline), default=None)
+    return ParetoCurve(tuple(drawn), ceiling, find_dominated(drawn))
+
+
+def read_recorded_point(concurrency: int, figures: Mapping[str, object], rate: object) -> CurvePoint | None:
+    """``figures``: of the point, as the record of its performance run has them; ``rate``: tokens a second. None where
+    it has no rate per user."""
+    per_user, ttft = figures.get("tps_per_user"), figures.get("ttft_p90_ms")
+    if per_user is None:
+        return None
+    waited = None if ttft is None else Decimal(str(ttft))
+    return CurvePoint(concurrency, Decimal(str(per_user)), Decimal(str(rate)), waited)
+
+
+def trace_steps(points: Sequence[CurvePoint]) -> tuple[tuple[Decimal, Decimal], ...]:
+    """Corners (per user, system) of the official line, by concurrency: from each point it keeps the point's system
+    rate until the next point's rate per user, and steps to it there."""
+    corners: list[tuple[Decimal, Decimal]] = []
+    for point in points:
+        if corners:
+            corners.append((point.per_user, corners[-1][1]))
+        corners.append((point.per_user, point.system_tps))
+    return tuple(corners)
+
+
+def trace_over_concurrency(values: Sequence[tuple[int, Decimal]]) -> tuple[tuple[Decimal, Decimal], ...]:
+    """Corners (concurrency, value) of a step function over concurrency."""
+    corners: list[tuple[Decimal, Decimal]] = []
+    for concurrency, value in sorted(values):
+        if corners:
+            corners.append((Decimal(concurrency), corners[-1][1]))
+        corners.append((Decimal(concurrency), value))
+    return tuple(corners)

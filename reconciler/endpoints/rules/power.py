@@ -1,0 +1,411 @@
+"""Provisioned power of a system and of a point, from system_power.json (rules §4.5, appendices D and E).
+
+Two terms take no overhead: a published power of nodes, which has it in it, and scale-out switches, whose power is that
+at the wall. What the descriptor leaves out is filled with the rules' own figures, and marked as estimated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+from typing import Any
+
+from msgspec import Struct, field
+
+from reconciler.endpoints.rules.curve_rules import CurveRules
+from reconciler.resource.quantities import is_whole, parse_number
+
+_ZERO = Decimal(0)
+_KILO = Decimal(1000)
+_CENTS = Decimal("0.01")
+_WIDE = Context(prec=4000)  # whatever a descriptor states: nobody has to believe it, and it must be shown
+_SOURCE_TYPES = ("vendor_spec", "publication", "public_statement", "mlc_default")
+_DEFAULT = "mlc_default"
+_APPENDIX = ("D.1", "D.2", "D.3", "D.4")
+_METHODS = ("component_sum", "published_system", "node_scaling")
+_FABRIC = ("cabling", "required_bandwidth_tbps", "nics", "switches")
+_VALUES = ("value_w", "value_kw", "value_pj")
+_WATT_TOLERANCE, _KILOWATT_TOLERANCE = Decimal("0.5"), Decimal("0.005")
+_NEAR = Decimal("0.000001")
+_LIQUID = ("liquid", "water", "immersion")
+
+
+class NodeSetPower(Struct, frozen=True):
+    """One set of equal nodes. ``watts`` of all its nodes, without scale-out switches; ``accelerators`` in a node, None
+    where the descriptor does not say."""
+
+    id: int
+    ensemble: int
+    nodes: int
+    watts: Decimal
+    accelerators: int | None
+
+
+class ProvisionedPower(Struct):
+    """``kilowatts`` None: the descriptor does not determine it, and ``problems`` say why. ``declared``: one figure for
+    the whole, which sets do not share out. ``estimated``: what the rules' own figures had to fill in."""
+
+    sets: tuple[NodeSetPower, ...] = ()
+    switches: Decimal = _ZERO
+    kilowatts: Decimal | None = None
+    declared: bool = False
+    estimated: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def find_point_kilowatts(self, nodes: Mapping[int, int]) -> Decimal | None:
+        """Of a point that engages ``nodes`` of a set, by its ensemble; sets that it does not name are engaged whole."""
+        if self.kilowatts is None or not self.sets:
+            return self.kilowatts
+        shares = {item.id: Decimal(nodes.get(item.ensemble, item.nodes)) / item.nodes for item in self.sets}
+        if all(share == 1 for share in shares.values()):
+            return self.kilowatts
+        if self.declared:
+            return _round(self.kilowatts * max(shares.values()))
+        engaged = sum((item.nodes * shares[item.id] for item in self.sets), _ZERO)
+        watts = sum((item.watts * shares[item.id] for item in self.sets), _ZERO)
+        return _round((watts + self.switches * engaged / sum(item.nodes for item in self.sets)) / _KILO)
+
+    @property
+    def accelerators(self) -> int | None:
+        """Of the whole system, None where one set does not say."""
+        total = 0
+        for item in self.sets:
+            if item.accelerators is None:
+                return None
+            total += item.nodes * item.accelerators
+        return total
+
+
+def _round(value: Decimal) -> Decimal:
+    return value.quantize(_CENTS, ROUND_HALF_EVEN, _WIDE)
+
+
+def find_cooling(words: str) -> str:
+    """ "liquid" or "air" of the words of a system description, "" for neither."""
+    text = words.lower()
+    if any(word in text for word in _LIQUID):
+        return "liquid"
+    return "air" if "air" in text else ""
+
+
+def compute_power(
+    document: Mapping[str, Any], rules: CurveRules, cores: Mapping[int, int], accelerators: Mapping[int, int]
+) -> ProvisionedPower:
+    """``cores`` and ``accelerators`` in a node by ensemble, of the system description."""
+    power = ProvisionedPower()
+    sums = _Sums(power, rules)
+    overheads = rules.get("overhead")
+    cooling = document.get("cooling")
+    if cooling not in overheads:
+        power.problems.append(f"cooling is {cooling!r}, {' or '.join(overheads)} is needed")
+    overhead = Decimal(overheads.get(cooling, "0"))
+    if not document.get("system_desc_id"):
+        power.problems.append("system_desc_id is missing")
+    listed = document.get("node_sets")
+    sets = [item for item in listed if isinstance(item, Mapping)] if isinstance(listed, list) else []
+    if not sets:
+        power.problems.append("node_sets is empty")
+    ids = [item.get("node_set_id") for item in sets]
+    if len(set(map(str, ids))) != len(ids):
+        power.problems.append("two node sets have one node_set_id")
+    major, published, made = _ZERO, _ZERO, []
+    nic = sums.scale_out(document.get("scale_out"), sets)
+    for item in sets:
+        own, stated, nodes = sums.node_set(item, cores)
+        own += nodes * nic if sums.carries_nics(item, document.get("scale_out")) else 0
+        major, published = major + own, published + stated
+        ensemble = _whole(item.get("system_node_ensemble_id"))
+        counted = _count(_within(item, "components", "accelerator", "count_per_node"))
+        made.append(
+            NodeSetPower(
+                _whole(item.get("node_set_id")),
+                ensemble,
+                nodes,
+                (1 + overhead) * own + stated,
+                accelerators.get(ensemble) if counted is None else counted,
+            )
+        )
+    power.sets = tuple(made)
+    figures = {
+        "major_components_w": major,
+        "other_components_w": overhead * major,
+        "published_node_power_w": published,
+        "scale_out_switch_power_w": power.switches,
+    }
+    figures["total_system_power_w"] = sum(figures.values(), _ZERO)
+    total = figures["total_system_power_w"]
+    declared = document.get("declared_provisioned_power")
+    if declared is not None:
+        # The declared figure governs: gaps beneath it do not matter, nor do figures that filled them.
+        power.declared, power.estimated = True, []
+        total = sums.watts("declared_provisioned_power", declared) or _ZERO
+    else:
+        power.problems += sums.gaps
+    if not power.problems and not sums.gaps:  # else there is nothing whole to compare
+        power.problems += _disagreements(document, figures, overhead, total)
+    if not power.problems:
+        power.kilowatts = _round(total / _KILO)
+    return power
+
+
+def _disagreements(
+    document: Mapping[str, Any], figures: Mapping[str, Decimal], overhead: Decimal, total: Decimal
+) -> Iterator[str]:
+    """Stated figures beside ours."""
+    computed = document.get("computed")
+    stated = computed if isinstance(computed, Mapping) else {}
+    for name, figure in figures.items():
+        theirs = parse_number(stated.get(name))
+        if theirs is not None and abs(theirs - figure) > _WATT_TOLERANCE:
+            yield f"computed.{name} is {theirs}, {figure:.1f} follows from its parts"
+    fraction = parse_number(stated.get("overhead_fraction"))
+    if fraction is not None and abs(fraction - overhead) > _NEAR:
+        yield f"computed.overhead_fraction is {fraction}, cooling makes it {overhead}"
+    kilowatts = parse_number(document.get("provisioned_power_kw"))
+    if kilowatts is not None and abs(kilowatts - _round(total / _KILO)) > _KILOWATT_TOLERANCE:
+        yield f"provisioned_power_kw is {kilowatts}, {_round(total / _KILO)} follows from its parts"
+
+
+class _Sums(Struct):
+    """Adds up watts; a gap is a figure that nothing gives."""
+
+    power: ProvisionedPower
+    rules: CurveRules
+    gaps: list[str] = field(default_factory=list)
+
+    def watts(self, label: str, value: Any, default: tuple[Decimal, str] | None = None) -> Decimal | None:
+        """Of a sourced value, or the rules' own where there is none."""
+        if value is None:
+            if default is None:
+                self.gaps.append(f"{label} is missing, and the rules have no figure for it")
+                return None
+            self.power.estimated.append(f"{label} ({default[1]})")
+            return default[0]
+        number = self.sourced(label, value)
+        if number is None:
+            return None
+        name, amount = number
+        if name == "value_pj":
+            self.power.problems.append(f"{label} is an energy, watts are needed")
+            return None
+        if value.get("source_type") == _DEFAULT:
+            self.power.estimated.append(f"{label} ({value.get('source')})")
+        return amount * _KILO if name == "value_kw" else amount
+
+    def sourced(self, label: str, value: Any) -> tuple[str, Decimal] | None:
+        """(which unit, amount) of a value with its source."""
+        if not isinstance(value, Mapping):
+            self.power.problems.append(f"{label} is not a value with a source")
+            return None
+        extra = set(value) - {*_VALUES, "source_type", "source"}
+        if extra:
+            self.power.problems.append(f"{label} has {', '.join(sorted(map(str, extra)))}, which no value has")
+        amounts = [(name, parse_number(value[name])) for name in _VALUES if value.get(name) is not None]
+        kind, source = value.get("source_type"), value.get("source")
+        if len(amounts) != 1 or amounts[0][1] is None or amounts[0][1] < 0:
+            self.power.problems.append(f"{label} needs one of {', '.join(_VALUES)}")
+            return None
+        if kind not in _SOURCE_TYPES or not isinstance(source, str):
+            self.power.problems.append(f"{label} has no source of a known type")
+        elif kind == _DEFAULT and source not in _APPENDIX:
+            self.power.problems.append(f"{label} is from {source!r}, not from {', '.join(_APPENDIX)}")
+        elif kind != _DEFAULT and not source.startswith(("https://", "http://")):
+            self.power.problems.append(f"{label} is from {source!r}, which is not an address")
+        return amounts[0][0], amounts[0][1]
+
+    def node_set(self, item: Mapping[str, Any], cores: Mapping[int, int]) -> tuple[Decimal, Decimal, int]:
+        """(watts that take the overhead, published watts, number of nodes)."""
+        label = f"node_sets[{item.get('node_set_id')}]"
+        nodes, method = _whole(item.get("nodes_provisioned")), item.get("power_method")
+        nothing = (_ZERO, _ZERO, nodes)
+        if nodes < 1 or method not in _METHODS:
+            self.power.problems.append(f"{label} has no nodes_provisioned above 0 or no power_method")
+            return nothing
+        if method == "component_sum":
+            parts = item.get("components")
+            if not isinstance(parts, Mapping):
+                self.power.problems.append(f"{label}: component_sum needs components")
+                return nothing
+            each = self.node(parts, cores.get(_whole(item.get("system_node_ensemble_id"))), label)
+            return (nodes * each if each is not None else _ZERO), _ZERO, nodes
+        if item.get("published_power") is None:
+            self.power.problems.append(f"{label}: {method} needs published_power")
+            return nothing
+        published = self.watts(f"{label}.published_power", item["published_power"])
+        if published is None:
+            return nothing
+        if method == "published_system":
+            return _ZERO, nodes * published, nodes
+        rack = _whole(item.get("nodes_in_published_rack"))
+        if rack <= nodes:
+            self.power.problems.append(f"{label}: node_scaling needs nodes_in_published_rack above {nodes}")
+            return nothing
+        return _ZERO, published * nodes / rack, nodes
+
+    def node(self, parts: Mapping[str, Any], cores: int | None, label: str) -> Decimal | None:
+        """One node's processors, accelerators and scale-up network."""
+        processor, accelerator = parts.get("cpu"), parts.get("accelerator")
+        combined = parts.get("combined_cpu_accelerator")
+        found: list[Decimal | None]
+        if combined is not None:
+            if _within(parts, "cpu", "tdp_per_unit") or _within(parts, "accelerator", "tdp_per_unit"):
+                self.power.problems.append(f"{label}: combined_cpu_accelerator stands beside its parts")
+            found = [self.watts(f"{label}.combined_cpu_accelerator", combined)]
+        elif not isinstance(processor, Mapping) or not isinstance(accelerator, Mapping):
+            self.power.problems.append(f"{label}: cpu and accelerator are needed, or combined_cpu_accelerator")
+            return None
+        else:
+            found = [
+                self.units(
+                    f"{label}.cpu", processor, find_processor_default(processor.get("model"), cores, self.rules)
+                ),
+                self.units(f"{label}.accelerator", accelerator, find_default(accelerator.get("model"), self.rules)),
+            ]
+        found.append(self.scale_up(parts.get("scale_up_network"), f"{label}.scale_up_network"))
+        known = [watts for watts in found if watts is not None]
+        return sum(known, _ZERO) if len(known) == len(found) else None
+
+    def units(self, label: str, block: Mapping[str, Any], default: tuple[Decimal, str] | None) -> Decimal | None:
+        count = _count(block.get("count_per_node"))
+        if count is None:
+            self.power.problems.append(f"{label}.count_per_node is missing")
+        each = self.watts(f"{label}.tdp_per_unit", block.get("tdp_per_unit"), default)
+        return None if count is None or each is None else count * each
+
+    def scale_up(self, block: Any, label: str) -> Decimal | None:
+        """A bandwidth in terabytes a second, as the rules' examples have it in spite of the field's name."""
+        method = block.get("method") if isinstance(block, Mapping) else None
+        if method == "none":
+            return _ZERO
+        if method == "declared_tdp":
+            count = _count(block.get("switch_count"))
+            each = self.watts(f"{label}.tdp_per_switch", block.get("tdp_per_switch"))
+            if count is None:
+                self.power.problems.append(f"{label}: declared_tdp needs switch_count")
+                return None
+            return None if each is None else count * each
+        if method == "bandwidth_estimate":
+            bandwidth, energy = parse_number(block.get("aggregate_bandwidth_tbps")), block.get("energy_per_bit_pj")
+            if bandwidth is None:
+                self.power.problems.append(f"{label}: bandwidth_estimate needs aggregate_bandwidth_tbps")
+                return None
+            if energy is None:
+                self.gaps.append(f"{label}.energy_per_bit_pj is missing")
+                return None
+            found = self.sourced(f"{label}.energy_per_bit_pj", energy)
+            if found is None or found[0] != "value_pj":
+                self.power.problems.append(f"{label}.energy_per_bit_pj needs value_pj")
+                return None
+            return bandwidth * 8 * found[1]
+        self.power.problems.append(f"{label} is missing; `method: none` where there is no switch")
+        return None
+
+    def carries_nics(self, item: Mapping[str, Any], fabric: Any) -> bool:
+        nics = fabric.get("nics") if isinstance(fabric, Mapping) and fabric.get("present") is True else None
+        if not isinstance(nics, Mapping) or nics.get("counted") is not True:
+            return False
+        return item.get("power_method") == "component_sum" or bool(nics.get("excluded_from_published_power"))
+
+    def scale_out(self, fabric: Any, sets: list[Mapping[str, Any]]) -> Decimal:
+        """Watts of the network cards in a node; the switches go into the whole."""
+        nodes = sum(_whole(item.get("nodes_provisioned")) for item in sets)
+        if not isinstance(fabric, Mapping) or not isinstance(fabric.get("present"), bool):
+            self.power.problems.append("scale_out.present is missing")
+            return _ZERO
+        if not fabric["present"]:
+            self._check_absent(sets, nodes)
+            return _ZERO
+        if nodes == 1:
+            self.power.warnings.append("scale_out.present is true for a single node")
+        missing = [name for name in _FABRIC if fabric.get(name) is None]
+        nics, switches = fabric.get("nics"), fabric.get("switches")
+        if missing or not isinstance(nics, Mapping) or not isinstance(switches, list):
+            self.power.problems.append(f"scale_out.present is true, and {', '.join(missing) or 'its parts'} is missing")
+            return _ZERO
+        formula = any(item.get("power_method") == "component_sum" for item in sets)
+        counted, excluded = nics.get("counted") is True, nics.get("excluded_from_published_power")
+        if counted and not formula and not excluded:
+            self.power.problems.append("scale_out.nics.counted is true beside a published power, which has them in it")
+        if not counted and formula:
+            self.power.problems.append("scale_out.nics.counted is false, and nothing else counts them")
+        default = (Decimal(self.rules.get("nic_watts")), "D.4")
+        each = self.watts("scale_out.nics.tdp_per_nic", nics.get("tdp_per_nic"), default) if counted else None
+        self._check_bandwidth(fabric, nics, switches, nodes)
+        return _ZERO if each is None else _whole(nics.get("count_per_node")) * each
+
+    def _check_absent(self, sets: list[Mapping[str, Any]], nodes: int) -> None:
+        if nodes <= 1:
+            return
+        alone = all(_within(item, "components", "scale_up_network", "method") == "none" for item in sets)
+        text = f"scale_out.present is false for {nodes} nodes"
+        (self.power.problems if alone else self.power.warnings).append(text)
+
+    def _check_bandwidth(
+        self, fabric: Mapping[str, Any], nics: Mapping[str, Any], switches: list[Any], nodes: int
+    ) -> None:
+        speed = parse_number(nics.get("bandwidth_per_nic_gbps")) or _ZERO
+        needed = nodes * _whole(nics.get("count_per_node")) * speed / _KILO
+        stated = parse_number(fabric.get("required_bandwidth_tbps")) or _ZERO
+        if stated < needed - _NEAR:
+            self.power.problems.append(f"scale_out.required_bandwidth_tbps is {stated}, the cards carry {needed}")
+        elif stated > needed + _NEAR:
+            self.power.warnings.append(f"scale_out.required_bandwidth_tbps is {stated}, the cards carry {needed}")
+        offered = _ZERO
+        for number, switch in enumerate(item for item in switches if isinstance(item, Mapping)):
+            count = _whole(switch.get("count"))
+            default = find_switch_default(switch.get("model"), fabric.get("cabling"), self.rules)
+            watts = self.watts(f"scale_out.switches[{number}]", switch.get("power_per_switch"), default)
+            self.power.switches += count * (watts or 0)
+            offered += count * (parse_number(switch.get("bandwidth_tbps")) or 0)
+        if offered < max(stated, needed) - _NEAR:
+            self.power.problems.append(f"scale-out switches offer {offered} Tb/s of {max(stated, needed)}")
+
+
+def find_default(model: Any, rules: CurveRules) -> tuple[Decimal, str] | None:
+    """Of an accelerator that the rules list; the longer name first."""
+    name = re.sub(r"[^a-z0-9]", "", str(model or "").lower())
+    for known, watts in rules.get("accelerator_watts").items():
+        if known in name:
+            return Decimal(watts), "D.3"
+    return None
+
+
+def find_switch_default(model: Any, cabling: Any, rules: CurveRules) -> tuple[Decimal, str] | None:
+    name = re.sub(r"[^a-z0-9]", "", str(model or "").lower())
+    for known, by_cabling in rules.get("switch_watts").items():
+        if known in name:
+            return (Decimal(by_cabling[cabling]), "D.4") if cabling in by_cabling else None
+    return None
+
+
+def find_processor_default(model: Any, cores: int | None, rules: CurveRules) -> tuple[Decimal, str] | None:
+    """Of a processor whose architecture its name tells."""
+    text = str(model or "").lower()
+    if cores is None and (named := re.search(r"(\d+)[\s-]*core", text)):
+        cores = int(named[1])
+    if cores is None:
+        return None
+    for entry in rules.get("processor_watts"):
+        words = "|".join(entry["words"])
+        if re.search(rf"\b({words})\b", text):
+            return next(
+                ((Decimal(watts), "D.2") for most, watts in entry["watts"] if most is None or cores <= most), None
+            )
+    return None
+
+
+def _within(block: Mapping[str, Any], *names: str) -> Any:
+    found: Any = block
+    for name in names:
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found
+
+
+def _whole(value: Any) -> int:
+    return value if is_whole(value) else 0
+
+
+def _count(value: Any) -> int | None:
+    return value if is_whole(value) and value >= 0 else None

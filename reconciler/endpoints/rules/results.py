@@ -1,0 +1,341 @@
+"""Reads what the official client leaves of a run: config.yaml, result_summary.json and accuracy_results.json.
+
+Fields and units are those that the client writes (mlcommons/endpoints: metrics/report.py, config/schema.py,
+commands/benchmark/steady_state.py). A folder may come from anybody: it is read through the gate for foreign files, and
+whatever is missing or no number is a problem with a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, field
+
+from reconciler.endpoints.rules.point import (
+    OFFLINE_PATTERN,
+    AccuracyScore,
+    Distribution,
+    MeasuredPoint,
+    SteadyWindow,
+    Warmup,
+)
+from reconciler.errors import ReconcilerError
+from reconciler.loadgen import keys
+from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
+from reconciler.resource.quantities import parse_decimal, parse_number
+from reconciler.storage.documents import ResultDocument, parse_json_object, parse_yaml_mapping
+from reconciler.storage.foreign import read_regular
+
+# Where the client writes each file, and where a submission has it.
+PLACES: Mapping[str, tuple[str, ...]] = {
+    CONFIG: (CONFIG,),
+    RESULT_SUMMARY: (f"performance/{RESULT_SUMMARY}", RESULT_SUMMARY),
+    ACCURACY_RESULTS: (f"accuracy/{ACCURACY_RESULTS}", ACCURACY_RESULTS),
+}
+# The client's names of what point.yaml calls otherwise.
+SEEDS: Mapping[str, tuple[str, ...]] = {
+    "scheduler_rng_seed": ("settings", "runtime", "scheduler_random_seed"),
+    keys.SAMPLE_INDEX_RNG_SEED: ("settings", "runtime", "dataloader_random_seed"),
+    "model_seed": ("model_params", "seed"),
+}
+_STATES = {"steady": "Plateau", "up": "Drifting Up", "down": "Drifting Down"}
+_META = frozenset(
+    {
+        *("dataset_name", "num_samples", "status", "extractor", "ground_truth_column", "n_repeats", "complete"),
+        *("unit_samples", "total_samples", "num_repeats", "duration_s", "dataset_type", "response_counts"),
+        *("osl_tokenize_s", "output_sequence_lengths", "breakdown"),
+    }
+)
+_INLINE = "performance"
+
+
+class PointProblem(Struct, frozen=True):
+    """``rule``: the official check that fails for the same reason; ``file``: which file of the point."""
+
+    rule: str
+    file: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.text}"
+
+
+class UnreadablePointError(ReconcilerError):
+    """The results are none that a point could be made from."""
+
+    def __init__(self, problems: tuple[PointProblem, ...]) -> None:
+        super().__init__(
+            "; ".join(map(str, problems)), fix="run the point again, or leave its files as the client wrote them"
+        )
+        self.problems = problems
+
+
+def read_point(folder: Path, dataset_size: int = 0) -> MeasuredPoint:
+    """Of the client's report folder, or of a point's folder in a submission. ``dataset_size``: samples of the
+    performance dataset, which a dedicated Offline run has as its concurrency.
+
+    UnreadablePointError names every problem.
+    """
+    files, problems = {}, []
+    for name, places in PLACES.items():
+        path = next((folder / place for place in places if (folder / place).exists()), None)
+        if path is None:
+            continue
+        try:
+            files[name] = read_regular(path)
+        except OSError as error:
+            problems.append(PointProblem("result-file-valid", name, error.strerror or "it cannot be read"))
+    if problems:
+        raise UnreadablePointError(tuple(problems))
+    return parse_point(files, dataset_size)
+
+
+def parse_point(files: Mapping[str, bytes], dataset_size: int = 0) -> MeasuredPoint:
+    """``files``: by the names of a submission's point folder. UnreadablePointError as ``read_point``."""
+    reader = _Reader(files)
+    config, summary = reader.document(CONFIG), reader.document(RESULT_SUMMARY)
+    if config is None or summary is None:
+        raise UnreadablePointError(tuple(reader.problems))
+    point = _make_point(reader, config, summary, dataset_size)
+    if reader.problems:
+        raise UnreadablePointError(tuple(reader.problems))
+    return point
+
+
+def parse_scores(data: bytes) -> tuple[AccuracyScore, ...]:
+    """Of an accuracy_results.json. UnreadablePointError for what is none."""
+    reader = _Reader({ACCURACY_RESULTS: data})
+    scores = reader.scores()
+    if reader.problems:
+        raise UnreadablePointError(tuple(reader.problems))
+    return scores
+
+
+_RULES = {CONFIG: "config-file-present", RESULT_SUMMARY: "result-file-valid", ACCURACY_RESULTS: "accuracy-valid"}
+
+
+class _Reader(Struct):
+    """Collects problems while it reads, so that all are named at once."""
+
+    files: Mapping[str, bytes]
+    problems: list[PointProblem] = field(default_factory=list)
+
+    def refuse(self, name: str, text: str, rule: str = "") -> None:
+        self.problems.append(PointProblem(rule or _RULES[name], name, text))
+
+    def document(self, name: str) -> ResultDocument | None:
+        if name not in self.files:
+            self.refuse(name, "it is not there", "result-summary-present" if name == RESULT_SUMMARY else "")
+            return None
+        try:
+            parse = parse_yaml_mapping if name == CONFIG else parse_json_object
+            return parse(self.files[name])
+        except (ValueError, RecursionError) as error:
+            self.refuse(name, " ".join(str(error).split())[:200])
+            return None
+
+    def whole(self, document: ResultDocument, name: str, *path: str, least: int = 0, default: int | None = None) -> int:
+        """A whole number of at least ``least``. ``default``: for one that may be missing."""
+        found = document.within(*path)
+        number = parse_number(found)
+        if number is not None and number == int(number) and number >= least:
+            return int(number)
+        if found is None and default is not None:
+            return default
+        shown = "is missing" if found is None else f"is {str(found)[:40]!r}"
+        text = f"{'.'.join(path)} {shown}, a whole number of at least {least} is needed"
+        self.refuse(name, text, "ran-as-asked" if name == CONFIG else "")
+        return least
+
+    def spread(self, document: ResultDocument, name: str) -> Distribution:
+        """A block of statistics; an empty one where nothing was measured."""
+        block = document.get(name)
+        if block is None or block == {}:
+            return Distribution()
+        if not isinstance(block, Mapping):
+            self.refuse(RESULT_SUMMARY, f"{name} is {type(block).__name__}, not an object")
+            return Distribution()
+        percentiles: dict[Decimal, Decimal] = {}
+        stated = block.get("percentiles") or {}
+        for key, value in stated.items() if isinstance(stated, Mapping) else ():
+            percent, number = _percent(key), parse_number(value)
+            if percent is None or number is None:
+                self.refuse(RESULT_SUMMARY, f"{name}.percentiles: {str(key)[:20]!r} is not a percentile of a number")
+            elif percentiles.setdefault(percent, number) != number:
+                self.refuse(RESULT_SUMMARY, f"{name}.percentiles: two values for {percent:f}")
+        total = parse_number(block.get("total"))
+        mean, least, most, median = (parse_number(block.get(key)) for key in ("avg", "min", "max", "median"))
+        return Distribution(total or Decimal(0), mean, percentiles, least, most, median)
+
+    def scores(self) -> tuple[AccuracyScore, ...]:
+        document = self.document(ACCURACY_RESULTS)
+        if document is None:
+            return ()
+        listed = document.values.get("accuracy_scores", document.values)
+        if isinstance(listed, Mapping):
+            entries = [(str(name), entry) for name, entry in listed.items() if isinstance(entry, Mapping)]
+        elif isinstance(listed, list):
+            entries = list(self._named(listed))
+        else:
+            self.refuse(ACCURACY_RESULTS, "accuracy_scores is neither a list nor an object")
+            return ()
+        if not entries:
+            self.refuse(ACCURACY_RESULTS, "it has no score")
+        inline = [name for name, entry in entries if entry.get("dataset_type") == _INLINE]
+        if len(inline) > 1:
+            self.refuse(ACCURACY_RESULTS, f"several entries are of the performance run: {', '.join(inline)}")
+        return tuple(_score(name, entry, typed=bool(inline)) for name, entry in entries)
+
+    def _named(self, listed: list[Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        seen: set[str] = set()
+        for entry in listed:
+            name = entry.get("dataset_name") if isinstance(entry, Mapping) else None
+            if not isinstance(name, str) or not name.strip():
+                self.refuse(ACCURACY_RESULTS, "an entry has no dataset_name")
+            elif name in seen:
+                self.refuse(ACCURACY_RESULTS, f"two entries are of {name}")
+            elif "score" not in entry:
+                self.refuse(ACCURACY_RESULTS, f"{name} has no score")
+            else:
+                seen.add(name)
+                yield name, entry
+
+
+def _percent(key: object) -> Decimal | None:
+    percent = parse_decimal(key)
+    return percent.normalize() if percent is not None and 0 <= percent <= 100 else None
+
+
+def _score(name: str, entry: Mapping[str, Any], *, typed: bool) -> AccuracyScore:
+    value = entry.get("score")
+    parts: Mapping[str, Any]
+    if isinstance(value, Mapping):
+        parts = value
+    elif value is not None:
+        parts = {"score": value}
+    else:
+        parts = {key: part for key, part in entry.items() if key not in _META}
+    kind = entry.get("dataset_type")
+    inline = kind == _INLINE or (not typed and name == _INLINE and kind is None)
+    scores = {str(key): number for key, part in parts.items() if (number := parse_decimal(part)) is not None}
+    samples = parse_number(entry.get("num_samples", entry.get("unit_samples")))
+    repeats = parse_number(entry.get("n_repeats", entry.get("num_repeats"))) or Decimal(1)
+    count = int(samples or 0)
+    issued = int(count * max(repeats, Decimal(1)))
+    return AccuracyScore(name, inline, scores, count, issued, complete=entry.get("complete") is not False)
+
+
+def _make_point(reader: _Reader, config: ResultDocument, summary: ResultDocument, dataset_size: int) -> MeasuredPoint:
+    pattern = str(config.within("settings", "load_pattern", "type") or "")
+    if not pattern:
+        reader.refuse(CONFIG, "settings.load_pattern.type is missing", "ran-as-asked")
+    offline = pattern == OFFLINE_PATTERN
+    asked = ("settings", "load_pattern", "target_concurrency")
+    concurrency = dataset_size if offline else reader.whole(config, CONFIG, *asked, least=1)
+    count = "n_samples"
+    duration = reader.whole(summary, RESULT_SUMMARY, "duration_ns", least=1)
+    tokens = reader.spread(summary, "output_sequence_lengths")
+    full = summary.within("output_sequence_lengths_full_run", "output_sequence_lengths", "avg")
+    runtime = ("settings", "runtime")
+    return MeasuredPoint(
+        concurrency=concurrency,
+        load_pattern=pattern,
+        model=str(config.within("model_params", "name") or ""),
+        dataset=_dataset(config),
+        issued=reader.whole(summary, RESULT_SUMMARY, f"{count}_issued", default=0),
+        completed=reader.whole(summary, RESULT_SUMMARY, f"{count}_completed"),
+        failed=reader.whole(summary, RESULT_SUMMARY, f"{count}_failed", default=0),
+        duration_ns=duration,
+        output_tokens=int(tokens.total),
+        ttft=reader.spread(summary, "ttft"),
+        tpot=reader.spread(summary, "tpot"),
+        latency=reader.spread(summary, "latency"),
+        finished=summary.get("complete") is not False and summary.get("state") in (None, "complete"),
+        streaming=_streams(config.within("model_params", "streaming"), offline=offline),
+        stream_all_chunks=config.within("settings", "client", "stream_all_chunks") is True,
+        min_duration_ms=reader.whole(config, CONFIG, *runtime, "min_duration_ms", default=0),
+        seeds={n: int(seed) for n, path in SEEDS.items() if (seed := parse_number(config.within(*path))) is not None},
+        samples_asked=reader.whole(config, CONFIG, *runtime, "n_samples_to_issue", default=0),
+        warmup=_warmup(config, concurrency),
+        window=_window(summary),
+        accuracy=reader.scores() if ACCURACY_RESULTS in reader.files else (),
+        turn_tokens=parse_number(full),
+        endpoints=_endpoints(config),
+        client=" ".join(str(summary.get(name)) for name in ("version", "git_sha") if summary.get(name)),
+    )
+
+
+def _dataset(config: ResultDocument) -> str:
+    """Of the performance run: the first that is of its type."""
+    listed = config.get("datasets")
+    for entry in listed if isinstance(listed, list) else ():
+        if isinstance(entry, Mapping) and entry.get("type", "performance") == "performance":
+            return str(entry.get("name") or "")
+    return ""
+
+
+def _streams(stated: object, *, offline: bool) -> bool:
+    """ "auto" streams unless the run is offline."""
+    return stated is True or stated == "on" or (stated in (None, "auto") and not offline)
+
+
+def _warmup(config: ResultDocument, concurrency: int) -> Warmup | None:
+    block = config.within("settings", "warmup")
+    if not isinstance(block, Mapping) or block.get("enabled") is not True:
+        return None
+    requests = parse_number(block.get("n_requests"))
+    return Warmup(int(requests or 0), requests is None, block.get("salt") is True, concurrency)
+
+
+def _endpoints(config: ResultDocument) -> tuple[str, ...]:
+    listed = config.within("endpoint_config", "endpoints")
+    return tuple(map(str, listed)) if isinstance(listed, list) else ()
+
+
+def _window(summary: ResultDocument) -> SteadyWindow | None:
+    """What the client's detector reports of itself (mlcommons/endpoints: Report.steady_state); None where it did not
+    look."""
+    block = summary.get("steady_state")
+    if not isinstance(block, Mapping):
+        return None
+    window, short = _mapping(block, "window"), _mapping(block, "short_window")
+    shift = block.get("anomaly")
+    first, passes = _whole(window.get("sp_lo")), _whole(window.get("n_super_passes"))
+    last = first + passes - 1 if passes else _whole(window.get("sp_hi")) - 1
+    trend = block.get("global_trend")
+    return SteadyWindow(
+        found=block.get("found") is True,
+        first=first,
+        last=last,
+        super_pass_size=_whole(block.get("superpass_size")),
+        samples=_whole(window.get("n_samples")),
+        seconds=parse_number(short.get("window_duration_s")),
+        states={str(n): _STATES.get(str(s), str(s)) for n, s in trend.items()} if isinstance(trend, Mapping) else {},
+        anomaly=_shift(shift) if isinstance(shift, Mapping) and shift.get("detected") is True else "",
+        skipped=_skipped(block),
+    )
+
+
+def _skipped(block: Mapping[str, Any]) -> int:
+    """The detector counts the super-passes of a window from the end of the ramp on."""
+    all_passes, after_ramp = (_whole(block.get(name)) for name in ("n_super_passes", "n_post_warmup"))
+    return all_passes - after_ramp if after_ramp else _whole(block.get("warmup"))
+
+
+def _mapping(block: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = block.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _whole(found: object) -> int:
+    number = parse_number(found)
+    return int(number) if number is not None else 0
+
+
+def _shift(shift: Mapping[str, Any]) -> str:
+    change, at = parse_number(shift.get("delta_pct")), _whole(shift.get("change_point_sp"))
+    amount = "" if change is None else f" by {change:.3g} %"
+    return f"level shift{amount} at super-pass {at}"

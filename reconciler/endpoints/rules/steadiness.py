@@ -1,0 +1,214 @@
+"""The steady state of a run, found in its events by the definition of the rules (§4.4), without the client's detector.
+
+A super-pass is one pass over the dataset in the order of issue. After the ramp, the window is the first stretch of
+super-passes over which the gating metrics, TPOT at P50 and P90, show no trend and little scatter. TPOT is taken per
+streamed chunk: its course is what is judged, never its height. The parameters are those of the client's detector.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+
+from msgspec import Struct
+
+from reconciler.endpoints.rules.curve_rules import CurveRules
+from reconciler.endpoints.rules.event_log import LoggedRequest, LoggedRun
+from reconciler.endpoints.rules.point import SteadyWindow
+
+PLATEAU, UP, DOWN = "Plateau", "Drifting Up", "Drifting Down"
+_SECOND = 10**9
+_SHARES = {"tpot_p50": 0.5, "tpot_p90": 0.9}  # the gating metrics
+_CONFIDENT = 1.96  # of a normal distribution: two-sided, 95 %
+_MOST_TESTED = 96  # super-passes in one test, whose time grows with their square; more are taken together
+
+
+class SuperPass(Struct, frozen=True):
+    """``metrics``: gating metric → its value in this super-pass. Times in ns."""
+
+    first_issue: int
+    last_issue: int
+    streamed: int
+    metrics: Mapping[str, float]
+
+
+def roll_up(run: LoggedRun, size: int) -> tuple[SuperPass, ...]:
+    """Whole super-passes of ``size`` requests; what is left over at the end is none."""
+    whole = len(run.requests) // size if size else 0
+    return tuple(_roll(run.requests[number * size : (number + 1) * size]) for number in range(whole))
+
+
+def _roll(requests: Sequence[LoggedRequest]) -> SuperPass:
+    paces = sorted(pace for request in requests if (pace := request.per_chunk))
+    last = len(paces) - 1
+    metrics = {name: paces[min(int(share * len(paces)), last)] for name, share in _SHARES.items()} if paces else {}
+    streamed = sum(1 for request in requests if request.first)
+    return SuperPass(requests[0].issued, requests[-1].issued, streamed, metrics)
+
+
+def find_window(passes: Sequence[SuperPass], least_seconds: int, rules: CurveRules) -> SteadyWindow:
+    """The first stretch that lasts long enough, else the longest one. ``found`` False where none is steady; the
+    super-passes are numbered from the run's first."""
+    tested, together = _take_together(passes)
+    ramp = _count_ramp(tested, rules)
+    stretches = [(first * together, end * together) for first, end in _stretches(tested, ramp, rules)]
+    if not stretches:
+        return SteadyWindow(False, skipped=ramp * together, states=_describe(passes[ramp * together :], rules))
+    long = (stretch for stretch in stretches if _span(passes, *stretch) >= least_seconds)
+    first, end = next(long, None) or max(stretches, key=lambda stretch: _span(passes, *stretch))
+    return SteadyWindow(
+        found=True,
+        first=first,
+        last=end - 1,
+        samples=sum(item.streamed for item in passes[first:end]),
+        seconds=Decimal(str(round(_span(passes, first, end), 3))),
+        states=_describe(passes[first:end], rules),
+        skipped=ramp * together,
+    )
+
+
+def find_false_claims(claim: SteadyWindow, passes: Sequence[SuperPass], size: int, rules: CurveRules) -> list[str]:
+    """Where the window that the client reports is not one of its own events. ``size``: requests of a super-pass."""
+    if claim.super_pass_size and claim.super_pass_size != size:
+        return [f"super-passes of {claim.super_pass_size} samples, the dataset has {size}"]
+    if not claim.found or claim.super_passes < 1:
+        return []
+    first, end = claim.skipped + claim.first, claim.skipped + claim.last + 1
+    if end > len(passes):
+        return [f"a window up to super-pass {end - 1}, the run has {len(passes)} whole ones"]
+    found = []
+    counted, span = sum(item.streamed for item in passes[first:end]), _span(passes, first, end)
+    if claim.samples and claim.samples != counted:
+        found.append(f"a window of {claim.samples} samples, its super-passes have {counted}")
+    if claim.seconds is not None and abs(float(claim.seconds) - span) > span / 100:
+        found.append(f"a window of {claim.seconds:.6g} s, its requests were issued over {span:.6g} s")
+    drifting = sorted(n for n, state in _describe(passes[first:end], rules).items() if state != PLATEAU)
+    return [*found, *([f"a steady state, while {' and '.join(drifting)} drifts in its window"] if drifting else [])]
+
+
+def _span(passes: Sequence[SuperPass], first: int, end: int) -> float:
+    """Seconds of issue time: the drain behind the last request is no part of it."""
+    return (passes[end - 1].last_issue - passes[first].first_issue) / _SECOND
+
+
+def _count_ramp(passes: Sequence[SuperPass], rules: CurveRules) -> int:
+    """Leading super-passes whose TPOT is not yet that of the run's second half: at least one, at most half of all."""
+    course = [item.metrics.get("tpot_p50", 0.0) for item in passes]
+    if len(course) < rules.number("least_super_passes"):
+        return min(1, len(course))
+    level, band = _median(course[len(course) // 2 :]), float(rules.decimal("ramp_band"))
+    most = max(1, len(course) // 2)
+    ramp = next((n for n, value in enumerate(course[:most]) if abs(value - level) <= band * level), most)
+    return max(1, ramp)
+
+
+def _stretches(passes: Sequence[SuperPass], ramp: int, rules: CurveRules) -> list[tuple[int, int]]:
+    """(first, end) of each longest stretch that is steady throughout, from the left."""
+    least, start, found = rules.number("least_super_passes"), ramp, []
+    while start + least <= len(passes):
+        end = start + least - 1
+        while end < len(passes) and _is_steady(passes[start : end + 1], rules):
+            end += 1
+        if end - start >= least:
+            found.append((start, end))
+            start = end
+        else:
+            start += 1
+    return found
+
+
+def _is_steady(passes: Sequence[SuperPass], rules: CurveRules) -> bool:
+    most = float(rules.decimal("most_scatter"))
+    courses = _courses(passes)
+    if courses is None or any(state != PLATEAU for state in _describe(passes, rules).values()):
+        return False
+    return all(_scatter(course) <= most * _mean(course) for course in courses.values())
+
+
+def _courses(passes: Sequence[SuperPass]) -> dict[str, list[float]] | None:
+    if not all(item.metrics for item in passes):
+        return None
+    return {name: [item.metrics[name] for item in passes] for name in _SHARES}
+
+
+def _take_together(passes: Sequence[SuperPass]) -> tuple[Sequence[SuperPass], int]:
+    """No more than can be tested, and how many of the super-passes each of them is."""
+    count = -(-len(passes) // _MOST_TESTED)
+    if count < 2:
+        return passes, 1
+    groups = [passes[n : n + count] for n in range(0, len(passes) - count + 1, count)]
+    return [_join(group) for group in groups], count
+
+
+def _join(group: Sequence[SuperPass]) -> SuperPass:
+    courses = _courses(group) or {}
+    metrics = {name: _mean(course) for name, course in courses.items()}
+    return SuperPass(group[0].first_issue, group[-1].last_issue, sum(item.streamed for item in group), metrics)
+
+
+def _describe(passes: Sequence[SuperPass], rules: CurveRules) -> dict[str, str]:
+    """Gating metric → Plateau, Drifting Up or Drifting Down; nothing where there are too few super-passes to tell."""
+    courses = _courses(_take_together(passes)[0])
+    if courses is None or len(passes) < rules.number("least_super_passes"):
+        return {}
+    return {name: find_trend(course, float(rules.decimal("least_drift"))) for name, course in courses.items()}
+
+
+def find_trend(course: Sequence[float], least_drift: float) -> str:
+    """Mann and Kendall's test, its variance corrected for autocorrelation after Hamed and Rao. A trend that is
+    significant, and smaller than ``least_drift`` of the median from end to end, is none."""
+    count = len(course)
+    score = sum(_sign(later - course[n]) for n in range(count) for later in course[n + 1 :])
+    variance = _plain_variance(course) * _correct(course)
+    certain = abs(score) - 1 >= _CONFIDENT * math.sqrt(variance)
+    drift = _slope(course) * (count - 1) / (_median(course) or 1.0)
+    if not score or not certain or abs(drift) < least_drift:
+        return PLATEAU
+    return UP if score > 0 else DOWN
+
+
+def _plain_variance(course: Sequence[float]) -> float:
+    groups = (len(course), *(-course.count(value) for value in set(course)))
+    return sum(math.copysign(n * n - abs(n), n) * (2 * abs(n) + 5) for n in groups) / 18
+
+
+def _correct(course: Sequence[float]) -> float:
+    """How much more autocorrelated ranks vary than independent ones; 1 where the formula has no answer."""
+    count = len(course)
+    order = sorted(range(count), key=lambda n: course[n])
+    ranks = {place: rank - (count - 1) / 2 for rank, place in enumerate(order)}
+    total = sum(rank * rank for rank in ranks.values())
+    added = 0.0
+    for lag in range(1, count):
+        share = sum(ranks[n] * ranks[n - lag] for n in range(lag, count)) / total
+        if abs(share) > _CONFIDENT / math.sqrt(count):
+            added += (count - lag) * (count - lag - 1) * (count - lag - 2) * share
+    factor = 1 + 2 * added / (count * (count - 1) * (count - 2))
+    return factor if factor > 0 else 1.0
+
+
+def _mean(course: Sequence[float]) -> float:
+    return math.fsum(course) / len(course)
+
+
+def _median(course: Sequence[float]) -> float:
+    ordered, half = sorted(course), len(course) // 2
+    return ordered[half] if len(course) % 2 else (ordered[half - 1] + ordered[half]) / 2
+
+
+def _scatter(course: Sequence[float]) -> float:
+    """The standard deviation."""
+    mean = _mean(course)
+    return math.sqrt(_mean([(value - mean) ** 2 for value in course]))
+
+
+def _slope(course: Sequence[float]) -> float:
+    """Of the line with the least squares."""
+    mean, steps = _mean(course), [n - (len(course) - 1) / 2 for n in range(len(course))]
+    wide = sum(step * step for step in steps)
+    return sum(step * (value - mean) for step, value in zip(steps, course, strict=True)) / wide
+
+
+def _sign(value: float) -> int:
+    return (value > 0) - (value < 0)

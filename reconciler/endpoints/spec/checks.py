@@ -1,0 +1,158 @@
+"""What a point of a declared curve cannot be without or must not have of its own, and what a cell of a round with
+results of the client must not ask for: reported before days are spent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from reconciler.desired.checks import make_cell_problem
+from reconciler.desired.compliance import ASKED, is_asked_for
+from reconciler.endpoints.rules.curve_rules import CurveRules
+from reconciler.endpoints.spec.curves import is_elsewhere
+from reconciler.errors import Problem
+from reconciler.loadgen import keys
+from reconciler.loadgen.settings import RESULTS
+from reconciler.resource.inputs import Value
+from reconciler.resource.settings import CLIENT_CODE, DISCLOSING, group_node_types
+from reconciler.rules.ruleset import BenchmarkRules, Ruleset
+from reconciler.spec.declared import DeclaredCell
+from reconciler.spec.layers import Block
+
+# (name of a setting, message, fix)
+SettingProblem = tuple[str, str, str]
+# What a point may set for itself; whatever else there is belongs to the one stack of the curve, or to its client.
+_OF_A_POINT = (
+    *(
+        keys.TARGET_QPS,
+        keys.MIN_DURATION,
+        keys.MAX_DURATION,
+        keys.MIN_QUERY_COUNT,
+        "attempts",
+        "policy.",
+        "harness.timeout",
+    ),
+    *("client.warmup", "client.workers"),
+    *(f"{group}." for group in DISCLOSING),
+)
+_ANSWERING = ("endpoint.url", "harness.service.command")
+_SERVICED = "serviced"
+# What the rules ask of a service that anybody can buy (§2.3.1), by names of the disclosure.
+_SERVICE_TERMS = {
+    "advertised_model": "the model's name and version, as the service advertises it",
+    "pricing": "its prices at the time of submission",
+    "rate_limits": "its rate limits and quotas, or that there are none",
+}
+
+
+def find_unlocked(own: Block, settings: Block) -> Iterator[SettingProblem]:
+    """What a point sets for itself, and would then be measured on another stack, or by another client. ``settings``:
+    all that it has; of runs that were made elsewhere they are as they were."""
+    for name in sorted(own) if not is_elsewhere(settings) else ():
+        if not name.startswith(_OF_A_POINT):
+            fix = "set it beside points, for all of them; a curve of its own is for another stack"
+            yield name, f"a point has no {name} of its own: a curve is measured on one locked stack", fix
+
+
+def find_point_problems(settings: Block, rules: CurveRules, *, rehearsal: bool) -> Iterator[SettingProblem]:
+    """What a point's run cannot be without. ``rehearsal``: durations are its own."""
+    if "harness.model_name" not in settings:
+        fix = "write 'client: {model_name: NAME}'; GET /v1/models of the server lists the names"
+        yield "client.model_name", "nothing says which model the endpoint serves", fix
+    if is_elsewhere(settings):
+        return
+    official = str(settings["benchmark.official"][0].value.value) if "benchmark.official" in settings else ""
+    if (benchmark := rules.benchmarks.get(official)) is not None and benchmark.agentic:
+        fix = "measure it with the client by hand, or enter a benchmark that is not agentic"
+        yield "benchmark.official", f"{official} is an agentic benchmark, which cannot be measured from a spec yet", fix
+    if CLIENT_CODE not in settings:
+        fix = "write 'client: {code: ${MLPERF_ENDPOINTS_CLIENT}}', a checkout of mlcommons/endpoints"
+        yield "client.code", "nothing says where the official client is", fix
+    if "dataset.path" not in settings:
+        fix = "write 'dataset: {path: …}' in the benchmark"
+        yield "dataset.path", "nothing says what the performance dataset is", fix
+    for name, what in {"dataset": "what the accuracy dataset is", "method": "how its answers are scored"}.items():
+        if f"client.accuracy.{name}" not in settings:
+            fix = "write 'client: {accuracy: {dataset: FILE, method: SCORER, …}}'"
+            yield f"client.accuracy.{name}", f"nothing says {what}", fix
+    named = [name for name in _ANSWERING if name in settings]
+    if len(named) != 1:
+        message = "both an endpoint's address and a service are declared" if named else "nothing says what is measured"
+        fix = "write 'endpoint: {url: …}' for one that runs elsewhere, or `harness: {service: …}` for one started here"
+        yield (named or ["endpoint.url"])[0], message, fix
+    given = [name for name in settings if name.startswith("client.audit.")]
+    if given and "client.audit.samples" not in settings:
+        yield given[0], "nothing says how many samples the audit asks", "write 'client: {audit: {samples: 64}}'"
+    if "endpoint.url" in settings and not any(name.startswith("endpoint.stack.") for name in settings):
+        fix = "write 'endpoint: {stack: {engine: …, weights: …, flags: …}}': a change of it makes every point stale"
+        yield "endpoint.url", "nothing says which stack answers at this address", fix
+    if rehearsal:
+        return
+    duration, least = settings.get(keys.MIN_DURATION), settings["point.least_duration"][0].value.value
+    if duration is not None and int(duration[0].value.value) < int(least):
+        message = f"min_duration is {int(duration[0].value.value) // 1000} s; the rules ask {int(least) // 1000} s"
+        yield keys.MIN_DURATION, message, "remove min_duration, or set `rehearsal: true` (never packaged)"
+
+
+def find_node_problems(settings: Block, system: Mapping[str, Value]) -> Iterator[SettingProblem]:
+    """``system``: the settings of the point's system."""
+    types = group_node_types(system)
+    for name in sorted(name for name in settings if name.startswith("nodes_used.")):
+        node, used = name.partition(".")[2], int(settings[name][0].value.value)
+        provisioned = types.get(node, {}).get("number_of_nodes")
+        if node not in types:
+            known = ", ".join(sorted(types)) or "none are declared"
+            yield name, f"{node} is not a type of node of the system", f"its node_types: {known}"
+        elif provisioned is not None and not str(provisioned.value).strip().isdecimal():
+            yield (
+                name,
+                f"number_of_nodes of {node} is {str(provisioned.value)[:40]!r}",
+                "write a whole number, such as 4",
+            )
+        elif provisioned is not None and used > int(provisioned.value):
+            yield (
+                name,
+                f"{used} nodes of {node} are used, the system has {provisioned.value}",
+                "use no more than it has",
+            )
+    given = {name.partition(".")[2] for name in settings if name.startswith("dp_shortfall.")}
+    if given and (missing := sorted({"replicas", "fitting", "reason"} - given)):
+        fix = "write 'dp_shortfall: {replicas: …, fitting: …, reason: …}'"
+        yield f"dp_shortfall.{min(given)}", f"dp_shortfall lacks {' and '.join(missing)}", fix
+
+
+def find_service_problems(settings: Block, division: str, description: Mapping[str, Value]) -> Iterator[SettingProblem]:
+    """Of a curve in the Serviced division: it is of a service that everybody reaches over the network, and its terms
+    are public."""
+    if division != _SERVICED or is_elsewhere(settings):
+        return
+    if "harness.service.command" in settings:
+        message = "the Serviced division is for services that anybody can buy, not for a server that is started here"
+        yield (
+            "harness.service.command",
+            message,
+            "declare 'endpoint: {url: …}', or use the Standardized or RDI division",
+        )
+    for name, what in _SERVICE_TERMS.items():
+        if f"disclosure.{name}" not in settings:
+            yield "endpoint.url", f"nothing says {what}", f"write 'disclosure: {{{name}: …}}'"
+    if "endpoint_url" not in description:
+        message = "nothing says under which address the service is offered"
+        yield "endpoint.url", message, "write 'description: {endpoint_url: …}' in the system"
+
+
+def check_cell(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
+    """What a declared cell asks that the round does not take of these results."""
+    problems, value = [], cell.settings[RESULTS]
+    if rules.name not in ruleset.endpoints.benchmarks:
+        known = ", ".join(ruleset.endpoints.benchmarks) or f"no benchmark in round {ruleset.round}"
+        fix = f"take `results: endpoints` out; it is for {known}"
+        message = f"round {ruleset.round} does not accept results of the endpoints harness for {rules.name}"
+        problems.append(make_cell_problem(cell, value, message, fix))
+    if power := cell.settings.get("power.path"):
+        message = "a power measurement belongs beside LoadGen's logs, which the endpoints harness does not write"
+        problems.append(make_cell_problem(cell, power, message, "take `power` out"))
+    for test in is_asked_for(cell):
+        fix = "take it out, and add the test to the harness's own configuration (`audit:`)"
+        message = f"{test} is run by the endpoints harness itself, after its performance run"
+        problems.append(make_cell_problem(cell, cell.settings[f"{ASKED}{test}"], message, fix))
+    return problems

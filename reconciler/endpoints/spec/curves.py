@@ -1,0 +1,236 @@
+"""From a declared curve of MLPerf Endpoints to its points: each is a cell, with the official client as its harness.
+
+What the rules decide before anything is measured is decided here: where points are, how long each lasts, which seeds it
+has, and which of them have an accuracy run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from msgspec import Struct, field
+
+from reconciler.endpoints.rules.curve_rules import CurveRules
+from reconciler.endpoints.rules.regions import (
+    BANDS,
+    CHOICE,
+    Regions,
+    choose_accuracy_points,
+    derive_regions,
+    find_gaps,
+    place_points,
+)
+from reconciler.endpoints.spec.models import AUTO, OFFLINE
+from reconciler.errors import ReconcilerError
+from reconciler.loadgen import keys
+from reconciler.resource.inputs import Origin, Value
+from reconciler.resource.kinds import name_point
+from reconciler.resource.settings import ACCURACY_FROM, CLIENT_CODE, COMMAND, DEDICATED_OFFLINE, MAXIMUM
+from reconciler.spec.layers import Block, LayeredSetting
+
+SEED_SET = "seed_set"
+ACCURACY_POINTS = "accuracy_points"
+ELSEWHERE = "external"  # code of a benchmark whose runs are made elsewhere and imported
+_SPARE = 125  # percent of the shortest duration: the steady-state window must span it, and ramps are no part of one
+_MILLISECONDS = 1000
+_CLIENT_COMMAND = (
+    *("{client_python}", "-m", "inference_endpoint.main", "benchmark", "from-config"),
+    *("--config", "{client_config}", "--mode", "{endpoints_mode}"),
+)
+_PYTHON = ".venv/bin/python"
+REPORT = "report"  # the client's own folder, in that of a run
+# What the rules ask to be kept of each run beside its results: every request, warm-up included.
+_KEPT = tuple(
+    f"{{run_dir}}/{REPORT}/{name}"
+    for name in ("events.jsonl", "sample_idx_map.json", "report.txt", "metrics", "steady_state.json", "run_meta.json")
+)
+SIZE = keys.PERFORMANCE_SAMPLE_COUNT
+
+
+class CurveProblem(Struct, frozen=True):
+    """``name``: of the setting that is wrong, "" for the curve itself."""
+
+    name: str
+    message: str
+    fix: str
+
+
+class PlacedCurve(Struct, frozen=True):
+    """``regions`` of its ``points``, which are at fixed concurrencies; ``offline``: samples of a dedicated Offline run,
+    which is one more point, 0 for none; ``accuracy``: those with an accuracy run of their own, ``declared`` in the spec
+    or chosen by the rules."""
+
+    points: tuple[int, ...]
+    regions: Regions
+    accuracy: frozenset[int]
+    owners: Mapping[str, int] = field(default_factory=dict)
+    declared: bool = False
+    offline: int = 0
+
+    @property
+    def all_points(self) -> tuple[int, ...]:
+        return (*self.points, self.offline) if self.offline else self.points
+
+    def find_source(self, concurrency: int) -> int:
+        """The point of the same region whose accuracy run stands for it, else the nearest one below or above."""
+        region = self.regions.find(concurrency)
+        if region in self.owners:
+            return self.owners[region]
+        return min(self.accuracy - {self.offline}, key=lambda other: (abs(other - concurrency), other))
+
+
+def place_curve(
+    written: tuple[str, ...],
+    c_max: int,
+    rules: CurveRules,
+    scored: Collection[int] = (),
+    *,
+    size: int = 0,
+    count: int = 0,
+    c_min: int | None = None,
+) -> PlacedCurve:
+    """``written``: numbers, and the word auto for points that the rules place; the word offline stands for a dedicated
+    Offline run over a dataset of ``size`` samples. ``scored``: points that are declared to have an accuracy run, in
+    place of those that the rules choose. ``count``: how many points ``auto`` places, 0 for the fewest; ``c_min``: a
+    declared lower bound of the regions. ReconcilerError where the rules cannot place it."""
+    by_hand = tuple(int(word) for word in written if word not in (AUTO, OFFLINE))
+    automatic = AUTO in written
+    if count and not automatic:
+        fix = "take point_count out, or write 'points: auto'"
+        raise ReconcilerError("point_count counts the points that auto places, and they are placed by hand", fix=fix)
+    offline = _check_offline(size, c_max) if OFFLINE in written else 0
+    dedicated = 1 if offline else 0
+    placed = count - dedicated if count else 0
+    by_rules = place_points(c_max, rules, count=placed, min_concurrency=c_min or 1) if automatic else ()
+    points = tuple(sorted({*by_rules, *by_hand}))
+    regions = derive_regions(points, c_max, rules, c_min)
+    elected = c_max if c_max in points else None  # also beside a dedicated Offline run, which then stales no other run
+    owners = choose_accuracy_points(scored or points, regions, rules, elected=elected)
+    accuracy = frozenset({*(scored or owners.values()), *([offline] if offline else [])})
+    return PlacedCurve(points, regions, accuracy, owners, declared=bool(scored), offline=offline)
+
+
+def _check_offline(size: int, c_max: int) -> int:
+    """The rules count the concurrency of a dedicated Offline run as the size of its dataset."""
+    if not size:
+        fix = "write 'performance_sample_count: …' in the benchmark, or take offline out: the maximum is elected then"
+        raise ReconcilerError("a dedicated Offline run is as large as the dataset, and nothing says how large", fix=fix)
+    if size <= c_max:
+        fix = f"take offline out: the point at {c_max} is elected then"
+        raise ReconcilerError(
+            f"the dataset has {size} samples; a dedicated Offline run needs more than {c_max}", fix=fix
+        )
+    return size
+
+
+def find_curve_problems(placed: PlacedCurve, rules: CurveRules) -> Iterator[CurveProblem]:
+    """What the official checker would refuse at the end, told before days are spent."""
+    count, most = len(placed.all_points), rules.number("most_points")
+    least = rules.number("least_points_with_dedicated_offline" if placed.offline else "least_points")
+    if count < least:
+        fix = f"write 'points: auto', or add {least - count}"
+        yield CurveProblem("points", f"{count} points are declared; the rules ask at least {least}", fix)
+    if count > most:
+        yield CurveProblem("points", f"{count} points are declared; the rules allow {most}", f"take {count - most} out")
+    beyond = [point for point in placed.points if not placed.regions.find(point)]
+    for point in beyond:
+        last = placed.regions.regions[-1].last
+        fix = f"take {point} out, or raise {MAXIMUM}"
+        yield CurveProblem("points", f"point {point} lies beyond {last}, the end of the margin", fix)
+    for gap in find_gaps(placed.points, placed.regions, rules):
+        fix = f"add a point in {gap}"
+        yield CurveProblem("points", f"no point lies in {gap.name.replace('_', ' ')} ({gap})", fix)
+    if placed.regions.c_max not in placed.points:
+        role = "which Offline is held against" if placed.offline else "which is elected as the Offline point"
+        message = f"no point is at {placed.regions.c_max}, {role}"
+        yield CurveProblem("points", message, f"add {placed.regions.c_max}")
+    if placed.declared:
+        yield from _find_accuracy_problems(placed)
+
+
+def _find_accuracy_problems(placed: PlacedCurve) -> Iterator[CurveProblem]:
+    """Of points that are declared to have an accuracy run: each region needs one, and so does the Offline point."""
+    for point in sorted(placed.accuracy - set(placed.all_points)):
+        yield CurveProblem(ACCURACY_POINTS, f"{point} is not a point of the curve", "add it to points, or take it out")
+    for band in (band for band in BANDS if band not in placed.owners):
+        region = placed.regions.get(band)
+        message = f"no point with an accuracy run lies in {band.replace('_', ' ')} ({region})"
+        yield CurveProblem(ACCURACY_POINTS, message, f"add a point in {region}; one point counts for one region")
+    elected = placed.regions.c_max in placed.points and not placed.offline
+    if elected and placed.regions.c_max not in placed.accuracy:
+        message = f"{placed.regions.c_max} is elected as the Offline point, and has no accuracy run"
+        yield CurveProblem(ACCURACY_POINTS, message, f"add {placed.regions.c_max}")
+
+
+def is_elsewhere(settings: Block) -> bool:
+    """Whether the runs of a point are made elsewhere, and imported."""
+    return _text(settings, "benchmark.code") == ELSEWHERE
+
+
+def complete_point(
+    settings: Block,
+    concurrency: int,
+    placed: PlacedCurve,
+    rules: CurveRules,
+    where: LayeredSetting,
+    *,
+    rehearsal: bool,
+) -> Block:
+    """The point's settings with what follows from the rules and from the client's way to be started.
+
+    ``where``: what stands for the curve in the spec. Raises ReconcilerError for an unknown seed set."""
+    offline = concurrency == placed.offline
+    region = CHOICE if offline else placed.regions.find(concurrency)
+    seconds = rules.find_offline_seconds() if offline else rules.find_least_seconds(region, concurrency, agentic=False)
+    ruled = Origin(f"Endpoints rules {rules.version}")
+    implied: dict[str, object] = {"harness.results": "points"}
+    if is_elsewhere(settings):
+        implied["engine.backend"] = ELSEWHERE
+    else:
+        implied |= {
+            COMMAND: (*_CLIENT_COMMAND, *_words(settings, "client.arguments")),
+            "harness.env.PYTHONPATH": "src",
+            "harness.outputs": _KEPT,
+            "engine.backend": "command",
+            "benchmark.code": "command",
+        }
+    seeds = rules.find_seed_set(_text(settings, SEED_SET) or sorted(rules.seed_sets)[-1])
+    by_rules: dict[str, object] = {
+        SEED_SET: seeds.id,
+        keys.SCHEDULE_RNG_SEED: seeds.scheduler_rng_seed,
+        keys.SAMPLE_INDEX_RNG_SEED: seeds.sample_index_rng_seed,
+        "point.concurrency": concurrency,
+        "point.region": region,
+        "point.least_duration": seconds * _MILLISECONDS,
+    }
+    if offline:
+        by_rules[DEDICATED_OFFLINE] = True
+    benchmark = rules.benchmarks.get(_text(settings, "benchmark.official") or "")
+    if benchmark is not None and benchmark.least_accuracy_samples and not rehearsal:
+        by_rules["point.least_accuracy_samples"] = benchmark.least_accuracy_samples
+    if concurrency not in placed.accuracy:
+        by_rules[ACCURACY_FROM] = name_point(placed.find_source(concurrency))
+    result = dict(settings)
+    result |= {name: (LayeredSetting(Value(value, where.value.origin), where.path),) for name, value in implied.items()}
+    result |= {name: (LayeredSetting(Value(value, ruled), where.path),) for name, value in by_rules.items()}
+    if rehearsal and keys.MIN_DURATION in result:
+        result["point.least_duration"] = result[keys.MIN_DURATION]
+    if keys.MIN_DURATION not in result:
+        spare = LayeredSetting(Value(seconds * _MILLISECONDS * _SPARE // 100, ruled), where.path)
+        result[keys.MIN_DURATION] = (spare,)
+    if "client.model_name" in result:
+        result["harness.model_name"] = result.pop("client.model_name")
+    if CLIENT_CODE in result and "client.python" not in result:
+        code = result[CLIENT_CODE][0]
+        result["client.python"] = (
+            LayeredSetting(Value(f"{code.value.value}/{_PYTHON}", code.value.origin), code.path),
+        )
+    return result
+
+
+def _text(settings: Block, name: str) -> str | None:
+    return str(settings[name][0].value.value) if name in settings else None
+
+
+def _words(settings: Block, name: str) -> tuple[str, ...]:
+    return tuple(settings[name][0].value.value) if name in settings else ()

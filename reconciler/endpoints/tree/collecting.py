@@ -1,0 +1,255 @@
+"""From the cells of a submission to the curves of MLPerf Endpoints: the points of one system and model are one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import asdict
+
+from reconciler.endpoints.rules.curve_rules import CurveRules
+from reconciler.endpoints.rules.results import parse_point
+from reconciler.endpoints.tree.content import (
+    DEDICATED,
+    ELECTED,
+    CurveContent,
+    EndpointsContent,
+    PointContent,
+    PointFacts,
+    WarmupContent,
+)
+from reconciler.endpoints.tree.layout import canonicalise_model
+from reconciler.endpoints.tree.power_file import POWER_FIELDS, make_power
+from reconciler.errors import ReconcilerError
+from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
+from reconciler.observed.rendered import SHARED
+from reconciler.resource.quantities import read_count
+from reconciler.resource.settings import ACCURACY_FROM, MAXIMUM, CellSettings
+from reconciler.storage.documents import parse_json_object
+from reconciler.tree.content import CellContent, Content, LogRef, SubmissionContent, SystemContent
+
+_DIVISIONS = {"standardized": "Standardized", "serviced": "Serviced", "rdi": "RDI"}
+_AVAILABILITY = {"available": "Available", "preview": "Preview", "rdi": "RDI"}
+# Of system_desc.json what holds for the whole system; every other field is one of its type of node, or of its power.
+_OF_SYSTEM = (
+    *("system_name", "shortened_system_name", "availability_url", "target_availability_date", "system_size"),
+    *("system_node_ensemble_count", "system_node_ensemble_total", "endpoint_url", "serving_framework", "node_config"),
+    *("disaggregated", "expert_parallel", "tensor_parallel", "pipeline_parallel", "data_parallel", "batch"),
+    *("config_summary", "config_summary_notes"),
+)
+_OF_ACCELERATOR = (
+    *("accelerator_model_name", "accelerators_per_node", "accelerator_memory_capacity", "accelerator_memory_type"),
+    *("accelerator_interconnect", "accelerator_host_interconnect"),
+)
+_ENSEMBLE = "system_node_ensemble_id"
+_TARGET = "target_cohort"
+_MICROSECONDS = 10**6
+_WARMUP = {  # as a spec declares it → of WarmupContent
+    "duration": "seconds",
+    "requests_issued": "issued",
+    "requests_completed": "completed",
+    "data_source": "data_source",
+    "concurrency": "concurrency",
+    "initialization_steps": "steps",
+    "logs_retained": "retained",
+    "link_logs": "logs",
+}
+
+
+def collect_curves(submission: SubmissionContent, rules: CurveRules) -> EndpointsContent:
+    groups: dict[tuple[str, str, str], list[CellContent]] = {}
+    for content in submission.cells:
+        groups.setdefault((content.cell.division, content.cell.system, content.official), []).append(content)
+    systems = {(system.division, system.name): system for system in submission.systems}
+    curves = tuple(_curve(cells, systems[division, name], rules) for (division, name, _), cells in groups.items())
+    return EndpointsContent(
+        submitter=submission.submitter,
+        curves=curves,
+        code={curve.implementation: _collect_code(curve.implementation, submission) for curve in curves},
+        documents=dict(submission.documents),
+    )
+
+
+def _collect_code(benchmark: str, submission: SubmissionContent) -> dict[str, Content]:
+    """As the spec names it, else as the runs of its points kept it."""
+    kept = [item for item in submission.kept_code if item.cell.benchmark == benchmark]
+    return dict(submission.code.get(benchmark, {})) | {
+        name: content for item in reversed(kept) for name, content in item.files.items()
+    }
+
+
+def name_point_folders(content: CellContent) -> str:
+    """What only the files of this point have in their paths."""
+    return f"/{content.cell.system}/{_name_model(content)}/r{content.cell.scenario[1:]}/"
+
+
+def describe_point(
+    settings: CellSettings,
+    performance: Mapping[str, LogRef],
+    accuracy: Mapping[str, LogRef],
+    load_bytes: Callable[[LogRef], bytes],
+) -> PointFacts:
+    """What a point's files show beside the client's own, from the client's files as they were recorded."""
+    own = ACCURACY_FROM not in settings
+    chosen = {CONFIG: performance[CONFIG], RESULT_SUMMARY: performance[RESULT_SUMMARY]}
+    chosen |= {ACCURACY_RESULTS: accuracy[ACCURACY_RESULTS]} if own else {}
+    files = {name: load_bytes(ref) for name, ref in chosen.items()}
+    return PointFacts(
+        measured=parse_point(files, settings.number("point.concurrency")),
+        nodes={name: int(str(count)) for name, count in settings.below("nodes_used.").items()},
+        shortfall=settings.below("dp_shortfall."),
+        warmup=settings.below("warmup."),
+        speculative=settings.below("speculative_decoding."),
+        max_concurrency=settings.number(MAXIMUM),
+        min_concurrency=settings.number("min_concurrency"),
+        seed_set=settings.text("seed_set"),
+        own_accuracy=own,
+        disclosed=settings.below("disclosure."),
+    )
+
+
+def group_by_cell(files: Mapping[str, str], points: Iterable[CellContent]) -> dict[str, dict[str, str]]:
+    """Which rendered file belongs to which point: folders have the names of models and concurrencies; the rest are
+    shared."""
+    owners = {name_point_folders(content): str(content.cell) for content in points}
+    found: dict[str, dict[str, str]] = {SHARED: {}}
+    for path, sha256 in files.items():
+        owner = next((cell for folders, cell in owners.items() if folders in f"/{path}"), SHARED)
+        found.setdefault(owner, {})[path] = sha256
+    return found
+
+
+def _curve(cells: Sequence[CellContent], system: SystemContent, rules: CurveRules) -> CurveContent:
+    first = cells[0]
+    facts = _facts(first)
+    seeds = rules.find_seed_set(facts.seed_set)
+    elects = not any(_facts(content).measured.is_offline for content in cells)
+    return CurveContent(
+        system=first.cell.system,
+        model=_name_model(first),
+        division=_DIVISIONS[first.cell.division],
+        max_concurrency=facts.max_concurrency,
+        min_concurrency=facts.min_concurrency or None,
+        dataset=facts.measured.dataset,
+        seed_set=facts.seed_set,
+        target_cohort=str(facts.disclosed.get(_TARGET) or seeds.published),
+        implementation=first.cell.benchmark,
+        points=tuple(_point(content, system, rules, elects=elects) for content in cells),
+        disclosed={name: value for name, value in facts.disclosed.items() if name != _TARGET},
+        description=_describe(system),
+        power=_power(system, _DIVISIONS[first.cell.division], rules),
+        rehearsal=first.rehearsal,
+    )
+
+
+def _point(content: CellContent, system: SystemContent, rules: CurveRules, *, elects: bool) -> PointContent:
+    """``elects``: the curve has no dedicated Offline run, so that the point at the maximum stands for it."""
+    facts, own = _facts(content), rules.words("per_point_description")
+    assert content.configuration is not None
+    ids, short = _number_nodes(system), facts.shortfall
+    elected = ELECTED if elects and facts.measured.concurrency == facts.max_concurrency else ""
+    return PointContent(
+        measured=facts.measured,
+        config=content.configuration,
+        summary=content.performance[RESULT_SUMMARY],
+        accuracy=content.accuracy[ACCURACY_RESULTS] if facts.own_accuracy else None,
+        deployment={name: value for name, value in facts.disclosed.items() if name in own},
+        disclosed={name: value for name, value in facts.disclosed.items() if name not in own},
+        offline=DEDICATED if facts.measured.is_offline else elected,
+        nodes={ids[name]: count for name, count in facts.nodes.items()},
+        shortfall=(int(str(short["replicas"])), int(str(short["fitting"])), str(short["reason"])) if short else None,
+        warmup=_warmup(facts),
+        speculative=facts.speculative,
+    )
+
+
+def _warmup(facts: PointFacts) -> WarmupContent:
+    """As declared, over what is known of the client's own."""
+    told, declared = facts.measured.warmup, dict(facts.warmup)
+    known: dict[str, Any] = asdict(
+        WarmupContent.of_client(told.requests, told.concurrency) if told else WarmupContent()
+    )
+    if "duration" in declared:
+        declared["duration"] = int(str(declared["duration"])) / _MICROSECONDS
+    if isinstance(steps := declared.get("initialization_steps"), (list, tuple)):
+        declared["initialization_steps"] = tuple(map(str, steps))
+    return WarmupContent(**known | {_WARMUP[name]: value for name, value in declared.items()})
+
+
+def _power(system: SystemContent, division: str, rules: CurveRules) -> dict[str, Any]:
+    """As the spec's own file says, or as its description, where the division needs it or something is declared of
+    it."""
+    if system.nameplate:
+        return _read_power(system)
+    wanted = division not in rules.words("power_optional") or POWER_FIELDS & set(system.description)
+    return make_power(system.name, system.description, _list_nodes(system)) if wanted else {}
+
+
+def _read_power(system: SystemContent) -> dict[str, Any]:
+    try:
+        return dict(parse_json_object(system.nameplate).values)
+    except (ValueError, RecursionError) as error:
+        message = f"nameplate of {system.name} is not a system_power.json: {' '.join(str(error).split())}"
+        raise ReconcilerError(message, fix="write JSON as the rules' appendix E has it") from error
+
+
+def _describe(system: SystemContent) -> dict[str, Any]:
+    """What is declared flat, as the rules nest it: fields of the whole, and of each type of node, which has those of
+    the description too that it does not set itself."""
+    own = {name: value for name, value in system.description.items() if name in _OF_SYSTEM}
+    nodes = _list_nodes(system)
+    counts = [_count(node, "number_of_nodes") for node in nodes]
+    return {
+        "system_name": system.name,
+        "shortened_system_name": system.name[:20],
+        "system_size": _size(nodes),
+        "system_node_ensemble_count": len(nodes),
+        "system_node_ensemble_total": sum(counts),
+        **own,
+        "system_availability_status": _AVAILABILITY.get(system.status, system.status),
+        "node_types": [_nest(node) for node in nodes],
+    }
+
+
+def _list_nodes(system: SystemContent) -> list[dict[str, Any]]:
+    """Every type of node with all of its fields, those of its power too; the one type, where none is named."""
+    shared = {name: value for name, value in system.description.items() if name not in _OF_SYSTEM}
+    alone = {"": {"number_of_nodes": _count(system.description, "system_node_ensemble_total")}}
+    ids = _number_nodes(system)
+    return [{_ENSEMBLE: ids[name], **shared, **node} for name, node in (system.nodes or alone).items()]
+
+
+def _number_nodes(system: SystemContent) -> dict[str, int]:
+    """As the spec numbers them, else in the order of their names."""
+    names = system.nodes or {"": system.description}
+    return {name: _count(node, _ENSEMBLE, number) for number, (name, node) in enumerate(names.items(), start=1)}
+
+
+def _count(node: Mapping[str, object], name: str, usual: int = 1) -> int:
+    return read_count(node.get(name), usual)
+
+
+def _size(nodes: Sequence[Mapping[str, object]]) -> str:
+    """Accelerators of each type of node, as the rules write it; nodes where there are none."""
+    held = [_count(node, "number_of_nodes") * _count(node, "accelerators_per_node", 0) for node in nodes]
+    if any(held):
+        return " + ".join(f"{count} accelerators" for count in held)
+    total = sum(_count(node, "number_of_nodes") for node in nodes)
+    return f"{total} node{'s' if total != 1 else ''}"
+
+
+def _nest(node: Mapping[str, object]) -> dict[str, object]:
+    """The fields of an accelerator stand in a list of their own; the checkers read them flat only for old files."""
+    held = {name: node[name] for name in _OF_ACCELERATOR if name in node}
+    shown = {name: value for name, value in node.items() if name not in {*_OF_ACCELERATOR, *POWER_FIELDS}}
+    counted = {**shown, "number_of_nodes": _count(node, "number_of_nodes")}
+    return {**counted, "accelerator_info": [held]} if held else counted
+
+
+def _name_model(content: CellContent) -> str:
+    return canonicalise_model(content.official)
+
+
+def _facts(content: CellContent) -> PointFacts:
+    assert isinstance(content.point, PointFacts)
+    return content.point

@@ -1,0 +1,115 @@
+"""point.yaml: what a point disclosed, derived from the run that it describes (rules §8.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from reconciler.endpoints.rules.curve_rules import MODEL_SEED, CurveRules, SeedSet
+from reconciler.endpoints.rules.judge import classify_window, find_least_seconds
+from reconciler.endpoints.rules.regions import CHOICE, Regions
+from reconciler.endpoints.tree.content import DEDICATED, CurveContent, PointContent, WarmupContent
+from reconciler.endpoints.tree.layout import DOCUMENTS, SOURCES
+from reconciler.endpoints.tree.yaml_text import write_yaml
+from reconciler.resource.records import REHEARSAL
+
+# Disclosed by the spec, in the order of the rules.
+_DISCLOSED = (
+    *("model_precision", "link_to_model", "link_to_model_transformation", "model_notes"),
+    *("dataset_name", "dataset_type", "dataset_link"),
+)
+
+
+def render_point(point: PointContent, curve: CurveContent, region: str, regions: Regions, rules: CurveRules) -> bytes:
+    return write_yaml(collect_point_fields(point, curve, region, regions, rules))
+
+
+def collect_point_fields(
+    point: PointContent, curve: CurveContent, region: str, regions: Regions, rules: CurveRules
+) -> dict[str, Any]:
+    """``region``: what the point declares, its own or submitters_choice."""
+    fields: dict[str, Any] = {
+        "concurrency": point.measured.concurrency,
+        "region": CHOICE if point.offline == DEDICATED else region,
+        "dataset": curve.dataset,
+        "division": curve.division,
+        "max_supported_concurrency": curve.max_concurrency,
+        "model_name": curve.model,
+    }
+    disclosed = {**curve.disclosed, **point.disclosed}
+    fields.update((name, disclosed[name]) for name in _DISCLOSED if disclosed.get(name) not in (None, ""))
+    fields["shared_src"] = f"{SOURCES}/{curve.implementation}"
+    fields["shared_docs"] = DOCUMENTS
+    fields["seed_set"] = curve.seed_set
+    fields["target_cohort"] = curve.target_cohort
+    if point.offline:
+        fields["offline"] = point.offline
+    fields["runtime_settings"] = _runtime_settings(point, rules.seed_sets.get(curve.seed_set))
+    fields["warmup"] = show_warmup(point.warmup)
+    window = _window(point, regions, rules)
+    if window:
+        fields["steady_state"] = window
+    if point.speculative:
+        fields["speculative_decoding"] = dict(point.speculative)
+    if point.nodes:
+        fields["nodes_used"] = [
+            {"system_node_ensemble_id": n, "nodes": count} for n, count in sorted(point.nodes.items())
+        ]
+    if point.shortfall is not None:
+        fields["dp_shortfall"] = dict(zip(("dp_actual", "dp_formula", "reason"), point.shortfall, strict=True))
+    if curve.rehearsal:
+        fields[REHEARSAL] = True
+    return fields
+
+
+def _runtime_settings(point: PointContent, seeds: SeedSet | None) -> dict[str, Any]:
+    """Those of the very run, from the configuration that the client resolved. A seed of the set that the client has no
+    place for is the set's."""
+    measured = point.measured
+    settings: dict[str, Any] = {"load_pattern": measured.load_pattern, "min_duration_ms": measured.min_duration_ms}
+    if measured.samples_asked:
+        settings["min_sample_count"] = measured.samples_asked
+    settings["stream_all_chunks"] = measured.stream_all_chunks
+    settings["streaming"] = measured.streaming
+    unsaid = {MODEL_SEED: seeds.seeds[MODEL_SEED]} if seeds is not None else {}
+    settings["runtime"] = {**unsaid, **measured.seeds}
+    if measured.warmup is not None:
+        settings["warmup"] = {"salt": measured.warmup.salt}
+    return settings
+
+
+def show_warmup(warmup: WarmupContent) -> dict[str, Any]:
+    retained = bool(warmup.logs) or not warmup.issued
+    fields: dict[str, Any] = {
+        "duration_s": warmup.seconds,
+        "requests_issued": warmup.issued,
+        "requests_completed": warmup.completed,
+        "data_source": warmup.data_source,
+        "concurrency": warmup.concurrency,
+        "initialization_steps": list(warmup.steps),
+        "logs_retained": retained if warmup.retained is None else warmup.retained,
+    }
+    if warmup.logs:
+        fields["link_logs"] = warmup.logs
+    return fields
+
+
+def _window(point: PointContent, regions: Regions, rules: CurveRules) -> Mapping[str, Any]:
+    """Nothing where the client did not look for a steady state, or where the rules know none."""
+    found = point.measured.window
+    if found is None or point.offline == DEDICATED:
+        return {}
+    status, verdict = classify_window(found, find_least_seconds(point.measured, rules, regions), rules)
+    window: dict[str, Any] = {}
+    if found.found and found.super_passes > 0:
+        window = {"super_pass_start": found.first, "super_pass_end": found.last}
+    window.update({"super_pass_size": found.super_pass_size, "n_samples": found.samples})
+    if found.seconds is not None:
+        window["duration_s"] = Decimal(found.seconds)
+    fields: dict[str, Any] = {"status": status, "verdict": verdict, "window": window}
+    if found.states:
+        fields["state"] = dict(sorted(found.states.items()))
+    if found.anomaly:
+        fields["anomaly"] = found.anomaly
+    return fields

@@ -1,0 +1,109 @@
+"""Renders an Endpoints submission: the same values give the same paths and bytes, on any machine, at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+
+from reconciler.endpoints.rules.curve_rules import CurveRules
+from reconciler.endpoints.rules.regions import Regions, derive_regions
+from reconciler.endpoints.tree.content import DEDICATED, CurveContent, EndpointsContent, PointContent
+from reconciler.endpoints.tree.description import collect_description
+from reconciler.endpoints.tree.documents import render_disclosure, render_source_readme
+from reconciler.endpoints.tree.layout import (
+    ACCURACY,
+    CONFIG,
+    DESCRIPTION,
+    DISCLOSURE,
+    DOCUMENT_FILE,
+    POINT,
+    POINT_FILE,
+    POWER,
+    README,
+    SERVER_CONFIGS,
+    SOURCE_FILE,
+    SUMMARY,
+    SYSTEM_FILE,
+    name_point,
+)
+from reconciler.endpoints.tree.point_file import render_point
+from reconciler.errors import ReconcilerError
+from reconciler.tree.content import Content
+from reconciler.tree.documents import encode_json
+from reconciler.tree.layout import make_path
+
+Rendered = tuple[str, Content]
+
+
+def render_endpoints(submission: EndpointsContent, rules: CurveRules) -> Iterator[Rendered]:
+    """Every file of the submission as (path with "/", content), sorted by path.
+
+    ReconcilerError when a name cannot stand in a tree, when two files claim one path, or when a system has two power
+    descriptors.
+    """
+    files: dict[str, Content] = {}
+    for path, content in _files(submission, rules):
+        if path in files:
+            raise ReconcilerError(f"two files claim {path} in the submission", fix="name the curves or points apart")
+        files[path] = content
+    yield from sorted(files.items(), key=lambda item: item[0])
+
+
+def _files(submission: EndpointsContent, rules: CurveRules) -> Iterator[Rendered]:
+    names = {"submitter": submission.submitter, "submission": submission.submission_id}
+    for implementation in sorted({curve.implementation for curve in submission.curves} | set(submission.code)):
+        code = dict(submission.code.get(implementation, {}))
+        curves = [curve for curve in submission.curves if curve.implementation == implementation]
+        code.setdefault(README, render_source_readme(implementation, curves))
+        for file, content in code.items():
+            yield make_path(SOURCE_FILE, **names, implementation=implementation, file=file), content
+    documents = dict(submission.documents)
+    documents.setdefault(DISCLOSURE, render_disclosure(submission.curves))
+    for file, content in documents.items():
+        yield make_path(DOCUMENT_FILE, **names, file=file), content
+    yield from _power(submission, names)
+    for curve in submission.curves:
+        yield from _curve(curve, rules, {**names, "system": curve.system, "model": curve.model})
+
+
+def _power(submission: EndpointsContent, names: dict[str, str]) -> Iterator[Rendered]:
+    """One file for each system, which all of its curves share."""
+    found: dict[str, bytes] = {}
+    for curve in submission.curves:
+        if curve.power:
+            rendered = encode_json(curve.power)
+            if found.setdefault(curve.system, rendered) != rendered:
+                raise ReconcilerError(f"{curve.system} has two power descriptors", fix="declare `power` once")
+    for system, rendered in found.items():
+        yield make_path(SYSTEM_FILE, **names, system=system, file=POWER), rendered
+
+
+def _curve(curve: CurveContent, rules: CurveRules, names: dict[str, str]) -> Iterator[Rendered]:
+    regions = find_regions(curve, rules)
+    peak = max((point.measured.system_tps for point in curve.points), default=Decimal(0))
+    for point in sorted(curve.points, key=lambda point: point.measured.concurrency):
+        place = {**names, "point": name_point(point.measured.concurrency)}
+        for file, content in _point(point, curve, regions, peak, rules):
+            yield make_path(POINT_FILE, **place, file=file), content
+
+
+def find_regions(curve: CurveContent, rules: CurveRules) -> Regions:
+    """Of all points, a dedicated Offline run among them, as the official checker derives them; with a declared minimum,
+    of those at a fixed concurrency."""
+    declared = curve.min_concurrency
+    chosen = [point for point in curve.points if declared is None or point.offline != DEDICATED]
+    return derive_regions((point.measured.concurrency for point in chosen), curve.max_concurrency, rules, declared)
+
+
+def _point(
+    point: PointContent, curve: CurveContent, regions: Regions, peak: Decimal, rules: CurveRules
+) -> Iterator[Rendered]:
+    region = regions.find(point.measured.concurrency)
+    yield POINT, render_point(point, curve, region, regions, rules)
+    yield CONFIG, point.config
+    yield SUMMARY, point.summary
+    if point.accuracy is not None:
+        yield ACCURACY, point.accuracy
+    yield DESCRIPTION, encode_json(collect_description(point, curve, peak))
+    for file, content in point.server_configs.items():
+        yield f"{SERVER_CONFIGS}/{file}", content

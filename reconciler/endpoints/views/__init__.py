@@ -1,0 +1,1 @@
+"""Curves as text, as charts and on the page."""

@@ -1,0 +1,117 @@
+"""A curve of MLPerf Endpoints: its regions with what lacks, its points, its plots, and its row of the matrix. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from importlib.resources import files
+
+from reconciler.diff.timeline import CurvePoint
+from reconciler.endpoints.rules.pareto import ParetoCurve
+from reconciler.endpoints.views.charts import CURVE_CHARTS, chart_curves
+from reconciler.page.charts import Chart
+from reconciler.page.matrix_view import find_curve
+from reconciler.render.documents import Document
+from reconciler.resource.conditions import CONDITIONS
+from reconciler.resource.kinds import name_point
+from reconciler.resource.quantities import join_listing, show_count, show_rate
+
+CHARTS: tuple[str, ...] = CURVE_CHARTS
+_KINDS = ("no", "maybe", "ok", "absent")  # of marks, the worst first
+
+
+def read_template() -> str:
+    """Of the view of a curve."""
+    return (files(__package__) / "curve.html").read_text(encoding="utf-8")
+
+
+def read_pareto(curve: Document) -> ParetoCurve:
+    points = tuple(
+        CurvePoint(
+            point["concurrency"],
+            Decimal(point["per_user"]),
+            Decimal(point["system_tps"]),
+            None if point["ttft_p90_ms"] is None else Decimal(point["ttft_p90_ms"]),
+        )
+        for point in curve["points"]
+    )
+    ceiling = curve["ceiling"]
+    return ParetoCurve(points, None if ceiling is None else Decimal(ceiling), frozenset(curve["dominated"]))
+
+
+def draw_curve(curve: Document) -> tuple[Chart, ...]:
+    """None where no point is measured."""
+    pareto = {curve["curve"]: read_pareto(curve)}
+    return tuple(chart_curves(name, pareto) for name in CHARTS) if curve["points"] else ()
+
+
+def arrange_curve(document: Document, name: str) -> Document:
+    """``document``: of the matrix."""
+    curve = find_curve(document, name)
+    entries = {entry["cell"]: entry for entry in document["cells"]}
+    drawn = {point.concurrency: point for point in read_pareto(curve).points}
+    cells = [(number, f"{name}/{name_point(number)}") for number in curve["declared"]]
+    return {
+        "title": name,
+        "curve": curve,
+        "looked": document["looked"],
+        "bands": [_band(band) for band in curve["bands"]],
+        "rows": [_row(number, cell, entries.get(cell), drawn.get(number), curve) for number, cell in cells],
+        "offline": _offline(f"{name}/{name_point(curve['offline'])}", curve) if curve["offline"] else None,
+        "charts": draw_curve(curve),
+        "denser": join_listing(map(str, curve["denser"])) if curve["denser"] else "",
+        "marks": list(dict.fromkeys(m for _, cell in cells if cell in entries for m in entries[cell]["marks"])),
+    }
+
+
+def _band(band: Document) -> Document:
+    missing = [point for point in band["declared"] if point not in band["measured"]]
+    if not band["declared"]:
+        kind, word = "no", "no point"
+    elif missing:
+        kind, word = "maybe", f"not measured: {join_listing(map(str, missing))}"
+    else:
+        kind, word = "ok", "measured"
+    return {**band, "points": join_listing(map(str, band["declared"]), most=12), "kind": kind, "word": word}
+
+
+def _offline(cell: str, curve: Document) -> Document:
+    ceiling = curve["ceiling"]
+    return {"cell": cell, "rate": "not measured yet" if ceiling is None else f"{show_rate(float(ceiling))} tokens/s"}
+
+
+def _row(number: int, cell: str, entry: Document | None, point: CurvePoint | None, curve: Document) -> Document:
+    bands = [band["title"] for band in curve["bands"] if number in band["declared"]]
+    return {
+        "concurrency": number,
+        "cell": cell,
+        "bands": ", ".join(bands),
+        "rate": show_rate(float(point.system_tps)) if point else "",
+        "per_user": show_rate(float(point.per_user)) if point else "",
+        "ttft": show_rate(float(point.ttft_p90_ms)) if point and point.ttft_p90_ms is not None else "",
+        "beaten": number in curve["dominated"],
+        "state": "" if entry is None else "ready" if entry["ready"] == "True" else "due",
+        "validity": entry["validity"] if entry is not None else "",
+    }
+
+
+def sum_up_curve(curve: Document, rows: Sequence[Document]) -> Document:
+    """Its row of the matrix. ``rows``: of its points; of each condition the worst counts."""
+    rates = [float(point["system_tps"]) for point in curve["points"]]
+    rates += [float(curve["ceiling"])] if curve["ceiling"] is not None else []
+    gaps = [band["title"] for band in curve["bands"] if not band["measured"]]
+    notes = [f"{len(curve['measured'])} of {show_count(len(curve['declared']), 'point')}"]
+    notes += [f"nothing measured in {join_listing(gaps)}"] if gaps else []
+    return {
+        "curve": curve["curve"],
+        "marks": [_worst([row["marks"][i] for row in rows]) for i in range(len(CONDITIONS))] if rows else [],
+        "metric": f"at most {show_rate(max(rates))} tokens/s" if rates else "",
+        "steps": sum(row["steps"] for row in rows),
+        "notes": "; ".join(notes),
+    }
+
+
+def _worst(marks: Sequence[Document]) -> Document:
+    worst = min(marks, key=lambda mark: _KINDS.index(mark["kind"]))
+    alike = sum(mark["kind"] == worst["kind"] for mark in marks)
+    return {**worst, "said": f"{alike} of {show_count(len(marks), 'point')}" if worst["said"] else ""}

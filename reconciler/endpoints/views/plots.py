@@ -1,0 +1,60 @@
+"""Plots of curves for `reconcile plot`: of a folder, of a spec, and of other folders and commits in the same plot."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from operator import attrgetter
+from pathlib import Path
+
+from reconciler.cli.compare import read_own_sides
+from reconciler.cli.shared.repository import find_repository
+from reconciler.diff.timeline import find_dominated
+from reconciler.endpoints.rules.pareto import ParetoCurve
+from reconciler.endpoints.tree.reading import find_submissions
+from reconciler.endpoints.views.charts import CURVE_CHARTS, chart_curves
+from reconciler.endpoints.views.page import read_pareto
+from reconciler.errors import ReconcilerError
+from reconciler.page.charts import Chart
+from reconciler.page.matrix_view import find_curve
+from reconciler.render.documents import Document
+
+
+def chart_folder(folder: str, beside: tuple[str, ...], name: str | None) -> Chart:
+    """``beside``: folders or commits; ``name``: of the chart."""
+    return _chart_curves(_read_folder(Path(folder), folder if beside else ""), beside, name)
+
+
+def chart_declared(matrix: Document, curve: str, beside: tuple[str, ...], name: str | None) -> Chart:
+    """A curve of the spec, from the document of the page's matrix."""
+    own = {f"{curve}, now" if beside else curve: read_pareto(find_curve(matrix, curve))}
+    return _chart_curves(own, beside, name, curve)
+
+
+def _chart_curves(drawn: dict[str, ParetoCurve], beside: tuple[str, ...], name: str | None, curve: str = "") -> Chart:
+    """``beside``: folders or commits. ``curve``: the one of a commit to draw, "" for all."""
+    chosen = name or CURVE_CHARTS[0]
+    if chosen not in CURVE_CHARTS:
+        raise ReconcilerError(f"{name} is a plot of a cell", fix=f"--of {CURVE_CHARTS[0]}")
+    for other in beside:
+        drawn |= _read_folder(Path(other), other) if Path(other).is_dir() else _read_commit(other, curve)
+    return chart_curves(chosen, drawn)
+
+
+def _read_folder(folder: Path, called: str) -> dict[str, ParetoCurve]:
+    """Every curve, called after its system and model, and after its folder where there are several."""
+    curves = (curve for item in find_submissions(folder) for system in item.systems for curve in system.curves)
+    names = ((f"{curve.system} / {curve.model}", curve.pareto) for curve in curves)
+    return {f"{called}: {label}" if called else label: pareto for label, pareto in names}
+
+
+def _read_commit(name: str, curve: str) -> dict[str, ParetoCurve]:
+    sides = [side for side in read_own_sides(find_repository().root, name).values() if curve in ("", side.curve)]
+    found: dict[str, ParetoCurve] = {}
+    for known in sorted({side.curve for side in sides if side.point}):
+        own = [side for side in sides if side.curve == known]
+        points = sorted((side.point for side in own if side.point), key=attrgetter("concurrency"))
+        ceiling = next((Decimal(side.value) for side in own if side.offline), None)
+        found[f"{known}, {name}"] = ParetoCurve(tuple(points), ceiling, find_dominated(points))
+    if not found:
+        raise ReconcilerError(f"{name} has no curve {curve}".rstrip(), fix="name a commit whose records it is in")
+    return found

@@ -1,0 +1,152 @@
+"""The settings of a cell as pydantic models: engine, run, harness, compliance tests, and the group that holds them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from reconciler.spec import fields, scalars
+from reconciler.spec.groups import Group, Options
+from reconciler.spec.harness_models import Harness
+
+
+class Engine(Group):
+    """Which backend computes, and how its engine is built. A change makes the engine and its runs stale."""
+
+    backend: fields.Backend = Field(None, description="The library that computes.")
+    precision: fields.Precision = Field(
+        None, description="Numeric precision of the engine; what a backend supports is checked."
+    )
+    batch_size: fields.Count = Field(None, description="Samples per batch the engine is built for, such as 32.")
+    version: fields.OptionalText = Field(
+        None, description='Version of the backend to pin, such as "1.20.1"; default: the installed one.'
+    )
+    options: Options = Field({}, description="The backend's own build options, by name.")
+
+
+class Run(Group):
+    """How an engine is driven in a run. A change makes runs stale, engines not."""
+
+    streams: fields.Streams = Field(None, description="Batches in flight at once, such as 2.")
+    threads: fields.Threads = Field(None, description="Threads that compute one batch; 0 lets the backend decide.")
+    batch_size: fields.Count = Field(None, description="Samples sent at once, at most the engine's batch size.")
+    queue_delay: fields.Microseconds = Field(
+        None, description="How long a partial Server batch may wait, such as 500 us; 0 for not at all."
+    )
+    stall_timeout: fields.Milliseconds = Field(
+        None, description="A run fails when nothing is completed for this long, such as 15 min; 0 for never."
+    )
+    options: Options = Field({}, description="The backend's own run options, by name.")
+
+
+class Measurements(Group):
+    """Fields of measurements.json that depend on the engine, or that one cell has of its own."""
+
+    input_data_types: fields.OptionalText = Field(None, description="Data types of the inputs, such as fp32.")
+    weight_data_types: fields.OptionalText = Field(
+        None, description="Data types of the weights, such as int8 or fp8,fp16."
+    )
+    retraining: fields.OptionalText = Field(None, description="Was the model retrained? Default: what `model` says.")
+    starting_weights_filename: fields.OptionalText = Field(
+        None, description="File or source of the starting weights. Default: what `model` says."
+    )
+    weight_transformations: fields.OptionalText = Field(
+        None, description="Such as none or quantization. Default: what `model` says."
+    )
+
+
+class Dataset(Group):
+    """The data that samples are read from."""
+
+    path: fields.Location = Field(
+        None, description="File or folder of the data, relative to the repository; ${NAME} is expanded."
+    )
+    sha256: fields.Digest = Field(None, description="SHA-256 digest of the data file: 64 of 0-9 a-f.")
+    settings: Options = Field({}, description="The benchmark's own preprocessing settings, by name.")
+
+
+class Audit(Group):
+    """Settings of one compliance test. Its runs never touch what is published; by default they are made as the
+    performance run is."""
+
+    target_qps: fields.Rate = Field(
+        None, description="Target rate of the test alone, where it legitimately needs a lower one than is published."
+    )
+    target_latency: fields.Latency = Field(
+        None, description="Latency bound or expected latency of the test alone, with its unit."
+    )
+    attempts: fields.Attempts = Field(
+        None, description="How often the test is run until its verdict passes, 1 to 10; default: as the cell's runs."
+    )
+    dtype: fields.Dtype = Field(
+        None,
+        description="Data type of the answers as the verdict compares them; default: that of the run's "
+        "own answers, where the test's script offers it; of a command's, what its scorer reads.",
+    )
+    dataset: Dataset = Field(
+        Dataset(), description="Data of the test alone, where its rules ask for other samples, as TEST07's do."
+    )
+    eos_token_id: fields.CountOrNone = Field(
+        None, description="The tokenizer's end of sequence as a number, where the test asks for it; default: 2."
+    )
+
+
+def _or_list(schema: dict[str, Any]) -> None:
+    """An editor takes the names alone, too."""
+    mapping = {name: schema.pop(name) for name in ("type", "additionalProperties", "propertyNames") if name in schema}
+    names = {"type": "array", "items": {"type": "string", "pattern": "^TEST[0-9]{2}$"}}
+    schema["anyOf"] = [names, mapping]
+
+
+class SettingsGroup(Group):
+    """Settings of a cell: written in a cell, in a benchmark (for all its cells), or in a named defaults block."""
+
+    use: fields.Names = Field(
+        None,
+        description="Names of blocks in spec.defaults, and of presets such as h100/vllm, lowest first; settings "
+        "written beside it win.",
+    )
+    target_qps: fields.Rate = Field(
+        None,
+        description="Target rate in queries (samples) per second, such as 54 or '54 /s'; Offline: the rate expected.",
+    )
+    target_latency: fields.Latency = Field(
+        None, description="Latency bound or expected latency with its unit, such as 15 ms."
+    )
+    min_duration: fields.Milliseconds = Field(
+        None, description="Shortest duration of a performance run with its unit, such as 600 s; 0 for none."
+    )
+    max_duration: fields.Milliseconds = Field(
+        None, description="Longest duration of a performance run with its unit, such as 20 min; 0 for no bound."
+    )
+    min_query_count: fields.Count = Field(None, description="Fewest queries of a performance run, such as 24_576.")
+    max_query_count: fields.Count = Field(None, description="Most queries of a performance run.")
+    performance_sample_count: fields.Count = Field(None, description="Samples in memory during a performance run.")
+    accuracy_sample_count: fields.Count = Field(
+        None, description="Samples of the accuracy run, when not the whole dataset."
+    )
+    attempts: fields.Attempts = Field(
+        None,
+        description="How often a run is tried that is invalid or failed, or from whose speed a compliance test's "
+        "differs, 1 to 10.",
+    )
+    background: fields.Names = Field(
+        None,
+        description="Cells that compute on further slices (MIG) during performance runs and compliance tests, such "
+        "as [bert-99/Offline, resnet50/Offline] of the same division and system.",
+    )
+    publish: fields.Publish = Field(None, description="Which valid performance run is published.")
+    compliance: Annotated[
+        dict[fields.TestName, Audit],
+        scalars.check_fitting(scalars.parse_tests),
+    ] = Field(
+        {},
+        description="Compliance tests by name, such as [TEST01], or with settings of their own. Tests that the round"
+        " requires in a division need not be named.",
+        json_schema_extra=_or_list,
+    )
+    engine: Engine = Field(Engine(), description="The engine of this cell.")
+    run: Run = Field(Run(), description="How the engine is driven.")
+    harness: Harness = Field(Harness(), description="Your own command in place of the harness of this project.")
+    measurements: Measurements = Field(Measurements(), description="Fields of measurements.json.")

@@ -1,0 +1,195 @@
+"""Each optional part can be deleted with its entry in one table: everything else imports and works, and nothing else
+names what it defines."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from reconciler.spec.shipped import find_shipped
+from tests.architecture.rules import within
+from tests.architecture.source import ROOT, Module, all_imports, modules
+from tests.kept_logs import unpack
+from tests.shared import make_once
+from tests.unit.tree.check.made import make_tree
+
+
+class Part(NamedTuple):
+    """``packages``: dotted names of its folders; ``file`` and ``table``: the mapping that has its ``entry``.
+    ``commands``: those that go with it."""
+
+    packages: tuple[str, ...]
+    file: str
+    table: str
+    entry: str
+    commands: tuple[str, ...] = ()
+
+
+PARTS = {
+    "endpoints": Part(
+        ("reconciler.endpoints",), "reconciler/resource/programs.py", "PROGRAMS", "endpoints", ("densify",)
+    ),
+}
+_IMPORT_ALL = """
+import importlib, pkgutil, sys
+import reconciler
+assert reconciler.__file__.startswith(sys.argv[1]), reconciler.__file__
+names = [found.name for found in pkgutil.walk_packages(reconciler.__path__, "reconciler.")]
+for name in names:
+    if not name.endswith("__main__"):
+        importlib.import_module(name)
+print(len(names))
+"""
+
+
+@pytest.fixture(scope="module", params=PARTS)
+def part(request: pytest.FixtureRequest) -> Part:
+    return PARTS[request.param]
+
+
+@pytest.fixture(scope="module")
+def without(part: Part, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with both packages, without the part."""
+    folder = tmp_path_factory.mktemp("without")
+    for name in ("reconciler", "harness", "schemas", "specs"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for package in part.packages:
+        shutil.rmtree(folder / package.replace(".", "/"))
+    table = folder / part.file
+    table.write_text(delete_entry(table.read_text(), part.table, part.entry))
+    return folder
+
+
+def delete_entry(text: str, table: str, entry: str) -> str:
+    """A module's text without one entry of a mapping that it assigns."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.AnnAssign | ast.Assign) and isinstance(node.value, ast.Dict):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(isinstance(target, ast.Name) and target.id == table for target in targets):
+                for key, value in zip(node.value.keys, node.value.values, strict=True):
+                    if isinstance(key, ast.Constant) and key.value == entry:
+                        lines = text.splitlines(keepends=True)
+                        return "".join([*lines[: key.lineno - 1], *lines[value.end_lineno :]])
+    raise AssertionError(f"{table} has no entry {entry!r}")
+
+
+def run(folder: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    command = [sys.executable, "-P", *arguments]
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+
+
+def reconcile(folder: Path, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return run(folder, "-m", "reconciler.cli.main", *words, cwd=cwd)
+
+
+def test_everything_else_imports_without_a_part(part: Part, without: Path, tmp_path: Path) -> None:
+    ended = run(without, "-c", _IMPORT_ALL, str(without), cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    own = [name for name in modules() if within(name, "reconciler") and not _is_of(name, part)]
+    assert int(ended.stdout) == len(own) - 1  # the package itself is not below itself
+
+
+def test_a_spec_is_planned_without_a_part(without: Path, tmp_path: Path) -> None:
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "state" / "records").mkdir(parents=True)
+    shutil.copy(find_shipped("specs/quickstart.yaml"), tmp_path / "specs" / "quickstart.yaml")
+    (tmp_path / ".gitignore").write_text(".reconcile/\n")
+    for words in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message", "Declare a submission"]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    planned, whole = (reconcile(folder, "plan", "--json", cwd=tmp_path) for folder in (without, ROOT))
+    assert planned.returncode == whole.returncode == 2, planned.stderr
+    keys = [[(step["address"], step["key"]) for step in json.loads(each.stdout)["steps"]] for each in (planned, whole)]
+    assert keys[0] == keys[1] != []
+
+
+def test_a_tree_is_checked_without_a_part(
+    without: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    logs = make_once(tmp_path_factory, "kept-tree", partial(unpack, "tree"))
+    tree = make_tree(tmp_path / "tree", logs, division="closed")
+    for command in ("check", "verify-tree"):
+        ended = reconcile(without, command, str(tree), "--json", cwd=tmp_path)
+        whole = reconcile(ROOT, command, str(tree), "--json", cwd=tmp_path)
+        assert ended.returncode == whole.returncode, ended.stderr
+        assert json.loads(ended.stdout) == json.loads(whole.stdout)
+
+
+def test_the_commands_of_a_part_go_with_it(part: Part, without: Path, tmp_path: Path) -> None:
+    ended = reconcile(without, "--help", cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert "\n  plan " in ended.stdout
+    assert not [name for name in part.commands if f"\n  {name} " in ended.stdout]
+    assert all(f"\n  {name} " in reconcile(ROOT, "--help", cwd=tmp_path).stdout for name in part.commands)
+
+
+def test_nothing_else_imports_a_part(part: Part) -> None:
+    found = [item for item in all_imports() if _is_of(item.target, part) and not _is_of(item.importer.name, part)]
+    assert not [f"{item.where}: {item.importer.name} imports {item.target}" for item in found]
+
+
+def test_nothing_else_names_a_folder_of_a_part(part: Part) -> None:
+    names = [text for package in part.packages for text in (package, package.replace(".", "/"))]
+    others = [module for module in _list_others(part) if module.file != part.file]
+    assert not [module.file for module in others if any(name in module.text for name in names)]
+
+
+def test_nothing_else_uses_what_only_a_part_defines(part: Part) -> None:
+    """An attribute of an object without a type would go unseen by every other check."""
+    others = [module for module in _list_others(part) if within(module.name, "reconciler")]
+    own = {name for module in modules().values() if _is_of(module.name, part) for name in _list_defined(module.tree)}
+    elsewhere = {name for module in others for name in _list_bound(module.tree)}
+    assert own - elsewhere, "the part defines nothing of its own"
+    used = {name: module.file for module in others for name in _list_used(module.tree)}
+    assert not {name: used[name] for name in own - elsewhere if name in used}
+
+
+def _is_of(name: str, part: Part) -> bool:
+    return any(within(name, package) for package in part.packages)
+
+
+def _list_others(part: Part) -> list[Module]:
+    return [module for module in modules().values() if not _is_of(module.name, part)]
+
+
+def _list_defined(tree: ast.Module) -> Iterator[str]:
+    """Public names that a module has."""
+    for node in tree.body:
+        names: list[str] = []
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            names = [node.name]
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [item.id for target in targets for item in ast.walk(target) if isinstance(item, ast.Name)]
+        yield from (name for name in names if not name.startswith("_"))
+
+
+def _list_bound(tree: ast.Module) -> Iterator[str]:
+    """Every name that is given to anything: definitions, arguments, variables, attributes, imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.id if isinstance(node, ast.Name) else node.attr
+        elif isinstance(node, ast.alias):
+            yield node.asname or node.name.partition(".")[0]
+
+
+def _list_used(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr

@@ -42,7 +42,7 @@ LONG = (
     "tests/unit/tree/verify",
     "tests/unit/harness",
     "tests/unit/execute",
-    "tests/unit/tree/curve",
+    "tests/unit/endpoints/tree",
     "tests/unit/reconcile/test_journal.py",
     "tests/architecture",
     "tests/power",

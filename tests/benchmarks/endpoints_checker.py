@@ -18,8 +18,8 @@ from pathlib import Path
 
 from reconciler.endpoints.check.engine import check_endpoints
 from reconciler.tree.findings import Severity
-from tests.unit.tree.curve.curves import make_curve, make_submission, write_submission
-from tests.unit.tree.curve.mutations import MUTATIONS, Mutation
+from tests.unit.endpoints.tree.curves import make_curve, make_submission, write_submission
+from tests.unit.endpoints.tree.mutations import MUTATIONS, Mutation
 
 _CODE = """
 import json, sys

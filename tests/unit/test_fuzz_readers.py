@@ -161,7 +161,7 @@ spec:
   benchmarks: {digits: {as: resnet, code: digits, engine: {backend: "null", batch_size: 8}}}
   divisions: {open: {box: {digits: {Offline: {target_qps: 1000, min_duration: 0, min_query_count: 512}}}}}
 """
-SAMPLES = ROOT / "tests/unit/mlperf/endpoints_program/samples"
+SAMPLES = ROOT / "tests/unit/endpoints/rules/samples"
 POINT = {name: (SAMPLES / name).read_bytes() for name in (CONFIG, RESULT_SUMMARY)}
 SCORES = json.dumps(
     {"accuracy_scores": [{"dataset_name": "q", "score": {"rouge1": "44.4", "acc": 0.8}, "unit_samples": 4395,

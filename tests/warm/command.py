@@ -29,7 +29,6 @@ LOADED = (
     "reconciler.spec.cell_edit",
     "reconciler.spec.loading",
     "reconciler.tree.assemble",
-    "reconciler.endpoints.tree.collecting",
     "reconciler.tree.render",
 )
 

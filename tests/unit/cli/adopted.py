@@ -10,7 +10,7 @@ import pytest
 
 from reconciler.cli.main import main
 from tests.unit.cli.conftest import git
-from tests.unit.tree.curve.curves import make_curve, make_submission, write_submission
+from tests.unit.endpoints.tree.curves import make_curve, make_submission, write_submission
 
 
 def adopt_curve(folder: Path, *words: str) -> Path:

@@ -14,8 +14,8 @@ from reconciler.cli.main import main
 from reconciler.endpoints.importing.point_folder import find_runs
 from reconciler.storage.documents import parse_yaml_mapping
 from tests.unit.cli.conftest import git
-from tests.unit.tree.curve.curves import make_curve, make_submission, write_submission
-from tests.unit.tree.curve.mutations import edit_yaml
+from tests.unit.endpoints.tree.curves import make_curve, make_submission, write_submission
+from tests.unit.endpoints.tree.mutations import edit_yaml
 
 CELL = "standardized/box/vllm"
 POINTS = (1, 2, 3, 5, 10, 25, 64)

@@ -8,8 +8,8 @@ import pytest
 
 from reconciler.cli.main import main
 from tests.shared import need
-from tests.unit.tree.curve.curves import make_curve, make_submission, write_submission
-from tests.unit.tree.curve.mutations import edit_yaml
+from tests.unit.endpoints.tree.curves import make_curve, make_submission, write_submission
+from tests.unit.endpoints.tree.mutations import edit_yaml
 
 
 @pytest.fixture

@@ -12,13 +12,11 @@ from typing import Any
 import pytest
 
 from reconciler.check.engine import check_tree
-from reconciler.endpoints.check.engine import check_endpoints, verify_endpoints
 from reconciler.errors import StorageError
 from reconciler.render.findings_tables import render_objections
 from reconciler.tree.findings import TreeFinding, TreeReport
 from reconciler.tree.reading.files import list_files
 from reconciler.verify.engine import verify_tree
-from tests.unit.tree.curve.curves import make_curve, make_submission, write_submission
 from tests.unit.tree.verify.conftest import consistent, logs, tree
 
 __all__ = ["consistent", "logs", "tree"]
@@ -131,27 +129,6 @@ def test_whoever_needs_all_of_a_tree_is_refused(tree: Path, shut: Shut) -> None:
     shut(tree / "closed")
     with pytest.raises(StorageError, match=r"cannot (read|use) .*EACCES"):
         list_files(tree / "closed")
-
-
-@pytest.mark.parametrize(
-    "name", ["results/{system}", "results/{system}/{model}", "results/{system}/{model}/{point}", "src"]
-)
-def test_closed_folder_of_endpoints(tmp_path: Path, name: str, shut: Shut) -> None:
-    curve = make_curve()
-    root = write_submission(tmp_path, make_submission(curve))
-    point = next(path for path in sorted(root.glob("results/*/*/r*")))
-    names = {"system": point.parts[-3], "model": point.parts[-2], "point": point.name}
-    folder = root / name.format(**names)
-    other = tmp_path / "Other" / "one"
-    shutil.copytree(root, other)
-    before = tell(check_endpoints(tmp_path).findings)
-    shut(folder)
-    report = check_endpoints(tmp_path)
-    (told,) = [f for f in report.findings if f.rule.id == "tree.readable"]
-    assert str(told.complaint.place) == str(folder.relative_to(tmp_path))
-    assert not tell(report.findings) - before - tell((told,))
-    if name != "src":
-        assert [f.rule.id for f in verify_endpoints(tmp_path).findings] == ["tree.readable"]
 
 
 def test_closed_folder_of_one_of_several_trees_is_of_its_cell(tree: Path, tmp_path: Path, shut: Shut) -> None:

@@ -16,7 +16,6 @@ from reconciler.check.cell_files import (
     check_power_files,
     check_readable_logs,
 )
-from reconciler.endpoints.cells.cell_format import check_readable_results
 from reconciler.tree.reading.places import LEGACY
 from tests.unit.tree.small_cells import DETAIL, RUN, SUMMARY, log, say, small_cell
 
@@ -89,12 +88,6 @@ def test_files_that_cannot_be_read_are_told_at_their_lines(tmp_path: Path) -> No
     ]
     whole = {f"{RUN}/{DETAIL}": log(("a", 1)), "measurements.json": "{}"}
     assert not list(check_readable_logs(small_cell(tmp_path / "whole", whole)))
-
-
-def test_results_that_cannot_be_read_are_told(tmp_path: Path) -> None:
-    names = ("config.yaml", "performance/result_summary.json", "accuracy/accuracy_results.json", "measurements.json")
-    found = say(check_readable_results(small_cell(tmp_path, some(*names, data="["))))
-    assert [line.partition(": ")[0].partition(":")[0] for line in found] == [f"./{name}" for name in names]
 
 
 @pytest.mark.parametrize(

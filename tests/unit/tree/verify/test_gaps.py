@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from reconciler.endpoints.cells.verify import find_result_gaps
 from reconciler.tree.findings import Gap
 from reconciler.verify.gaps import find_log_gaps
 from tests.unit.tree.small_cells import DETAIL, RUN, SUMMARY, log, rules, small_cell
@@ -53,14 +52,3 @@ def test_each_file_that_is_of_no_use_is_a_gap(
     tmp_path: Path, changed: Mapping[str, str | None], gaps: list[str]
 ) -> None:
     assert tell(tmp_path, {path: text for path, text in {**FILES, **changed}.items() if text is not None}) == gaps
-
-
-def test_results_of_the_endpoints_harness_that_are_not_there_blind(tmp_path: Path) -> None:
-    names = "config.yaml", "performance/result_summary.json"
-    assert tell(tmp_path / "a", {}, find_result_gaps) == [
-        "blind ./config.yaml",
-        "blind ./performance/result_summary.json",
-    ]
-    broken = tell(tmp_path / "b", dict.fromkeys(names, "["), find_result_gaps)
-    assert len(broken) == 2
-    assert not tell(tmp_path / "c", dict.fromkeys(names, "{}"), find_result_gaps)

@@ -11,7 +11,7 @@ from typing import Any
 
 from reconciler.endpoints.tree.yaml_text import write_yaml
 from reconciler.storage.documents import parse_yaml_mapping
-from tests.unit.tree.curve.curves import make_accuracy
+from tests.unit.endpoints.tree.curves import make_accuracy
 
 _CURVE = Path("results/box/gpt-oss-120b")
 

@@ -15,7 +15,7 @@ from reconciler.endpoints.check.official import run_official_checker
 from reconciler.errors import ReconcilerError
 from reconciler.tree.findings import Severity
 from tests.benchmarks.endpoints_checker import agrees, compare
-from tests.unit.tree.curve.curves import write_submission
+from tests.unit.endpoints.tree.curves import write_submission
 
 _INSTALLED = importlib.util.find_spec("submission_checker") is not None
 

@@ -13,8 +13,8 @@ from reconciler.endpoints.rules.judge import judge_point
 from reconciler.endpoints.rules.point import MeasuredPoint
 from reconciler.endpoints.rules.regions import derive_regions, place_points
 from reconciler.endpoints.rules.results import parse_point
-from tests.unit.tree.curve.curves import DATASET, MAXIMUM, RULES, make_config, make_summary, write_submission
-from tests.unit.tree.curve.mutations import edit_json
+from tests.unit.endpoints.tree.curves import DATASET, MAXIMUM, RULES, make_config, make_summary, write_submission
+from tests.unit.endpoints.tree.mutations import edit_json
 
 CONCURRENCY = 5
 LIES: dict[str, tuple[dict[str, Any], str]] = {

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from reconciler.endpoints.rules.event_log import LoggedRequest, LoggedRun, find_untold, parse_events
 from reconciler.endpoints.rules.point import Distribution, MeasuredPoint
-from tests.unit.mlperf.endpoints_program.logs import make_events, write_lines
+from tests.unit.endpoints.rules.logs import make_events, write_lines
 
 _COUNT = 12
 

@@ -25,7 +25,7 @@ from reconciler.resource.ruled_values import AccuracyLogRule, Bar, Metric
 from reconciler.rules.context import RuleContext
 from reconciler.rules.results.format import Kept, RunFiles, Verdict
 from reconciler.storage.documents import parse_json_object, parse_yaml_mapping
-from tests.unit.mlperf.endpoints_program.logs import make_even_events, write_lines
+from tests.unit.endpoints.rules.logs import make_even_events, write_lines
 
 PLACES = ClientPlaces("http://127.0.0.1:9", "report", "prompts.jsonl", accuracy="questions.jsonl", tokenizer="model")
 ASKED: dict[str, Any] = {

@@ -15,7 +15,7 @@ from reconciler.endpoints.tree.render import render_endpoints
 from reconciler.endpoints.tree.yaml_text import write_yaml
 from reconciler.errors import ReconcilerError
 from reconciler.storage.documents import parse_json_object, parse_yaml_mapping
-from tests.unit.tree.curve.curves import DATASET, DISCLOSED, RULES, make_curve, make_submission, write_submission
+from tests.unit.endpoints.tree.curves import DATASET, DISCLOSED, RULES, make_curve, make_submission, write_submission
 
 _POINT = "ACME/pending-submission-id/results/box/gpt-oss-120b/{}"
 

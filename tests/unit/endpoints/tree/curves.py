@@ -16,7 +16,7 @@ from reconciler.tree.content import LogRef
 
 RULES = load_endpoints_rules()
 MAXIMUM, DATASET = 64, 192
-_SAMPLES = Path(__file__).parents[2] / "mlperf/endpoints_program/samples"
+_SAMPLES = Path(__file__).parents[1] / "rules/samples"
 _CONFIG = (_SAMPLES / "config.yaml").read_text()
 _SUMMARY = json.loads((_SAMPLES / "result_summary.json").read_bytes())
 _SECONDS = 1300

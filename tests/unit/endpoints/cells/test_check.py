@@ -181,3 +181,9 @@ def test_every_rule_is_described_and_has_an_id_of_its_own() -> None:
     rules = {rule for table in tables for rule, _ in table}
     assert all("." in rule.id and rule.title and rule.sources for rule in rules)
     assert len({rule.id for rule in rules}) == len(rules)
+
+
+def test_results_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    names = ("config.yaml", "performance/result_summary.json", "accuracy/accuracy_results.json", "measurements.json")
+    found = say(cell_format.check_readable_results(small_cell(tmp_path, dict.fromkeys(names, "["))))
+    assert [line.partition(": ")[0].partition(":")[0] for line in found] == [f"./{name}" for name in names]

@@ -23,7 +23,7 @@ from reconciler.endpoints.rules.steady_state import (
     find_window,
     roll_up,
 )
-from tests.unit.mlperf.endpoints_program.logs import make_events, write_lines
+from tests.unit.endpoints.rules.logs import make_events, write_lines
 
 _RULES = load_endpoints_rules()
 _SIZE = 8

@@ -8,7 +8,7 @@ import pytest
 from reconciler.endpoints.rules.power import ProvisionedPower, compute_power
 from reconciler.endpoints.tree.power_file import make_power
 from reconciler.errors import ReconcilerError
-from tests.unit.tree.curve.curves import RULES
+from tests.unit.endpoints.tree.curves import RULES
 
 _BOX: dict[str, Any] = {
     "cooling": "direct liquid cooling",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from reconciler.endpoints.cells.verify import (
+    find_result_gaps,
     verify_duration,
     verify_rates,
     verify_samples,
@@ -20,6 +22,7 @@ from reconciler.storage.documents import parse_json_object
 from reconciler.tree.findings import Place
 from reconciler.tree.reading.files import Read
 from reconciler.verify.contradiction import ViewRule
+from tests.unit.tree.verify.test_gaps import tell as tell_gaps
 
 SECOND = 10**9
 RAN = {"n_samples_issued": 100, "n_samples_completed": 90, "n_samples_failed": 10, "duration_ns": 10 * SECOND}
@@ -124,3 +127,14 @@ def test_names_that_stand_twice_are_asked_about_in_both_files() -> None:
     at.files.result_summary, at.files.accuracy_results = Read("summary.json", twice), Read("accuracy.json", twice)
     found = list(verify_stated_once(at))
     assert [told.place for told in found] == [Place("summary.json", 1), Place("accuracy.json", 1)]
+
+
+def test_results_of_the_endpoints_harness_that_are_not_there_blind(tmp_path: Path) -> None:
+    names = "config.yaml", "performance/result_summary.json"
+    assert tell_gaps(tmp_path / "a", {}, find_result_gaps) == [
+        "blind ./config.yaml",
+        "blind ./performance/result_summary.json",
+    ]
+    broken = tell_gaps(tmp_path / "b", dict.fromkeys(names, "["), find_result_gaps)
+    assert len(broken) == 2
+    assert not tell_gaps(tmp_path / "c", dict.fromkeys(names, "{}"), find_result_gaps)

@@ -19,7 +19,7 @@ from reconciler.endpoints.rules.judge import (
     judge_point,
 )
 from reconciler.endpoints.rules.point import Distribution, MeasuredPoint, SteadyWindow, Warmup
-from tests.unit.mlperf.endpoints_program.good_point import GOOD, REGIONS, RULES, SEEDS, WINDOW
+from tests.unit.endpoints.rules.good_point import GOOD, REGIONS, RULES, SEEDS, WINDOW
 
 
 def found(point: MeasuredPoint, **options: Any) -> dict[str, PointSeverity]:

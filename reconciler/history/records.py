@@ -146,9 +146,7 @@ class RecordChecks(Struct):
         if stated is None or IMPORTED in record.marks:
             return
         if kept is None:
-            detail = (
-                f"{str(stated.value)[:12]}, as recorded: the run kept no {CODE_ARCHIVE}, or it is not in this commit"
-            )
+            detail = f"{str(stated.value)[:12]}, as recorded: no {CODE_ARCHIVE} of the run is in this commit"
             yield Claim(str(cell), f"{name}: {_HARNESS_CODE}", Proof.ATTESTED, detail)
             return
         asked = kept.sha256, str(stated.value)

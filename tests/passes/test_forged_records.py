@@ -176,6 +176,21 @@ EDITS: dict[str, tuple[tuple[str, ...], Edit, str]] = {
         "upstream.engine",
     ),
     "another revision of what makes a key": ((MODEL,), lambda r: replace(r, revision=2), "key"),
+    "a run that a cell of another scenario shares": (
+        (ACCURACY,),
+        lambda r: replace(r, shared=(r.address.parse(ACCURACY.replace("Offline", "Server")),)),
+        "shared",
+    ),
+    "a run that names no engine, whose bytes it states": (
+        (ACCURACY,),
+        lambda r: replace(r, upstream={role: i for role, i in r.upstream.items() if role != "engine"}),
+        "upstream.engine",
+    ),
+    "the code of the harness, called a note": (
+        (PERFORMANCE, ACCURACY),
+        lambda r: replace(r, facts={**r.facts, "harness.code": RecordedFact(r.facts["harness.code"].value, Role.NOTE)}),
+        "facts.harness.code",
+    ),
     "a run that was dated back, after its attempt": (
         (PERFORMANCE,),
         lambda r: replace(r, started="2020-01-01T00:00:00.000000Z"),
@@ -317,6 +332,16 @@ def test_a_record_that_no_cell_rests_on_is_contradicted_too(clone: Repository) -
     found = [claim for claim in list_contradicted(clone) if claim.what == "inputs.engine.precision"]
     assert [claim.where for claim in found] == [f"state/records/{identity}.json"]
     assert any(identity in text and "engine.precision" in text for text in list_errors(clone))
+
+
+def test_a_run_without_its_code_is_attested(clone: Repository) -> None:
+    forge(
+        clone,
+        (PERFORMANCE,),
+        lambda r: replace(r, artifacts=tuple(a for a in r.artifacts if a.name != CODE_ARCHIVE)),
+    )
+    found = audit(clone.root, read_snapshot(clone.root, git.resolve(clone.root, "HEAD")))
+    assert [c.proof for c in found.claims if c.what == "performance: harness.code"] == [Proof.ATTESTED]
 
 
 def _commit_dated(repository: Repository, when: str) -> None:

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 
 class BuiltInBenchmark(NamedTuple):
-    """A built-in benchmark: its module in ``harness.benchmarks`` and the revision that enters every key.
+    """A built-in benchmark: its module in ``harness.benchmarks``, which may have several, and the revision that
+    enters every key.
 
     ``elsewhere``: there is no such module, its runs are imported. ``rehearsed``: its folder generates a dataset and a
     network. ``libraries``: the imports of its children other than numpy, each as packages any one of which provides it;
@@ -102,7 +103,7 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
         extra="language",
     ),
     "gptj": BuiltInBenchmark(
-        "gptj",
+        "language.published",
         1,
         "summaries of news: GPT-J on CNN/DailyMail",
         rehearsed=True,
@@ -110,7 +111,7 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
         extra="language",
     ),
     "llama3_1_8b": BuiltInBenchmark(
-        "llama3_1_8b",
+        "language.published",
         1,
         "summaries of news: Llama 3.1 8B on CNN/DailyMail",
         rehearsed=True,
@@ -118,7 +119,7 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
         extra="language",
     ),
     "llama3_1_8b_edge": BuiltInBenchmark(
-        "llama3_1_8b_edge",
+        "language.published",
         1,
         "summaries of news on edge systems: Llama 3.1 8B on CNN/DailyMail",
         rehearsed=True,
@@ -126,7 +127,7 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
         extra="language",
     ),
     "llama2_70b": BuiltInBenchmark(
-        "llama2_70b",
+        "language.published",
         1,
         "questions of OpenOrca: Llama 2 70B",
         rehearsed=True,
@@ -134,7 +135,7 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
         extra="language",
     ),
     "mixtral_8x7b": BuiltInBenchmark(
-        "mixtral_8x7b",
+        "language.published",
         2,
         "questions, numbers and programs: Mixtral 8x7B on OpenOrca, GSM8K and MBXP",
         rehearsed=True,
@@ -142,7 +143,7 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
         extra="language",
     ),
     "llama3_1_405b": BuiltInBenchmark(
-        "llama3_1_405b",
+        "language.published",
         1,
         "questions about long texts: Llama 3.1 405B",
         rehearsed=True,
@@ -150,7 +151,7 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
         extra="language",
     ),
     "deepseek_r1": BuiltInBenchmark(
-        "deepseek_r1",
+        "language.published",
         1,
         "mathematics, science and programs: DeepSeek-R1",
         rehearsed=True,
@@ -158,7 +159,7 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
         extra="language",
     ),
     "gpt_oss_120b": BuiltInBenchmark(
-        "gpt_oss_120b",
+        "language.published",
         1,
         "mathematics, science and programs at length: GPT-OSS 120B",
         rehearsed=True,

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.benchmarks import TensorBenchmark
 from harness.contract import Counter
 from harness.errors import require
-
-OUTPUTS = {"scores": ((10,), "float32")}
 
 HELD_OUT = 1024
 CHANNELS = (16, 32)
@@ -198,3 +197,13 @@ def export(parameters: Parameters, path: Path) -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     checker.check_model(model, full_check=True)
     save(model, str(path))
+
+
+class Digits(TensorBenchmark):
+    outputs = {"scores": ((CLASSES,), "float32")}
+    build_dataset = staticmethod(build_dataset)
+    build_model = staticmethod(build_model)
+    load_calibration = staticmethod(load_calibration)
+
+
+BENCHMARK = Digits()

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from harness.backends import BuildPlan, Outputs, load_backend
-from harness.benchmarks import BenchmarkCode, load_benchmark
-from harness.benchmarks.command import note_source
+from harness.benchmarks import BenchmarkCode, LoopBenchmark, TensorBenchmark, load_benchmark, note_source
 from harness.benchmarks.sources import is_rehearsal
 from harness.child.digests import hash_code, hash_file
 from harness.contract import BACKENDS, SOURCE_NOTE, Benchmark, BuildRequest, Counter, Fact, Result
@@ -71,16 +70,17 @@ def _build_model(request: BuildRequest, counter: Counter) -> Made:
     inputs = {kind: require(Path(path), f"the {kind}") for kind, path in request.inputs.items()}
     benchmark.build_model(_source(request), request.settings, inputs, output, counter)
     written: list[str] = []
-    for part in benchmark.parts or ("",):
+    parts = benchmark.parts if isinstance(benchmark, LoopBenchmark) else ()
+    for part in parts or ("",):
         found = [name for name in MODEL_FILES if (output / part / name).is_file()]
-        own = benchmark.tokens or (output / SOURCE_NOTE).is_file()  # a format that only what generates reads
+        own = benchmark.counts_tokens or (output / SOURCE_NOTE).is_file()  # a format that only what generates reads
         if not found and not own:
             names = " nor ".join(str(Path(part) / name) for name in MODEL_FILES)
             problem = f"build_model() of the benchmark wrote neither {names}"
             raise HarnessError(problem, "input", "write one of them into the folder output")
         written += found
     asked = _list_changes(request.settings)
-    if asked and benchmark.parts:
+    if asked and parts:
         problem = f"the model has parts, and model.settings.{asked[0]} changes models of one network only"
         raise HarnessError(problem, "input", "leave it out, and set engine.precision")
     if asked and not written:
@@ -114,11 +114,7 @@ def _change_model(request: BuildRequest, benchmark: BenchmarkCode, counter: Coun
     count, scored = count_of(settings, "compare_count", _COMPARED), count_of(settings, "score_count")
     if not model.is_file():
         program = model.with_name(MODEL_FILES[1])
-        if benchmark.lower_program is not None:
-            return {"quantization": benchmark.lower_program(program, settings, samples, counter, compare=count)}
-        from harness.quantization.programs import quantize_program
-
-        return {"quantization": quantize_program(program, settings, samples, benchmark.packing, counter, compare=count)}
+        return {"quantization": benchmark.lower_program(program, settings, samples, counter, compare=count)}
     with tempfile.TemporaryDirectory(dir=model.parent.parent) as folder:
         gather(model)
         plain = copy(model, Path(folder))
@@ -141,9 +137,9 @@ def _change_model(request: BuildRequest, benchmark: BenchmarkCode, counter: Coun
 def _comparable(benchmark: BenchmarkCode) -> Callable[[Outputs], np.ndarray]:
     """Select what is compared of a batch: its responses, or the first output where they take several batches or may
     differ in size."""
-    if benchmark.loops or benchmark.names_samples:
-        return lambda outputs: np.asarray(outputs[0])
-    return lambda outputs: np.asarray(benchmark.postprocess(outputs, range(len(outputs[0]))))
+    if isinstance(benchmark, TensorBenchmark) and not benchmark.names_samples:
+        return lambda outputs: np.asarray(benchmark.postprocess(outputs))
+    return lambda outputs: np.asarray(outputs[0])
 
 
 def _build_engine(request: BuildRequest, counter: Counter) -> Made:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from harness.backends import load_backend
-from harness.benchmarks import BenchmarkCode
+from harness.benchmarks import BenchmarkCode, TokenBenchmark
 from harness.contract import BACKENDS, Counter, RunRequest
 from harness.errors import HarnessError, require
 from harness.machine.slices import list_taken
@@ -38,7 +38,7 @@ def load_generator(
     request: RunRequest, benchmark: BenchmarkCode, arrays: Arrays, prepared: Prepared, counter: Counter, guard: Guard
 ) -> LoadedSut:
     """Load, warm up, and hand over what LoadGen calls."""
-    if not benchmark.tokens:
+    if not isinstance(benchmark, TokenBenchmark):
         fix = "choose another backend, or another benchmark"
         raise HarnessError(f"{benchmark.name} has no tokens for {request.backend} to generate", "input", fix)
     if len(taken := list_taken()) > 1:

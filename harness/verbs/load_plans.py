@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.backends import Completed, Failed, LoadPlan
-from harness.benchmarks import BenchmarkCode
+from harness.benchmarks import BenchmarkCode, TensorBenchmark
 from harness.contract import BACKENDS, BackgroundLoad, RunRequest, Scenario
 from harness.errors import HarnessError, require
 
@@ -32,13 +32,18 @@ def make_load_plan(
         )
     engine, backend = asked.inputs.get("engine"), BACKENDS[asked.backend]
     options = {**backend.run, **({} if backend.builds_engine else backend.engine)}
+    own: dict[str, Any] = {}
+    if isinstance(benchmark, TensorBenchmark):
+        dataset = Path(asked.inputs["dataset"])
+        own = {"pipeline": benchmark.pipeline, "shared": benchmark.load_shared(dataset)}
+        own["collate"] = benchmark.load_collate(dataset)
     return LoadPlan(
         engine=require(Path(engine), "the engine") if engine else None,
         scenario=scenario,
         batch_size=batch_size,
         streams=streams,
         threads=int(settings.get("threads", 0)),
-        outputs=benchmark.outputs,
+        outputs=benchmark.list_outputs(),
         options={**{name: settings[name] for name in options if name in settings}, **more},
         completed=completed,
         failed=failed,
@@ -46,8 +51,6 @@ def make_load_plan(
         model=Path(asked.inputs["model"]) if "model" in asked.inputs else None,
         source=source,
         precision=str(settings.get("precision", "fp32")),
-        pipeline=benchmark.pipeline,
-        shared=benchmark.load_shared(Path(asked.inputs["dataset"])),
-        collate=benchmark.load_collate(Path(asked.inputs["dataset"])),
         packing=benchmark.packing,
+        **own,
     )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from harness.backends import LoadPlan, Session, load_backend
-from harness.benchmarks import BenchmarkCode, load_benchmark
+from harness.benchmarks import BenchmarkCode, LoopBenchmark, load_benchmark
 from harness.child.digests import hash_code, hash_folder
 from harness.child.launched import is_launched
 from harness.contract import BACKENDS, OWN_CODE, TELEMETRY, Counter, Fact, Mode, Result, RunRequest, copy_log
@@ -108,8 +108,8 @@ def load_session(
 ) -> LoadedSut:
     """A session that computes batches, warmed up, and the SUT that cuts queries into them."""
     backend = load_backend(request.backend)
-    responder = Responder(with_data=prepared.logs_responses, tokens=benchmark.tokens)
-    completer = Completer(responder, benchmark.postprocess, counter, guard)
+    responder = Responder(with_data=prepared.logs_responses, tokens=benchmark.counts_tokens)
+    completer = Completer(responder, benchmark.respond, counter, guard)
     plan = _load_plan(request, benchmark, completer)
     slices = list_taken()
     session: Session
@@ -121,7 +121,7 @@ def load_session(
     counter.stage("warming up")
     seconds = warm_up(session, arrays, benchmark)
     samples: Indexed = library
-    if benchmark.list_in_order is not None:
+    if isinstance(benchmark, LoopBenchmark) and benchmark.list_in_order is not None:
         expected = prepared.expected_samples(library.total_count)
         samples = IssueOrder(library, benchmark.list_in_order(arrays, expected))
     sut = make_sut(request, session, samples, completer, guard, seconds)
@@ -165,9 +165,11 @@ def warm_up(session: Session, arrays: Arrays, benchmark: BenchmarkCode) -> float
     session.place(warm_rows(arrays, count))
     seconds = dict.fromkeys((count, 1), 0.0)
     for size in seconds:
-        for _ in range(getattr(session, "warm_up_batches", 1 if benchmark.loops else _WARM_UP_BATCHES)):
+        for _ in range(
+            getattr(session, "warm_up_batches", 1 if isinstance(benchmark, LoopBenchmark) else _WARM_UP_BATCHES)
+        ):
             began = time.perf_counter()
-            benchmark.postprocess(session.compute(slice(0, size)), range(size))
+            benchmark.respond(session.compute(slice(0, size)), range(size))
             seconds[size] = time.perf_counter() - began
     return seconds[count]
 

@@ -128,7 +128,13 @@ def _read_units(
     named = (f"backends/{name}" for name in (backend.replace("-", "_"), backend.partition("-")[0]))
     own = next((unit for unit in named if unit in units), "")
     backends = [own] if own else [unit for unit in units if unit.startswith("backends/")]
-    queue = ["", *(f"{folder}/__init__" for folder in _CHOSEN), f"benchmarks/{module}", *backends, *imported]
+    queue = [
+        "",
+        *(f"{folder}/__init__" for folder in _CHOSEN),
+        f"benchmarks/{module.partition('.')[0]}",
+        *backends,
+        *imported,
+    ]
     files: dict[str, bytes] = {}
     done: set[str] = set()
     while queue:

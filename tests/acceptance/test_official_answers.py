@@ -20,8 +20,7 @@ import pytest
 
 pytest.importorskip("tokenizers")
 
-from harness.benchmarks import deepseek_r1, gpt_oss_120b
-from harness.benchmarks.language.reasoning import AnswerJudge, choose_judge
+from harness.benchmarks.language.reasoning import DEEPSEEK_JUDGES, GPT_OSS_JUDGES, AnswerJudge, choose_judge
 
 COUNT = 4000
 PIECES = (
@@ -115,7 +114,7 @@ def draw_texts() -> Iterator[tuple[str, str, object]]:
 
 def test_answers_are_found_and_judged_as_by_the_official_script(official: tuple[str, dict[str, Any]]) -> None:
     name, script = official
-    judges: Any = {"deepseek-r1": deepseek_r1, "gpt-oss-120b": gpt_oss_120b}[name].JUDGES
+    judges = {"deepseek-r1": DEEPSEEK_JUDGES, "gpt-oss-120b": GPT_OSS_JUDGES}[name]
     right = found = 0
     for asked, text, wanted in draw_texts():
         theirs = script["get_evaluator"](asked)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import harness.benchmarks
+from harness.benchmark_catalog import BENCHMARKS
 from reconciler.rules.benchmark_facts import load_benchmark_facts
 
 _FOLDER = Path(harness.benchmarks.__file__).parent
@@ -45,6 +46,8 @@ def _read_settings(path: Path) -> Iterator[str]:
 def test_the_file_of_a_benchmark_names_the_settings_that_its_code_reads(code: str) -> None:
     facts = load_benchmark_facts()[code]
     declared = {*(facts.dataset.settings or ()), *(facts.model.settings or ())}
-    modules = _find_modules(_FOLDER / code / "__init__.py", set()) - {_FOLDER / "sources.py"}
+    module = _FOLDER.joinpath(*BENCHMARKS[code].module.split("."))
+    entry = module / "__init__.py" if module.is_dir() else module.with_suffix(".py")
+    modules = _find_modules(entry, set()) - {_FOLDER / "sources.py"}
     read = {name for path in modules for name in _read_settings(path)}
     assert read == declared - {"dtype"}  # which sources.py reads for all

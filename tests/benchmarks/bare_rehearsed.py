@@ -138,7 +138,7 @@ def measure(settings: Mapping[str, Any]) -> dict[str, float]:
 
     def answer(stream: int, left: Iterator[int]) -> None:
         if loop is None:
-            answer_batches(sessions[stream][""], benchmark.postprocess, samples, batch, left)
+            answer_batches(sessions[stream][""], benchmark.respond, samples, batch, left)
         else:
             answer_loops(sessions[stream], loop, samples, batch, at_once, left)
 

@@ -31,7 +31,7 @@ def paint_samples(
         batch_size=batch,
         streams=1,
         threads=torch.get_num_threads(),
-        outputs=benchmark.outputs,
+        outputs=benchmark.list_outputs(),
         options={"device": "cpu"},
         completed=lambda *_: None,
         failed=lambda *_: None,

@@ -44,8 +44,8 @@ def make(folder: Path) -> None:
     rehearsal.SIZES["narrow"] = dataclasses.replace(rehearsal.SIZES["small"], shape=SHAPE)
     rehearsal.write_rehearsal(folder / "data", folder / "models", count=_COUNT, seed=3, size="narrow", counter=counter)
     (folder / "data" / REHEARSAL).write_text("{}")
-    dlrm_v3.build_dataset(folder / "data", {}, folder / "dataset", counter)
-    dlrm_v3.build_model(folder / "models" / CHECKPOINT, {}, {}, folder / "model", counter)
+    dlrm_v3.BENCHMARK.build_dataset(folder / "data", {}, folder / "dataset", counter)
+    dlrm_v3.BENCHMARK.build_model(folder / "models" / CHECKPOINT, {}, {}, folder / "model", counter)
 
 
 class Reference:
@@ -124,7 +124,7 @@ def compare_requests(reference: Reference, samples: Any) -> int:
 def compare_answers(reference: Reference, folder: Path, samples: Any) -> list[np.ndarray]:
     """Our answers, as runs of accuracy log them; prints how far predictions are from the reference's."""
     network = torch.export.load(folder / "model/model.pt2").module()
-    loop = dlrm_v3.open_loop(folder / "models" / CHECKPOINT)
+    loop = dlrm_v3.BENCHMARK.open_loop(folder / "models" / CHECKPOINT)
     answers, alone, together = [], [], []
     for index in range(len(samples["request"])):
         steps = loop({name: rows[index] for name, rows in samples.items()})
@@ -178,7 +178,7 @@ def main(checkout: Path) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         make(folder)
-        samples = dlrm_v3.load_samples(folder / "dataset")
+        samples = dlrm_v3.BENCHMARK.load_samples(folder / "dataset")
         users = len((folder / "data" / FOLDER / "0.csv").read_text().splitlines())
         reference = Reference(folder, users)
         print(f"{_COUNT} requests: {compare_requests(reference, samples)} differ")

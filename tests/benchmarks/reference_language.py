@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import importlib
 import json
 import os
 import re
@@ -27,9 +26,11 @@ from typing import Any
 
 import numpy as np
 
+from harness.benchmarks import load_rehearsal
 from harness.benchmarks.accuracy import read_accuracy_log
 from harness.benchmarks.language.generated_decoder import OwnAnswers
-from harness.benchmarks.language.rehearsing import answer_prompt
+from harness.benchmarks.language.published import BENCHMARKS
+from harness.benchmarks.language.rehearsing import GENERATED, answer_prompt
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter
 from harness.run.tokens import PROMPTS
@@ -87,20 +88,19 @@ def main(arguments: Sequence[str]) -> int:
 
 def compare(name: str, asked: argparse.Namespace, folder: Path) -> int:
     """How many figures differ."""
-    code: Any = importlib.import_module(f"harness.benchmarks.{name}")
-    rehearsal: Any = importlib.import_module(f"harness.benchmarks.{name}.rehearsal")
+    code = BENCHMARKS[name]
     data, models, dataset = (folder / part for part in ("data", "models", "dataset"))
     for part in (data, models, dataset):
         part.mkdir()
     counter = Counter(folder / "counter")
     if name == "gpt_oss_120b":  # it repeats its questions
-        rehearsal.PUBLISHED = replace(rehearsal.PUBLISHED, samples=COUNT)
-    rehearsal.write_rehearsal(data, models, count=COUNT, seed=3, size="small", counter=counter)
+        code.published = replace(code.published, samples=COUNT)
+    load_rehearsal(name)(data, models, count=COUNT, seed=3, size="small", counter=counter)
     (data / REHEARSAL).write_text("{}")
     code.build_dataset(data, {}, dataset, counter)
     prompts = [prompt.tolist() for prompt in code.load_samples(dataset)[PROMPTS]]
-    decoder = OwnAnswers(models / rehearsal.MODEL)
-    right = [answer_prompt(decoder, rehearsal.MADE, prompt) for prompt in prompts]
+    decoder = OwnAnswers(next(models.iterdir()))
+    right = [answer_prompt(decoder, GENERATED[name], prompt) for prompt in prompts]
     rng = np.random.default_rng(5)
     drawn = [rng.integers(1, 900, int(rng.integers(2, 40))).tolist() for _ in prompts]
     wrong = 0
@@ -109,7 +109,7 @@ def compare(name: str, asked: argparse.Namespace, folder: Path) -> int:
         write_log(log, answers)
         ours = code.score(read_accuracy_log(log), dataset, folder)
         script = SCRIPTS[name]
-        theirs = ask_script(script, asked, folder, data, data / (script.rows or code.PUBLISHED.files[0]), log)
+        theirs = ask_script(script, asked, folder, data, data / (script.rows or code.published.files[0]), log)
         for metric, figure in theirs.items():
             same = metric in ours and abs(float(figure) - float(ours[metric])) <= TOLERANCE
             wrong += not same

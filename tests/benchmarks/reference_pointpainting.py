@@ -101,7 +101,7 @@ class Differences:
 def compare_scenes(folder: Path, torch: Any, found: Differences) -> list[np.ndarray]:
     """The reference's answers to all scenes."""
     data, networks, dataset = folder / "data", folder / "models" / FOLDER, folder / "dataset"
-    samples = pointpainting.load_samples(dataset)
+    samples = pointpainting.BENCHMARK.load_samples(dataset)
     sessions = _open_parts(networks, folder / "parts", Counter(folder / "counter"))
     waymo, backend_onnx = importlib.import_module("waymo"), importlib.import_module("backend_onnx")
     theirs = waymo.Waymo(data_root=str(data), split="val", painted=True, cam_sync=False)
@@ -174,7 +174,7 @@ def compare_scores(checkout: Path, folder: Path, answers: Sequence[np.ndarray]) 
         arguments = ["--mlperf-accuracy-file", str(log), "--waymo-dir", str(folder / "data")]
         told = run_script(checkout, [*arguments, "--output-file", str(folder / "results.json")])
         (folder / name).mkdir()
-        pointpainting.score(read_accuracy_log(log), folder / "dataset", folder / name)
+        pointpainting.BENCHMARK.score(read_accuracy_log(log), folder / "dataset", folder / name)
         ours = (folder / name / "accuracy.txt").read_text().strip()
         print(f"{name}:\n  theirs {told}\n  ours   {ours}")
         failed |= told != ours
@@ -224,7 +224,7 @@ def compare_networks(folder: Path, torch: Any, count: int, found: Differences) -
     torch.save({"model_state_dict": core.state_dict()}, folder / "pp.pth")
     ours = program.DeepLab(program._read_weights(folder / "deeplab.pth", "model_state")).eval()
     pillars = program.PointPillars(program._read_weights(folder / "pp.pth", "model_state_dict")).eval()
-    samples = pointpainting.load_samples(folder / "dataset")
+    samples = pointpainting.BENCHMARK.load_samples(folder / "dataset")
     for row in range(count):
         scene = {name: array[row] for name, array in samples.items()}
         with torch.no_grad():
@@ -274,7 +274,7 @@ def main(arguments: Sequence[str]) -> int:
             (folder / part).mkdir()
         counter = Counter(folder / "counter")
         write_rehearsal(folder / "data", folder / "models", count=_SCENES, seed=2, size="small", counter=counter)
-        pointpainting.build_dataset(folder / "data", {}, folder / "dataset", counter)
+        pointpainting.BENCHMARK.build_dataset(folder / "data", {}, folder / "dataset", counter)
         answers = compare_scenes(folder, torch, found)
         print(f"{_SCENES} scenes, {sum(len(rows) for rows in answers)} objects")
         if asked.full:

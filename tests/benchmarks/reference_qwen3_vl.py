@@ -97,8 +97,8 @@ def compare(asked: argparse.Namespace, folder: Path) -> Iterator[tuple[str, bool
 
 def build(data: Path, output: Path, wording: str) -> list[Any]:
     output.mkdir()
-    qwen3_vl.build_dataset(data, {"wording": wording}, output, Counter(output.with_suffix(".counter")))
-    return [json.loads(bytes(row)) for row in qwen3_vl.load_samples(output)[MESSAGES]]
+    qwen3_vl.BENCHMARK.build_dataset(data, {"wording": wording}, output, Counter(output.with_suffix(".counter")))
+    return [json.loads(bytes(row)) for row in qwen3_vl.BENCHMARK.load_samples(output)[MESSAGES]]
 
 
 def compare_scores(python: Path, source: Path, folder: Path, products: Path) -> Iterator[tuple[str, bool]]:
@@ -106,13 +106,13 @@ def compare_scores(python: Path, source: Path, folder: Path, products: Path) -> 
     dataset = folder / "loadgen"
     for kind, answers in draw_answers(dataset):
         entries = [
-            {"seq_id": number, "qsl_idx": number, "data": qwen3_vl.write_text(text).tobytes().hex().upper()}
+            {"seq_id": number, "qsl_idx": number, "data": qwen3_vl.BENCHMARK.write_text(text).tobytes().hex().upper()}
             for number, text in enumerate(answers)
         ]
         log.write_text("[\n" + ",\n".join(json.dumps(entry) for entry in entries) + "\n]\n")
         output = folder / f"score of {kind}"
         output.mkdir()
-        ours = qwen3_vl.score(read_accuracy_log(log), dataset, output)
+        ours = qwen3_vl.BENCHMARK.score(read_accuracy_log(log), dataset, output)
         printed = run(python, source, _SCORE, output, str(products), str(log))
         told = next(line for line in (output / "accuracy.txt").read_text().splitlines() if line.startswith("{"))
         theirs = json.loads(told)["f1"]

@@ -58,10 +58,10 @@ def compare(asked: argparse.Namespace, folder: Path) -> int:
         speak(data, said)
         for file in dataset.iterdir():
             file.unlink()
-        whisper.build_dataset(data, {}, dataset, counter)
+        whisper.BENCHMARK.build_dataset(data, {}, dataset, counter)
         log = folder / "mlperf_log_accuracy.json"
         write_log(log, answers)
-        whisper.score(read_accuracy_log(log), dataset, folder)
+        whisper.BENCHMARK.score(read_accuracy_log(log), dataset, folder)
         ours, theirs = (folder / "accuracy.txt").read_text().strip(), ask_script(asked, folder, data)
         wrong += ours != theirs
         print(f"{kind}\n  official: {theirs}\n  here:     {ours}{'' if ours == theirs else '  DIFFERS'}")

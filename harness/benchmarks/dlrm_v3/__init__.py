@@ -6,6 +6,7 @@ Facts that planning needs are in ``benchmark.yaml``. The stream's files: ``strea
 writes those as a program for torch.export.
 """
 
+from harness.benchmarks import LoopBenchmark
 from harness.benchmarks.dlrm_v3.histories import build_dataset, load_performance_samples, load_samples
 from harness.benchmarks.dlrm_v3.model import build_model
 from harness.benchmarks.dlrm_v3.requests import (
@@ -17,15 +18,18 @@ from harness.benchmarks.dlrm_v3.requests import (
 )
 from harness.benchmarks.dlrm_v3.scoring import score
 
-__all__ = [
-    "OUTPUTS",
-    "RESPONSE_DTYPE",
-    "STEP_THREADS",
-    "build_dataset",
-    "build_model",
-    "list_in_order",
-    "load_performance_samples",
-    "load_samples",
-    "open_loop",
-    "score",
-]
+
+class DlrmV3(LoopBenchmark):
+    outputs = OUTPUTS
+    response_dtype = RESPONSE_DTYPE
+    step_threads = STEP_THREADS
+    build_dataset = staticmethod(build_dataset)
+    build_model = staticmethod(build_model)
+    load_samples = staticmethod(load_samples)
+    load_performance_samples = staticmethod(load_performance_samples)
+    open_loop = staticmethod(open_loop)
+    list_in_order = staticmethod(list_in_order)
+    score = staticmethod(score)
+
+
+BENCHMARK = DlrmV3()

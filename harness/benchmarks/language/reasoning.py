@@ -7,10 +7,16 @@ oddities included. The two look for letters in different places.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
 
-from harness.benchmarks.language.scoring import refuse_answers
+from harness.benchmarks.accuracy import AnswerLog, write_scores
+from harness.benchmarks.language.prompt_sets import load_references
+from harness.benchmarks.language.scoring import count_mean_tokens, read_texts, refuse_answers
 from harness.errors import HarnessError
 
 Find = Callable[[str], str | int | None]
@@ -112,3 +118,55 @@ def _clean(text: str) -> str:
 
 def _unescape(text: str) -> str:
     return text.replace(r"\n", "\n").replace(r"\'", "'")
+
+
+_FOUR, _TEN = "ABCD", "ABCDEFGHIJ"
+DEEPSEEK_JUDGES: Mapping[str, AnswerJudge] = {
+    "gpqa": AnswerJudge(partial(find_last_letter, last="D"), _FOUR),
+    "mmlu_pro": AnswerJudge(partial(find_last_letter, last="J"), _TEN),
+    "aime": AnswerJudge(find_whole_number),
+}
+GPT_OSS_JUDGES: Mapping[str, AnswerJudge] = {
+    "gpqa": AnswerJudge(partial(find_final_letter, last="D"), _FOUR),
+    "mmlu_pro": AnswerJudge(partial(find_final_letter, last="J"), _TEN),
+    "aime": AnswerJudge(find_whole_number),
+    "mmlu": AnswerJudge(partial(find_final_letter, last="J"), _TEN),
+}
+_REPEATS = {"aime25": 8, "gpqa_diamond": 5, "livecodebench_v6": 3}  # times that a question of a set is asked
+
+
+def score_reasoning(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
+    """As eval_accuracy.py of language/deepseek-r1, of sets without programs and formulas."""
+    names, right = _judge_answers(DEEPSEEK_JUDGES, log, dataset)
+    scores = {"exact_match": 100.0 * len(right) / len(names), "tokens_per_sample": count_mean_tokens(log)}
+    return write_scores({**scores, "num-samples": len(names)}, output)
+
+
+def score_repeated_questions(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
+    """As eval_mlperf_accuracy.py of language/gpt-oss-120b, of sets without programs; and tokens on average, which it
+    does not print and the rounds bound."""
+    names, right = (Counter(found) for found in _judge_answers(GPT_OSS_JUDGES, log, dataset, marks=True))
+    points, most = (sum(tally[name] / _REPEATS.get(name, 1) for name in sorted(names)) for tally in (right, names))
+    percent, tokens = f"{points / most * 100:.3f}", count_mean_tokens(log)
+    lines = f"'exact_match': {percent}\n{{'tokens_per_sample': {tokens}}}\n"
+    (output / "accuracy.txt").write_text(lines, encoding="ascii")
+    return {"exact_match": float(percent), "tokens_per_sample": tokens}
+
+
+def _judge_answers(
+    judges: Mapping[str, AnswerJudge], log: AnswerLog, dataset: Path, *, marks: bool = False
+) -> tuple[list[str], list[str]]:
+    """The set of each answer, in small letters, and those of the right ones. Programs have to be run to be judged, and
+    formulas simplified: where the dataset has any, as the published ones have, the official script scores."""
+    references = load_references(dataset)
+    indices = log.indices.tolist()
+    names = [references["dataset"][index].lower() for index in indices]
+    leave_to_script(names)
+    texts = read_texts(log, dataset, cleans=False, marks=marks)
+    wanted = [references["ground_truth"][index] for index in indices]
+    right = [
+        name
+        for name, text, answer in zip(names, texts, wanted, strict=True)
+        if choose_judge(judges, name).is_right(text, answer)
+    ]
+    return names, right

@@ -1,4 +1,4 @@
-"""A small set of prompts and a small network of the published architecture, for any benchmark that continues texts.
+"""A small set of prompts and a small network of the published architecture, for each of the language benchmarks.
 
 The texts are Python's own documentation, cut to lengths as the published prompts have them, a good deal shorter in all;
 the tokenizer is learned from them. The answers of the network are the references.
@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import partial
+from itertools import cycle, islice
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -18,45 +20,95 @@ from tokenizers import Tokenizer
 from harness.benchmarks.language.decoder_layers import DecoderShape
 from harness.benchmarks.language.generated_decoder import OwnAnswers, write_decoder
 from harness.benchmarks.language.generated_frames import write_frame
+from harness.benchmarks.language.prompt_sets import PromptSet
 from harness.benchmarks.language.prompts import draw_lengths
 from harness.benchmarks.language.pydoc.text import END, learn_tokenizer, read_passages
+from harness.benchmarks.language.reasoning import DEEPSEEK_JUDGES, GPT_OSS_JUDGES, AnswerJudge, choose_judge
+from harness.benchmarks.language.scoring import find_number
 from harness.benchmarks.language.texts import SENTENCES, TOKENIZER, TOKENIZER_FACTS
 from harness.contract import Counter
 
 _WORDS = 1024
 
 Row = dict[str, Any]
-Encode = Callable[[Tokenizer, Mapping[str, Any]], list[int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratedPrompts:
-    """``mean`` and ``longest``: tokens of prompts. ``least`` and ``most``: tokens of answers. ``model``: the folder of
-    the network. ``finish``: the row of a text, without what the answer gives; ``refer``: what it gives, and whether
-    the row is one: where it is none, another text is taken. ``encode``: makes tokens of a row where they are not its
-    text's. ``liked``: texts of tokens that answers often have."""
+    """``mean`` and ``longest``: tokens of prompts. ``least`` and ``most``: tokens of answers. ``finish``: the row of a
+    text, its tokens and its number, without what the answer gives; ``refer``: what it gives, and whether the row is
+    one: where it is none, another text is taken. ``liked``: texts of tokens that answers often have."""
 
     shape: DecoderShape
-    model: str
     mean: int
     longest: int
     least: int
     most: int
     finish: Callable[[str, list[int], int], Row]
     refer: Callable[[Row, str], bool | None]
-    encode: Encode | None = None
     liked: tuple[str, ...] = ()
     beams: int = 1
 
 
+def write_rehearsal(
+    name: str,
+    sets: Sequence[PromptSet],
+    data: Path,
+    models: Path,
+    *,
+    count: int,
+    seed: int,
+    size: str,
+    counter: Counter,
+) -> None:
+    """``sets``: of accuracy runs; and where there are more, of performance runs and of a compliance test. LoadGen and
+    TEST07 then ask for answers to as many questions as are published: here the same few again and again."""
+    published, *others = sets
+    rows = write_prompts_and_network(
+        GENERATED[name],
+        published,
+        data,
+        models,
+        count=2 * count if others else count,
+        seed=seed,
+        size=size,
+        counter=counter,
+    )
+    if not others:
+        _write_rows(data, published, rows)
+        return
+    performed, compliance = others
+    _write_rows(data, published, list(islice(cycle(rows[:count]), published.samples)))
+    _write_rows(data, performed, [{"input_tokens": row["input_tokens"]} for row in rows[count:]])
+    _write_rows(data, compliance, list(islice(cycle(rows), compliance.samples)))
+
+
+def _write_rows(data: Path, published: PromptSet, rows: Sequence[Row]) -> None:
+    """In a format that needs no library."""
+    path = data / published.within / next(name for name in published.files if not name.endswith(".parquet"))
+    path.parent.mkdir(exist_ok=True)
+    if path.suffix == ".json":
+        path.write_text(json.dumps(rows, indent=1, ensure_ascii=False), encoding="utf-8")
+    else:
+        write_frame(path, {name: [row[name] for row in rows] for name in rows[0]})
+
+
 def write_prompts_and_network(
-    made: GeneratedPrompts, data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter
+    made: GeneratedPrompts,
+    published: PromptSet,
+    data: Path,
+    models: Path,
+    *,
+    count: int,
+    seed: int,
+    size: str,
+    counter: Counter,
 ) -> list[Row]:
-    """The rows, which the benchmark writes in its own format; all else is written here."""
+    """Write the network with its tokenizer, and the tables of sentences. Returns the rows."""
     rng = np.random.default_rng(seed)
     passages = read_passages(seed=seed, held_out=0, shortest=0).learned
     tokenizer = learn_tokenizer(passages, _WORDS)
-    model = models / made.model
+    model = models / PurePath(published.checkpoints[0]).name
     model.mkdir(parents=True)
     liked = tuple(sorted({tokenizer.encode(text).ids[0] for text in made.liked}))
     shape = replace(made.shape, vocabulary=tokenizer.get_vocab_size(), liked=liked)
@@ -74,7 +126,7 @@ def write_prompts_and_network(
     while len(rows) < count:
         text, tokens = source.cut(lengths[len(rows)])
         row = made.finish(text, tokens, len(rows))
-        prompt = made.encode(tokenizer, row) if made.encode else tokens
+        prompt = published.encode(tokenizer, row) if published.encode else tokens
         answer = answer_prompt(decoder, made, prompt)
         if made.refer(row, tokenizer.decode(answer, skip_special_tokens=True)) is not False:
             rows.append(row)
@@ -86,12 +138,6 @@ def answer_prompt(decoder: OwnAnswers, made: GeneratedPrompts, prompt: list[int]
     if made.beams == 1:
         return decoder.answer(prompt, least=made.least, most=made.most, end=END)
     return decoder.answer_by_beams(prompt, beams=made.beams, least=made.least, most=made.most, end=END)
-
-
-def write_rehearsal_in_frame(made: GeneratedPrompts, file: str, data: Path, models: Path, **asked: Any) -> None:
-    """As ``write_prompts_and_network``, with the rows in a pickled frame, as most datasets of prompts are published."""
-    rows = write_prompts_and_network(made, data, models, **asked)
-    write_frame(data / file, {name: [row[name] for row in rows] for name in rows[0]})
 
 
 class TextSource:
@@ -131,3 +177,126 @@ def learn_sentences(passages: Sequence[str]) -> dict[str, str]:
     lines = {name: [f"{first}\t{second}" for first, second in sorted(found)] for name, found in pairs.items()}
     lines |= {"sent_starters.txt": sorted(learned.sent_starters), "abbrev_types.txt": sorted(learned.abbrev_types)}
     return {name: "".join(f"{line}\n" for line in found) for name, found in lines.items()}
+
+
+def _refer(row: Row, answer: str, *, column: str = "output") -> None:
+    row[column] = answer
+
+
+def _refer_number(row: Row, answer: str) -> None:
+    """The answer itself; of one that has a number in it, that number."""
+    number = find_number(answer)
+    row.update(dataset="GSM8K", gt_output=number) if number else row.update(gt_output=answer)
+
+
+def _refer_letter(row: Row, answer: str, *, judges: Mapping[str, AnswerJudge]) -> bool:
+    row["ground_truth"] = choose_judge(judges, row["dataset"]).find(answer.strip())
+    return row["ground_truth"] is not None
+
+
+def _finish_article(text: str, tokens: list[int], _number: int) -> Row:
+    instruction = {"llama": "Summarize the following news article in 128 tokens."}
+    return {"instruction": instruction, "input": text, "tok_input": tokens, "output": ""}
+
+
+def _finish_openorca(text: str, tokens: list[int], _number: int) -> Row:
+    asked = {"system_prompt": "You are an AI assistant.", "question": text, "input": f"[INST] {text} [/INST]"}
+    return {**asked, "output": "", "tok_input": tokens, "tok_input_length": len(tokens), "origin": "flan"}
+
+
+def _finish_mixed(text: str, tokens: list[int], number: int) -> Row:
+    asked = {"dataset": "OpenOrca", "id": f"made_{number}", "question": text, "input": text}
+    return {**asked, "tok_input": tokens, "tok_input_len": len(tokens), "gt_output": ""}
+
+
+def _finish_long_text(text: str, tokens: list[int], number: int) -> Row:
+    metric = ("rouge", "qa_em")[number % 2]
+    return {"input": text, "tok_input": tokens, "tok_input_len": len(tokens), "gt_output": "", "metric": metric}
+
+
+def _finish_templated(text: str, tokens: list[int], _number: int) -> Row:
+    asked = {"text_input": text, "question": text, "templated_text_input": text}
+    return {**asked, "ground_truth": "", "dataset": "mmlu_pro", "tok_input": tokens, "tok_input_len": len(tokens)}
+
+
+_ARTICLES = GeneratedPrompts(
+    shape=DecoderShape(architecture="llama", vocabulary=0),
+    mean=51,  # a sixteenth of the published 819
+    longest=170,
+    least=8,
+    most=16,
+    finish=_finish_article,
+    refer=_refer,
+)
+GENERATED: Mapping[str, GeneratedPrompts] = {
+    "gptj": GeneratedPrompts(
+        shape=DecoderShape(architecture="gptj", vocabulary=0, ends=0.0),
+        mean=51,
+        longest=120,
+        least=0,  # with beams, OpenVINO GenAI asks for no least
+        most=16,
+        beams=4,
+        finish=lambda text, _tokens, _number: {
+            "instruction": "Summarize the following news article:",
+            "input": text,
+            "output": "",
+        },
+        refer=_refer,
+    ),
+    "llama3_1_8b": _ARTICLES,
+    "llama3_1_8b_edge": _ARTICLES,
+    "llama2_70b": GeneratedPrompts(
+        shape=DecoderShape(architecture="llama", vocabulary=0, heads=8, groups=2),
+        mean=32,
+        longest=1024 // 16,
+        least=8,
+        most=24,
+        finish=_finish_openorca,
+        refer=_refer,
+    ),
+    "mixtral_8x7b": GeneratedPrompts(
+        shape=DecoderShape(architecture="mixtral", vocabulary=0),
+        mean=32,
+        longest=1024 // 16,
+        least=8,
+        most=16,
+        finish=_finish_mixed,
+        refer=_refer_number,
+    ),
+    "llama3_1_405b": GeneratedPrompts(
+        shape=DecoderShape(architecture="llama", vocabulary=0, layers=3, heads=8, groups=1),
+        mean=9400 // 32,
+        longest=20_000 // 32,
+        least=8,
+        most=24,
+        finish=_finish_long_text,
+        refer=partial(_refer, column="gt_output"),
+    ),
+    # Questions with ten choices, answered with letters, of which the last that is alone is right.
+    "deepseek_r1": GeneratedPrompts(
+        shape=DecoderShape(architecture="deepseek", vocabulary=0, heads=4),
+        mean=48,
+        longest=3140 // 16,
+        least=8,
+        most=24,
+        finish=_finish_templated,
+        refer=partial(_refer_letter, judges=DEEPSEEK_JUDGES),
+        liked=tuple(f" {letter}" for letter in "abcdefghij"),
+    ),
+    # Four choices. Scores are so far apart that what is drawn from them is always the likeliest.
+    "gpt_oss_120b": GeneratedPrompts(
+        shape=DecoderShape(architecture="gpt_oss", vocabulary=0, heads=8, groups=2, sharpness=1e4),
+        mean=16,
+        longest=48,
+        least=2,
+        most=6,
+        finish=lambda text, tokens, _number: {
+            "question": text,
+            "dataset": "gpqa_diamond",
+            "ground_truth": "",
+            "input_tokens": tokens,
+        },
+        refer=partial(_refer_letter, judges=GPT_OSS_JUDGES),
+        liked=(" a", " b", " c", " d"),
+    ),
+}

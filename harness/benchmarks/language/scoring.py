@@ -1,8 +1,10 @@
-"""The scores of texts, in the lines that the official scripts of the language benchmarks print."""
+"""The scores of texts, in the lines that the official scripts of the language benchmarks print, and of answers that are
+right or wrong (numbers of GSM8K, needles of long texts, questions with several right answers), oddities included."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +15,21 @@ from harness.benchmarks.language.prompt_sets import load_references
 from harness.benchmarks.language.texts import load_decoder, load_sentence_splitter
 from harness.errors import HarnessError
 
-RESPONSE_DTYPE = "int32"
+_DTYPE = "int32"
+_NUMBER = re.compile(r"-?[\d,]*\.?\d+")
+_BEFORE_NUMBER = "The answer is"
+_NEEDLE = re.compile(r"\w{8}-\w{4}-\w{4}-\w{4}-\w{12}")
+_BEFORE_ANSWER = "Answer: "
 
 
 def score_summaries(
-    log: AnswerLog, dataset: Path, output: Path, *, reference: str, cleans: bool, quoted: bool = False
+    log: AnswerLog, dataset: Path, output: Path, *, cleans: bool, quoted: bool = False
 ) -> Mapping[str, Any]:
-    """``reference``: the column of the texts that answers are compared with. ``quoted``: the script prints its scores
-    as text; the others also count tokens."""
+    """``quoted``: the script prints its scores as text; the others also count tokens."""
     from harness.benchmarks.language.rouge import score_texts
 
     texts = read_texts(log, dataset, cleans=cleans)
-    wanted = load_references(dataset)[reference]
+    wanted = load_references(dataset)["output"]
     scores = score_texts(texts, [wanted[index] for index in log.indices.tolist()], load_sentence_splitter(dataset))
     if not quoted:
         return write_scores({**scores, **_count_tokens(log)}, output)
@@ -32,39 +37,52 @@ def score_summaries(
     return scores
 
 
-def score_mixed(
-    log: AnswerLog,
-    texts: Sequence[str],
-    wanted: Sequence[str],
-    split: Callable[[str], str],
-    exact: Mapping[str, Any],
-    output: Path,
-) -> Mapping[str, Any]:
-    """ROUGE of some of the answers, what ``exact`` says of others, and counts of all."""
+def score_mixed(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
+    """As evaluate-accuracy.py of language/mixtral-8x7b, of sets without programs: those have to be run to be judged, in
+    a sandbox. ROUGE of OpenOrca's answers, right numbers of GSM8K's, and counts of all."""
     from harness.benchmarks.language.rouge import score_texts
 
-    scores = score_texts(texts, wanted, split) if texts else {"gen_len": 0}
+    references = load_references(dataset)
+    indices = log.indices.tolist()
+    kinds = [references["dataset"][index] for index in indices]
+    refuse_answers("MBXP" in kinds, "MBXP", "programs, which only the official script runs, in a sandbox")
+    wanted = [references["gt_output"][index] for index in indices]
+    texts = read_texts(log, dataset, cleans=False)
+    summaries, numbers = (
+        [(text, right) for text, right, kind in zip(texts, wanted, kinds, strict=True) if kind == chosen]
+        for chosen in ("OpenOrca", "GSM8K")
+    )
+    right = sum(is_right_number(text, number) for text, number in numbers)
+    exact = {"gsm8k": 100.0 * right / max(1, len(numbers)), "mbxp": 0}
+    split = load_sentence_splitter(dataset)
+    scores: dict[str, Any] = {"gen_len": 0}
+    if summaries:
+        scores = score_texts([text for text, _ in summaries], [str(target) for _, target in summaries], split)
     counts = {"gen_len": scores.pop("gen_len"), "gen_num": len(log.data), **_count_tokens(log)}
     scores.pop("gen_num", None)
     return write_scores({**scores, **exact, **counts}, output)
 
 
-def write_counted(log: AnswerLog, scores: Mapping[str, float], texts: Sequence[str], output: Path) -> Mapping[str, Any]:
-    """Scores with what answers hold in all."""
-    counts = {"gen_len": sum(map(len, texts)), "gen_num": len(texts), **_count_tokens(log)}
-    return write_scores({**scores, **counts}, output)
+_PRINTED = {"rouge": "rougeL", "niah_em": "exact_match", "qa_em": "exact_match"}  # metric of a prompt -> of the log
 
 
-def compare_longest(answer: str, wanted: str) -> float:
-    """ROUGE-L in percent."""
+def score_long_texts(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
+    """As evaluate-accuracy.py of language/llama3.1-405b."""
     from harness.benchmarks.language.rouge import score_longest
 
-    return score_longest(answer, wanted)
-
-
-def refuse_programs(found: bool, what: str) -> None:
-    """Raises HarnessError where answers are programs: nothing here runs them."""
-    refuse_answers(found, what, "programs, which only the official script runs, in a sandbox")
+    references = load_references(dataset)
+    split = load_sentence_splitter(dataset)
+    answers = [split(text.strip()) for text in read_texts(log, dataset, cleans=True)]
+    judge = {"rouge": score_longest, "niah_em": compare_needles, "qa_em": compare_any}
+    found: dict[str, list[float]] = {}
+    for index, answer in zip(log.indices.tolist(), answers, strict=True):
+        metric, wanted = references["metric"][index], split(references["gt_output"][index].strip())
+        if metric not in judge:
+            raise HarnessError(f"sample {index} is judged by {metric!r}", "input", f"known are {', '.join(judge)}")
+        found.setdefault(_PRINTED[metric], []).append(judge[metric](answer, wanted))
+    scores = {name: float(np.mean(values)) for name, values in found.items()}
+    counts = {"gen_len": sum(map(len, answers)), "gen_num": len(answers), **_count_tokens(log)}
+    return write_scores({**scores, **counts}, output)
 
 
 def refuse_answers(found: bool, what: str, why: str) -> None:
@@ -89,7 +107,7 @@ def read_answers(log: AnswerLog) -> list[Sequence[int]]:
     if wrong:
         problem = f"the answer to sample {wrong[0]} does not hold int32 tokens"
         raise HarnessError(problem, "input", "run accuracy again")
-    return [np.frombuffer(data, RESPONSE_DTYPE).tolist() for data in log.data]
+    return [np.frombuffer(data, _DTYPE).tolist() for data in log.data]
 
 
 def count_mean_tokens(log: AnswerLog) -> float:
@@ -99,3 +117,49 @@ def count_mean_tokens(log: AnswerLog) -> float:
 def _count_tokens(log: AnswerLog) -> dict[str, Any]:
     count = sum(len(data) // 4 for data in log.data)
     return {"gen_tok_len": count, "tokens_per_sample": round(count / len(log.data), 1)}
+
+
+def is_right_number(answer: str, wanted: object) -> bool:
+    number = _read_number(find_number(answer))
+    return number is not None and number == _read_number(wanted)
+
+
+def find_number(answer: str) -> str:
+    """The first one behind "The answer is", else the last of all, before the model asks itself the next question; ""
+    where there is none."""
+    text = answer.split("\nQ:")[0]
+    marked = _NUMBER.findall(text.split(_BEFORE_NUMBER)[-1]) if _BEFORE_NUMBER in text else []
+    found = marked[:1] or _NUMBER.findall(text)[-1:]
+    return found[0].replace(",", "") if found else ""
+
+
+def _read_number(value: object) -> float | None:
+    try:
+        return float(str(value))
+    except ValueError:
+        return None
+
+
+def compare_needles(answer: str, wanted: str) -> float:
+    """Percent. Each identifier found counts by how many characters of the wanted one in its place it has anywhere."""
+    found = _NEEDLE.findall(answer)
+    if not found:
+        return 0.0
+    shares = [
+        sum(sign.lower() in needle.lower() for sign in target) / len(target)
+        for needle, target in zip(found, _NEEDLE.findall(wanted), strict=False)
+    ]
+    return round(sum(shares) / len(found) * 100, 2)
+
+
+def compare_any(answer: str, wanted: str) -> float:
+    """100 where one of the answers that ``wanted`` has between bars is in the text behind the last "Answer: "."""
+    said = answer.rpartition(_BEFORE_ANSWER)[2]
+    if said in wanted:
+        return 100.0
+    plain = _squeeze(said)
+    return 100.0 if any(_squeeze(entry) in plain for entry in wanted.split("|")) else 0.0
+
+
+def _squeeze(text: str) -> str:
+    return re.sub(r"\s+", "", text).lower()

@@ -7,18 +7,22 @@ the points, ``pillars`` puts points into columns, ``boxes`` finds objects in wha
 with ``overlaps`` of boxes that are turned.
 """
 
+from harness.benchmarks import LoopBenchmark
 from harness.benchmarks.pointpainting.detecting import OUTPUTS, PARTS, RESPONSE_DTYPE, loop
 from harness.benchmarks.pointpainting.model import build_model
 from harness.benchmarks.pointpainting.scoring import score
 from harness.benchmarks.pointpainting.waymo import build_dataset, load_samples
 
-__all__ = [
-    "OUTPUTS",
-    "PARTS",
-    "RESPONSE_DTYPE",
-    "build_dataset",
-    "build_model",
-    "load_samples",
-    "loop",
-    "score",
-]
+
+class PointPainting(LoopBenchmark):
+    outputs = OUTPUTS
+    parts = PARTS
+    response_dtype = RESPONSE_DTYPE
+    build_dataset = staticmethod(build_dataset)
+    build_model = staticmethod(build_model)
+    load_samples = staticmethod(load_samples)
+    loop = staticmethod(loop)
+    score = staticmethod(score)
+
+
+BENCHMARK = PointPainting()

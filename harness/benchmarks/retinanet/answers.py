@@ -15,7 +15,7 @@ from harness.errors import HarnessError
 OUTPUTS = {"detections": ((MOST, FOUND), "float32")}
 
 
-def postprocess(outputs: Outputs, indices: Sequence[int]) -> list[Rows]:
+def respond(outputs: Outputs, indices: Sequence[int]) -> list[Rows]:
     """Objects; or, in any order, the scores [n, anchors, 264] and offsets [n, anchors, 4] of the heads, or the best
     scores [n, m] of them, their places int32 [n, m] and offsets [n, m, 4] (see ``ranking``) -> responses."""
     if len(outputs) == 1:

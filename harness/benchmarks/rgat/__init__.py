@@ -5,16 +5,20 @@ Facts that planning needs are in ``benchmark.yaml``. What the graph is: ``graph`
 one, ``network`` writes it for torch.export. Drawing neighbours is part of a run, as in the reference.
 """
 
+from harness.benchmarks import TensorBenchmark
 from harness.benchmarks.rgat.blocks import OUTPUTS, RESPONSE_DTYPE, load_collate, load_samples, postprocess
 from harness.benchmarks.rgat.igbh import build_dataset
 from harness.benchmarks.rgat.model import build_model
 
-__all__ = [
-    "OUTPUTS",
-    "RESPONSE_DTYPE",
-    "build_dataset",
-    "build_model",
-    "load_collate",
-    "load_samples",
-    "postprocess",
-]
+
+class Rgat(TensorBenchmark):
+    outputs = OUTPUTS
+    response_dtype = RESPONSE_DTYPE
+    build_dataset = staticmethod(build_dataset)
+    build_model = staticmethod(build_model)
+    load_samples = staticmethod(load_samples)
+    load_collate = staticmethod(load_collate)
+    postprocess = staticmethod(postprocess)
+
+
+BENCHMARK = Rgat()

@@ -12,25 +12,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.backends import Outputs
+from harness.benchmarks import TensorBenchmark
 from harness.benchmarks.unet3d_brats.brats19 import CLASSES, SHAPE, build_dataset, load_calibration
 from harness.benchmarks.unet3d_brats.published_network import OUTPUT, build_model
 from harness.benchmarks.unet3d_brats.scoring import score
 
-OUTPUTS = {OUTPUT: ((CLASSES, *SHAPE), "float32")}
-RESPONSE_DTYPE = "float16"
+
+class Unet3dBrats(TensorBenchmark):
+    outputs = {OUTPUT: ((CLASSES, *SHAPE), "float32")}
+    response_dtype = "float16"
+    build_dataset = staticmethod(build_dataset)
+    build_model = staticmethod(build_model)
+    load_calibration = staticmethod(load_calibration)
+    score = staticmethod(score)
+
+    def postprocess(self, outputs: Outputs) -> NDArray[np.float16]:
+        """Scores float [n, 4, 224, 224, 160] -> as float16."""
+        return np.asarray(outputs[0], np.float16)
 
 
-def postprocess(outputs: Outputs) -> NDArray[np.float16]:
-    """Scores float [n, 4, 224, 224, 160] -> as float16."""
-    return np.asarray(outputs[0], np.float16)
-
-
-__all__ = [
-    "OUTPUTS",
-    "RESPONSE_DTYPE",
-    "build_dataset",
-    "build_model",
-    "load_calibration",
-    "postprocess",
-    "score",
-]
+BENCHMARK = Unet3dBrats()

@@ -15,7 +15,7 @@ from scipy.ndimage import zoom
 from harness.benchmarks.network_builder import NetworkBuilder, NetworkSession, Tensors
 from harness.benchmarks.sources import REHEARSAL, read_case_names
 from harness.benchmarks.unet3d.rehearsal import write_unet
-from harness.benchmarks.unet3d_brats import postprocess
+from harness.benchmarks.unet3d_brats import BENCHMARK
 from harness.benchmarks.unet3d_brats.brats19 import (
     CLASSES,
     IMAGES,
@@ -55,7 +55,7 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
         published[number] = label
     for name in names:
         volume, case = first if name == names[0] else prepare_case(data, name)
-        scores = postprocess(session.compute({"input": volume[None]}))[0]
+        scores = BENCHMARK.postprocess(session.compute({"input": volume[None]}))[0]
         labels = np.zeros(ON_DISK_SHAPE, np.int16)
         labels[case.without] = published[choose_classes(scores, case)]
         _write(data / find_file(name, LABELS), labels)

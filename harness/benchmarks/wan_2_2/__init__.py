@@ -13,38 +13,35 @@ from pathlib import Path
 import numpy as np
 
 from harness.backends import Outputs
-from harness.benchmarks import keep_checkpoint as build_model
+from harness.benchmarks import TensorBenchmark, keep_checkpoint
 from harness.benchmarks.wan_2_2.prompts import build_dataset, load_samples, load_shared
 from harness.benchmarks.wan_2_2.scoring import score
 from harness.benchmarks.wan_2_2.videos import encode_video
 
-RESPONSE_DTYPE = "uint8"
-OUTPUTS = {"videos": ((81, 720, 1280, 3), "uint8")}
 # text_to_video/wan-2.2-t2v-a14b/inference_config.yaml of mlcommons/inference.
 PIPELINE = {"steps": 20, "guidance": 4.0, "guidance_2": 3.0, "boundary": 0.875}
 
 
-def postprocess(outputs: Outputs) -> list[np.ndarray]:
-    """Videos uint8 [n, frames, height, width, 3], red first -> MP4 files. The frames themselves would take 55 GB of an
-    accuracy log; the reference's script writes the same files for the accuracy script."""
-    return [np.frombuffer(encode_video(frames), np.uint8) for frames in outputs[0]]
+class Wan22(TensorBenchmark):
+    outputs = {"videos": ((81, 720, 1280, 3), "uint8")}
+    response_dtype = "uint8"
+    pipeline = PIPELINE
+    build_dataset = staticmethod(build_dataset)
+    build_model = staticmethod(keep_checkpoint)
+    load_samples = staticmethod(load_samples)
+    load_shared = staticmethod(load_shared)
+    score = staticmethod(score)
+
+    def postprocess(self, outputs: Outputs) -> list[np.ndarray]:
+        """Videos uint8 [n, frames, height, width, 3], red first -> MP4 files. The frames themselves would take 55 GB of
+        an accuracy log; the reference's script writes the same files for the accuracy script."""
+        return [np.frombuffer(encode_video(frames), np.uint8) for frames in outputs[0]]
+
+    @staticmethod
+    def show_answers(answers: Sequence[tuple[int, bytes]], folder: Path) -> None:
+        """An MP4 of each, named by its sample, as the round wants some of them."""
+        for index, data in answers:
+            (folder / f"{index}.mp4").write_bytes(data)
 
 
-def show_answers(answers: Sequence[tuple[int, bytes]], folder: Path) -> None:
-    """An MP4 of each, named by its sample, as the round wants some of them."""
-    for index, data in answers:
-        (folder / f"{index}.mp4").write_bytes(data)
-
-
-__all__ = [
-    "OUTPUTS",
-    "PIPELINE",
-    "RESPONSE_DTYPE",
-    "build_dataset",
-    "build_model",
-    "load_samples",
-    "load_shared",
-    "postprocess",
-    "score",
-    "show_answers",
-]
+BENCHMARK = Wan22()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from harness.backends import Tensor
-from harness.benchmarks import load_benchmark
+from harness.benchmarks import LoopBenchmark, TensorBenchmark, TokenBenchmark, load_benchmark
 from harness.benchmarks.accuracy import AnswerLog
 from harness.contract import BENCHMARKS, Benchmark, Counter
 from harness.errors import HarnessError
@@ -30,9 +30,13 @@ def test_built_in_benchmarks_load_and_agree_with_what_planning_knows(name: str) 
 
 def test_minimal_file_gets_defaults(tmp_path: Path) -> None:
     code = load_benchmark(user_file(tmp_path, MINIMAL))
-    assert (code.response_dtype, code.synthetic, code.outputs) == ("int32", False, (Tensor("output", (1,), "float32"),))
+    assert (code.response_dtype, code.synthetic, code.list_outputs()) == (
+        "int32",
+        False,
+        (Tensor("output", (1,), "float32"),),
+    )
     assert len(code.digest) == 64
-    assert code.postprocess([np.array([[1.0, 3.0], [5.0, 2.0]])], [0, 1]).tolist() == [1, 0]
+    assert np.asarray(code.respond([np.array([[1.0, 3.0], [5.0, 2.0]])], [0, 1])).tolist() == [1, 0]
     np.save(tmp_path / "samples.npy", np.zeros((3, 2)))
     assert code.load_samples(tmp_path)["samples"].shape == (3, 2)
     np.save(tmp_path / "labels.npy", np.array([0, 1, 1]))
@@ -76,3 +80,36 @@ def test_benchmarks_that_are_not_there(tmp_path: Path) -> None:
         assert "digits" in caught.value.fix
     with pytest.raises(HarnessError, match="no benchmark file"):
         load_benchmark(Benchmark(name="mine", path=str(tmp_path / "absent.py")))
+
+
+def test_the_way_of_computing_is_the_type(tmp_path: Path) -> None:
+    own = {"postprocess": TensorBenchmark, "loop": LoopBenchmark, "open_loop": LoopBenchmark, "TOKENS": TokenBenchmark}
+    for given, base in own.items():
+        more = "TOKENS = True\n" if given == "TOKENS" else f"def {given}(argument): return argument\n"
+        code = load_benchmark(user_file(tmp_path, MINIMAL + more))
+        assert isinstance(code, base)
+        assert isinstance(code, LoopBenchmark) is (base is LoopBenchmark)
+        assert code.counts_tokens is (given == "TOKENS")
+
+
+def test_a_file_may_have_a_class_of_its_own(tmp_path: Path) -> None:
+    text = f"""
+from harness.benchmarks import TensorBenchmark
+
+class Mine(TensorBenchmark):
+    response_dtype = "uint8"
+    {MINIMAL}
+BENCHMARK = Mine()
+"""
+    code = load_benchmark(user_file(tmp_path, text))
+    assert (code.name, code.response_dtype, len(code.digest)) == ("mine", "uint8", 64)
+    with pytest.raises(HarnessError, match=r"BENCHMARK of .*mine\.py"):
+        load_benchmark(user_file(tmp_path, "BENCHMARK = 3\n"))
+
+
+def test_a_response_names_its_sample_where_postprocess_takes_it(tmp_path: Path) -> None:
+    text = MINIMAL + "def postprocess(outputs, indices): return [outputs[0] * indices[0]]\n"
+    code = load_benchmark(user_file(tmp_path, text))
+    assert isinstance(code, TensorBenchmark)
+    assert code.names_samples
+    assert [answer.tolist() for answer in code.respond([np.array([2])], [3])] == [[6]]

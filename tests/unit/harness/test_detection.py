@@ -57,7 +57,7 @@ def copy_data(rehearsals: Path, module: ModuleType, folder: Path) -> Path:
 def build(module: ModuleType, data: Path, **settings: object) -> Path:
     output = data.parent / "output"
     output.mkdir()
-    module.build_dataset(data, settings, output, Counter(data.parent / "counter"))
+    module.BENCHMARK.build_dataset(data, settings, output, Counter(data.parent / "counter"))
     return output
 
 
@@ -73,23 +73,23 @@ def test_the_networks_own_answers_are_the_annotations_and_have_the_samples_numbe
 ) -> None:
     output = build(module, copy_data(rehearsals, module, tmp_path))
     (source,) = (rehearsals / module.__name__.rpartition(".")[2] / "models").iterdir()
-    module.build_model(source, {}, {}, tmp_path, Counter(tmp_path / "counter"))
+    module.BENCHMARK.build_model(source, {}, {}, tmp_path, Counter(tmp_path / "counter"))
     session = NetworkSession(tmp_path / "model.onnx")
     name = {"retinanet": "images", "ssd_resnet34": "image"}[source.parent.parent.name]
     answers = []
     for index, sample in enumerate(np.load(output / "samples.npy")):
         (found,) = session.compute({name: sample[None]})
-        (answer,) = module.postprocess([found], [index])
+        (answer,) = module.BENCHMARK.respond([found], [index])
         assert (answer[:, 0] == index).all()
         assert answer.shape[1] == 7
         answers.append(answer.tobytes())
     log = AnswerLog(np.arange(COUNT), tuple(answers), 0, 0)
-    assert module.score(log, output, tmp_path)["mAP"] == 100.0
+    assert module.BENCHMARK.score(log, output, tmp_path)["mAP"] == 100.0
     assert (tmp_path / "accuracy.txt").read_text() == "mAP=100.000%\n"
     halved = AnswerLog(np.arange(COUNT), (*answers[:2], b"", b""), 0, 0)
-    assert 0 < module.score(halved, output, tmp_path)["mAP"] < 100
+    assert 0 < module.BENCHMARK.score(halved, output, tmp_path)["mAP"] < 100
     nothing = AnswerLog(np.arange(COUNT), (b"",) * COUNT, 0, 0)
-    assert module.score(nothing, output, tmp_path) == {"mAP": 0.0, "objects": 0}
+    assert module.BENCHMARK.score(nothing, output, tmp_path) == {"mAP": 0.0, "objects": 0}
 
 
 def first(document: Any) -> Any:
@@ -171,7 +171,7 @@ def test_annotations_such_as_are_published_are_taken(rehearsals: Path, tmp_path:
     assert json.loads((output / "annotations.json").read_text())["annotations"][-1]["bbox"] == [17.5, 3, 0.0, 12]
     found = [[0, 0.1, 0.1, 0.5, 0.5, 0.9, 1]]
     log = AnswerLog(np.arange(1), (np.array(found, np.float32).tobytes(),), 0, 0)
-    assert ssd_resnet34.score(log, output, tmp_path)["objects"] == 1
+    assert ssd_resnet34.BENCHMARK.score(log, output, tmp_path)["objects"] == 1
 
 
 def test_calibration_images_are_those_of_the_official_list_that_are_there(rehearsals: Path, tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_answers_that_no_detector_gives_are_refused(
 ) -> None:
     output = build(ssd_resnet34, copy_data(rehearsals, ssd_resnet34, tmp_path), count=1)
     with pytest.raises(HarnessError, match=problem):
-        ssd_resnet34.score(AnswerLog(np.array([0]), (answer.tobytes(),), 0, 0), output, tmp_path)
+        ssd_resnet34.BENCHMARK.score(AnswerLog(np.array([0]), (answer.tobytes(),), 0, 0), output, tmp_path)
 
 
 def write_heads(*objects: tuple[int, int, float]) -> tuple[np.ndarray, np.ndarray]:
@@ -260,7 +260,7 @@ def write_heads_model(path: Path, opset: int) -> None:
 @pytest.mark.parametrize("opset", [13, 18])
 def test_a_network_that_ends_at_its_heads_ranks_them_and_gives_the_same_objects(tmp_path: Path, opset: int) -> None:
     write_heads_model(tmp_path / "heads.onnx", opset)
-    retinanet.build_model(tmp_path / "heads.onnx", {}, {}, tmp_path, Counter(tmp_path / "counter"))
+    retinanet.BENCHMARK.build_model(tmp_path / "heads.onnx", {}, {}, tmp_path, Counter(tmp_path / "counter"))
     rng = np.random.default_rng(opset)
     count = len(heads.make_anchors())
     logits = rng.normal(-9, 2, (2, count, heads.CLASSES)).astype(np.float32)  # some thousand above the threshold
@@ -268,8 +268,8 @@ def test_a_network_that_ends_at_its_heads_ranks_them_and_gives_the_same_objects(
     session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
     ranked = session.run(None, {"in_logits": logits, "in_offsets": offsets})
     assert sorted(output.shape for output in ranked) == [(2, 5000), (2, 5000), (2, 5000, 4)]
-    found = retinanet.postprocess(ranked[::-1], [3, 4])
-    wanted = retinanet.postprocess([logits, offsets], [3, 4])
+    found = retinanet.BENCHMARK.respond(ranked[::-1], [3, 4])
+    wanted = retinanet.BENCHMARK.respond([logits, offsets], [3, 4])
     for mine, theirs in zip(found, wanted, strict=True):
         assert len(theirs) == heads.MOST
         np.testing.assert_array_equal(mine, theirs)

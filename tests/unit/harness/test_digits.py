@@ -78,7 +78,7 @@ def test_held_out_top1_is_at_least_96_percent(children: Children) -> None:
 
 def test_split_leaves_no_sample_in_both_parts(tmp_path: Path) -> None:
     need("sklearn")
-    digits.build_dataset(None, {}, tmp_path, Counter(tmp_path / "counter"))
+    digits.BENCHMARK.build_dataset(None, {}, tmp_path, Counter(tmp_path / "counter"))
     held, train = np.load(tmp_path / "samples.npy"), np.load(tmp_path / "train_samples.npy")
     assert (held.shape, train.shape) == ((1024, 1, 8, 8), (773, 1, 8, 8))
     assert (held.min(), held.max(), held.dtype) == (-1, 1, np.float32)

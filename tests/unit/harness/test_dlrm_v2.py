@@ -54,7 +54,7 @@ def build(folder: Path, **settings: object) -> Path:
 def export(folder: Path, **settings: object) -> Path:
     output = folder / "model"
     output.mkdir()
-    dlrm_v2.build_model(folder / "models" / CHECKPOINT, settings, {}, output, Counter(folder / "counter"))
+    dlrm_v2.BENCHMARK.build_model(folder / "models" / CHECKPOINT, settings, {}, output, Counter(folder / "counter"))
     return output
 
 

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # what PyTorch says of its ow
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = generate(tmp_path_factory, "dlrm_v3_network", write_rehearsal, COUNT)
     (folder / "dataset").mkdir()
-    dlrm_v3.build_dataset(folder / "data", {}, folder / "dataset", Counter(folder / "counter"))
+    dlrm_v3.BENCHMARK.build_dataset(folder / "data", {}, folder / "dataset", Counter(folder / "counter"))
     return folder
 
 
@@ -44,7 +44,7 @@ def checkpoint(made: Path, tmp_path: Path) -> Path:
 def export(source: Path) -> Path:
     output = source.parent / "model"
     output.mkdir()
-    dlrm_v3.build_model(source, {}, {}, output, Counter(source.parent / "counter"))
+    dlrm_v3.BENCHMARK.build_model(source, {}, {}, output, Counter(source.parent / "counter"))
     return output / "model.pt2"
 
 
@@ -64,7 +64,7 @@ def test_tables_are_read_as_pytorchs_own_reader_reads_them(checkpoint: Path) -> 
 
 def test_the_exported_network_foresees_what_is_liked(made: Path, checkpoint: Path) -> None:
     network = torch.export.load(export(checkpoint)).module()
-    samples, loop = dlrm_v3.load_samples(made / "dataset"), dlrm_v3.open_loop(checkpoint)
+    samples, loop = dlrm_v3.BENCHMARK.load_samples(made / "dataset"), dlrm_v3.BENCHMARK.open_loop(checkpoint)
     answers = []
     for number in range(COUNT):
         steps = loop({name: rows[number] for name, rows in samples.items()})
@@ -72,7 +72,7 @@ def test_the_exported_network_foresees_what_is_liked(made: Path, checkpoint: Pat
         with pytest.raises(StopIteration) as ended:
             steps.send([network(**asked)["probability"].numpy()])
         answers.append(ended.value.value.tobytes())
-    found = dlrm_v3.score(AnswerLog(np.arange(COUNT), tuple(answers), 0, 0), made / "dataset", made)
+    found = dlrm_v3.BENCHMARK.score(AnswerLog(np.arange(COUNT), tuple(answers), 0, 0), made / "dataset", made)
     assert found["DLRM_ACC"] > 0.99
     assert found["DLRM_AUC"] > 0.99
     assert 0.867 < found["DLRM_NE"] < 1  # rounds hold it to a lower bound

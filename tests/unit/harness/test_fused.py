@@ -45,13 +45,13 @@ def write_model(folder: Path, shape: Shape = SHAPE) -> Path:
         (folder / name).mkdir()
     write_checkpoint(folder / "checkpoint", draw_weights(np.random.default_rng(1), shape))
     settings = {"format": "pt2", "precision": "fp8"}
-    dlrm_v2.build_model(folder / "checkpoint", settings, {}, folder / "model", Counter(folder / "counter"))
+    dlrm_v2.BENCHMARK.build_model(folder / "checkpoint", settings, {}, folder / "model", Counter(folder / "counter"))
     return folder / "model/model.pt2"
 
 
 def lower(path: Path, given: Mapping[str, np.ndarray], **settings: Any) -> dict[str, Any]:
     counter = Counter(path.parent.parent / "counter")
-    return dlrm_v2.lower_program(path, {"precision": "fp8", **settings}, given, counter, compare=100)
+    return dlrm_v2.BENCHMARK.lower_program(path, {"precision": "fp8", **settings}, given, counter, compare=100)
 
 
 @pytest.fixture(scope="module")

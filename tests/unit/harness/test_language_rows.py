@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -16,16 +15,16 @@ pytest.importorskip("openvino")
 
 from tokenizers import Tokenizer
 
-from harness.benchmarks import mixtral_8x7b
+from harness.benchmarks import load_rehearsal
 from harness.benchmarks.accuracy import AnswerLog
-from harness.benchmarks.language.exact import is_right_number
 from harness.benchmarks.language.frames import read_frame
 from harness.benchmarks.language.generated_decoder import OwnAnswers
 from harness.benchmarks.language.generated_frames import write_frame
 from harness.benchmarks.language.prompt_sets import load_references
-from harness.benchmarks.language.rehearsing import answer_prompt
+from harness.benchmarks.language.published import BENCHMARKS
+from harness.benchmarks.language.rehearsing import GENERATED, answer_prompt
+from harness.benchmarks.language.scoring import is_right_number
 from harness.benchmarks.language.texts import TOKENIZER
-from harness.benchmarks.mixtral_8x7b import PUBLISHED
 from harness.contract import Counter
 from harness.run.tokens import PROMPTS, STOP_SEQUENCE
 from harness.verbs.generating import choose_sampling
@@ -38,6 +37,7 @@ from tests.unit.harness.generated import generate
 need("rouge_score")  # whose import brings SciPy along
 COUNT = 6  # prompts: enough that half of them score less
 MORE = {"mixtral_8x7b": 12}  # which has three kinds in one set
+MIXTRAL = BENCHMARKS["mixtral_8x7b"]
 ROWS = ["gptj", "llama2_70b", "llama3_1_8b", "llama3_1_8b_edge", "llama3_1_405b", "mixtral_8x7b"]
 ROWS += ["deepseek_r1", "gpt_oss_120b"]
 
@@ -47,17 +47,13 @@ class Row:
 
     def __init__(self, name: str, folder: Path, made: Path) -> None:
         self.count = MORE.get(name, COUNT)
-        self.code: Any = importlib.import_module(f"harness.benchmarks.{name}")
+        self.name, self.code = name, BENCHMARKS[name]
         self.output = folder
         self.code.build_dataset(made / "data", {}, folder, Counter(folder.with_name("counter")))
-        rehearsal: Any = importlib.import_module(f"harness.benchmarks.{name}.rehearsal")
-        shape = (
-            getattr(rehearsal, "MADE", None) or importlib.import_module("harness.benchmarks.llama3_1_8b.rehearsal").MADE
-        )
         (model,) = (made / "models").iterdir()
         decoder = OwnAnswers(model)
         prompts = self.code.load_samples(folder)[PROMPTS]
-        self.answers = [answer_prompt(decoder, shape, prompt.tolist()) for prompt in prompts]
+        self.answers = [answer_prompt(decoder, GENERATED[name], prompt.tolist()) for prompt in prompts]
 
     def score(self, answers: list[list[int]]) -> Any:
         data = tuple(np.array(tokens, np.int32).tobytes() for tokens in answers)
@@ -70,11 +66,12 @@ class Row:
 
 @pytest.fixture(scope="module", params=ROWS)
 def row(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Row:
-    rehearsal: Any = importlib.import_module(f"harness.benchmarks.{request.param}.rehearsal")
     with pytest.MonkeyPatch.context() as patched:
         if request.param == "gpt_oss_120b":  # it repeats its questions
-            patched.setattr(rehearsal, "PUBLISHED", replace(rehearsal.PUBLISHED, samples=COUNT))
-        made = generate(tmp_path_factory, request.param, rehearsal.write_rehearsal, MORE.get(request.param, COUNT))
+            code = BENCHMARKS[request.param]
+            patched.setattr(code, "published", replace(code.published, samples=COUNT))
+        write = load_rehearsal(request.param)
+        made = generate(tmp_path_factory, request.param, write, MORE.get(request.param, COUNT))
     return Row(request.param, tmp_path_factory.mktemp("output"), made)
 
 
@@ -90,7 +87,7 @@ def test_the_networks_own_answers_score_highest(row: Row) -> None:
 def test_every_bar_of_the_rounds_finds_its_line(row: Row) -> None:
     row.score(row.answers)
     text = (row.output / "accuracy.txt").read_text()
-    facts = load_benchmark_facts()[row.code.__name__.rpartition(".")[2]]
+    facts = load_benchmark_facts()[row.name]
     rules = [load_ruleset(name).find_benchmark(official) for name in list_rounds() for official in facts.names.values()]
     metrics = {bar.metric for found in rules if found is not None for bar in found.list_bars("Offline")}
     assert metrics
@@ -100,9 +97,9 @@ def test_every_bar_of_the_rounds_finds_its_line(row: Row) -> None:
 
 def test_a_reference_for_each_prompt_is_kept_with_the_tokenizer(row: Row) -> None:
     references = load_references(row.output)
-    assert set(references) == set(row.code.PUBLISHED.references)
+    assert set(references) == set(row.code.published.references)
     assert {len(values) for values in references.values()} == {row.count}
-    assert Tokenizer.from_file(str(row.output / TOKENIZER)).get_vocab_size() <= row.code.PUBLISHED.vocabulary
+    assert Tokenizer.from_file(str(row.output / TOKENIZER)).get_vocab_size() <= row.code.published.vocabulary
 
 
 @pytest.mark.parametrize(
@@ -122,19 +119,18 @@ def test_the_number_that_counts(answer: str, wanted: object, right: bool) -> Non
 
 def test_programs_end_with_the_fence_behind_them(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """As the reference cuts them; the samples of a run say which prompts ask for one."""
-    rehearsal: Any = importlib.import_module("harness.benchmarks.mixtral_8x7b.rehearsal")
     count = MORE["mixtral_8x7b"]
-    made = generate(tmp_path_factory, "mixtral_8x7b", rehearsal.write_rehearsal, count)
+    made = generate(tmp_path_factory, "mixtral_8x7b", load_rehearsal("mixtral_8x7b"), count)
     shutil.copytree(made / "data", tmp_path / "data")
-    path = tmp_path / "data" / PUBLISHED.files[0]
+    path = tmp_path / "data" / MIXTRAL.published.files[0]
     rows = {**read_frame(path, ""), "dataset": ["MBXP" if number % 3 == 1 else "GSM8K" for number in range(count)]}
     write_frame(path, rows)
     output = tmp_path / "output"
     output.mkdir()
-    mixtral_8x7b.build_dataset(tmp_path / "data", {}, output, Counter(tmp_path / "counter"))
-    samples = mixtral_8x7b.load_samples(output)
+    MIXTRAL.build_dataset(tmp_path / "data", {}, output, Counter(tmp_path / "counter"))
+    samples = MIXTRAL.load_samples(output)
     assert [int(number) for number in samples[STOP_SEQUENCE]] == [int(number % 3 == 1) for number in range(count)]
-    stop = choose_sampling(mixtral_8x7b.GENERATION, {}, {}).find_stop_sequence(1)
+    stop = choose_sampling(MIXTRAL.generation, {}, {}).find_stop_sequence(1)
     assert stop is not None
     answer = [28705, 3380, 13, 13940, 28832, 13, 13, 1014]
     assert (stop.text, list(stop.cut(answer))) == ("\n```\n", answer[:6])

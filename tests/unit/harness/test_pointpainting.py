@@ -31,7 +31,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def prepare(folder: Path, output: Path, **settings: object) -> Path:
     output.mkdir()
-    pointpainting.build_dataset(folder / "data", settings, output, Counter(output.parent / "counter"))
+    pointpainting.BENCHMARK.build_dataset(folder / "data", settings, output, Counter(output.parent / "counter"))
     return output
 
 
@@ -47,16 +47,16 @@ def answers(made: Path, dataset: Path) -> list[np.ndarray]:
 
     parts = made / "parts"
     parts.mkdir()
-    pointpainting.build_model(made / "models" / FOLDER, {}, {}, parts, Counter(made / "counter"))
+    pointpainting.BENCHMARK.build_model(made / "models" / FOLDER, {}, {}, parts, Counter(made / "counter"))
     sessions = {part: NetworkSession(parts / part / "model.onnx") for part in PARTS}
-    samples = pointpainting.load_samples(dataset)
+    samples = pointpainting.BENCHMARK.load_samples(dataset)
     return [answer(sessions, {name: array[row] for name, array in samples.items()})[0] for row in range(COUNT)]
 
 
 def judge(dataset: Path, answers: list[np.ndarray], output: Path) -> dict[str, Any]:
     output.mkdir(exist_ok=True)
     data = tuple(rows.astype(np.float32).tobytes() for rows in answers)
-    return dict(pointpainting.score(AnswerLog(np.arange(len(data)), data, 0, 0), dataset, output))
+    return dict(pointpainting.BENCHMARK.score(AnswerLog(np.arange(len(data)), data, 0, 0), dataset, output))
 
 
 def test_a_rehearsal_answers_what_is_annotated(dataset: Path, answers: list[np.ndarray], tmp_path: Path) -> None:
@@ -71,14 +71,14 @@ def test_a_rehearsal_answers_what_is_annotated(dataset: Path, answers: list[np.n
 
 
 def test_samples_are_those_of_the_files(made: Path, dataset: Path, tmp_path: Path) -> None:
-    samples = pointpainting.load_samples(dataset)
+    samples = pointpainting.BENCHMARK.load_samples(dataset)
     assert samples["front"][0].shape == (3, 48, 72, 3)
     assert samples["side"][0].shape == (2, 32, 72, 3)
     assert samples["frame"][:, 0].tolist() == list(range(FIRST, FIRST + COUNT))
     stored = np.fromfile(made / "data" / CLOUD, np.float32).reshape(-1, 6)
     assert 0 < len(samples["points"][0]) < len(stored)  # some ground is too far away
     assert np.array_equal(samples["points"][0], pillars.crop_points(stored[:, :5]))
-    assert len(pointpainting.load_samples(prepare(made, tmp_path / "few", count=2))["points"]) == 2
+    assert len(pointpainting.BENCHMARK.load_samples(prepare(made, tmp_path / "few", count=2))["points"]) == 2
 
 
 def test_pillars_keep_the_order_of_points() -> None:

@@ -16,12 +16,12 @@ pytest.importorskip("openvino")
 
 from tokenizers import Tokenizer
 
-from harness.benchmarks import llama3_1_8b
+from harness.benchmarks import load_rehearsal
 from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.language.prompt_sets import build_prompt_set, load_references
 from harness.benchmarks.language.prompts import load_prompts
+from harness.benchmarks.language.published import BENCHMARKS
 from harness.benchmarks.language.texts import TOKENIZER
-from harness.benchmarks.llama3_1_8b.rehearsal import write_rehearsal
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter
 from harness.errors import HarnessError
@@ -31,12 +31,13 @@ from tests.unit.harness.generated import generate
 
 need("rouge_score")  # whose import brings SciPy along
 COUNT = 8
+LLAMA = BENCHMARKS["llama3_1_8b"]
 ROWS = "cnn_eval.json"
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return generate(tmp_path_factory, "llama3.1-8b", write_rehearsal, COUNT)
+    return generate(tmp_path_factory, "llama3.1-8b", load_rehearsal("llama3_1_8b"), COUNT)
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def data(made: Path, tmp_path: Path) -> Path:
 def build(source: Path, **settings: object) -> Path:
     output = (source.parent if source.is_dir() else source.parent.parent) / "output"
     output.mkdir()
-    llama3_1_8b.build_dataset(source, settings, output, Counter(output.with_name("counter")))
+    LLAMA.build_dataset(source, settings, output, Counter(output.with_name("counter")))
     return output
 
 
@@ -61,7 +62,7 @@ def test_prompts_are_the_published_token_ids_and_references_their_texts(data: Pa
 def test_another_number_of_rows_than_published_is_refused_unless_it_is_said(data: Path) -> None:
     (data / REHEARSAL).unlink()
     tokenizer = Tokenizer.from_file(str(data / TOKENIZER))
-    published = replace(llama3_1_8b.PUBLISHED, vocabulary=tokenizer.get_vocab_size())
+    published = replace(LLAMA.published, vocabulary=tokenizer.get_vocab_size())
     (data.parent / "output").mkdir()
     build = partial(build_prompt_set, published, data, output=data.parent / "output")
     with pytest.raises(HarnessError, match=r"cnn_eval.json has 8 rows, and 13368 are published"):
@@ -80,9 +81,9 @@ def test_the_references_themselves_score_highest_and_others_less(data: Path) -> 
     tokenizer = Tokenizer.from_file(str(output / TOKENIZER))
     wanted = load_references(output)["output"]
     right = [tokenizer.encode(text).ids for text in wanted]
-    scores = llama3_1_8b.score(answer(output, right), output, output)
+    scores = LLAMA.score(answer(output, right), output, output)
     assert scores["rouge1"] == scores["rougeLsum"] == 100.0
     assert (scores["gen_num"], scores["gen_len"]) == (COUNT, sum(len(text.strip()) for text in wanted))
     assert "'rouge1': '100.0', " in (output / "accuracy.txt").read_text()
-    half = llama3_1_8b.score(answer(output, [*right[: COUNT // 2], *([[5]] * (COUNT // 2))]), output, output)
+    half = LLAMA.score(answer(output, [*right[: COUNT // 2], *([[5]] * (COUNT // 2))]), output, output)
     assert 40 < half["rouge1"] < 60

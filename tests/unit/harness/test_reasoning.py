@@ -11,10 +11,11 @@ pytest.importorskip("tokenizers")
 pytest.importorskip("openvino")
 pytest.importorskip("mlperf_loadgen")
 
-from harness.benchmarks import deepseek_r1, gpt_oss_120b, load_benchmark
+from harness.benchmarks import load_benchmark, load_rehearsal
 from harness.benchmarks.accuracy import AnswerLog
-from harness.benchmarks.gpt_oss_120b.rehearsal import write_rehearsal
+from harness.benchmarks.language import reasoning
 from harness.benchmarks.language.reasoning import (
+    DEEPSEEK_JUDGES,
     choose_judge,
     find_final_letter,
     find_last_letter,
@@ -24,6 +25,7 @@ from harness.contract import Benchmark, Counter
 from harness.run.tokens import PROMPTS
 from tests.unit.harness.generated import generate
 
+GPT_OSS = Benchmark(name="gpt_oss_120b")
 FINAL = "<|channel|>analysis<|message|>Answer: D, no: B<|end|><|channel|>final<|message|>"
 
 
@@ -87,22 +89,22 @@ def test_a_whole_number_is_in_the_last_box(text: str, number: int | None) -> Non
     ],
 )
 def test_an_answer_is_judged_as_its_set_is(name: str, text: str, wanted: object, right: bool) -> None:
-    assert choose_judge(deepseek_r1.JUDGES, name).is_right(text, wanted) is right
+    assert choose_judge(DEEPSEEK_JUDGES, name).is_right(text, wanted) is right
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return generate(tmp_path_factory, "gpt_oss_120b", write_rehearsal, 4) / "data"
+    return generate(tmp_path_factory, "gpt_oss_120b", load_rehearsal("gpt_oss_120b"), 4) / "data"
 
 
 def build(source: Path, output: Path) -> Path:
     output.mkdir()
-    gpt_oss_120b.build_dataset(source, {}, output, Counter(output.with_name("counter")))
+    load_benchmark(GPT_OSS).build_dataset(source, {}, output, Counter(output.with_name("counter")))
     return output
 
 
 def test_a_file_has_the_questions_of_test07_for_both(made: Path, tmp_path: Path) -> None:
-    code = load_benchmark(Benchmark(name="gpt_oss_120b"))
+    code = load_benchmark(GPT_OSS)
     dataset = build(made / "acc/acc_eval_compliance_gpqa.pkl", tmp_path / "dataset")
     assert len(code.load_samples(dataset)[PROMPTS]) == len(code.load_performance_samples(dataset)[PROMPTS]) == 990
 
@@ -111,10 +113,10 @@ def test_repeated_questions_count_as_one(made: Path, tmp_path: Path, monkeypatch
     dataset = build(made, tmp_path / "dataset")
     references = {"dataset": ["aime25", "aime25", "gpqa_diamond", "mmlu"], "ground_truth": ["7", "7", "A", "B"]}
     texts = ["Answer: 7", "Answer: 8", "C", "B"]
-    monkeypatch.setattr(gpt_oss_120b, "load_references", lambda _: references)
-    monkeypatch.setattr(gpt_oss_120b, "read_texts", lambda *_, **__: texts)
+    monkeypatch.setattr(reasoning, "load_references", lambda _: references)
+    monkeypatch.setattr(reasoning, "read_texts", lambda *_, **__: texts)
     log = AnswerLog(np.arange(4, dtype=np.intp), (b"\0" * 8,) * 4, 0, 0)
-    found = gpt_oss_120b.score(log, dataset, tmp_path)
+    found = load_benchmark(GPT_OSS).score(log, dataset, tmp_path)
     points, most = 1 / 8 + 1, 2 / 8 + 1 / 5 + 1
     assert found == {"exact_match": round(100 * points / most, 3), "tokens_per_sample": 2.0}
     assert (tmp_path / "accuracy.txt").read_text() == "'exact_match': 77.586\n{'tokens_per_sample': 2.0}\n"

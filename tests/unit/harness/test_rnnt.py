@@ -119,7 +119,7 @@ class Speaking:
 
 def test_letters_are_taken_until_blank_and_what_follows_hears_them() -> None:
     speaking = Speaking({0: [3], 5: [1, 2], 40: [4]})
-    letters, parts = answer(rnnt.loop({"samples": np.random.default_rng(1).normal(0, 0.1, 40_000)}), speaking)
+    letters, parts = answer(rnnt.BENCHMARK.loop({"samples": np.random.default_rng(1).normal(0, 0.1, 40_000)}), speaking)
     frames = features.count_frames(40_000)
     assert letters == [3, 1, 2, 4]
     assert speaking.last == [transcribing.START, 3, 1, 2, 4]
@@ -131,7 +131,7 @@ def test_letters_are_taken_until_blank_and_what_follows_hears_them() -> None:
 def test_engines_are_built_for_each_part_and_write_what_the_transcripts_say(folder: Path) -> None:
     (folder / "model").mkdir()
     (folder / "engine").mkdir()
-    rnnt.build_model(folder / "models" / FOLDER, {}, {}, folder / "model", Counter(folder / "counter"))
+    rnnt.BENCHMARK.build_model(folder / "models" / FOLDER, {}, {}, folder / "model", Counter(folder / "counter"))
     assert builds.list_parts(folder / "model") == sorted(transcribing.PARTS)
     request = BuildRequest(
         kind="Engine",

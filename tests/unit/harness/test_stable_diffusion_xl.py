@@ -48,18 +48,18 @@ def source(tmp_path: Path, pictures: np.ndarray) -> Path:
 def build(source: Path) -> Path:
     output = source.parent / "dataset"
     output.mkdir()
-    sdxl.build_dataset(source, {}, output, Counter(source.parent / "counter"))
+    sdxl.BENCHMARK.build_dataset(source, {}, output, Counter(source.parent / "counter"))
     return output
 
 
 def score(answers: list[bytes], dataset: Path) -> dict[str, float]:
     log = AnswerLog(np.arange(len(answers), dtype=np.intp), tuple(answers), 0, 0)
-    return dict(sdxl.score(log, dataset, dataset))
+    return dict(sdxl.BENCHMARK.score(log, dataset, dataset))
 
 
 def test_samples_are_tokens_that_share_latents_and_what_is_drawn_against(source: Path) -> None:
     dataset = build(source)
-    samples, shared = sdxl.load_samples(dataset), sdxl.load_shared(dataset)
+    samples, shared = sdxl.BENCHMARK.load_samples(dataset), sdxl.BENCHMARK.load_shared(dataset)
     assert {name: (rows.shape, rows.dtype.name) for name, rows in samples.items()} == {
         "input_ids": ((COUNT, 77), "int64"),
         "input_ids_2": ((COUNT, 77), "int64"),
@@ -128,7 +128,7 @@ def test_a_rehearsals_own_images_score_what_the_reference_model_does(source: Pat
 
 
 def test_a_picture_of_an_answer_is_a_png(pictures: np.ndarray, tmp_path: Path) -> None:
-    sdxl.show_answers([(3, pictures[3].tobytes())], tmp_path)
+    sdxl.BENCHMARK.show_answers([(3, pictures[3].tobytes())], tmp_path)
     data = (tmp_path / "3.png").read_bytes()
     assert data == encode_png(pictures[3].tobytes())
     found, at = {}, 8

@@ -64,7 +64,7 @@ def data(made: Path, tmp_path: Path) -> Path:
 def build(data: Path, **settings: object) -> Path:
     output = data.parent / "output"
     output.mkdir()
-    unet3d_brats.build_dataset(data, settings, output, Counter(data.parent / "counter"))
+    unet3d_brats.BENCHMARK.build_dataset(data, settings, output, Counter(data.parent / "counter"))
     return output
 
 
@@ -133,7 +133,9 @@ def test_the_networks_own_answers_are_the_labels_of_a_rehearsal(tmp_path_factory
     folder = generate(tmp_path_factory, "brats-rehearsal", write_rehearsal, 1)
     output = build(folder / "data", dtype="float32")
     volume = np.load(output / "samples.npy", mmap_mode="r")[:1]
-    answer = unet3d_brats.postprocess(NetworkSession(folder / "models" / MODEL).compute({"input": np.array(volume)}))
+    answer = unet3d_brats.BENCHMARK.postprocess(
+        NetworkSession(folder / "models" / MODEL).compute({"input": np.array(volume)})
+    )
     assert score(output, folder, answer[0])["mean"] == 1
     labels = brats19.load_labels(output, brats19.load_cases(output)[0])
     assert set(np.unique(labels).tolist()) == {0, 1, 2, 3}

@@ -43,7 +43,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def build(source: Path) -> Path:
     output = source.parent / "dataset"
     output.mkdir()
-    wan.build_dataset(source, {}, output, Counter(source.parent / "counter"))
+    wan.BENCHMARK.build_dataset(source, {}, output, Counter(source.parent / "counter"))
     return output
 
 
@@ -53,7 +53,7 @@ def make_log(answers: list[bytes]) -> AnswerLog:
 
 def test_samples_are_tokens_that_share_a_latent_and_what_is_drawn_against(source: Path) -> None:
     dataset = build(source)
-    samples, shared = wan.load_samples(dataset), wan.load_shared(dataset)
+    samples, shared = wan.BENCHMARK.load_samples(dataset), wan.BENCHMARK.load_shared(dataset)
     assert {name: (rows.shape, rows.dtype.name) for name, rows in samples.items()} == {
         "input_ids": ((COUNT, 512), "int64"),
         "attention_mask": ((COUNT, 512), "int64"),
@@ -103,7 +103,7 @@ def test_what_is_not_the_references_is_named(source: Path, damage: Any, told: st
 def test_a_rehearsals_own_videos_score_what_the_reference_model_does(source: Path) -> None:
     dataset = build(source)
     own = [(source / prompts.REFERENCES / f"{number}.mp4").read_bytes() for number in range(COUNT)]
-    assert wan.score(make_log(own), dataset, dataset) == {"vbench_score": 70.48, "near": 100}
+    assert wan.BENCHMARK.score(make_log(own), dataset, dataset) == {"vbench_score": 70.48, "near": 100}
     text = (dataset / "accuracy.txt").read_text()
     assert text.startswith("A rehearsal: frames as they were generated stand in for VBench; 100.000% of all values are")
     assert text.endswith("{'vbench_score': 70.48}\n")
@@ -112,14 +112,14 @@ def test_a_rehearsals_own_videos_score_what_the_reference_model_does(source: Pat
 def test_an_answer_is_a_video_that_any_program_reads(tmp_path: Path) -> None:
     pytest.importorskip("imageio_ffmpeg", reason="ffmpeg is not installed: pip install -e '.[wan-2-2]'")
     grey = np.broadcast_to(np.array([40, 120, 200], np.uint8).reshape(3, 1, 1, 1, 1), (3, 5, 32, 48, 3))
-    answers = wan.postprocess([grey])
+    answers = wan.BENCHMARK.postprocess([grey])
     assert len(answers) == 3
     assert all(answer.dtype == np.uint8 and answer.tobytes()[4:8] == b"ftyp" for answer in answers)
     for answer, wanted in zip(answers, grey, strict=True):
         found = videos.decode_video(answer.tobytes())
         assert found.shape == wanted.shape
         assert np.abs(found.astype(np.int16) - wanted).max() <= 4
-    wan.show_answers([(130, answers[0].tobytes())], tmp_path)
+    wan.BENCHMARK.show_answers([(130, answers[0].tobytes())], tmp_path)
     assert (tmp_path / "130.mp4").read_bytes() == answers[0].tobytes()
     with pytest.raises(HarnessError, match="an answer of 3 bytes is not a video"):
         videos.decode_video(b"abc")

@@ -110,6 +110,6 @@ def test_own_transcripts_are_right_and_numbers_may_be_written_either_way(made: P
     right = list(librispeech.load_transcripts(output))
     (output / "transcripts.json").write_text(json.dumps(["twenty two dollars", *right[1:]]))
     data = tuple(letters.write_text(text).tobytes() for text in ["$22", *right[1:]])
-    found = whisper.score(AnswerLog(np.arange(COUNT, dtype=np.intp), data, 0, 0), output, tmp_path)
+    found = whisper.BENCHMARK.score(AnswerLog(np.arange(COUNT, dtype=np.intp), data, 0, 0), output, tmp_path)
     assert found == {"wer": 0.0, "accuracy": 100.0}
     assert (tmp_path / "accuracy.txt").read_text() == "Word Error Rate: 0.0%, accuracy=100.0%\n"

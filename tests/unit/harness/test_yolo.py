@@ -34,18 +34,18 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def dataset(made: Path) -> Path:
     output = made / "dataset"
     output.mkdir()
-    yolo.build_dataset(made / "data", {}, output, Counter(made / "counter"))
+    yolo.BENCHMARK.build_dataset(made / "data", {}, output, Counter(made / "counter"))
     return output
 
 
 @pytest.fixture(scope="module")
 def answers(made: Path, dataset: Path) -> list[bytes]:
-    session, samples = NetworkSession(made / "models" / MODEL), yolo.load_samples(dataset)
+    session, samples = NetworkSession(made / "models" / MODEL), yolo.BENCHMARK.load_samples(dataset)
     return [answer({name: rows[row] for name, rows in samples.items()}, session) for row in range(COUNT)]
 
 
 def answer(sample: dict[str, Any], session: NetworkSession) -> bytes:
-    steps = yolo.loop(sample)
+    steps = yolo.BENCHMARK.loop(sample)
     asked = next(steps)
     with pytest.raises(StopIteration) as ended:
         steps.send(session.compute(asked))
@@ -53,7 +53,7 @@ def answer(sample: dict[str, Any], session: NetworkSession) -> bytes:
 
 
 def score(data: list[bytes], dataset: Path, output: Path) -> Any:
-    return yolo.score(AnswerLog(np.arange(len(data), dtype=np.intp), tuple(data), 0, 0), dataset, output)
+    return yolo.BENCHMARK.score(AnswerLog(np.arange(len(data), dtype=np.intp), tuple(data), 0, 0), dataset, output)
 
 
 def test_the_networks_own_objects_score_highest(answers: list[bytes], dataset: Path, tmp_path: Path) -> None:

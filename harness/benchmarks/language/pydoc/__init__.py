@@ -14,18 +14,14 @@ from typing import Any
 import numpy as np
 from tokenizers import Tokenizer
 
+from harness.benchmarks import TokenBenchmark
 from harness.benchmarks.accuracy import AnswerLog, write_scores
 from harness.benchmarks.language.prompts import load_prompts, write_prompts
 from harness.benchmarks.language.pydoc.network import TransformerShape, train
 from harness.benchmarks.language.pydoc.text import END, TOKENIZER, learn_tokenizer, read_passages
 from harness.contract import Counter
 
-TOKENS = True
-RESPONSE_DTYPE = "int32"
 ANSWER = 16  # tokens
-# At least two: LoadGen cannot compute the time per token of an answer of one.
-GENERATION = {"min_new_tokens": 2, "max_new_tokens": ANSWER, "stop": (END,)}
-
 HELD_OUT = 192
 _WORDS = 1024
 _SHORTEST, _LONGEST = 12, 40  # tokens of a prompt
@@ -54,9 +50,6 @@ def build_dataset(_source: Path | None, settings: Mapping[str, Any], output: Pat
     counter.bump(len(prompts))
 
 
-load_samples = load_prompts
-
-
 def build_model(
     _source: Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path], output: Path, counter: Counter
 ) -> None:
@@ -78,5 +71,17 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
 
     targets = json.loads((dataset / _TARGETS).read_text(encoding="utf-8"))
     tokenizer = Tokenizer.from_file(str(dataset / TOKENIZER))
-    answers = [tokenizer.decode(np.frombuffer(data, RESPONSE_DTYPE).tolist()) for data in log.data]
+    answers = [tokenizer.decode(np.frombuffer(data, np.int32).tolist()) for data in log.data]
     return write_scores(score_texts(answers, [targets[index] for index in log.indices.tolist()]), output)
+
+
+class Pydoc(TokenBenchmark):
+    # At least two: LoadGen cannot compute the time per token of an answer of one.
+    generation = {"min_new_tokens": 2, "max_new_tokens": ANSWER, "stop": (END,)}
+    build_dataset = staticmethod(build_dataset)
+    build_model = staticmethod(build_model)
+    load_samples = staticmethod(load_prompts)
+    score = staticmethod(score)
+
+
+BENCHMARK = Pydoc()

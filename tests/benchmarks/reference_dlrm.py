@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from harness.benchmarks import dlrm_v2
 from harness.benchmarks.accuracy import read_accuracy_log
-from harness.benchmarks.dlrm_v2 import criteo, scoring
+from harness.benchmarks.dlrm_v2 import criteo
 from harness.benchmarks.dlrm_v2.checkpoint import open_checkpoint
 from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, TABLE_ROWS
 from harness.benchmarks.sources import REHEARSAL
@@ -108,7 +109,7 @@ def compare_scores(checkout: Path, folder: Path, dataset: Path, predictions: np.
     command = [sys.executable, str(checkout / _FOLDER / "tools/accuracy-dlrm.py"), "--mlperf-accuracy-file", str(log)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
-    scoring.score(read_accuracy_log(log), dataset, folder)
+    dlrm_v2.score(read_accuracy_log(log), dataset, folder)
     return ran.stdout.splitlines()[-1], (folder / "accuracy.txt").read_text().strip()
 
 

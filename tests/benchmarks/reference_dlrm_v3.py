@@ -24,7 +24,7 @@ import torch
 
 from harness.benchmarks import dlrm_v3
 from harness.benchmarks.accuracy import read_accuracy_log
-from harness.benchmarks.dlrm_v3 import rehearsal, scoring
+from harness.benchmarks.dlrm_v3 import rehearsal
 from harness.benchmarks.dlrm_v3.layers import CATEGORIES, ITEMS, USERS, HstuShape
 from harness.benchmarks.dlrm_v3.rehearsal import CHECKPOINT
 from harness.benchmarks.dlrm_v3.stream_files import FOLDER, TIMESTAMPS, TRAINED
@@ -162,7 +162,7 @@ def compare_scores(checkout: Path, folder: Path, answers: list[np.ndarray]) -> t
     place = {"cwd": checkout / _FOLDER, "env": {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}}
     ran = subprocess.run(command, capture_output=True, text=True, check=False, **place)  # type: ignore[call-overload]
     assert ran.returncode == 0, ran.stderr
-    scoring.score(read_accuracy_log(log), folder / "dataset", folder)
+    dlrm_v3.score(read_accuracy_log(log), folder / "dataset", folder)
     return read_metrics(ran.stdout + ran.stderr), read_metrics((folder / "accuracy.txt").read_text())
 
 

@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 import soundfile
 
+from harness.benchmarks import rnnt
 from harness.benchmarks.accuracy import read_accuracy_log
-from harness.benchmarks.rnnt import features, librispeech, scoring
+from harness.benchmarks.rnnt import features, librispeech
 from harness.benchmarks.rnnt.checkpoint import read_weights
 from harness.benchmarks.rnnt.network import write_parts
 from harness.benchmarks.rnnt.rehearsal import _SIZES, load_parts, make_weights, transcribe
@@ -124,7 +125,7 @@ def compare_scores(checkout: Path, folder: Path, dataset: Path, texts: list[str]
     command += ["--manifest", str(folder / librispeech.MANIFEST)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
-    scoring.score(read_accuracy_log(log), dataset, folder)
+    rnnt.score(read_accuracy_log(log), dataset, folder)
     return ran.stdout.splitlines()[-1], (folder / "accuracy.txt").read_text().strip()
 
 

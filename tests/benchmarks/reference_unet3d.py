@@ -17,7 +17,8 @@ from typing import Any
 import nibabel
 import numpy as np
 
-from harness.benchmarks.unet3d import kits19, scoring, sliding
+from harness.benchmarks import unet3d
+from harness.benchmarks.unet3d import kits19, sliding
 
 _FOLDER = "vision/medical_imaging/3d-unet-kits19"
 _CASES = 20
@@ -96,7 +97,7 @@ def main(checkout: Path) -> None:
             answer = slide_ours(ours)
             slid += np.array_equal(answer, slide(utilities, image))
             _, wanted = accuracy.get_dice_score(name, answer, label)
-            scored += np.array_equal(scoring.compute_dice(answer, label), wanted)
+            scored += np.array_equal(unet3d.compute_dice(answer, label), wanted)
         print(f"{len(names)} cases: {equal} prepared alike, {slid} answered alike, {scored} scored alike")
 
 

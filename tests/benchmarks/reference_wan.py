@@ -24,8 +24,7 @@ import numpy as np
 from harness.benchmarks import load_benchmark
 from harness.benchmarks.sources import REHEARSAL
 from harness.benchmarks.wan_2_2 import prompts, videos, words
-from harness.benchmarks.wan_2_2.rehearsal import MODEL, write_rehearsal
-from harness.benchmarks.wan_2_2.shapes import SHAPES
+from harness.benchmarks.wan_2_2.rehearsal import MODEL, SHAPES, write_rehearsal
 from harness.contract import Benchmark, Counter
 from tests.benchmarks.comparing import paint_samples, tell
 

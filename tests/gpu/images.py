@@ -27,7 +27,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from harness.benchmarks.stable_diffusion_xl.shapes import SHAPES
+from harness.benchmarks.stable_diffusion_xl.rehearsal import SHAPES
 from harness.contract import TELEMETRY, Benchmark
 from tests.benchmarks.children import bare, build, run
 from tests.gpu import image_captions

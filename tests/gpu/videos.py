@@ -21,7 +21,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from harness.benchmarks.wan_2_2.shapes import SHAPES
+from harness.benchmarks.wan_2_2.rehearsal import SHAPES
 from tests.gpu import video_prompts
 from tests.gpu.images import ImageCase, measure_offline
 from tests.gpu.parts import Figures, add_options, measure_parts

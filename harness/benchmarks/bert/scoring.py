@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import string
-from collections import Counter
+from collections import Counter as Tally
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,7 @@ def simplify(text: str) -> str:
 def compute_f1(answer: str, wanted: str) -> float:
     """Compute the F1 of the words that two answers share."""
     ours, theirs = simplify(answer).split(), simplify(wanted).split()
-    same = sum((Counter(ours) & Counter(theirs)).values())
+    same = sum((Tally(ours) & Tally(theirs)).values())
     if not same:
         return 0.0
     precision, recall = same / len(ours), same / len(theirs)

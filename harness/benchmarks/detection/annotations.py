@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from collections import Counter as Tally
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from reprlib import repr as shorten
@@ -84,7 +84,7 @@ def _describe_doubled(kind: str, name: str, entries: Sequence[Mapping[str, Any]]
     values = [str(entry[name]) if name == "file_name" else _spell_id(entry[name]) for entry in entries]
     if len(set(values)) == len(values):
         return ""
-    most = Counter(values).most_common(1)[0][0][:80]
+    most = Tally(values).most_common(1)[0][0][:80]
     return f"names {len(values) - len(set(values))} {kind} twice, by their {name}, such as {most}"
 
 

@@ -6,17 +6,222 @@ Facts that planning needs are in ``benchmark.yaml``. The stream's files: ``strea
 writes those as a program for torch.export.
 """
 
-from harness.benchmarks import LoopBenchmark
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Generator, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.backends import Outputs
+from harness.benchmarks import LoopBenchmark, copy_model
+from harness.benchmarks.accuracy import AnswerLog
+from harness.benchmarks.dlrm_v3.checkpoint import DENSE, FIX, SPARSE, Table, open_table, read_shapes
 from harness.benchmarks.dlrm_v3.histories import build_dataset, load_performance_samples, load_samples
-from harness.benchmarks.dlrm_v3.model import build_model
-from harness.benchmarks.dlrm_v3.requests import (
-    OUTPUTS,
-    RESPONSE_DTYPE,
-    STEP_THREADS,
-    list_in_order,
-    open_loop,
-)
-from harness.benchmarks.dlrm_v3.scoring import score
+from harness.benchmarks.dlrm_v3.layers import CATEGORIES, ITEMS, USER_WEIGHT, USERS, find_shape, list_weights
+from harness.contract import Counter
+from harness.errors import HarnessError
+from harness.run.qsl import Arrays
+
+# Normalized entropy, accuracy and AUC of each request, in the lines that the official script prints.
+#
+# As torchrec computes them: entropy over that of always predicting the mean of the labels, and the mean of the areas
+# under the curves of those requests that have one.
+
+_LEAST = 1e-12  # distance of a prediction from 0 and 1
+_FIX = "run accuracy again"
+
+
+def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
+    """DLRM_NE, DLRM_ACC and DLRM_AUC, of 1. An answer says itself which request it is of: LoadGen's number is not
+    asked."""
+    requests = np.load(dataset / "requests.npy", mmap_mode="r")
+    likes = np.load(dataset / "likes.npy", mmap_mode="r")
+    counts = np.bincount(requests[:, 0])
+    firsts = np.cumsum(counts) - counts
+    answered = np.zeros(len(requests), bool)
+    entropy = right = liked = total = areas = curves = 0.0
+    for data in log.data:
+        values = _read(data, likes.shape[1])
+        request = _find_request(values[:2], counts, firsts)
+        if answered[request]:
+            raise HarnessError(f"request {request} is answered twice", "input", _FIX)
+        answered[request] = True
+        _, predictions, labels, weights, _ = np.split(values, 2 + likes.shape[1] * np.arange(4))
+        if not np.array_equal(labels, likes[request]) or not (weights == 1).all():
+            raise HarnessError("an answer does not carry the labels of its request", "input", _FIX)
+        entropy += sum_entropy(predictions, labels)
+        right += float(((predictions >= 0.5) == labels).sum())
+        liked += float(labels.sum())
+        total += len(labels)
+        area = compute_area(predictions, labels)
+        if area is not None:
+            areas, curves = areas + area, curves + 1
+    found = {
+        "DLRM_NE": entropy / (total * _entropy_of(liked / total)),
+        "DLRM_ACC": right / total,
+        "DLRM_AUC": (areas + 1e-9) / (curves + 2e-9),
+    }
+    names = zip(("ne", "accuracy", "gauc"), found.values(), strict=True)
+    text = "".join(f"metric/lifetime_{name}/rating: {value}\n" for name, value in names)
+    (output / "accuracy.txt").write_text(text, encoding="ascii")
+    return {**found, "total": int(total)}
+
+
+def _read(data: bytes, count: int) -> np.ndarray:
+    """Timestamp, number, predictions, labels, weights, and how many."""
+    if len(data) != 4 * (3 + 3 * count):
+        problem = f"an answer holds {len(data)} bytes, a request of {count} candidates makes {4 * (3 + 3 * count)}"
+        raise HarnessError(problem, "input", _FIX)
+    values = np.frombuffer(data, np.float32)
+    if values[-1] != count or not np.isfinite(values).all():
+        raise HarnessError("an answer holds what is not a number, or another count of candidates", "input", _FIX)
+    return values
+
+
+def _find_request(named: np.ndarray, counts: np.ndarray, firsts: np.ndarray) -> int:
+    timestamp, number = named.astype(np.int64).tolist()
+    if not (0 <= timestamp < len(counts) and 0 <= number < counts[timestamp]):
+        summary = f"an answer is of request {number} of timestamp {timestamp}, which the dataset does not have"
+        raise HarnessError(summary, "input", _FIX)
+    return int(firsts[timestamp] + number)
+
+
+def sum_entropy(predictions: np.ndarray, labels: np.ndarray) -> float:
+    """In bits."""
+    chances = np.clip(predictions.astype(np.float64), _LEAST, 1 - _LEAST)
+    return float(-np.log2(np.where(labels == 1, chances, 1 - chances)).sum())
+
+
+def _entropy_of(mean: float) -> float:
+    mean = min(max(mean, _LEAST), 1 - _LEAST)
+    return float(-mean * np.log2(mean) - (1 - mean) * np.log2(1 - mean))
+
+
+def compute_area(predictions: np.ndarray, labels: np.ndarray) -> float | None:
+    """In single precision, as the official script sums it up. None where labels or predictions are all alike: 0 counts
+    as any, since the script pads with it."""
+    if labels.min() == labels.max() or ((predictions == predictions[0]) | (predictions == 0)).all():
+        return None
+    ranked = labels[np.argsort(predictions, kind="stable")]
+    below = np.cumsum(1 - ranked)
+    liked = int(labels.sum())
+    return float(np.float32((ranked * below).sum()) / np.float32(liked * (len(labels) - liked)))
+
+
+# Question and answer of a request, and the order of requests.
+#
+# Items and users are looked up here, in the checkpoint's tables as they are on disk: the reference keeps them in the
+# host's memory too. A history is padded to the longest one of the dataset, so that requests share batches.
+
+OUTPUT = "probability"
+OUTPUTS = {OUTPUT: ((2048,), "float32")}
+RESPONSE_DTYPE = "float32"
+STEP_THREADS = 8  # rows of a terabyte are looked up: mostly waiting for memory
+_SEED = 123  # of the order in which the reference asks
+
+Steps = Generator[Arrays, Outputs, NDArray[np.float32]]
+
+
+def open_loop(source: Path | None) -> Callable[[Arrays], Steps]:
+    """``source``: the checkpoint."""
+    if source is None:
+        raise HarnessError("no model is declared", "input", "name the checkpoint of DLRMv3 as model.path")
+    shapes = read_shapes(source)
+    items, users = (open_table(source, name, shapes[name]) for name in (ITEMS, USERS))
+    in_category = max(1, items.rows // shapes[CATEGORIES].size[0])
+    return lambda sample: answer_request(sample, items, users, in_category)
+
+
+def answer_request(sample: Arrays, items: Table, users: Table, in_category: int) -> Steps:
+    """ "request" [4], "history", "actions" and "candidates", and in accuracy runs "likes" -> float32: timestamp, number
+    there, the predictions; then, where they are known, what was liked, as many weights of one, and how many."""
+    timestamp, number, user, longest = sample["request"].tolist()
+    seen, candidates = sample["history"], sample["candidates"]
+    (found,) = yield {
+        "history": _pad(items.take(seen), longest),
+        "history_categories": _pad(seen // in_category, longest),
+        "actions": _pad(sample["actions"].astype(np.int32), longest),
+        "length": np.array([len(seen)], np.int32),
+        "user": users.take(np.array([user])),
+        "candidates": items.take(candidates)[None],
+        "candidate_categories": (candidates // in_category)[None],
+    }
+    answer = [np.array([timestamp, number], np.float32), found.reshape(-1).astype(np.float32, copy=False)]
+    if "likes" in sample:
+        count = len(candidates)
+        answer += [sample["likes"].astype(np.float32), np.ones(count, np.float32), np.array([count], np.float32)]
+    return np.concatenate(answer)
+
+
+def _pad(rows: np.ndarray, longest: int) -> np.ndarray:
+    padded = np.zeros((1, longest, *rows.shape[1:]), rows.dtype)
+    padded[0, : len(rows)] = rows
+    return padded
+
+
+def list_in_order(samples: Arrays, expected: int) -> Iterator[int]:
+    """Samples as they are asked for, whichever LoadGen names: the rules want the order of time. Of a timestamp they are
+    shuffled as the reference does it, and where ``expected`` queries are more than there are samples, each timestamp is
+    gone through several times before the next. Without an end: the last timestamp goes on."""
+    timestamps = samples["request"][:, 0]
+    counts = np.bincount(timestamps).tolist()
+    shuffled = random.Random(_SEED)  # noqa: S311 - the reference's order, no secret
+    begin, orders = 0, []
+    for count in counts:
+        order = list(range(count))
+        shuffled.shuffle(order)
+        orders.append([begin + place for place in order])
+        begin += count
+    for order in orders[:-1]:
+        for _ in range(max(1, expected // begin)):
+            yield from order
+    while True:
+        yield from orders[-1]
+
+
+def build_model(
+    source: Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path], output: Path, counter: Counter
+) -> None:
+    if source is None or not source.is_dir():
+        copy_model(source, settings, inputs, output, counter)
+        return
+    missing = [name for name in (SPARSE, DENSE) if not (source / name).exists()]
+    if missing:
+        raise HarnessError(f"{source} holds no {', no '.join(missing)}", "missing", FIX)
+    tables = read_shapes(source)
+
+    import torch
+
+    from harness.benchmarks.dlrm_v3.network import write_program
+    from harness.benchmarks.saved_tensors import load_saved
+
+    counter.stage("building", 1)
+    saved = load_saved(source / DENSE, FIX)
+    dense = saved.get("dense_dict", {}) if isinstance(saved, dict) else {}
+    sizes = {name: tuple(tensor.shape) for name, tensor in dense.items() if isinstance(tensor, torch.Tensor)}
+    try:
+        shape = find_shape(sizes)
+        for name, wanted in list_weights(shape).items():
+            if sizes[name] != wanted:
+                message = (
+                    f"{name} of the checkpoint is {list(sizes[name])}, beside the others it should be {list(wanted)}"
+                )
+                raise HarnessError(message, "input", FIX)
+    except KeyError as error:
+        raise HarnessError(f"{source / DENSE} holds no weight {error.args[0]}", "input", FIX) from error
+    if {table.size[1] for table in tables.values()} != {shape.embedding}:
+        widths = ", ".join(f"{name} {table.size[1]}" for name, table in tables.items())
+        message = f"rows of the tables have {widths} values, {USER_WEIGHT} takes {shape.embedding}"
+        raise HarnessError(message, "input", FIX)
+    rows = np.arange(tables[CATEGORIES].size[0])
+    categories = torch.from_numpy(open_table(source, CATEGORIES, tables[CATEGORIES]).take(rows))
+    weights = {name: dense[name] for name in list_weights(shape)}
+    write_program(weights, categories, shape, output)
+    counter.bump(1)
 
 
 class DlrmV3(LoopBenchmark):

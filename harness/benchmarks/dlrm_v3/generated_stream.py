@@ -24,7 +24,7 @@ from harness.benchmarks.dlrm_v3.stream_files import (
     REQUESTS,
     TIMESTAMPS,
     TRAINED,
-    USERS,
+    USERS as ASKING,
 )
 from harness.errors import HarnessError
 

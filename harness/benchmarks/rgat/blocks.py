@@ -2,15 +2,157 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.backends import Outputs
-from harness.benchmarks.rgat.graph import CLASSES, KINDS, RELATIONS, Relation
-from harness.benchmarks.rgat.sampling import Adjacency, Sampler
+from harness.benchmarks.rgat.graph import (
+    CLASSES,
+    FANOUTS,
+    KINDS,
+    LAYERS,
+    RELATIONS,
+    SEEDS,
+    Relation,
+    list_kinds,
+    list_relations,
+    name_inner,
+)
 from harness.run.qsl import Arrays
+
+# Neighbours of nodes, drawn as the reference draws them: each node of a batch once, with the fan-out of the hop at
+# which it is reached first, so many of each relation, without replacement.
+#
+# Draws come from a hash of the node: they are the same in every run, and any number of threads draws at once. No library
+# of the field does: DGL, of which the reference takes its sampler, has packages for older versions of PyTorch alone,
+# pyg-lib's wheels are not on PyPI, torch-sparse comes as source, the last of 2023; their draws differ from run to run.
+
+Ids = NDArray[np.int64]
+NOBODY = -1  # in place of a node, where there are fewer than its row has room for
+_LEAST = 2  # rows and columns of each input: a compiled program may take an axis of one for one that is fixed
+_STEP, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+_WORD = 1 << 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Adjacency:
+    """A relation by its targets: ``indices[indptr[n]:indptr[n + 1]]`` are the sources of the edges to node n."""
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+
+    def draw(self, targets: Ids, fanout: int, salt: int) -> Ids:
+        """Draw [targets, at most ``fanout``], filled up with NOBODY."""
+        there = np.maximum(targets, 0)
+        starts = self.indptr[there]
+        degrees = np.where(targets >= 0, self.indptr[there + 1] - starts, 0)
+        width = max(_LEAST, min(fanout, int(degrees.max(initial=0))))
+        columns = np.arange(width)
+        chosen = np.where(columns < degrees[:, None], columns, NOBODY)
+        many = np.flatnonzero(degrees > fanout)
+        if len(many):
+            chosen[many] = choose(targets[many], degrees[many], fanout, salt)
+        drawn = chosen >= 0
+        found = np.full(chosen.shape, NOBODY, np.int64)
+        found[drawn] = self.indices[(starts[:, None] + chosen)[drawn]]
+        return found
+
+
+def choose(nodes: Ids, degrees: Ids, count: int, salt: int) -> Ids:
+    """[nodes, count]: different numbers below each node's degree, which is larger than that (Floyd's algorithm)."""
+    found = np.empty((len(nodes), count), np.int64)
+    for place in range(count):
+        last = degrees - count + place
+        drawn = (hash_nodes(nodes, (salt << 8) + place) % (last + 1).astype(np.uint64)).astype(np.int64)
+        taken = (found[:, :place] == drawn[:, None]).any(axis=1)
+        found[:, place] = np.where(taken, last, drawn)
+    return found
+
+
+def hash_nodes(nodes: Ids, salt: int) -> NDArray[np.uint64]:
+    """Numbers that look random (SplitMix64)."""
+    value = nodes.astype(np.uint64) * np.uint64(_STEP) + np.uint64((salt + 1) * _FIRST % _WORD)
+    for shift, factor in ((30, _FIRST), (27, _SECOND)):
+        value = (value ^ (value >> np.uint64(shift))) * np.uint64(factor)
+    return value ^ (value >> np.uint64(31))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Nodes of a batch. ``nodes``: of each kind, in the order in which they are reached. ``places``: further inputs of
+    the network by their names: the places of neighbours among those nodes, and of the samples."""
+
+    nodes: Mapping[str, Ids]
+    places: Mapping[str, Ids]
+
+
+class Sampler:
+    def __init__(self, graph: Mapping[Relation, Adjacency]) -> None:
+        self._graph = graph
+
+    def sample(self, seeds: Ids) -> Block:
+        reached = {kind: _Reached() for kind in KINDS}
+        reached[SEEDS].add(0, seeds)
+        neighbours: dict[Relation, list[Ids]] = {relation: [] for relation in RELATIONS}
+        for hop, fanout in enumerate(FANOUTS):
+            drawn = {
+                relation: self._graph[relation].draw(
+                    reached[relation.target].hops[hop], fanout, RELATIONS.index(relation)
+                )
+                for relation in list_relations(hop)
+            }
+            for kind in list_kinds(hop + 1):
+                found = [ids.ravel() for relation, ids in drawn.items() if relation.source == kind]
+                reached[kind].add(hop + 1, np.concatenate(found))
+            for relation, ids in drawn.items():
+                neighbours[relation].append(reached[relation.source].find(ids))
+        places = {relation.name: _stack(found) for relation, found in neighbours.items()}
+        for kind in list_kinds(1):
+            places[name_inner(kind)] = np.arange(sum(len(ids) for hop, ids in reached[kind].hops.items() if hop < 2))
+        places["seeds"] = np.zeros(max(_LEAST, len(seeds)), np.int64)
+        places["seeds"][: len(seeds)] = reached[SEEDS].find(seeds)
+        nodes = {kind: np.concatenate([*each.hops.values()]) for kind, each in reached.items()}
+        return Block(nodes, places)
+
+
+def _stack(parts: Sequence[Ids]) -> Ids:
+    """Stack rows of different lengths, filled up with NOBODY."""
+    width = max(part.shape[1] for part in parts)
+    filled = [np.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=NOBODY) for part in parts]
+    return np.concatenate(filled)
+
+
+class _Reached:
+    """Nodes of a kind. ``hops``: those that were not reached before, by hop."""
+
+    def __init__(self) -> None:
+        self.hops: dict[int, Ids] = {}
+        self._count = 0
+        self._ids = self._places = np.empty(0, np.int64)  # in the order of the ids
+
+    def add(self, hop: int, ids: Ids) -> None:
+        """Add nodes, some of which may be known, named twice, or NOBODY."""
+        found = np.unique(ids)
+        fresh = found[(self.find(found) < 0) & (found >= 0)]
+        padding = _LEAST - len(fresh) if hop < LAYERS else 0
+        self.hops[hop] = np.concatenate([fresh, np.full(max(0, padding), NOBODY)])
+        known = np.concatenate([self._ids, fresh])
+        order = np.argsort(known, kind="stable")
+        places = np.concatenate([self._places, self._count + np.arange(len(fresh))])
+        self._ids, self._places = known[order], places[order]
+        self._count += len(self.hops[hop])
+
+    def find(self, ids: Ids) -> Ids:
+        """Find their places; NOBODY where there is none."""
+        if not len(self._ids):
+            return np.full(ids.shape, NOBODY, np.int64)
+        at = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
+        return np.where(self._ids[at] == ids, self._places[at], NOBODY)
+
 
 OUTPUTS = {"classes": ((CLASSES,), "float32")}
 # The official script reads the first number of a response, of the type that its option names: as int32, too, these

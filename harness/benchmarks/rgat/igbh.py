@@ -6,7 +6,7 @@ Paper's and author's features and the labels of the full set are bare values, of
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
+from numpy.typing import NDArray
 
 from harness.benchmarks.checking import FileRule, check_files, find_extra
 from harness.benchmarks.mapped_arrays import NPY, map_array, map_npy
-from harness.benchmarks.rgat.adjacency import AT_ONCE, Edges, write_adjacency
 from harness.benchmarks.rgat.blocks import name_adjacency, name_features
 from harness.benchmarks.rgat.graph import (
     CITES,
@@ -35,6 +35,40 @@ from harness.benchmarks.rgat.graph import (
 from harness.benchmarks.sources import choose_count, choose_dtype, is_rehearsal, require_source
 from harness.contract import Counter
 from harness.errors import HarnessError
+
+Edges = Iterator[tuple[np.ndarray, np.ndarray]]
+"""Sources and targets, a piece at a time."""
+AT_ONCE = 1 << 22  # edges of a piece
+
+
+def write_adjacency(
+    read: Callable[[], Edges], nodes: int, output: Path, names: tuple[str, str], counter: Counter
+) -> None:
+    """``read``: gives all edges anew. ``nodes``: how many targets there are. ``names``: of the bounds of each node's
+    edges, int64 [nodes + 1], and of their sources, int32 [edges]."""
+    indptr: NDArray[np.int64] = np.zeros(nodes + 1, np.int64)
+    for _, targets in read():
+        found, counts = np.unique(targets, return_counts=True)
+        indptr[found + 1] += counts
+        counter.bump(len(targets))
+    np.cumsum(indptr, out=indptr)
+    np.save(output / names[0], indptr)
+    free = indptr[:-1]  # where the next source of each node goes
+    indices = _create(output / names[1], int(indptr[-1]))
+    for sources, targets in read():
+        order = np.argsort(targets, kind="stable")
+        ordered = targets[order]
+        found, starts, counts = np.unique(ordered, return_index=True, return_counts=True)
+        indices[free[ordered] + np.arange(len(ordered)) - np.repeat(starts, counts)] = sources[order]
+        free[found] += counts
+        counter.bump(len(targets))
+    indices.flush()
+
+
+def _create(path: Path, count: int) -> np.memmap[tuple[int], np.dtype[np.int32]]:
+    """A file of no edges at all cannot be mapped: then it has one, which no node's bounds hold."""
+    return npy.open_memmap(path, "w+", np.dtype(np.int32), (max(count, 1),))
+
 
 PROCESSED = "full/processed"
 FEATURES_FILE, LABELS_FILE, EDGES_FILE = "node_feat.npy", f"{SEEDS}/node_label_2K.npy", "edge_index.npy"

@@ -7,18 +7,201 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import openvino as ov
+import openvino.opset13 as op
 import soundfile
+from openvino_tokenizers import build_rwkv_tokenizer
 
+from harness.benchmarks.language.decoder_graph import DecoderGraph, numbers, plain
 from harness.benchmarks.speech import RATE, draw_sound
-from harness.benchmarks.whisper.features import compute_features
+from harness.benchmarks.whisper.features import FRAMES, MELS, compute_features
 from harness.benchmarks.whisper.librispeech import FOLDER, MANIFEST
-from harness.benchmarks.whisper.network import DECODER, ENCODER, END, MARKS, PROMPT, WhisperShape, write_network
 from harness.contract import Counter
+
+# A small Whisper with seeded weights, in the files that OpenVINO GenAI takes: an encoder of 30 s of sound, a decoder
+# that keeps its keys and values, and what makes texts of tokens.
+#
+# Its inputs are the published network's: 128 mel energies of 3,000 frames; layers are fewer and narrower.
+
+ENCODER, DECODER = "openvino_encoder_model.xml", "openvino_decoder_model.xml"
+POSITIONS = FRAMES // 2
+MARKS = (
+    "<|endoftext|>",
+    "<|startoftranscript|>",
+    "<|en|>",
+    "<|translate|>",
+    "<|transcribe|>",
+    "<|startofprev|>",
+    "<|notimestamps|>",
+)
+_END, _BEGIN, _ENGLISH, _TRANSLATE, _TRANSCRIBE, _BEFORE, _UNTIMED = range(len(MARKS))
+PROMPT = (_BEGIN, _ENGLISH, _TRANSCRIBE, _UNTIMED)
+END = _END
+_NEVER = -1e4
+_KEEN = 4.0  # weight of the sound against the earlier text
+_LONGEST = 448  # tokens of a transcript with its prompt
+
+
+@dataclass(frozen=True, slots=True)
+class WhisperShape:
+    width: int = 64
+    heads: int = 2
+    layers: int = 1
+    inner: int = 128
+
+
+class SpeechGraph(DecoderGraph):
+    """A decoder with attention to sounds: ``sounds`` [batch, positions, width] is the output of its encoder."""
+
+    INPUTS: ClassVar[dict[str, tuple[list[int], Any]]] = {
+        "input_ids": ([-1, -1], np.int64),
+        "encoder_hidden_states": ([-1, -1, -1], np.float32),
+        "beam_idx": ([-1], np.int32),
+        "cache_position": ([-1], np.int64),
+    }
+
+    @property
+    def positions(self) -> Any:
+        return op.unsqueeze(self._inputs["cache_position"], numbers(0))
+
+    @property
+    def sounds(self) -> Any:
+        return self._inputs["encoder_hidden_states"]
+
+    def place(self, weight: np.ndarray) -> Any:
+        """[n, width]: what each place adds."""
+        return op.gather(op.constant(weight), self._inputs["cache_position"], op.constant(np.int64(0)))
+
+    def join(self, mixed: Any) -> Any:
+        """[batch, heads, n, head] -> [batch, n, width]."""
+        joined = op.transpose(mixed, numbers(0, 2, 1, 3))
+        return op.reshape(joined, numbers(0, 0, self._heads * self._head), special_zero=True)
+
+
+class WhisperLayers:
+    """Normalised by mean and deviation, with the activation of Gauss."""
+
+    def __init__(self, shape: WhisperShape, rng: np.random.Generator) -> None:
+        self._shape, self._rng = shape, rng
+
+    def draw(self, *sizes: int, scale: float = 1.0) -> np.ndarray:
+        """Their deviation keeps the scale of values from layer to layer."""
+        drawn = self._rng.standard_normal(sizes) * scale / np.prod(sizes[1:]) ** 0.5
+        found: np.ndarray = drawn.astype(np.float32)
+        return found
+
+    def normalize(self, rows: Any) -> Any:
+        centred = op.subtract(rows, op.reduce_mean(rows, numbers(-1), keep_dims=True))
+        variance = op.reduce_mean(op.multiply(centred, centred), numbers(-1), keep_dims=True)
+        return op.multiply(centred, op.power(op.add(variance, plain(1e-5)), plain(-0.5)))
+
+    def project(self, rows: Any, outputs: int, inputs: int, scale: float = 1.0) -> Any:
+        return op.matmul(rows, op.constant(self.draw(outputs, inputs, scale=scale)), False, True)
+
+    def feed(self, hidden: Any) -> Any:
+        shape = self._shape
+        inner = op.gelu(self.project(self.normalize(hidden), shape.inner, shape.width), "erf")
+        return op.add(hidden, self.project(inner, shape.width, shape.inner))
+
+    def attend(self, graph: SpeechGraph, hidden: Any, sounds: Any) -> Any:
+        """To all of the sounds."""
+        shape = self._shape
+        query = graph.split(self.project(self.normalize(hidden), shape.width, shape.width, _KEEN), shape.heads)
+        key, value = (graph.split(self.project(sounds, shape.width, shape.width), shape.heads) for _ in range(2))
+        mixed = graph.join(op.scaled_dot_product_attention(query, key, value))
+        return op.add(hidden, self.project(mixed, shape.width, shape.width, _KEEN))
+
+
+def write_network(shape: WhisperShape, words: tuple[str, ...], output: Path, rng: np.random.Generator) -> None:
+    """``words``: texts of tokens, in small letters, with the blank that they begin with."""
+    _write_encoder(shape, output / ENCODER, rng)
+    _write_decoder(shape, len(MARKS) + len(words), output / DECODER, rng)
+    _write_detokenizer(words, output)
+    _write_facts(output, len(MARKS) + len(words))
+
+
+def _write_encoder(shape: WhisperShape, path: Path, rng: np.random.Generator) -> None:
+    graph = SpeechGraph(heads=shape.heads, groups=shape.heads, head=shape.width // shape.heads)
+    layers = WhisperLayers(shape, rng)
+    features = op.parameter([-1, MELS, FRAMES], np.float32, name="input_features")
+    features.output(0).set_names({"input_features"})
+    hidden: Any = features
+    for inputs, stride in ((MELS, 1), (shape.width, 2)):
+        kernel = op.constant(layers.draw(shape.width, inputs, 3, scale=2.0))
+        hidden = op.gelu(op.convolution(hidden, kernel, [stride], [1], [1], [1]), "erf")
+    hidden = op.add(op.transpose(hidden, numbers(0, 2, 1)), op.constant(_place_sounds(shape.width)[None]))
+    for _ in range(shape.layers):
+        hidden = layers.feed(layers.attend(graph, hidden, layers.normalize(hidden)))
+    hidden = layers.normalize(hidden)
+    hidden.output(0).set_names({"last_hidden_state"})
+    ov.save_model(ov.Model([op.result(hidden)], [features], "whisper_encoder"), str(path), compress_to_fp16=False)
+
+
+def _place_sounds(width: int) -> np.ndarray:
+    """Sines and cosines of falling speeds."""
+    speeds = np.exp(-np.log(10_000) / (width // 2 - 1) * np.arange(width // 2))
+    angles = np.arange(POSITIONS)[:, None] * speeds
+    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype(np.float32)
+
+
+def _write_decoder(shape: WhisperShape, vocabulary: int, path: Path, rng: np.random.Generator) -> None:
+    graph = SpeechGraph(heads=shape.heads, groups=shape.heads, head=shape.width // shape.heads)
+    layers = WhisperLayers(shape, rng)
+    embedded = layers.draw(vocabulary, shape.width, scale=shape.width**0.5)
+    hidden = op.add(graph.embed(embedded), graph.place(layers.draw(_LONGEST, shape.width, scale=shape.width**0.5)))
+    for layer in range(shape.layers):
+        seen = layers.normalize(hidden)
+        parts = (graph.split(layers.project(seen, shape.width, shape.width), shape.heads) for _ in range(3))
+        hidden = op.add(hidden, layers.project(graph.attend(str(layer), *parts), shape.width, shape.width))
+        hidden = layers.feed(layers.attend(graph, hidden, graph.sounds))
+    scores = layers.project(layers.normalize(hidden), vocabulary, shape.width)
+    bias = np.zeros(vocabulary, np.float32)
+    bias[: len(MARKS)] = _NEVER
+    bias[END] = 1.0  # likelier than a word, which there are many of
+    graph.save_graph(op.add(scores, op.constant(bias)), path, "whisper_decoder")
+
+
+def _write_detokenizer(words: tuple[str, ...], output: Path) -> None:
+    """Marks are empty texts. What makes tokens of a text is never asked."""
+    lines = [f"{number} {word!r} {len(word)}" for number, word in enumerate([""] * len(MARKS) + list(words))]
+    _, model = build_rwkv_tokenizer(lines)
+    ov.save_model(model, str(output / "openvino_detokenizer.xml"), compress_to_fp16=False)
+
+
+def _write_facts(output: Path, vocabulary: int) -> None:
+    facts: dict[str, dict[str, Any]] = {
+        "config.json": {"model_type": "whisper", "vocab_size": vocabulary, "max_source_positions": POSITIONS},
+        "preprocessor_config.json": {
+            "feature_size": MELS,
+            "sampling_rate": 16_000,
+            "hop_length": 160,
+            "n_fft": 400,
+            "chunk_length": 30,
+            "n_samples": 480_000,
+            "nb_max_frames": FRAMES,
+        },
+        "generation_config.json": {
+            "begin_suppress_tokens": [],
+            "suppress_tokens": [],
+            "decoder_start_token_id": _BEGIN,
+            "eos_token_id": END,
+            "pad_token_id": END,
+            "prev_sot_token_id": _BEFORE,
+            "no_timestamps_token_id": _UNTIMED,
+            "max_initial_timestamp_index": 50,
+            "is_multilingual": True,
+            "lang_to_id": {MARKS[_ENGLISH]: _ENGLISH},
+            "task_to_id": {"transcribe": _TRANSCRIBE, "translate": _TRANSLATE},
+        },
+    }
+    for name, document in facts.items():
+        (output / name).write_text(json.dumps(document), encoding="ascii")
+
 
 MODEL = "whisper-large-v3"
 _LEAST, _MOST = 4, 24  # tokens of an answer

@@ -21,7 +21,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 from harness.benchmarks import dlrm_v2  # noqa: E402
 from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
-from harness.benchmarks.dlrm_v2 import criteo, scoring  # noqa: E402
+from harness.benchmarks.dlrm_v2 import criteo  # noqa: E402
 from harness.benchmarks.dlrm_v2.checkpoint import open_checkpoint  # noqa: E402
 from harness.benchmarks.dlrm_v2.day_values import TABLES  # noqa: E402
 from harness.benchmarks.dlrm_v2.grouping import count_evaluated, group_pairs  # noqa: E402
@@ -159,7 +159,7 @@ def test_the_written_network_foresees_every_click_of_its_rehearsal(folder: Path,
     for number in range(SAMPLES):
         (found,) = session.run(None, {name: np.array(samples[name][number]) for name in ("dense", "sparse")})
         answers.append(np.stack([found[:, 0], samples["labels"][number]], axis=1).astype(np.float32).tobytes())
-    metrics = scoring.score(AnswerLog(np.arange(SAMPLES), tuple(answers), 0, 0), dataset, tmp_path)
+    metrics = dlrm_v2.score(AnswerLog(np.arange(SAMPLES), tuple(answers), 0, 0), dataset, tmp_path)
     pairs = len(np.load(dataset / "labels.npy"))
     assert metrics["auc"] == pytest.approx(100.0, abs=1e-3)
     assert metrics["total"] == pairs
@@ -193,8 +193,8 @@ def test_a_network_is_written_for_pytorch_where_the_spec_asks_for_it(folder: Pat
 
 def test_equal_predictions_count_half() -> None:
     labels = np.array([0, 1, 0, 1])
-    assert scoring.compute_auc(np.array([0.1, 0.5, 0.5, 0.9]), labels) == pytest.approx(3.5 / 4)
-    assert scoring.compute_auc(np.full(4, 0.5), labels) == 0.5
+    assert dlrm_v2.compute_auc(np.array([0.1, 0.5, 0.5, 0.9]), labels) == pytest.approx(3.5 / 4)
+    assert dlrm_v2.compute_auc(np.full(4, 0.5), labels) == 0.5
 
 
 def answer(predictions: list[float], labels: list[float]) -> bytes:
@@ -213,4 +213,4 @@ def test_an_answer_that_cannot_be_scored_is_refused(tmp_path: Path, data: bytes,
     np.save(tmp_path / "labels.npy", np.array([0, 1], np.float32))
     np.save(tmp_path / "bounds.npy", np.array([0, 2]))
     with pytest.raises(HarnessError, match=problem):
-        scoring.score(AnswerLog(np.arange(1), (data,), 0, 0), tmp_path, tmp_path)
+        dlrm_v2.score(AnswerLog(np.arange(1), (data,), 0, 0), tmp_path, tmp_path)

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness.benchmarks import dlrm_v3
 from harness.benchmarks.accuracy import AnswerLog
-from harness.benchmarks.dlrm_v3 import histories, requests, scoring, stream_files
+from harness.benchmarks.dlrm_v3 import histories, stream_files
 from harness.benchmarks.dlrm_v3.generated_stream import Extent, GeneratedStream, write_stream
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter
@@ -146,7 +147,7 @@ class Rows:
 
 def ask(sample: dict[str, Any], predictions: list[float]) -> tuple[Any, np.ndarray]:
     tables: Any = Rows()
-    steps = requests.answer_request(sample, tables, tables, IN_CATEGORY)
+    steps = dlrm_v3.answer_request(sample, tables, tables, IN_CATEGORY)
     asked = next(steps)
     with pytest.raises(StopIteration) as ended:
         steps.send([np.array([predictions], np.float32)])
@@ -178,10 +179,10 @@ STAMPS = {"request": np.array([[0, 0], [0, 1], [1, 0], [1, 1], [1, 2]])}
 
 
 def test_requests_come_in_the_order_of_time_whichever_loadgen_names() -> None:
-    once = list(islice(requests.list_in_order(STAMPS, 5), 5))
+    once = list(islice(dlrm_v3.list_in_order(STAMPS, 5), 5))
     assert (sorted(once[:2]), sorted(once[2:])) == ([0, 1], [2, 3, 4])
-    assert once == list(islice(requests.list_in_order(STAMPS, 3), 5))
-    twice = list(islice(requests.list_in_order(STAMPS, 11), 12))
+    assert once == list(islice(dlrm_v3.list_in_order(STAMPS, 3), 5))
+    twice = list(islice(dlrm_v3.list_in_order(STAMPS, 11), 12))
     assert twice[:4] == [*once[:2], *once[:2]]
     assert twice[4:] == [*once[2:], *once[2:], *once[2:4]]
 
@@ -189,7 +190,7 @@ def test_requests_come_in_the_order_of_time_whichever_loadgen_names() -> None:
 def test_the_reference_shuffles_the_requests_of_a_timestamp_so() -> None:
     """By random.shuffle with the seed of its main.py."""
     many = {"request": np.stack([np.repeat([0, 1], 8), np.tile(np.arange(8), 2)], axis=1)}
-    found = list(islice(requests.list_in_order(many, 16), 16))
+    found = list(islice(dlrm_v3.list_in_order(many, 16), 16))
     assert found[:8] == [1, 4, 5, 6, 3, 7, 2, 0]
 
 
@@ -202,7 +203,7 @@ def answer(at: tuple[int, int], predictions: Any, likes: Any) -> bytes:
 
 
 def score(folder: Path, answers: list[bytes]) -> dict[str, Any]:
-    return dict(scoring.score(AnswerLog(np.arange(len(answers)), tuple(answers), 0, 0), folder, folder))
+    return dict(dlrm_v3.score(AnswerLog(np.arange(len(answers)), tuple(answers), 0, 0), folder, folder))
 
 
 @pytest.fixture

@@ -18,8 +18,11 @@ from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
 from harness.benchmarks.dlrm_v3.checkpoint import open_table, read_shapes  # noqa: E402
 from harness.benchmarks.dlrm_v3.layers import ITEMS, HstuShape  # noqa: E402
 from harness.benchmarks.dlrm_v3.network import Hstu  # noqa: E402
-from harness.benchmarks.dlrm_v3.random_checkpoint import draw_weights  # noqa: E402
-from harness.benchmarks.dlrm_v3.rehearsal import CHECKPOINT, write_rehearsal  # noqa: E402
+from harness.benchmarks.dlrm_v3.rehearsal import (  # noqa: E402
+    CHECKPOINT,
+    draw_weights,
+    write_rehearsal,
+)
 from harness.contract import Counter  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
 from tests.unit.harness.generated import generate  # noqa: E402

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from harness.benchmarks.language import tables
-from harness.benchmarks.language.frames import read_frame
 from harness.benchmarks.language.generated_frames import write_frame
+from harness.benchmarks.language.tables import read_frame
 from harness.errors import HarnessError
 
 COLUMNS = {"input": ["one", "zwei", "trois"], "tok_input": [[1, 2], [3], [4, 5, 6]], "output": ["a", "b", "c"]}

@@ -13,7 +13,7 @@ pytest.importorskip("onnxruntime")
 
 from harness.benchmarks import pointpainting
 from harness.benchmarks.accuracy import AnswerLog
-from harness.benchmarks.pointpainting import boxes, overlaps, painting, pillars, scoring
+from harness.benchmarks.pointpainting import boxes, overlaps, painting, pillars
 from harness.benchmarks.pointpainting.detecting import PARTS, loop
 from harness.benchmarks.pointpainting.rehearsal import FOLDER, answer, write_rehearsal
 from harness.contract import Counter
@@ -154,19 +154,19 @@ def test_of_boxes_of_one_class_that_cover_each_other_the_best_is_left() -> None:
 def test_an_object_that_the_last_camera_does_not_see_counts_for_nobody() -> None:
     item = np.array([[0, 0, 10, 4, 1.5, 2, 0.5]], np.float32)
     row = np.array([[4, 1.5, 2, 0, 0, 10, 0.5, 0, 10, 0, 20, 2, 0.9, 1]], np.float32)
-    seen = scoring.make_scene(item, np.array([2]), np.array([0]), row)
-    assert scoring.compute_precision([seen], 2) == pytest.approx(100 / 11)
+    seen = pointpainting.make_scene(item, np.array([2]), np.array([0]), row)
+    assert pointpainting.compute_precision([seen], 2) == pytest.approx(100 / 11)
     row[0, [8, 10]] = 20, 10
-    unseen = scoring.make_scene(item, np.array([2]), np.array([0]), row)
-    assert scoring.compute_precision([unseen], 2) == 0
-    hard = scoring.make_scene(item, np.array([2]), np.array([1]), row)
-    assert scoring.choose_thresholds([], 0) == []
-    assert scoring.compute_precision([seen, hard], 2) == pytest.approx(100 / 11)
+    unseen = pointpainting.make_scene(item, np.array([2]), np.array([0]), row)
+    assert pointpainting.compute_precision([unseen], 2) == 0
+    hard = pointpainting.make_scene(item, np.array([2]), np.array([1]), row)
+    assert pointpainting.choose_thresholds([], 0) == []
+    assert pointpainting.compute_precision([seen, hard], 2) == pytest.approx(100 / 11)
 
 
 def test_thresholds_are_where_recall_passes_each_fortieth() -> None:
     hits = np.linspace(0.9, 0.1, 80).tolist()
-    found = scoring.choose_thresholds(hits, 80)
+    found = pointpainting.choose_thresholds(hits, 80)
     assert len(found) == 41
     assert (found[0], found[-1]) == (0.9, hits[-1])
     assert found[1:3] == [hits[1], hits[3]]

@@ -21,7 +21,7 @@ soundfile = pytest.importorskip("soundfile")
 
 from harness.benchmarks import rnnt  # noqa: E402
 from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
-from harness.benchmarks.rnnt import features, librispeech, scoring, transcribing  # noqa: E402
+from harness.benchmarks.rnnt import features, librispeech, transcribing  # noqa: E402
 from harness.benchmarks.rnnt.rehearsal import FOLDER, load_parts, transcribe, write_rehearsal  # noqa: E402
 from harness.benchmarks.speech import RATE, weigh_mels  # noqa: E402
 from harness.verbs import build as builds  # noqa: E402
@@ -152,7 +152,7 @@ def test_engines_are_built_for_each_part_and_write_what_the_transcripts_say(fold
         letters, _ = transcribe(network, waveform)
         answers.append(np.array(letters, np.int64).tobytes())
     log = AnswerLog(np.arange(SAMPLES), tuple(answers), 0, 0)
-    assert scoring.score(log, dataset, folder)["accuracy"] >= 99
+    assert rnnt.score(log, dataset, folder)["accuracy"] >= 99
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_engines_are_built_for_each_part_and_write_what_the_transcripts_say(fold
     [("a b c", "a b c", 0), ("", "a b", 2), ("a b c", "", 3), ("a x c", "a b c", 1), ("b c", "a b c", 1)],
 )
 def test_edits_of_words_are_counted(ours: str, theirs: str, edits: int) -> None:
-    assert scoring.count_edits(ours.split(), theirs.split()) == edits
+    assert rnnt.count_edits(ours.split(), theirs.split()) == edits
 
 
 def encode(text: str) -> bytes:
@@ -170,7 +170,7 @@ def encode(text: str) -> bytes:
 def test_the_rate_is_of_all_words_and_the_line_is_the_official_one(tmp_path: Path) -> None:
     (tmp_path / "transcripts.json").write_text(json.dumps(["it's a line", "of words"]))
     log = AnswerLog(np.arange(2), (encode("it's the line"), encode("of words")), 0, 0)
-    assert scoring.score(log, tmp_path, tmp_path) == {"wer": 20.0, "accuracy": 80.0}
+    assert rnnt.score(log, tmp_path, tmp_path) == {"wer": 20.0, "accuracy": 80.0}
     assert (tmp_path / "accuracy.txt").read_text() == "Word Error Rate: 20.0%, accuracy=80.0%\n"
 
 

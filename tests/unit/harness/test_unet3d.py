@@ -16,9 +16,10 @@ from tests.shared import need
 nibabel = pytest.importorskip("nibabel")
 need("scipy")
 
+from harness.benchmarks import unet3d
 from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
 from harness.benchmarks.sources import REHEARSAL  # noqa: E402
-from harness.benchmarks.unet3d import kits19, scoring, sliding  # noqa: E402
+from harness.benchmarks.unet3d import kits19, sliding  # noqa: E402
 
 CASE = "case_00185"
 
@@ -126,9 +127,9 @@ def test_dice_is_of_kidneys_and_tumours_and_the_line_is_the_official_one(data: P
     (labels,) = kits19.load_labels(output)
     right = np.ascontiguousarray(labels)
     log = AnswerLog(np.arange(1), (right.tobytes(),), 0, 0)
-    assert scoring.score(log, output, tmp_path)["mean"] == pytest.approx(1.0)
+    assert unet3d.score(log, output, tmp_path)["mean"] == pytest.approx(1.0)
     assert (tmp_path / "accuracy.txt").read_text() == "Accuracy: mean = 1.00000, kidney = 1.0000, tumor = 1.0000\n"
-    found = scoring.compute_dice(np.array([1, 1, 0, 0]), np.array([1, 0, 0, 0]))
+    found = unet3d.compute_dice(np.array([1, 1, 0, 0]), np.array([1, 0, 0, 0]))
     assert found.tolist() == pytest.approx([2 / 3, 1.0], rel=1e-5)  # nobody saw a tumour where there is none
     with pytest.raises(HarnessError, match="a response holds 3 places"):
-        scoring.score(AnswerLog(np.arange(1), (b"abc",), 0, 0), output, tmp_path)
+        unet3d.score(AnswerLog(np.arange(1), (b"abc",), 0, 0), output, tmp_path)

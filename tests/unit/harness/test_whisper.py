@@ -16,7 +16,7 @@ soundfile = pytest.importorskip("soundfile")
 from harness.backends import openvino_genai  # noqa: E402
 from harness.benchmarks import whisper  # noqa: E402
 from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
-from harness.benchmarks.whisper import letters, librispeech, scoring  # noqa: E402
+from harness.benchmarks.whisper import letters, librispeech  # noqa: E402
 from harness.benchmarks.whisper.rehearsal import MODEL, write_rehearsal  # noqa: E402
 from harness.contract import Counter  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
@@ -97,7 +97,7 @@ def test_an_answer_is_logged_in_letters_and_read_again() -> None:
     ],
 )
 def test_words_that_are_joined_or_parted_are_right(ours: str, theirs: str, wrong: int) -> None:
-    assert scoring.count_wrong(ours.split(), theirs.split()) == wrong
+    assert whisper.count_wrong(ours.split(), theirs.split()) == wrong
 
 
 @pytest.mark.skipif(

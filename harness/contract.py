@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import types
 import typing
 from dataclasses import dataclass, field
@@ -33,8 +34,27 @@ from harness.child.progress import read_progress as read_progress
 from harness.verbs.code_folder import SKIPPED as SKIPPED
 from harness.verbs.code_folder import is_below as is_below
 from harness.verbs.code_folder import is_output as is_output
-from harness.verbs.server_logs import LOG_PARTS as LOG_PARTS
-from harness.verbs.server_logs import copy_log as copy_log
+
+# Output of a server while it goes on: kept in parts, so that no file grows without end.
+#
+# ``harness.child.output`` writes them, in the folder of a service's attempt. Runs that ask the server keep a copy of its
+# output so far, and people follow them as they grow.
+
+# Its start, which stays; then two that take turns: once the newer is full it replaces the older.
+LOG_PARTS = ("log.start", "log.older", "log.newer")
+
+
+def copy_log(folder: Path, target: Path) -> None:
+    """Copy a server's output up to now, as one file; none where it printed nothing. For either side: the server goes
+    on."""
+    found = (folder / name for name in LOG_PARTS)
+    parts = [path for path in found if path.is_file()]
+    if any(path.stat().st_size for path in parts):
+        with target.open("wb") as out:
+            for path in parts:
+                with path.open("rb") as stream:
+                    shutil.copyfileobj(stream, out)
+
 
 FORMAT = 1
 

@@ -10,14 +10,31 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from harness.backends import BackendEngine, LoadPlan, Outputs, Token, match_samples
-from harness.backends.collating import CollatedBatches
+from harness.backends import BackendEngine, Collate, LoadPlan, Outputs, Tensor, Token, match_samples
 from harness.backends.staging import Staging
 from harness.machine.numa import pin_thread_near
 from harness.machine.placement import place_workers
 from harness.run.pool import BatchRoom
 from harness.run.qsl import Arrays, Rows, count_rows, split_rows
 from harness.run.stream_threads import start_streams
+
+
+class CollatedBatches:
+    """Batches that are made by any thread. ``samples``: the resident ones, ``inputs``: of the engine."""
+
+    def __init__(self, collate: Collate, samples: Arrays, inputs: Sequence[Tensor]) -> None:
+        self._collate, self._samples, self._inputs = collate, samples, inputs
+
+    def batch(self, rows: Rows) -> list[np.ndarray]:
+        """In the order of the engine's inputs, C-contiguous; floats in its type, since a dataset may keep halves of
+        them. Raises HarnessError where they do not fit the engine."""
+        made = dict(self._collate({name: array[rows] for name, array in self._samples.items()}))
+        for tensor in self._inputs:
+            given = made.get(tensor.name)
+            if given is not None and given.dtype.kind == np.dtype(tensor.dtype).kind == "f":
+                made[tensor.name] = given.astype(tensor.dtype, copy=False)
+        return [np.ascontiguousarray(array) for array in match_samples(made, self._inputs)]
+
 
 _AHEAD = 1024  # batches of an Offline query that wait for a stream, at most
 

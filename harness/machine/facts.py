@@ -6,17 +6,194 @@ import contextlib
 import math
 import os
 import platform
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from harness.child.cgroups import read_processor_limit
 from harness.contract import Fact
-from harness.machine.gpus import list_computing, list_inventory
 from harness.machine.numa import list_usable
+
+# Devices of a machine while nothing runs, from NVML: inventory, and the processes that compute on them.
+#
+# Every function takes the module ``pynvml`` after ``nvmlInit``; what a device or driver does not offer is left out.
+
+_MOST_LINKS = 32
+_ENABLED = 1
+_MIB = 2**20
+_PROFILE = re.compile(r" MIG (?P<profile>\S+)$")  # at the end of the name of a slice
+
+# Fact -> how a handle is asked.
+_ASKED: dict[str, Callable[[Any, Any], Any]] = {
+    "name": lambda nvml, h: decode_text(nvml.nvmlDeviceGetName(h)),
+    "uuid": lambda nvml, h: decode_text(nvml.nvmlDeviceGetUUID(h)),
+    "bus": lambda nvml, h: decode_text(nvml.nvmlDeviceGetPciInfo(h).busId),
+    "memory_bytes": lambda nvml, h: int(nvml.nvmlDeviceGetMemoryInfo(h).total),
+    "compute_capability": lambda nvml, h: list(nvml.nvmlDeviceGetCudaComputeCapability(h)),
+    "memory_bus_bits": lambda nvml, h: int(nvml.nvmlDeviceGetMemoryBusWidth(h)),
+    "ecc": lambda nvml, h: int(nvml.nvmlDeviceGetEccMode(h)[0]) == _ENABLED,
+    "mig": lambda nvml, h: int(nvml.nvmlDeviceGetMigMode(h)[0]) == _ENABLED,
+    "pcie_generation": lambda nvml, h: int(nvml.nvmlDeviceGetMaxPcieLinkGeneration(h)),
+    "pcie_width": lambda nvml, h: int(nvml.nvmlDeviceGetMaxPcieLinkWidth(h)),
+    "sm_mhz": lambda nvml, h: int(nvml.nvmlDeviceGetMaxClockInfo(h, nvml.NVML_CLOCK_SM)),
+    "power_limit_watts": lambda nvml, h: nvml.nvmlDeviceGetEnforcedPowerLimit(h) / 1e3,
+    "nvlink": lambda nvml, h: _links(nvml, h),
+    "most_slices": lambda nvml, h: int(nvml.nvmlDeviceGetMaxMigDeviceCount(h)) or None,
+    "slices": lambda nvml, h: [_describe_slice(nvml, part) for part in _list_slices(nvml, h)] or None,
+}
+
+
+def list_inventory(nvml: Any) -> list[dict[str, Any]]:
+    """One entry for each device, in NVML's order."""
+    driver = _try(nvml, lambda: decode_text(nvml.nvmlSystemGetDriverVersion()))
+    version = _try(nvml, lambda: int(nvml.nvmlSystemGetCudaDriverVersion()))
+    found = {"driver": driver, "cuda": f"{version // 1000}.{version % 1000 // 10}" if version else None}
+    shared = {name: value for name, value in found.items() if value is not None}
+    return [{**_device(nvml, index), **shared} for index in range(nvml.nvmlDeviceGetCount())]
+
+
+def _device(nvml: Any, index: int) -> dict[str, Any]:
+    handle = nvml.nvmlDeviceGetHandleByIndex(index)
+    asked = {name: _try(nvml, ask, nvml, handle) for name, ask in _ASKED.items()}
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+def _links(nvml: Any, handle: Any) -> dict[str, int] | None:
+    """Active NVLinks and their generation; None where the device has none."""
+    active, version = 0, 0
+    for link in range(_MOST_LINKS):
+        try:
+            if int(nvml.nvmlDeviceGetNvLinkState(handle, link)) == _ENABLED:
+                active += 1
+                version = version or int(nvml.nvmlDeviceGetNvLinkVersion(handle, link))
+        except nvml.NVMLError:
+            break
+    return {"links": active, "version": version} if active else None
+
+
+def _list_slices(nvml: Any, handle: Any) -> list[Any]:
+    """Handles of the slices (MIG) of a device, in NVML's order, which leaves numbers out."""
+    most = _try(nvml, lambda: int(nvml.nvmlDeviceGetMaxMigDeviceCount(handle))) or 0
+    found = (_try(nvml, lambda n=n: nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, n)) for n in range(most))
+    return [part for part in found if part is not None]
+
+
+def _describe_slice(nvml: Any, part: Any) -> dict[str, Any]:
+    uuid = _try(nvml, lambda: decode_text(nvml.nvmlDeviceGetUUID(part)))
+    memory = _try(nvml, lambda: int(nvml.nvmlDeviceGetMemoryInfo(part).total))
+    instance = _try(nvml, lambda: int(nvml.nvmlDeviceGetGpuInstanceId(part)))
+    found = {"uuid": uuid or "", "profile": _find_profile(nvml, part), "memory_bytes": memory or 0}
+    return found if instance is None else {**found, "instance": instance}
+
+
+def _find_profile(nvml: Any, part: Any) -> str:
+    """From its name, such as "NVIDIA H100 80GB HBM3 MIG 1g.10gb"; else made from what it has, as such names are."""
+    named = _PROFILE.search(_try(nvml, lambda: decode_text(nvml.nvmlDeviceGetName(part))) or "")
+    if named:
+        return named["profile"]
+    has = _try(nvml, lambda: nvml.nvmlDeviceGetAttributes(part))
+    if has is None:
+        return ""
+    instance, compute = int(has.gpuInstanceSliceCount), int(has.computeInstanceSliceCount)
+    own = f"{compute}c." if compute != instance else ""
+    return f"{own}{instance}g.{-(-int(has.memorySizeMB) * _MIB // 2**30)}gb"
+
+
+def list_computing(nvml: Any, count: int, chosen: str | None = None) -> Iterator[tuple[int, int]]:
+    """(device, process id) of what computes on the first ``count`` devices that CUDA shows, each process once;
+    ``chosen``: the variable CUDA_VISIBLE_DEVICES. Of a device that is cut, whatever computes on any slice counts: they
+    share its clocks and its power."""
+    for index in list_visible(nvml, chosen)[:count]:
+        handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        # Only the administrator of a device that is cut sees all slices at once.
+        parts = (handle, *_list_slices(nvml, handle))
+        for pid in dict.fromkeys(int(process.pid) for part in parts for process in _processes(nvml, part)):
+            yield index, pid
+
+
+def list_visible(nvml: Any, chosen: str | None) -> list[int]:
+    """List NVML's numbers of the devices that CUDA shows, in CUDA's order: all of them unless some are chosen, by
+    numbers or by the beginnings of their UUIDs. A name that fits no device ends the list, as for CUDA. A slice (MIG)
+    means its device, which is named once."""
+    here = list(range(nvml.nvmlDeviceGetCount()))
+    if chosen is None:
+        return here
+    found: list[int] = []
+    for word in chosen.split(","):
+        fits = [number for number in here if _is(nvml, number, word.strip())]
+        if len(fits) != 1:
+            break
+        found += fits
+    return list(dict.fromkeys(found))
+
+
+def _is(nvml: Any, number: int, word: str) -> bool:
+    if word.isdecimal():
+        return int(word) == number
+    handle = nvml.nvmlDeviceGetHandleByIndex(number)
+    handles, owner = [handle], word
+    if word.startswith("MIG-GPU-"):  # as drivers before 470 named a slice: its device, then two numbers
+        owner = word.removeprefix("MIG-").partition("/")[0]
+    elif word.startswith("MIG-"):
+        handles = _list_slices(nvml, handle)
+    uuids = [_try(nvml, lambda h=h: decode_text(nvml.nvmlDeviceGetUUID(h))) for h in handles]
+    return any(owner and uuid and uuid.startswith(owner) for uuid in uuids)
+
+
+def decode_text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _processes(nvml: Any, handle: Any) -> Sequence[Any]:
+    return _try(nvml, lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle)) or ()
+
+
+def _try(nvml: Any, ask: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return ask(*arguments)
+    except (nvml.NVMLError, AttributeError, ValueError):
+        return None
+
+
+_ROOT = Path("/")
+
+
+def read_processor_limit(root: Path = _ROOT) -> float:
+    """Processors' worth of time, the least of all groups above this process; infinite where nothing limits it."""
+    limits = (_read_limit(folder) for folder in _list_groups(root))
+    return min(limits, default=float("inf"))
+
+
+def _list_groups(root: Path) -> Iterator[Path]:
+    """List the groups of this process, up to the topmost that can be seen. In a container the topmost is its own."""
+    mounted = root / "sys/fs/cgroup"
+    text = ""
+    with suppress(OSError):
+        text = (root / "proc/self/cgroup").read_text(encoding="utf-8")
+    for line in text.splitlines():
+        number, controllers, path = line.split(":", 2)
+        top = mounted if number == "0" else mounted / controllers
+        if number != "0" and "cpu" not in controllers.split(","):
+            continue
+        here = top / path.strip("/")
+        yield from (folder for folder in (here, *here.parents) if folder.is_relative_to(top))
+
+
+def _read_limit(folder: Path) -> float:
+    """Version 2 says quota and period in one file, version 1 in two; "max" and -1 are no limit."""
+    with suppress(OSError, ValueError):
+        quota, period = (folder / "cpu.max").read_text(encoding="ascii").split()
+        return int(quota) / int(period)
+    with suppress(OSError, ValueError):
+        quota, period = (
+            (folder / f"cpu.cfs_{name}_us").read_text(encoding="ascii").strip() for name in ("quota", "period")
+        )
+        return int(quota) / int(period) if int(quota) > 0 else float("inf")
+    return float("inf")
 
 
 def describe_machine() -> dict[str, Any]:
@@ -58,7 +235,7 @@ def find_distribution_version(*names: str) -> str:
 
 
 def list_accelerators() -> list[dict[str, Any]]:
-    """NVIDIA devices through NVML: see ``harness.machine.gpus``; empty without nvidia-ml-py or a driver."""
+    """NVIDIA devices through NVML: see ``harness.machine.facts``; empty without nvidia-ml-py or a driver."""
     with _opened() as nvml:
         return list_inventory(nvml) if nvml is not None else []
 

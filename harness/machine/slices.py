@@ -23,7 +23,7 @@ Slice = Mapping[str, Any]
 
 
 def list_slices(accelerators: Sequence[Mapping[str, Any]]) -> list[Slice]:
-    """List the slices of all devices, in their order; ``accelerators``: see ``harness.machine.gpus``."""
+    """List the slices of all devices, in their order; ``accelerators``: see ``harness.machine.facts``."""
     return [
         {**part, "gpu": number, "bus": device.get("bus", ""), "gpu_uuid": device.get("uuid", "")}
         for number, device in enumerate(accelerators)

@@ -12,7 +12,7 @@ import numpy as np
 
 from harness.cuda import driver
 from harness.cuda.driver import Device
-from harness.cuda.gathering import Gather
+from harness.cuda.lanes import Gather
 
 ROW, COUNT, ROWS = 3 * 224 * 224 * 2, 256, 1024
 

@@ -12,7 +12,7 @@ TIMES, MEGABYTES = 20, 9
 PROGRAM = f"""
 import resource, threading
 import numpy as np
-from harness.run.allocator import keep_freed_memory
+from harness.verbs.run import keep_freed_memory
 
 def take_and_free():
     for _ in range({TIMES}):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import HarnessError
-from harness.verbs.audit_config import audit_config
+from harness.verbs.command import audit_config
 
 
 @pytest.mark.parametrize("settings", ["*.*.mode = 2\n", ""], ids=["a test", "another run"])

@@ -16,8 +16,9 @@ from harness.errors import HarnessError
 pytest.importorskip("tokenizers")
 pytest.importorskip("onnxruntime")
 
+from harness.benchmarks import bert
 from harness.benchmarks.accuracy import AnswerLog
-from harness.benchmarks.bert import answers, scoring, squad
+from harness.benchmarks.bert import answers, squad
 from harness.benchmarks.bert.rehearsal import MODEL
 from harness.benchmarks.network_builder import NetworkSession
 from harness.verbs.rehearse import execute
@@ -81,7 +82,7 @@ def test_the_networks_own_answers_score_perfectly_and_others_do_not(made: Path, 
 
 def score(logits: np.ndarray, dataset: Path, output: Path) -> dict[str, float]:
     data = tuple(np.ascontiguousarray(row).tobytes() for row in logits)
-    return dict(scoring.score(AnswerLog(np.arange(len(data)), data, 0, 0), dataset, output))
+    return dict(bert.score(AnswerLog(np.arange(len(data)), data, 0, 0), dataset, output))
 
 
 def test_both_forms_of_outputs_are_answers_and_others_are_refused() -> None:
@@ -98,4 +99,4 @@ def test_both_forms_of_outputs_are_answers_and_others_are_refused() -> None:
     [("the Cat!", "cat", 1.0), ("a black cat", "white cat", 0.5), ("dog", "cat", 0.0), ("the", "cat", 0.0)],
 )
 def test_f1_counts_words_without_signs_and_articles(answer: str, wanted: str, f1: float) -> None:
-    assert scoring.compute_f1(answer, wanted) == f1
+    assert bert.compute_f1(answer, wanted) == f1

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from harness.backends import Tensor
-from harness.backends.collating import CollatedBatches
+from harness.backends.streams import CollatedBatches
 from harness.errors import HarnessError
 from harness.run.qsl import Arrays
 

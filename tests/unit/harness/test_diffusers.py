@@ -191,7 +191,7 @@ def test_images_in_fp8_are_near_those_of_the_library(made: Path) -> None:
 
 def test_linear_layers_in_fp8_compute_what_they_replace() -> None:
     torch = pytest.importorskip("torch")
-    lowering = importlib.import_module("harness.backends.diffusers.lowering")
+    lowering = importlib.import_module("harness.backends.diffusers.stable_diffusion_xl")
     torch.manual_seed(1)
     first, last = torch.nn.Linear(48, 128), torch.nn.Linear(64, 32)
     value = torch.randn(2, 5, 48) * torch.logspace(-2, 3, 5)[None, :, None]  # tokens of all sizes

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.child.cgroups import read_processor_limit
+from harness.machine.facts import read_processor_limit
 from harness.machine.numa import (
     Node,
     list_nodes,

@@ -12,7 +12,7 @@ import pytest
 
 from harness.contract import ProbeRequest, Result
 from harness.cuda.nvml import Gpus
-from harness.machine.gpus import list_computing, list_inventory, list_visible
+from harness.machine.facts import list_computing, list_inventory, list_visible
 from harness.machine.hardware import describe_hardware, parse_modules
 from harness.machine.telemetry import Telemetry
 from tests.unit.harness import machines

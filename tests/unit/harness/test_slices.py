@@ -10,7 +10,7 @@ import pytest
 
 from harness.catalog import write_slices
 from harness.errors import HarnessError
-from harness.machine.gpus import list_computing, list_inventory
+from harness.machine.facts import list_computing, list_inventory
 from harness.machine.slices import choose_slices, list_slices
 from harness.run.qsl import Ragged
 from harness.run.shared_samples import SharedSamples, map_samples

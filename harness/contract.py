@@ -37,8 +37,8 @@ from harness.verbs.code_folder import is_output as is_output
 
 # Output of a server while it goes on: kept in parts, so that no file grows without end.
 #
-# ``harness.child.output`` writes them, in the folder of a service's attempt. Runs that ask the server keep a copy of its
-# output so far, and people follow them as they grow.
+# ``harness.child.output`` writes them, in the folder of a service's attempt. Runs that ask the server keep a copy of
+# its output so far, and people follow them as they grow.
 
 # Its start, which stays; then two that take turns: once the newer is full it replaces the older.
 LOG_PARTS = ("log.start", "log.older", "log.newer")

@@ -32,8 +32,8 @@ from harness.run.qsl import Arrays
 #
 # Inputs of convolutions and matrix products are quantized, their outputs are not: what follows (bias, activation, a
 # residual sum) is fused into the same kernel and works on its accumulator. Of a residual sum the *other* branch is
-# quantized, so that the kernel reads it as int8; where that tensor feeds a convolution as well, both share one pair. The
-# last sum before a pooling over everything is quantized for the pooling.
+# quantized, so that the kernel reads it as int8; where that tensor feeds a convolution as well, both share one pair.
+# The last sum before a pooling over everything is quantized for the pooling.
 
 KINDS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 POOLINGS = ("GlobalAveragePool",)

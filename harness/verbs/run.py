@@ -35,9 +35,9 @@ from harness.verbs.load_plans import make_load_plan
 
 # How the C library deals with memory that is given back to it.
 #
-# Loops that prepare a sample as they answer it make arrays of some MB and drop them. glibc gives such memory back to the
-# system at once, and takes it anew for the next sample, page by page: of pointpainting a fifth of the time, and more
-# where others use the machine, so that its slowest queries measured the system rather than the network.
+# Loops that prepare a sample as they answer it make arrays of some MB and drop them. glibc gives such memory back to
+# the system at once, and takes it anew for the next sample, page by page: of pointpainting a fifth of the time, and
+# more where others use the machine, so that its slowest queries measured the system rather than the network.
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # as malloc.h numbers them for mallopt(3)
 _KEPT = 1 << 30  # bytes that may be free at the end of an arena

@@ -28,8 +28,8 @@ from harness.machine.facts import find_distribution_version
 from harness.run.qsl import Rows, count_rows
 
 # Compiled programs on GPUs whose batches are made as they run: no two have the same shapes, so that there are neither
-# lasting buffers nor graphs. A thread for each stream makes a batch, copies it and waits for its answers; while one makes
-# a batch, what another has made is computed.
+# lasting buffers nor graphs. A thread for each stream makes a batch, copies it and waits for its answers; while one
+# makes a batch, what another has made is computed.
 
 
 class CollatedCudaSession(StreamSession):

@@ -16,8 +16,8 @@ from harness.benchmarks.language.decoder_layers import DecoderShape, Layers
 #
 # DeepSeek: keys and values of all heads are made of one short vector per token, and one rotated key is shared; experts
 # are chosen in groups by a sigmoid, and one more computes for every token. GPT-OSS: projections have biases, the shares
-# of four experts are those of the chosen ones alone, and their gates are clamped. It has sinks and sliding windows, too,
-# which are not here.
+# of four experts are those of the chosen ones alone, and their gates are clamped. It has sinks and sliding windows,
+# too, which are not here.
 
 _HIDDEN = -1e9  # of a score that does not count
 

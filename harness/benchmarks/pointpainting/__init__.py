@@ -30,9 +30,9 @@ from harness.errors import HarnessError
 # Mean average precision over pedestrians, cyclists and cars, as accuracy_waymo.py of automotive/3d-object-detection in
 # mlcommons/inference computes it, in the line that it prints.
 #
-# Its peculiarities are kept, since they are what is compared: only objects of KITTI's easy sort count; a detection whose
-# rectangle in the last camera's picture is turned upside down, because that camera does not see it, counts neither for
-# nor against; precision is taken at every fourth of up to 41 recalls, and divided by eleven.
+# Its peculiarities are kept, since they are what is compared: only objects of KITTI's easy sort count; a detection
+# whose rectangle in the last camera's picture is turned upside down, because that camera does not see it, counts
+# neither for nor against; precision is taken at every fourth of up to 41 recalls, and divided by eleven.
 
 _LEAST_OVERLAP = {"Pedestrian": 0.5, "Cyclist": 0.5, "Car": 0.7}
 _TOLERATED = {"Pedestrian": TOLERATED["Person_sitting"], "Car": TOLERATED["Van"]}

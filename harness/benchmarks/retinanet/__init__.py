@@ -48,10 +48,10 @@ def respond(outputs: Outputs, indices: Sequence[int]) -> list[Rows]:
 
 # The best scores of each level, chosen by the network itself where it ends at its heads.
 #
-# RetinaNet's heads give 32 million scores for one image, 127 MB. The network sends on what the host goes on with: of each
-# level the best scores, their places, and their offsets. It chooses twice, which is exact and a hundred times cheaper
-# than ranking every score: any of the best thousand scores belongs to one of the thousand anchors whose best score is
-# highest. It needs ONNX alone: a machine without the benchmark's other libraries makes such networks as well.
+# RetinaNet's heads give 32 million scores for one image, 127 MB. The network sends on what the host goes on with: of
+# each level the best scores, their places, and their offsets. It chooses twice, which is exact and a hundred times
+# cheaper than ranking every score: any of the best thousand scores belongs to one of the thousand anchors whose best
+# score is highest. It needs ONNX alone: a machine without the benchmark's other libraries makes such networks as well.
 
 SCORES, PLACES, OFFSETS = "best_scores", "best_places", "best_offsets"
 _GATHERS_PER_SAMPLE = 12  # the first opset whose GatherND has a batch

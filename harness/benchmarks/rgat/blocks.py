@@ -27,9 +27,10 @@ from harness.run.qsl import Arrays
 # Neighbours of nodes, drawn as the reference draws them: each node of a batch once, with the fan-out of the hop at
 # which it is reached first, so many of each relation, without replacement.
 #
-# Draws come from a hash of the node: they are the same in every run, and any number of threads draws at once. No library
-# of the field does: DGL, of which the reference takes its sampler, has packages for older versions of PyTorch alone,
-# pyg-lib's wheels are not on PyPI, torch-sparse comes as source, the last of 2023; their draws differ from run to run.
+# Draws come from a hash of the node: they are the same in every run, and any number of threads draws at once. No
+# library of the field does: DGL, of which the reference takes its sampler, has packages for older versions of PyTorch
+# alone, pyg-lib's wheels are not on PyPI, torch-sparse comes as source, the last of 2023; their draws differ from run
+# to run.
 
 Ids = NDArray[np.int64]
 NOBODY = -1  # in place of a node, where there are fewer than its row has room for

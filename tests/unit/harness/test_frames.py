@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness.benchmarks.language import tables
-from harness.benchmarks.language.generated_frames import write_frame
+from harness.benchmarks.language.rehearsing import write_frame
 from harness.benchmarks.language.tables import read_frame
 from harness.errors import HarnessError
 

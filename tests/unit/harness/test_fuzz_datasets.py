@@ -40,7 +40,7 @@ from harness.benchmarks.dlrm_v3.stream_files import (
 )
 from harness.benchmarks.dlrm_v3.stream_files import USERS as ASKING
 from harness.benchmarks.images import decode_image
-from harness.benchmarks.language.generated_frames import write_frame
+from harness.benchmarks.language.rehearsing import write_frame
 from harness.benchmarks.language.tables import read_table
 from harness.benchmarks.language.texts import read_tokenizer as read_language_tokenizer
 from harness.benchmarks.mapped_arrays import map_array

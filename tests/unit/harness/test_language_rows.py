@@ -18,10 +18,9 @@ from tokenizers import Tokenizer
 from harness.benchmarks import load_rehearsal
 from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.language.generated_decoder import OwnAnswers
-from harness.benchmarks.language.generated_frames import write_frame
 from harness.benchmarks.language.prompt_sets import load_references
 from harness.benchmarks.language.published import BENCHMARKS
-from harness.benchmarks.language.rehearsing import GENERATED, answer_prompt
+from harness.benchmarks.language.rehearsing import GENERATED, answer_prompt, write_frame
 from harness.benchmarks.language.scoring import is_right_number
 from harness.benchmarks.language.tables import read_frame
 from harness.benchmarks.language.texts import TOKENIZER

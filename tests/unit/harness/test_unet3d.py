@@ -16,7 +16,7 @@ from tests.shared import need
 nibabel = pytest.importorskip("nibabel")
 need("scipy")
 
-from harness.benchmarks import unet3d
+from harness.benchmarks import unet3d  # noqa: E402
 from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
 from harness.benchmarks.sources import REHEARSAL  # noqa: E402
 from harness.benchmarks.unet3d import kits19, sliding  # noqa: E402

@@ -35,7 +35,7 @@ def make_load_plan(
     own: dict[str, Any] = {}
     if isinstance(benchmark, TensorBenchmark):
         dataset = Path(asked.inputs["dataset"])
-        own = {"pipeline": benchmark.pipeline, "shared": benchmark.load_shared(dataset)}
+        own = {"pipeline": dict(benchmark.pipeline), "shared": benchmark.load_shared(dataset)}
         own["collate"] = benchmark.load_collate(dataset)
     return LoadPlan(
         engine=require(Path(engine), "the engine") if engine else None,

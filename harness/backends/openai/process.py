@@ -1,4 +1,4 @@
-"""A client process of a run: ``python -P -m harness.backends.openai.process DESCRIPTOR``, for ``processes``."""
+"""A client process of a run: ``python -P -m harness.backends.openai.process DESCRIPTOR``."""
 
 from __future__ import annotations
 

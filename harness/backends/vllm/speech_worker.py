@@ -1,4 +1,4 @@
-"""Process that computes features of sounds for ``speech_workers``: ``python -P -m harness.backends.vllm.speech_worker
+"""Process that computes features of sounds for ``engine``: ``python -P -m harness.backends.vllm.speech_worker
 DESCRIPTOR``.
 
 It uses the renderer that vLLM would use itself, made from the same arguments, in one thread.

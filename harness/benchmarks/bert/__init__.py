@@ -1,8 +1,8 @@
 """BERT-Large on SQuAD v1.1: the F1 of the answers that start and end logits point at.
 
 Facts that planning needs are in ``benchmark.yaml``. The dataset's folder and what becomes of it: ``squad``; what is
-sent back for a sample: ``answers``; from logits to text: ``spans``; the score: ``scoring``; the network: ``model``,
-``program`` and, with any weights, ``network``.
+sent back for a sample: ``answers``; from logits to text: ``spans``; the network: ``program`` and, with any
+weights, ``network``.
 """
 
 from __future__ import annotations

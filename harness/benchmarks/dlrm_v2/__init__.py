@@ -1,7 +1,7 @@
 """DLRM-DCNv2 on Criteo 1 TB, multi-hot: which of a user's items are clicked, by the area under the ROC curve.
 
 Facts that planning needs are in ``benchmark.yaml``. The dataset's files and what becomes of them: ``criteo``; which
-pairs make a sample: ``grouping``; what is asked and sent back for one: ``pairs``; the score: ``scoring``. The model:
+pairs make a sample: ``grouping``; what is asked and sent back for one: ``pairs``. The model:
 ``checkpoint`` reads the published one, ``network`` writes it as ONNX and ``program`` for torch.export.
 """
 

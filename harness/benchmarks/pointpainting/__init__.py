@@ -3,7 +3,7 @@
 Facts that planning needs are in ``benchmark.yaml``. The dataset's folder: ``infos`` reads its list of frames, ``waymo``
 checks and prepares it. What a sample goes through: ``painting`` brings what the first network sees in the pictures to
 the points, ``pillars`` puts points into columns, ``boxes`` finds objects in what the second network gives, and
-``detecting`` has the order of all that. The published networks become engines in ``model``; the score: ``scoring``,
+``detecting`` has the order of all that. The published networks become engines in ``model``; the score is here,
 with ``overlaps`` of boxes that are turned.
 """
 

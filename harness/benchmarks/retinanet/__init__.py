@@ -1,7 +1,7 @@
 """RetinaNet on Open Images: the objects of 264 classes in an image, by mean average precision.
 
 Facts that planning needs are in ``benchmark.yaml``. The dataset's folder and its preprocessing: ``openimages``; what is
-sent back for an image: ``answers``, ``heads``; the rest is what all detection has in common.
+sent back for an image: ``heads``; the rest is what all detection has in common.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from harness.backends import Outputs
 from harness.benchmarks import TensorBenchmark
 from harness.benchmarks.detection.answers import FOUND, RESPONSE_DTYPE, Rows, make_response, make_responses
 from harness.benchmarks.detection.published_network import build_model as join_outputs
+from harness.benchmarks.detection.ranking import rank_heads
 from harness.benchmarks.detection.scoring import score_boxes
 from harness.benchmarks.retinanet.heads import ANCHORS_OF_LEVELS, BEST, CLASSES, MOST, find_objects, find_ranked_objects
 from harness.benchmarks.retinanet.openimages import SIDE, build_dataset
@@ -44,127 +45,6 @@ def respond(outputs: Outputs, indices: Sequence[int]) -> list[Rows]:
         raise HarnessError(f"the model gives {shapes} for an image", "input", fix)
     heads = zip(indices, by_width[CLASSES], by_width[4], strict=True)
     return [make_response(index, find_objects(scores, offsets), SIDE) for index, scores, offsets in heads]
-
-
-# The best scores of each level, chosen by the network itself where it ends at its heads.
-#
-# RetinaNet's heads give 32 million scores for one image, 127 MB. The network sends on what the host goes on with: of
-# each level the best scores, their places, and their offsets. It chooses twice, which is exact and a hundred times
-# cheaper than ranking every score: any of the best thousand scores belongs to one of the thousand anchors whose best
-# score is highest. It needs ONNX alone: a machine without the benchmark's other libraries makes such networks as well.
-
-SCORES, PLACES, OFFSETS = "best_scores", "best_places", "best_offsets"
-_GATHERS_PER_SAMPLE = 12  # the first opset whose GatherND has a batch
-_AXES_ARE_INPUTS = 18  # the first opset whose ReduceMax takes them so
-
-
-def rank_heads(source: Path, target: Path, anchors: Sequence[int], classes: int, most: int) -> bool:
-    """Rank the heads; true where ``source`` ends at heads of levels of ``anchors`` and was written as ``target`` with
-    its ranking."""
-    model = onnx.load(source)
-    opset = max(item.version for item in model.opset_import if item.domain in ("", "ai.onnx"))
-    heads = {_sizes(output): output.name for output in model.graph.output}
-    scores, offsets = heads.get((sum(anchors), classes), ""), heads.get((sum(anchors), 4), "")
-    if not (scores and offsets) or len(heads) != 2 or opset < _GATHERS_PER_SAMPLE:
-        return False
-    axes_are_inputs = opset >= _AXES_ARE_INPUTS
-    append_ranking(model.graph, scores, offsets, anchors, classes, most, axes_are_inputs=axes_are_inputs)
-    onnx.save_model(model, target)
-    return True
-
-
-def append_ranking(
-    graph: Any,
-    scores: str,
-    offsets: str,
-    anchors: Sequence[int],
-    classes: int,
-    most: int,
-    *,
-    axes_are_inputs: bool = False,
-) -> None:
-    """In place of the outputs ``scores`` [n, anchors, classes] and ``offsets`` [n, anchors, 4]: the ``most`` best of
-    each of the levels, whose anchors follow each other, as scores [n, best], places among all scores int32 [n, best]
-    and offsets [n, best, 4]."""
-    batch = _batch_of(graph)
-    nodes = _Nodes(graph, most, axes_are_inputs)
-    found: dict[str, list[str]] = {SCORES: [], PLACES: [], OFFSETS: []}
-    count = start = 0
-    for size in anchors:
-        level = nodes.slice(scores, start, start + size), nodes.slice(offsets, start, start + size)
-        best = min(most, size * classes)
-        for parts, part in zip(found.values(), nodes.choose(*level, size, classes, start, best), strict=True):
-            parts.append(part)
-        start, count = start + size, count + best
-    for name, parts in found.items():
-        graph.node.append(helper.make_node("Concat", parts, [name], name=f"ranking/{name}", axis=1))
-    del graph.output[:]
-    graph.output.extend(
-        [
-            helper.make_tensor_value_info(SCORES, TensorProto.FLOAT, [batch, count]),
-            helper.make_tensor_value_info(PLACES, TensorProto.INT32, [batch, count]),
-            helper.make_tensor_value_info(OFFSETS, TensorProto.FLOAT, [batch, count, 4]),
-        ]
-    )
-
-
-class _Nodes:
-    def __init__(self, graph: Any, most: int, axes_are_inputs: bool) -> None:
-        self._graph, self._most, self._axes_are_inputs, self._count = graph, most, axes_are_inputs, 0
-
-    def choose(
-        self, scores: str, offsets: str, anchors: int, classes: int, start: int, best: int
-    ) -> tuple[str, str, str]:
-        """Choose from one level, whose first anchor is ``start`` of all: the best scores, their places, their
-        offsets."""
-        if self._axes_are_inputs:
-            highest = self._add("ReduceMax", [scores, self._constant([2])], keepdims=0)
-        else:
-            highest = self._add("ReduceMax", [scores], axes=[2], keepdims=0)
-        _, rows = self._top(highest, min(self._most, anchors))
-        likely = self._add("Reshape", [self._gather(scores, rows), self._constant([0, -1])])
-        values, chosen = self._top(likely, best)
-        width = self._constant(classes)
-        row = self._add("Div", [chosen, width])
-        label = self._add("Sub", [chosen, self._add("Mul", [row, width])])
-        anchor = self._gather(rows, row)
-        place = self._add("Add", [self._add("Mul", [anchor, width]), label])
-        if start:
-            place = self._add("Add", [place, self._constant(start * classes)])
-        return values, self._add("Cast", [place], to=TensorProto.INT32), self._gather(offsets, anchor)
-
-    def slice(self, source: str, start: int, stop: int) -> str:
-        return self._add("Slice", [source, *map(self._constant, ([start], [stop], [1]))])
-
-    def _top(self, source: str, count: int) -> tuple[str, str]:
-        values = self._add("TopK", [source, self._constant([count])], outputs=2)
-        return values, f"{values}/places"
-
-    def _gather(self, source: str, rows: str) -> str:
-        """[n, rows, ...] and [n, m] -> [n, m, ...]."""
-        wide = self._add("Reshape", [rows, self._constant([0, -1, 1])])
-        return self._add("GatherND", [source, wide], batch_dims=1)
-
-    def _constant(self, value: int | list[int]) -> str:
-        name = f"ranking/constant{len(self._graph.initializer)}"
-        self._graph.initializer.append(numpy_helper.from_array(np.array(value, np.int64), name))
-        return name
-
-    def _add(self, kind: str, inputs: list[str], outputs: int = 1, **attributes: Any) -> str:
-        name = f"ranking/{kind.lower()}{self._count}"
-        self._count += 1
-        given = [name, f"{name}/places"][:outputs]
-        self._graph.node.append(helper.make_node(kind, inputs, given, name=name, **attributes))
-        return name
-
-
-def _sizes(output: Any) -> tuple[int, ...]:
-    return tuple(dim.dim_value for dim in output.type.tensor_type.shape.dim)[1:]
-
-
-def _batch_of(graph: Any) -> str | int:
-    dim = graph.output[0].type.tensor_type.shape.dim[0]
-    return int(dim.dim_value) if dim.dim_value else str(dim.dim_param or "batch")
 
 
 def build_model(

@@ -1,7 +1,7 @@
 """R-GAT on IGB-Heterogeneous: the class of a paper, one of 2,983, by its neighbours.
 
 Facts that planning needs are in ``benchmark.yaml``. What the graph is: ``graph``; its files and what becomes of them:
-``igbh``, ``adjacency``; whom a batch reaches: ``sampling``, ``blocks``. The model: ``checkpoint`` reads the published
+``igbh``; whom a batch reaches: ``blocks``. The model: ``checkpoint`` reads the published
 one, ``network`` writes it for torch.export. Drawing neighbours is part of a run, as in the reference.
 """
 

@@ -1,7 +1,7 @@
 """RNN-T on LibriSpeech dev-clean: what people say, letter by letter, by word error rate.
 
 Facts that planning needs are in ``benchmark.yaml``. The dataset's folder and what becomes of it: ``librispeech``; the
-network's view of a waveform: ``features``; greedy decoding: ``transcribing``; the score: ``scoring``. The model has
+network's view of a waveform: ``features``; greedy decoding: ``transcribing``. The model has
 three parts, each an engine: ``network`` writes them, ``checkpoint`` reads the published weights.
 """
 

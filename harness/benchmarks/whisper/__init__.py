@@ -1,6 +1,6 @@
 """Whisper large v3 on LibriSpeech: what people say, by word error rate.
 
-Facts that planning needs are in ``benchmark.yaml``. The dataset's folder: ``librispeech``; the score: ``scoring``. Any
+Facts that planning needs are in ``benchmark.yaml``. The dataset's folder: ``librispeech``. Any
 backend that transcribes gives the text, which is logged letter by letter as the reference does.
 """
 

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from harness.benchmarks.language import tables
-from harness.benchmarks.language.rehearsing import write_frame
-from harness.benchmarks.language.tables import read_frame
+from harness.benchmarks.language.tables import read_frame, write_frame
 from harness.errors import HarnessError
 
 COLUMNS = {"input": ["one", "zwei", "trois"], "tok_input": [[1, 2], [3], [4, 5, 6]], "output": ["a", "b", "c"]}

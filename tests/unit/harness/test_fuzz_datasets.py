@@ -40,8 +40,7 @@ from harness.benchmarks.dlrm_v3.stream_files import (
 )
 from harness.benchmarks.dlrm_v3.stream_files import USERS as ASKING
 from harness.benchmarks.images import decode_image
-from harness.benchmarks.language.rehearsing import write_frame
-from harness.benchmarks.language.tables import read_table
+from harness.benchmarks.language.tables import read_table, write_frame
 from harness.benchmarks.language.texts import read_tokenizer as read_language_tokenizer
 from harness.benchmarks.mapped_arrays import map_array
 from harness.benchmarks.pointpainting import infos

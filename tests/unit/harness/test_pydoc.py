@@ -75,7 +75,7 @@ def test_dataset_is_the_same_each_time_and_holds_out_what_it_asks(tmp_path: Path
         pydoc.build_dataset(None, {}, folder, Counter(tmp_path / "counter"))
         made.append({path.name: path.read_bytes() for path in sorted(folder.iterdir())})
     assert made[0] == made[1]
-    prompts = pydoc.load_samples(tmp_path / "one")[PROMPTS]
+    prompts = pydoc.BENCHMARK.load_samples(tmp_path / "one")[PROMPTS]
     assert len(prompts) == pydoc.HELD_OUT
     assert 12 <= min(map(len, prompts)) < max(map(len, prompts)) <= 40
     passages = pydoc.read_passages(seed=1, held_out=20, shortest=300)

@@ -121,7 +121,7 @@ LATE: dict[str, str] = {
     "harness.backends.pytorch.packed_operators": "Triton, only where a GPU computes",
     "harness.benchmarks.bert": "onnx and PyTorch, only in the child that writes the model as a program",
     "harness.backends.openai.client": "tokenizers, only for a server that takes text",
-    "harness.backends.triton.session": "gRPC, only where batches travel over it",
+    "harness.backends.triton": "gRPC, only where batches travel over it",
     "harness.backends.tensorrt.versions": "one of the names under which TensorRT is installed",
     "harness.verbs.build": "onnx and onnxruntime, or PyTorch, only for a model that is quantized",
     "harness.cuda.nvml": "NVML, where it is installed",

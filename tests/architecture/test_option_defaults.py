@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.backends import MODULES
-from harness.catalog import BACKENDS
-from harness.options import Option
+from harness.catalog import BACKENDS, Option
 from tests.architecture.source import ROOT
 
 _FOLDER = ROOT / "harness/backends"

@@ -7,13 +7,282 @@ session of this project inside its Python backend, which is all that the server 
 
 from __future__ import annotations
 
-from harness.backends import BackendEngine, BuildPlan, LoadPlan
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import numpy as np
+
+from harness.backends import BackendEngine, BuildPlan, LoadPlan, Outputs, match_samples
+from harness.backends.staging import Staging
+from harness.backends.streams import StreamSession
 from harness.backends.triton.building import build_served
+from harness.backends.triton.connection import Connection, get, read_problem
+from harness.backends.triton.grpc_protocol import METHOD, make_input
+from harness.backends.triton.grpc_protocol import make_request_head as make_grpc_head
+from harness.backends.triton.grpc_protocol import read_outputs as read_grpc_outputs
 from harness.backends.triton.programs import find_program, list_digested
-from harness.backends.triton.session import TritonSession
+from harness.backends.triton.protocol import find_shape, make_request_head, read_outputs
+from harness.backends.triton.server import TritonServer, find_server
+from harness.backends.triton.shared_memory import SharedInputs, SharedPart
 from harness.child.digests import hash_files
-from harness.contract import BACKENDS, Fact
+from harness.contract import BACKENDS, Fact, installing
+from harness.errors import HarnessError
 from harness.machine.facts import find_distribution_version
+from harness.run.qsl import Arrays, Rows, count_rows
+
+# A session whose batches a server computes: each stream is a thread with a connection of its own. Batches travel over
+# HTTP or gRPC; all else is asked over HTTP.
+
+if TYPE_CHECKING:
+    from harness.backends.triton.server import TritonServer
+
+_LINE = re.compile(r"(?P<name>[a-zA-Z_:][\w:]*)(?:\{(?P<labels>[^}]*)\})?\s+(?P<value>\S+)")
+_LIMIT = 10.0  # seconds
+_COUNTED = "nv_inference_"  # counters of a model; durations in us
+_GAUGES = ("nv_gpu_utilization", "nv_gpu_power_usage", "nv_pinned_memory_pool_used_bytes", "nv_cpu_utilization")
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """``counters``: of the model, by name without prefix. ``batches``: size -> how many were computed. ``gauges``: of
+    the machine as the server sees it."""
+
+    counters: Mapping[str, float] = field(default_factory=dict)
+    batches: Mapping[int, int] = field(default_factory=dict)
+    gauges: Mapping[str, float] = field(default_factory=dict)
+
+
+def read_metrics(server: TritonServer) -> Metrics:
+    """Read the metrics as far as the server gives them: nothing is lost where it does not."""
+    text, batches = "", {}
+    if server.metrics:
+        with suppress(OSError):
+            status, answer = get(server.host, server.metrics, "/metrics", _LIMIT)
+            text = answer if status == 200 else ""
+    with suppress(HarnessError, KeyError, ValueError, TypeError, IndexError):
+        stats = server.ask(f"/v2/models/{quote(server.model, safe='')}/stats")["model_stats"][0]
+        batches = {int(item["batch_size"]): int(item["compute_infer"]["count"]) for item in stats["batch_stats"]}
+        if not text:
+            return Metrics(count_statistics(stats), batches)
+    counters, gauges = parse_metrics(text, server.model)
+    return Metrics(counters, batches, gauges)
+
+
+def parse_metrics(text: str, model: str) -> tuple[dict[str, float], dict[str, float]]:
+    """Counters of a model, summed over its versions and causes, and gauges of the machine, over devices."""
+    counters: dict[str, float] = {}
+    gauges: dict[str, list[float]] = {}
+    for line in text.splitlines():
+        found = _LINE.fullmatch(line.strip())
+        if line.startswith("#") or found is None:
+            continue
+        name, labels, value = found["name"], found["labels"] or "", _read_number(found["value"])
+        if name.startswith(_COUNTED) and f'model="{model}"' in labels:
+            short = name.removeprefix(_COUNTED)
+            counters[short] = counters.get(short, 0.0) + value
+        elif name in _GAUGES:
+            gauges.setdefault(name.removeprefix("nv_"), []).append(value)
+    return counters, {name: sum(values) / len(values) for name, values in gauges.items()}
+
+
+def _read_number(text: str) -> float:
+    with suppress(ValueError):
+        number = float(text)
+        return number if isfinite(number) else 0.0
+    return 0.0
+
+
+def count_statistics(stats: Mapping[str, Any]) -> dict[str, float]:
+    """The same counters from the statistics of a server whose metrics are at no known address."""
+    said, ns = stats["inference_stats"], 1000
+    names = {"queue": "queue", "compute_input": "compute_input", "compute_infer": "compute_infer"}
+    durations = {f"{name}_duration_us": int(said[key]["ns"]) / ns for name, key in names.items()}
+    return {
+        "request_success": float(said["success"]["count"]),
+        "request_failure": float(said["fail"]["count"]),
+        "count": float(stats["inference_count"]),
+        "exec_count": float(stats["execution_count"]),
+        **durations,
+        "compute_output_duration_us": int(said["compute_output"]["ns"]) / ns,
+    }
+
+
+def describe_work(before: Metrics, after: Metrics) -> dict[str, Any]:
+    """Describe the work that was counted between the two."""
+    counters = {
+        f"server.{name}": round(value - before.counters.get(name, 0.0), 1) for name, value in after.counters.items()
+    }
+    made = {size: count - before.batches.get(size, 0) for size, count in sorted(after.batches.items())}
+    batches = {str(size): count for size, count in made.items() if count}
+    gauges = {f"server.{name}": round(value, 3) for name, value in after.gauges.items()}
+    return {**counters, **({"server.batches": batches} if batches else {}), **gauges}
+
+
+# Batches are larger than what gRPC takes by default, and no answer may take all memory; a channel of its own does not
+# share a connection with others.
+_OPTIONS = [
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", (1 << 31) - 1),
+    ("grpc.use_local_subchannel_pool", 1),
+]
+
+
+class GrpcRefusalError(Exception):
+    """A server's refusal of a request."""
+
+
+class GrpcConnection:
+    """Not for several threads."""
+
+    def __init__(self, host: str, port: int, timeout: float) -> None:
+        """Raises HarnessError where gRPC is not installed."""
+        try:
+            import grpc
+        except ImportError as error:
+            fix = f"pip install grpcio, which is in {installing('triton')}; or leave run.options.protocol out"
+            raise HarnessError(f"gRPC is not installed: {error}", "missing", fix) from error
+        self._grpc: Any = grpc
+        self._timeout = timeout
+        self._channel = self._grpc.insecure_channel(f"{host}:{port}", options=_OPTIONS)
+        self._infer = self._channel.unary_unary(METHOD)
+
+    def ask(self, head: bytes, arrays: Sequence[np.ndarray]) -> bytes:
+        """Raises OSError (TimeoutError for no answer in time), and GrpcRefusalError."""
+        message = b"".join([head, *(part for array in arrays for part in make_input(array))])
+        try:
+            answer: bytes = self._infer(message, timeout=self._timeout, wait_for_ready=True)
+        except self._grpc.RpcError as error:
+            raise self._explain(error) from error
+        return answer
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def _explain(self, error: Any) -> Exception:
+        code, codes, said = error.code(), self._grpc.StatusCode, str(error.details())[:300]
+        if code is codes.DEADLINE_EXCEEDED:
+            return TimeoutError(said)
+        if code in (codes.UNAVAILABLE, codes.CANCELLED):
+            return ConnectionError(said)
+        return GrpcRefusalError(f"gRPC {code.name}: {said}")
+
+
+_REFUSED = "see what the server refuses, and its log"
+
+
+class TritonSession(StreamSession):
+    """``batch_size``: rows of a request, from which the server may make larger batches."""
+
+    reads_in_place = True
+
+    def __init__(self, plan: LoadPlan, folder: Path) -> None:
+        super().__init__(plan, BackendEngine.read(folder, "triton"))
+        engine = self._engine
+        self._server: TritonServer = find_server(plan, engine, folder)
+        try:
+            self._server.check(engine, self.batch_size)
+            self._before = read_metrics(self._server)
+        except BaseException:
+            self._server.close()
+            raise
+        self._connections = [
+            Connection(self._server.host, self._server.port, self._server.timeout) for _ in range(plan.streams)
+        ]
+        self._grpc = (
+            [GrpcConnection(self._server.host, self._server.grpc, self._server.timeout) for _ in range(plan.streams)]
+            if plan.options.get("protocol") == "grpc"
+            else []
+        )
+        self._make_head: Callable[..., bytes] = (
+            make_grpc_head if self._grpc else partial(make_request_head, self._server.host)
+        )
+        self._heads: dict[tuple[object, ...], bytes] = {}
+        self._sharing = bool(plan.options.get("shared_memory", True)) and self._server.process is not None
+        self._shared: list[SharedInputs] = []
+        self._placed = 0
+        self.evidence = {"server.version": self._server.version}
+        settings = engine.settings
+        self.notes: dict[str, Any] = {
+            **{name: value for name, value in self.notes.items() if name != "threads"},
+            "made_by": settings["made_by"],
+            "served_by": settings["served_by"],
+            "protocol": "grpc" if self._grpc else "http",
+            **({} if self._server.process else {"server.model": self._server.model}),
+        }
+
+    def place(self, samples: Arrays) -> None:
+        super().place(samples)
+        if self._sharing:
+            self._share(match_samples(samples, self._engine.inputs))
+        self._placed += 1
+        if self._placed == 2:  # the first samples were those of the warming up
+            self._before = read_metrics(self._server)
+
+    def close(self) -> None:
+        super().close()
+        for connection in self._connections:
+            connection.close()
+        for channel in self._grpc:
+            channel.close()
+        self.notes |= describe_work(self._before, read_metrics(self._server))
+        self._server.close()
+
+    def _share(self, samples: Sequence[np.ndarray]) -> None:
+        """Put batches together where the server reads them; once, since samples keep their shapes."""
+        size, sizes = self._engine.batch_size, self._engine.batch_sizes
+        if not self._shared:
+            made = [self._server.share(stream, samples, size) for stream in range(self._plan.streams)]
+            self._shared = [each for each in made if each is not None]
+            if len(self._shared) < len(made):  # all of them or none: /dev/shm may be small
+                for each in self._shared:
+                    each.close()
+                self._shared, self._sharing = [], False
+        for stream, own in enumerate(self._shared):
+            self._staging[stream] = Staging(samples, size, sizes, own.arrays)
+        self.notes["shared_memory"] = bool(self._shared)
+
+    def _run(self, stream: int, rows: Rows) -> Outputs:
+        arrays = self._staging[stream].batch(rows)
+        parts = self._shared[stream].write(arrays) if self._shared else []
+        head, following = self._find_head(stream, arrays, parts), [] if parts else arrays
+        ask = self._ask_grpc if self._grpc else self._ask_http
+        found = ask(stream, head, following, len(arrays[0]))
+        return [output[: count_rows(rows)] for output in found]  # without what padded the batch
+
+    def _find_head(self, stream: int, arrays: Sequence[np.ndarray], parts: Sequence[SharedPart]) -> bytes:
+        tensors = self._engine.inputs
+        shapes = tuple(find_shape(tensor, array.shape) for tensor, array in zip(tensors, arrays, strict=True))
+        known = (stream if parts else -1, *shapes)
+        head = self._heads.get(known)
+        if head is None:
+            head = self._make_head(self._server.model, tensors, shapes, self._engine.outputs, parts)
+            self._heads[known] = head
+        return head
+
+    def _ask_grpc(self, stream: int, head: bytes, arrays: Sequence[np.ndarray], count: int) -> list[np.ndarray]:
+        try:
+            answer = self._grpc[stream].ask(head, arrays)
+        except OSError as error:
+            raise self._server.explain_broken(error) from error
+        except GrpcRefusalError as error:
+            raise self._server.explain(str(error), _REFUSED) from error
+        return read_grpc_outputs(answer, self._engine.outputs, count)
+
+    def _ask_http(self, stream: int, head: bytes, arrays: Sequence[np.ndarray], count: int) -> list[np.ndarray]:
+        try:
+            answer = self._connections[stream].ask(head, arrays)
+        except (OSError, ValueError) as error:
+            raise self._server.explain_broken(error) from error
+        if answer.status != 200:
+            raise self._server.explain(f"HTTP {answer.status}: {read_problem(answer.document)}", _REFUSED)
+        return read_outputs(answer.document, answer.data, self._engine.outputs, count)
 
 
 def facts() -> dict[str, Fact]:

@@ -6,18 +6,318 @@ asks it.
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing, suppress
 from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
 
+import numpy as np
 import vllm
+from vllm.engine.arg_utils import AsyncEngineArgs
+from vllm.sampling_params import RequestOutputKind, SamplingParams
+from vllm.usage.usage_lib import UsageContext
+from vllm.v1.engine.async_llm import AsyncLLM
 
-from harness.backends.vllm.arguments import choose_arguments, choose_environment, find_checkpoint
-from harness.backends.vllm.engine import VllmEngine
+from harness.backends.loop_thread import LoopThread
+from harness.backends.vllm.arguments import (
+    TransformersCheckpoint,
+    choose_arguments,
+    choose_environment,
+    find_checkpoint,
+)
+from harness.backends.vllm.speech import read_speech_prompt
 from harness.child.digests import hash_files
-from harness.contract import BACKENDS, Fact
+from harness.child.piped_process import end_process, start_process
+from harness.contract import BACKENDS, Fact, Scenario
 from harness.errors import HarnessError
 from harness.machine.facts import find_distribution_version
-from harness.run.tokens import GenerationPlan
+from harness.run.tokens import SOUNDS, Answer, GenerationPlan, Sampling, Spoken, StopSequence
+
+# Processes that compute features of sounds for vLLM, as their parent sees them.
+#
+# In one process, such threads would wait for each other and for the thread that reads answers.
+
+_MOST = 8
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+_SPEECH_FIX = "see the log of this run: the process prints the cause before it ends, unless the system ended it"
+
+
+def count_listeners(threads: int) -> int:
+    """Half of the processors, since the engine needs some itself, and no more than a few GPUs can make use of."""
+    return max(1, min(_MOST, (threads or len(os.sched_getaffinity(0))) // 2))
+
+
+class SpeechWorkers:
+    """Starts at once; ``wait`` before the first sound."""
+
+    def __init__(self, count: int, arguments: Mapping[str, Any], prompt: Sequence[int]) -> None:
+        self._all: list[_Listener] = []
+        self._free: SimpleQueue[_Listener] = SimpleQueue()
+        self._pool = ThreadPoolExecutor(count, "listener")
+        self.forget()
+        try:
+            for number in range(count):
+                self._all.append(_Listener())
+                self._all[-1].start(f"listener{number}", dict(arguments), tuple(prompt))
+        except BaseException:
+            self.close()
+            raise
+
+    def wait(self) -> None:
+        """Wait until all are ready. Raises HarnessError where one cannot be."""
+        for each in self._all:
+            each.answer()
+            self._free.put(each)
+
+    def forget(self) -> None:
+        """Spec fields of a harness command: the ``harness`` group."""
+        self._busy, self._rendered, self._began, self._span = 0.0, 0, 0.0, 0.0
+
+    async def render(self, sound: np.ndarray) -> Any:
+        """Compute what the engine takes in the place of ``sound``. Raises HarnessError where a process ended or
+        failed."""
+        self._began = self._began or time.monotonic()
+        rendered, busy = await asyncio.get_running_loop().run_in_executor(self._pool, self._ask, sound)
+        self._busy, self._rendered, self._span = self._busy + busy, self._rendered + 1, time.monotonic() - self._began
+        return rendered
+
+    def describe(self) -> dict[str, float]:
+        """Counters since ``forget``. ``hearing_seconds``: processor time of the workers; ``hearing_span``: seconds from
+        the arrival of the first sound to the end of the last one's features."""
+        return {
+            "listeners": len(self._all),
+            "sounds_heard": self._rendered,
+            "hearing_seconds": round(self._busy, 3),
+            "hearing_span": round(self._span, 3),
+        }
+
+    def close(self) -> None:
+        """Close; work under way is lost."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for each in self._all:
+            each.end()
+        self._pool.shutdown()
+        for each in self._all:
+            each.pipe.close()
+
+    def _ask(self, sound: np.ndarray) -> Any:
+        listener = self._free.get()
+        try:
+            return listener.hear(sound)
+        finally:
+            self._free.put(listener)
+
+
+class _Listener:
+    def __init__(self) -> None:
+        self.pipe, self._process = start_process("harness.backends.vllm.speech_worker", _ONE_THREAD)
+
+    def start(self, *said: Any) -> None:
+        with suppress(OSError):  # it has ended: the thread that waits for its answer must know
+            self.pipe.send(said)
+
+    def hear(self, sound: np.ndarray) -> Any:
+        with suppress(OSError):
+            self.pipe.send_bytes(np.ascontiguousarray(sound, np.float32).data)
+        return self.answer()
+
+    def answer(self) -> Any:
+        try:
+            problem, found = self.pipe.recv()
+        except (EOFError, OSError) as error:
+            raise HarnessError(f"a process that hears sounds {self._report_end()}", "backend", _SPEECH_FIX) from error
+        if problem:
+            raise HarnessError(f"vLLM cannot hear a sound: {problem}", "backend", _SPEECH_FIX)
+        return found
+
+    def end(self) -> None:
+        end_process(self._process, 0)
+
+    def _report_end(self) -> str:
+        code = self._process.wait()
+        return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
+
+
+_FIX = "see the log of this run: vLLM prints the cause before it ends"
+_ENDED = ("stop", "length")
+_AHEAD = 2  # times what the engine computes at once
+
+
+class VllmEngine:
+    """A generator. Coroutines run on its own thread."""
+
+    def __init__(self, plan: GenerationPlan, checkpoint: TransformersCheckpoint, arguments: Mapping[str, Any]) -> None:
+        self._plan = plan
+        self._parameters = make_parameters(
+            plan.sampling, checkpoint.ends, streaming=plan.streaming, texts=plan.samples == SOUNDS
+        )
+        self._listeners: SpeechWorkers | None = None
+        # An answer with a stop sequence is read as it comes, so that nothing is computed behind it.
+        self._watched = make_parameters(plan.sampling, checkpoint.ends, streaming=True)
+        self._prompts: Sequence[Any] = []
+        self._stops: Sequence[int] = ()
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._failure: HarnessError | None = None
+        if plan.samples == SOUNDS:  # first, since they start while the engine does
+            self._listeners = SpeechWorkers(
+                count_listeners(plan.threads), arguments, read_speech_prompt(checkpoint.folder)
+            )
+        self._loop = LoopThread("vllm")
+        try:
+            self._engine: AsyncLLM = self._loop.call(_start(arguments, choose_usage(plan.scenario)))
+        except BaseException:
+            self._loop.stop()
+            self._end_listeners()
+            raise
+        self.evidence: Mapping[str, Any] = {}
+        self.notes: dict[str, Any] = describe(self._engine.vllm_config)
+        # The features of a sound take almost a megabyte: no more are computed than the engine soon takes.
+        self._room = asyncio.Semaphore(_AHEAD * self._engine.vllm_config.scheduler_config.max_num_seqs)
+        if self._listeners is not None:
+            try:
+                self._listeners.wait()
+            except BaseException:
+                self.close()
+                raise
+
+    def place(self, prompts: Sequence[np.ndarray], stops: Sequence[int] = ()) -> None:
+        self._stops = stops
+        if self._listeners is None:
+            self._prompts = [{"prompt_token_ids": prompt.tolist()} for prompt in prompts]
+        else:
+            self._prompts = prompts
+            self._listeners.forget()
+
+    def submit(self, identity: int, row: int) -> None:
+        self._loop.post(self._admit, identity, row)
+
+    def close(self) -> None:
+        self._loop.call(self._shut())
+        self._loop.stop()
+        self._end_listeners()
+
+    def _end_listeners(self) -> None:
+        if self._listeners is not None:
+            self._listeners.close()
+
+    def _admit(self, identity: int, row: int) -> None:
+        if self._failure is not None:
+            self._plan.failed(identity, self._failure)
+            return
+        stop = self._plan.sampling.find_stop_sequence(self._stops[row]) if self._stops else None
+        self._tasks[identity] = asyncio.create_task(self._ask(identity, self._prompts[row], stop))
+
+    async def _ask(self, identity: int, prompt: Any, stop: StopSequence | None) -> None:
+        try:
+            if self._listeners is None:
+                answer = await self._follow(identity, prompt, stop)
+            else:
+                answer = await self._transcribe(identity, prompt, self._listeners)
+        except asyncio.CancelledError:
+            self._plan.failed(identity, self._failure or HarnessError("the run ends", "backend"))
+        except Exception as error:  # whatever it is, the prompt must be answered
+            self._give_up(identity, error)
+        else:
+            self._plan.completed(identity, answer)
+        finally:
+            self._tasks.pop(identity, None)
+
+    async def _transcribe(self, identity: int, sound: np.ndarray, listeners: SpeechWorkers) -> Answer:
+        """Send each sound to the engine as soon as its features are there, whatever becomes of the others."""
+        async with self._room:
+            rendered = await listeners.render(sound)
+            self.notes |= listeners.describe()
+            return await self._follow(identity, rendered)
+
+    async def _follow(self, identity: int, prompt: Any, stop: StopSequence | None = None) -> Answer:
+        """Collect all tokens of an answer and report the first of a stream at once; of a transcription, the text."""
+        tokens: list[int] = []
+        text, ended = "", None
+        parameters = self._watched if stop else self._parameters
+        async with aclosing(self._engine.generate(prompt, parameters, str(identity))) as outputs:
+            async for output in outputs:
+                (part,) = output.outputs
+                if self._plan.streaming and not tokens and part.token_ids:
+                    self._plan.first(identity, part.token_ids[:1])
+                known = len(tokens)
+                tokens += part.token_ids
+                text, ended = text + part.text, part.finish_reason
+                if stop and (count := stop.find(tokens, known + 1 - len(stop.tokens))):
+                    tokens, ended = tokens[:count], "stop"
+                    break
+        if ended not in _ENDED:
+            raise HarnessError(f"vLLM gave up a prompt ({ended or 'without a reason'})", "backend", _FIX)
+        return tokens if self._listeners is None else Spoken(text, len(tokens))
+
+    def _give_up(self, identity: int, error: Exception) -> None:
+        """The run has failed: what is under way is cancelled, so that nothing is computed for it."""
+        own = error if isinstance(error, HarnessError) else None
+        problem = f"vLLM failed: {type(error).__name__}: {error}"
+        first, self._failure = self._failure is None, self._failure or own or HarnessError(problem, "backend", _FIX)
+        self._plan.failed(identity, self._failure)
+        if first:
+            for other, task in self._tasks.items():
+                if other != identity:  # soon, since a task that has not begun would end without a word
+                    asyncio.get_running_loop().call_soon(task.cancel)
+
+    async def _shut(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        self._engine.shutdown()
+
+
+def choose_usage(scenario: Scenario) -> UsageContext:
+    """Choose the usage from which vLLM derives its bounds of a batch, where the spec says none: that of ``LLM`` for
+    many prompts at once, that of its server where latencies count. With neither, it computes 128 prompts at a time on
+    any device."""
+    return UsageContext.LLM_CLASS if scenario == "Offline" else UsageContext.OPENAI_API_SERVER
+
+
+async def _start(arguments: Mapping[str, Any], usage: UsageContext) -> AsyncLLM:
+    """On the loop that will serve: the engine ties itself to it."""
+    return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments), usage_context=usage)
+
+
+def make_parameters(sampling: Sampling, ends: Sequence[int], *, streaming: bool, texts: bool = False) -> SamplingParams:
+    """Without a tokenizer vLLM does not know which tokens end an answer: they are part of each prompt's parameters.
+    ``texts``: answers are read as texts, for which there is one."""
+    if sampling.beams > 1:
+        problem = f"an answer is the best of {sampling.beams} beams, which vLLM's engine does not search"
+        raise HarnessError(problem, "input", "choose openvino-genai, or a harness command")
+    return SamplingParams(
+        **sampling.describe_choice(),
+        max_tokens=sampling.max_new_tokens or None,
+        min_tokens=sampling.min_new_tokens,
+        stop_token_ids=list(sampling.stop or ends),
+        detokenize=texts,
+        output_kind=RequestOutputKind.DELTA if streaming else RequestOutputKind.FINAL_ONLY,
+    )
+
+
+def describe(config: Any) -> dict[str, Any]:
+    """Describe the decisions of vLLM where the spec left them to it."""
+    parts = {
+        "dtype": ("model_config", "dtype"),
+        "quantization": ("model_config", "quantization"),
+        "context": ("model_config", "max_model_len"),
+        "kv_cache": ("cache_config", "cache_dtype"),
+        "prefix_caching": ("cache_config", "enable_prefix_caching"),
+        "block_size": ("cache_config", "block_size"),
+        "cache_blocks": ("cache_config", "num_gpu_blocks"),
+        "sequences": ("scheduler_config", "max_num_seqs"),
+        "batched_tokens": ("scheduler_config", "max_num_batched_tokens"),
+        "tensor_parallel": ("parallel_config", "tensor_parallel_size"),
+        "replicas": ("parallel_config", "data_parallel_size"),
+    }
+    found = {name: getattr(getattr(config, part, None), field, None) for name, (part, field) in parts.items()}
+    return {name: value if isinstance(value, int | bool) else str(value) for name, value in found.items()}
 
 
 def facts() -> dict[str, Fact]:

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.backends.triton import connection
+from harness.backends.triton import connection, parse_metrics
 from harness.backends.triton.server import TritonServer
-from harness.backends.triton.session import parse_metrics
 from harness.errors import HarnessError
 
 

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from harness.backends import MODULES, BackendEngine, Tensor, load_backend
-from harness.backends.tensorrt.compatibility import Here, refuse_misfit
 from harness.backends.tensorrt.inspection import inspect
 from harness.backends.tensorrt.profiles import Profile, find_profile, plan_profiles
 from harness.backends.tensorrt.timing import TimingCache
-from harness.backends.tensorrt.versions import Flavour
+from harness.backends.tensorrt.versions import Flavour, Here, refuse_misfit
 from harness.errors import HarnessError
 from tests.unit.harness import fake_cuda
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from harness.backends import BackendEngine, Tensor
+from harness.backends.triton import Metrics, describe_work, parse_metrics
 from harness.backends.triton.building import copy_engine
 from harness.backends.triton.connection import read_head, read_problem
 from harness.backends.triton.programs import find_program, list_digested
@@ -28,7 +29,6 @@ from harness.backends.triton.server import (
     remove_left_regions,
     remove_regions,
 )
-from harness.backends.triton.session import Metrics, describe_work, parse_metrics
 from harness.backends.triton.shared_memory import SharedInputs
 from harness.child.digests import hash_files
 from harness.errors import HarnessError

@@ -162,8 +162,8 @@ def test_options_of_the_spec_are_told_under_the_names_of_vllm(load: Load) -> Non
 def test_tokens_that_end_an_answer_are_told_with_each_prompt(
     generation: dict[str, Any], stop: tuple[int, ...], ends: list[int], load: Load, checkpoint: Path
 ) -> None:
+    from harness.backends.vllm import make_parameters
     from harness.backends.vllm.arguments import find_checkpoint
-    from harness.backends.vllm.engine import make_parameters
 
     if generation:
         (checkpoint / "generation_config.json").write_text(json.dumps(generation))

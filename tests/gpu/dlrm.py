@@ -28,11 +28,11 @@ from typing import Any
 
 import numpy as np
 
+from harness.benchmarks.dlrm_v2.checkpoint import draw_weights, write_checkpoint
 from harness.benchmarks.dlrm_v2.criteo import DENSE_FILE, LABELS_FILE, SPARSE_FILE
 from harness.benchmarks.dlrm_v2.grouping import SIZES, group_pairs
 from harness.benchmarks.dlrm_v2.layers import Shape
 from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, TABLE_ROWS
-from harness.benchmarks.dlrm_v2.random_checkpoint import draw_weights, write_checkpoint
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import TELEMETRY, Benchmark, RunRequest
 from tests.benchmarks.children import bare, build, child, read_detail, write_conf

@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.benchmarks.dlrm_v2.checkpoint import open_checkpoint
+from harness.benchmarks.dlrm_v2.checkpoint import draw_weights, open_checkpoint, write_checkpoint
 from harness.benchmarks.dlrm_v2.criteo import DENSE_FILE, LABELS_FILE, SPARSE_FILE
 from harness.benchmarks.dlrm_v2.day_values import TABLES
 from harness.benchmarks.dlrm_v2.grouping import SIZES, group_pairs
 from harness.benchmarks.dlrm_v2.layers import Shape, name_top
 from harness.benchmarks.dlrm_v2.network import MODEL, write_network
 from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, TABLE_ROWS
-from harness.benchmarks.dlrm_v2.random_checkpoint import draw_weights, write_checkpoint
 from harness.benchmarks.network_builder import NetworkSession
 from harness.contract import Counter
 

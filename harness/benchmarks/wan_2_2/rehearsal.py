@@ -18,10 +18,9 @@ import torch
 import transformers
 
 from harness.benchmarks.wan_2_2 import PIPELINE
-from harness.benchmarks.wan_2_2.generated_words import END, UNKNOWN, write_prompts, write_tokenizer
 from harness.benchmarks.wan_2_2.prompts import AGAINST, LATENT, PROMPTS, REFERENCES, TOKENIZER
 from harness.benchmarks.wan_2_2.videos import SUFFIX, encode_video
-from harness.benchmarks.wan_2_2.words import FILE, PADDING
+from harness.benchmarks.wan_2_2.words import END, FILE, PADDING, UNKNOWN, write_prompts, write_tokenizer
 from harness.contract import Counter
 
 # Configurations of the pipeline's networks, in the words of diffusers and transformers: the published, and small ones

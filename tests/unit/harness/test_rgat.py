@@ -13,7 +13,6 @@ import pytest
 
 from harness.benchmarks.rgat import igbh
 from harness.benchmarks.rgat.blocks import NOBODY, Adjacency, Blocks, Sampler, choose, load_collate, name_input
-from harness.benchmarks.rgat.generated_graph import write_graph
 from harness.benchmarks.rgat.graph import (
     CITES,
     FANOUTS,
@@ -28,6 +27,7 @@ from harness.benchmarks.rgat.graph import (
     list_kinds,
     name_inner,
 )
+from harness.benchmarks.rgat.igbh import write_graph
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter
 from harness.errors import HarnessError

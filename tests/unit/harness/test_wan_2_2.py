@@ -17,7 +17,7 @@ from harness.benchmarks import wan_2_2 as wan
 from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.sources import REHEARSAL
 from harness.benchmarks.wan_2_2 import prompts, vbench, videos, words
-from harness.benchmarks.wan_2_2.generated_words import write_prompts, write_tokenizer
+from harness.benchmarks.wan_2_2.words import write_prompts, write_tokenizer
 from harness.contract import Counter
 from harness.errors import HarnessError
 

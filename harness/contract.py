@@ -35,27 +35,6 @@ from harness.verbs.code_folder import SKIPPED as SKIPPED
 from harness.verbs.code_folder import is_below as is_below
 from harness.verbs.code_folder import is_output as is_output
 
-# Output of a server while it goes on: kept in parts, so that no file grows without end.
-#
-# ``harness.child.output`` writes them, in the folder of a service's attempt. Runs that ask the server keep a copy of
-# its output so far, and people follow them as they grow.
-
-# Its start, which stays; then two that take turns: once the newer is full it replaces the older.
-LOG_PARTS = ("log.start", "log.older", "log.newer")
-
-
-def copy_log(folder: Path, target: Path) -> None:
-    """Copy a server's output up to now, as one file; none where it printed nothing. For either side: the server goes
-    on."""
-    found = (folder / name for name in LOG_PARTS)
-    parts = [path for path in found if path.is_file()]
-    if any(path.stat().st_size for path in parts):
-        with target.open("wb") as out:
-            for path in parts:
-                with path.open("rb") as stream:
-                    shutil.copyfileobj(stream, out)
-
-
 FORMAT = 1
 
 # --------------------------------------------------------------------------------------------------------------
@@ -467,3 +446,24 @@ SOURCE_NOTE = "source.json"
 # Next to the counter: readings of the machine during a run, a JSON object a line.
 TELEMETRY = "telemetry.jsonl"
 OWN_CODE = "harness-code.tar.gz"  # of a child behind a launcher: the harness as it was there
+
+
+# Output of a server while it goes on: kept in parts, so that no file grows without end.
+#
+# ``harness.child.output`` writes them, in the folder of a service's attempt. Runs that ask the server keep a copy of
+# its output so far, and people follow them as they grow.
+
+# Its start, which stays; then two that take turns: once the newer is full it replaces the older.
+LOG_PARTS = ("log.start", "log.older", "log.newer")
+
+
+def copy_log(folder: Path, target: Path) -> None:
+    """Copy a server's output up to now, as one file; none where it printed nothing. For either side: the server goes
+    on."""
+    found = (folder / name for name in LOG_PARTS)
+    parts = [path for path in found if path.is_file()]
+    if any(path.stat().st_size for path in parts):
+        with target.open("wb") as out:
+            for path in parts:
+                with path.open("rb") as stream:
+                    shutil.copyfileobj(stream, out)

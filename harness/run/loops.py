@@ -26,6 +26,231 @@ from harness.run.row_batches import Engines, RowBatches, Share, ask_next
 from harness.run.running_sample import Finish, LoopEnd, RunningSample, Steps
 from harness.run.stream_threads import start_streams
 
+Loop = Callable[[Arrays], Steps]
+Parts = Mapping[str, Sequence[Tensor]]
+"""Name of a part of a model -> its outputs, for a backend without engines. Empty where the model is one."""
+_AHEAD = 1024  # samples of an Offline query that wait to be begun, at most
+
+
+class LoopSession:
+    """A session whose batches are single samples. The threads that see to them complete them, too."""
+
+    batch_size = 1
+    sizes: Sequence[int] = ()
+
+    def __init__(
+        self,
+        load: Callable[[LoadPlan], Session],
+        plan: LoadPlan,
+        loop: Loop,
+        *,
+        parts: Parts | None = None,
+        at_once: int = 0,
+        step_threads: int = 0,
+    ) -> None:
+        """``at_once``: samples under way at most; 0 for as many as keep every batch full. ``step_threads``:
+        how many compute what a loop computes itself, where one thread would hold the engine up."""
+        self._plan, self._loop = plan, loop
+        plans = {part: _choose_part(plan, part, outputs) for part, outputs in (parts or {}).items()} or {"": plan}
+        coordinator = LoopCoordinator(step_threads)
+        opened = {part: _open(load, own, coordinator, part) for part, own in plans.items()}
+        on_call = step_threads <= plan.streams and all(map(computes_on_call, opened.values()))
+        pools = plan.streams if on_call else plan.depth
+        self._engines = {part: RowBatches(engine, pools) for part, engine in opened.items()}
+        filling = max(engine.size * engine.pools for engine in self._engines.values())
+        limit = at_once or filling * (2 if on_call else 1)
+        ahead = _AHEAD if on_call and plan.scenario == "Offline" else 0
+        self._room = BatchRoom(limit + ahead, limit - 1 + ahead // 2)
+        self._driver: LoopCoordinator | LoopWorkers = coordinator
+        if on_call:
+            self._driver = LoopWorkers(self._engines, plan.streams, limit)
+        else:
+            coordinator.open(self._engines)
+        self._samples: Mapping[str, Any] = {}
+        first = next(iter(self._engines.values())).engine
+        # The engine may add to its own until it is closed.
+        self.notes: Mapping[str, Any] = ChainMap({"samples_at_once": limit}, cast(dict[str, Any], first.notes))
+        self.evidence: Mapping[str, Any] = getattr(first, "evidence", {})
+
+    def place(self, samples: Arrays) -> None:
+        self._samples = samples
+
+    def compute(self, rows: Rows) -> Outputs:
+        done: SimpleQueue[tuple[np.ndarray | None, BaseException | None]] = SimpleQueue()
+        positions = range(rows.start, rows.stop) if isinstance(rows, slice) else rows.tolist()
+        for row in positions:
+            self._begin(row, lambda answer, error: done.put((answer, error)))
+        answers = []
+        for _ in positions:  # of one sample at a time: ``batch_size`` is 1
+            answer, error = done.get()
+            if error is not None or answer is None:
+                raise error or RuntimeError("a loop ended without an answer")
+            answers.append(answer)
+        return answers
+
+    def submit(self, rows: Rows, token: Token) -> None:
+        def finish(answer: np.ndarray | None, error: BaseException | None) -> None:
+            if error is not None or answer is None:
+                self._plan.failed(token, error or RuntimeError("a loop ended without an answer"))
+            else:
+                self._plan.completed(token, [answer])
+
+        self._begin(rows.start if isinstance(rows, slice) else int(rows[0]), finish)
+
+    def ready(self) -> None:
+        self._room.wait()
+
+    def drain(self) -> None:
+        self._room.drain()
+        for engine in self._engines.values():
+            engine.engine.drain()
+
+    def close(self) -> None:
+        self._driver.close()
+        for engine in self._engines.values():
+            engine.engine.close()
+
+    def _begin(self, row: int, finish: Finish) -> None:
+        def end(answer: np.ndarray | None, error: BaseException | None) -> None:
+            finish(answer, error)
+            self._room.give_back()
+
+        sample = {name: array[row] for name, array in self._samples.items()}
+        running = RunningSample(self._loop(sample), end)
+        self._room.take()
+        try:
+            self._driver.begin(running)
+        except Exception:  # there is no thread for it
+            self._room.give_back()
+            raise
+
+
+def _open(load: Callable[[LoadPlan], Session], plan: LoadPlan, coordinator: LoopCoordinator, part: str) -> Session:
+    in_flight = coordinator.expect(part)
+    return load(replace(plan, completed=in_flight.arrived, failed=in_flight.lost))
+
+
+def _choose_part(plan: LoadPlan, part: str, outputs: Sequence[Tensor]) -> LoadPlan:
+    return replace(plan, engine=plan.engine / part if plan.engine else None, outputs=outputs)
+
+
+def warm_rows(samples: Arrays, count: int) -> dict[str, Any]:
+    """The first samples, in memory that may be written."""
+    return {name: take_rows(array, np.arange(count)) for name, array in samples.items()}
+
+
+class InFlight:
+    """Batches of one engine in flight, by their numbers. Only ``arrived`` and ``lost`` are called elsewhere: by the
+    engine, on any thread."""
+
+    def __init__(
+        self,
+        events: SimpleQueue[Callable[[], None] | None],
+        answered: Callable[[RunningSample], None],
+    ) -> None:
+        self._events, self._answered = events, answered
+        self._batches: dict[int, tuple[int, list[Share]]] = {}
+        self._number = 0
+        self.rows: RowBatches  # once the engine is loaded, which takes this object's methods
+        self._free: list[int] = []
+
+    def open(self, rows: RowBatches) -> None:
+        self.rows, self._free = rows, list(range(rows.pools))
+
+    def fill(self) -> None:
+        """Submit batches while there are rows, and room for them."""
+        while self._free and self.rows.waiting:
+            shares, pool = self.rows.cut(), self._free.pop()
+            self._number += 1
+            try:
+                self.rows.make_room(shares)
+                if not self.rows.in_place:
+                    self._free = []  # this batch's rows are the only ones
+                rows = self.rows.write(shares, pool)
+                self._batches[self._number] = (pool, shares)
+                self.rows.engine.submit(rows, [self._number])
+            except Exception as error:
+                self._batches.pop(self._number, None)
+                self._give_up(pool, shares, error)
+
+    def arrived(self, token: Token, outputs: Outputs) -> None:
+        pool, shares = self._batches[token[0]]
+        self.rows.take_back(shares, outputs)
+        self._events.put(lambda: self._settle(token[0], pool, shares))
+
+    def lost(self, token: Token, error: BaseException) -> None:
+        pool, shares = self._batches[token[0]]
+        self._events.put(lambda: self._give_up(pool, shares, error))
+
+    def _settle(self, number: int, pool: int, shares: Sequence[Share]) -> None:
+        del self._batches[number]
+        self._free.append(pool)
+        for running in self.rows.list_answered(shares):
+            self._answered(running)
+
+    def _give_up(self, pool: int, shares: Sequence[Share], error: BaseException) -> None:
+        self._free.append(pool)
+        for running in self.rows.give_up(shares):
+            running.end(LoopEnd(error=error))
+
+
+class LoopCoordinator:
+    """The computation of a loop between two questions is done on its thread too, or by ``step_threads`` threads."""
+
+    def __init__(self, step_threads: int) -> None:
+        self._events: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._steps = ThreadPoolExecutor(step_threads, "steps") if step_threads else None
+        self._engines: Engines = {}
+        self._in_flight: dict[str, InFlight] = {}
+        self._thread: threading.Thread | None = None
+
+    def expect(self, part: str) -> InFlight:
+        """Take the callbacks for the engine of a part when batches are done."""
+        self._in_flight[part] = InFlight(self._events, self._advance)
+        return self._in_flight[part]
+
+    def open(self, engines: Engines) -> None:
+        self._engines = engines
+        for part, rows in engines.items():
+            self._in_flight[part].open(rows)
+
+    def begin(self, running: RunningSample) -> None:
+        if self._thread is None:
+            thread = threading.Thread(target=self._serve, name="loops", daemon=True)
+            thread.start()
+            self._thread = thread
+        self._events.put(lambda: self._advance(running))
+
+    def close(self) -> None:
+        if self._thread is not None:
+            self._events.put(None)
+            self._thread.join()
+        if self._steps is not None:
+            self._steps.shutdown()
+
+    # From here on everything runs on its own thread.
+
+    def _serve(self) -> None:
+        while (event := self._events.get()) is not None:
+            event()
+            for engine in self._in_flight.values():
+                engine.fill()
+
+    def _advance(self, running: RunningSample) -> None:
+        """To the next rows that it asks for, or to its end."""
+        if self._steps is None:
+            self._go_on(running, ask_next(self._engines, running))
+        else:
+            stepping = self._steps.submit(ask_next, self._engines, running)
+            stepping.add_done_callback(lambda done: self._events.put(lambda: self._go_on(running, done.result())))
+
+    def _go_on(self, running: RunningSample, asked: RowBatches | LoopEnd) -> None:
+        if isinstance(asked, LoopEnd):
+            running.end(asked)
+        else:
+            asked.add(running)
+
+
 # Loops over engines that compute on whichever thread calls them: each of several threads takes what is there to do, a
 # batch of rows or a new sample, and does all of it, so that nothing is handed over between two calls of an engine.
 
@@ -162,228 +387,3 @@ def computes_on_call(engine: Session) -> bool:
 
 def _callable(rows: RowBatches) -> CallableEngine:
     return cast(CallableEngine, rows.engine)
-
-
-class InFlight:
-    """Batches of one engine in flight, by their numbers. Only ``arrived`` and ``lost`` are called elsewhere: by the
-    engine, on any thread."""
-
-    def __init__(
-        self,
-        events: SimpleQueue[Callable[[], None] | None],
-        answered: Callable[[RunningSample], None],
-    ) -> None:
-        self._events, self._answered = events, answered
-        self._batches: dict[int, tuple[int, list[Share]]] = {}
-        self._number = 0
-        self.rows: RowBatches  # once the engine is loaded, which takes this object's methods
-        self._free: list[int] = []
-
-    def open(self, rows: RowBatches) -> None:
-        self.rows, self._free = rows, list(range(rows.pools))
-
-    def fill(self) -> None:
-        """Submit batches while there are rows, and room for them."""
-        while self._free and self.rows.waiting:
-            shares, pool = self.rows.cut(), self._free.pop()
-            self._number += 1
-            try:
-                self.rows.make_room(shares)
-                if not self.rows.in_place:
-                    self._free = []  # this batch's rows are the only ones
-                rows = self.rows.write(shares, pool)
-                self._batches[self._number] = (pool, shares)
-                self.rows.engine.submit(rows, [self._number])
-            except Exception as error:
-                self._batches.pop(self._number, None)
-                self._give_up(pool, shares, error)
-
-    def arrived(self, token: Token, outputs: Outputs) -> None:
-        pool, shares = self._batches[token[0]]
-        self.rows.take_back(shares, outputs)
-        self._events.put(lambda: self._settle(token[0], pool, shares))
-
-    def lost(self, token: Token, error: BaseException) -> None:
-        pool, shares = self._batches[token[0]]
-        self._events.put(lambda: self._give_up(pool, shares, error))
-
-    def _settle(self, number: int, pool: int, shares: Sequence[Share]) -> None:
-        del self._batches[number]
-        self._free.append(pool)
-        for running in self.rows.list_answered(shares):
-            self._answered(running)
-
-    def _give_up(self, pool: int, shares: Sequence[Share], error: BaseException) -> None:
-        self._free.append(pool)
-        for running in self.rows.give_up(shares):
-            running.end(LoopEnd(error=error))
-
-
-class LoopCoordinator:
-    """The computation of a loop between two questions is done on its thread too, or by ``step_threads`` threads."""
-
-    def __init__(self, step_threads: int) -> None:
-        self._events: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._steps = ThreadPoolExecutor(step_threads, "steps") if step_threads else None
-        self._engines: Engines = {}
-        self._in_flight: dict[str, InFlight] = {}
-        self._thread: threading.Thread | None = None
-
-    def expect(self, part: str) -> InFlight:
-        """Take the callbacks for the engine of a part when batches are done."""
-        self._in_flight[part] = InFlight(self._events, self._advance)
-        return self._in_flight[part]
-
-    def open(self, engines: Engines) -> None:
-        self._engines = engines
-        for part, rows in engines.items():
-            self._in_flight[part].open(rows)
-
-    def begin(self, running: RunningSample) -> None:
-        if self._thread is None:
-            thread = threading.Thread(target=self._serve, name="loops", daemon=True)
-            thread.start()
-            self._thread = thread
-        self._events.put(lambda: self._advance(running))
-
-    def close(self) -> None:
-        if self._thread is not None:
-            self._events.put(None)
-            self._thread.join()
-        if self._steps is not None:
-            self._steps.shutdown()
-
-    # From here on everything runs on its own thread.
-
-    def _serve(self) -> None:
-        while (event := self._events.get()) is not None:
-            event()
-            for engine in self._in_flight.values():
-                engine.fill()
-
-    def _advance(self, running: RunningSample) -> None:
-        """To the next rows that it asks for, or to its end."""
-        if self._steps is None:
-            self._go_on(running, ask_next(self._engines, running))
-        else:
-            stepping = self._steps.submit(ask_next, self._engines, running)
-            stepping.add_done_callback(lambda done: self._events.put(lambda: self._go_on(running, done.result())))
-
-    def _go_on(self, running: RunningSample, asked: RowBatches | LoopEnd) -> None:
-        if isinstance(asked, LoopEnd):
-            running.end(asked)
-        else:
-            asked.add(running)
-
-
-Loop = Callable[[Arrays], Steps]
-Parts = Mapping[str, Sequence[Tensor]]
-"""Name of a part of a model -> its outputs, for a backend without engines. Empty where the model is one."""
-_AHEAD = 1024  # samples of an Offline query that wait to be begun, at most
-
-
-class LoopSession:
-    """A session whose batches are single samples. The threads that see to them complete them, too."""
-
-    batch_size = 1
-    sizes: Sequence[int] = ()
-
-    def __init__(
-        self,
-        load: Callable[[LoadPlan], Session],
-        plan: LoadPlan,
-        loop: Loop,
-        *,
-        parts: Parts | None = None,
-        at_once: int = 0,
-        step_threads: int = 0,
-    ) -> None:
-        """``at_once``: samples under way at most; 0 for as many as keep every batch full. ``step_threads``:
-        how many compute what a loop computes itself, where one thread would hold the engine up."""
-        self._plan, self._loop = plan, loop
-        plans = {part: _choose_part(plan, part, outputs) for part, outputs in (parts or {}).items()} or {"": plan}
-        coordinator = LoopCoordinator(step_threads)
-        opened = {part: _open(load, own, coordinator, part) for part, own in plans.items()}
-        on_call = step_threads <= plan.streams and all(map(computes_on_call, opened.values()))
-        pools = plan.streams if on_call else plan.depth
-        self._engines = {part: RowBatches(engine, pools) for part, engine in opened.items()}
-        filling = max(engine.size * engine.pools for engine in self._engines.values())
-        limit = at_once or filling * (2 if on_call else 1)
-        ahead = _AHEAD if on_call and plan.scenario == "Offline" else 0
-        self._room = BatchRoom(limit + ahead, limit - 1 + ahead // 2)
-        self._driver: LoopCoordinator | LoopWorkers = coordinator
-        if on_call:
-            self._driver = LoopWorkers(self._engines, plan.streams, limit)
-        else:
-            coordinator.open(self._engines)
-        self._samples: Mapping[str, Any] = {}
-        first = next(iter(self._engines.values())).engine
-        # The engine may add to its own until it is closed.
-        self.notes: Mapping[str, Any] = ChainMap({"samples_at_once": limit}, cast(dict[str, Any], first.notes))
-        self.evidence: Mapping[str, Any] = getattr(first, "evidence", {})
-
-    def place(self, samples: Arrays) -> None:
-        self._samples = samples
-
-    def compute(self, rows: Rows) -> Outputs:
-        done: SimpleQueue[tuple[np.ndarray | None, BaseException | None]] = SimpleQueue()
-        positions = range(rows.start, rows.stop) if isinstance(rows, slice) else rows.tolist()
-        for row in positions:
-            self._begin(row, lambda answer, error: done.put((answer, error)))
-        answers = []
-        for _ in positions:  # of one sample at a time: ``batch_size`` is 1
-            answer, error = done.get()
-            if error is not None or answer is None:
-                raise error or RuntimeError("a loop ended without an answer")
-            answers.append(answer)
-        return answers
-
-    def submit(self, rows: Rows, token: Token) -> None:
-        def finish(answer: np.ndarray | None, error: BaseException | None) -> None:
-            if error is not None or answer is None:
-                self._plan.failed(token, error or RuntimeError("a loop ended without an answer"))
-            else:
-                self._plan.completed(token, [answer])
-
-        self._begin(rows.start if isinstance(rows, slice) else int(rows[0]), finish)
-
-    def ready(self) -> None:
-        self._room.wait()
-
-    def drain(self) -> None:
-        self._room.drain()
-        for engine in self._engines.values():
-            engine.engine.drain()
-
-    def close(self) -> None:
-        self._driver.close()
-        for engine in self._engines.values():
-            engine.engine.close()
-
-    def _begin(self, row: int, finish: Finish) -> None:
-        def end(answer: np.ndarray | None, error: BaseException | None) -> None:
-            finish(answer, error)
-            self._room.give_back()
-
-        sample = {name: array[row] for name, array in self._samples.items()}
-        running = RunningSample(self._loop(sample), end)
-        self._room.take()
-        try:
-            self._driver.begin(running)
-        except Exception:  # there is no thread for it
-            self._room.give_back()
-            raise
-
-
-def _open(load: Callable[[LoadPlan], Session], plan: LoadPlan, coordinator: LoopCoordinator, part: str) -> Session:
-    in_flight = coordinator.expect(part)
-    return load(replace(plan, completed=in_flight.arrived, failed=in_flight.lost))
-
-
-def _choose_part(plan: LoadPlan, part: str, outputs: Sequence[Tensor]) -> LoadPlan:
-    return replace(plan, engine=plan.engine / part if plan.engine else None, outputs=outputs)
-
-
-def warm_rows(samples: Arrays, count: int) -> dict[str, Any]:
-    """The first samples, in memory that may be written."""
-    return {name: take_rows(array, np.arange(count)) for name, array in samples.items()}

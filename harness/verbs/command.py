@@ -30,109 +30,6 @@ from harness.verbs import collecting, collecting_results
 from harness.verbs.code_folder import list_created, list_entries
 from harness.verbs.collecting import Collector, Stamps, bring_outputs, find_matching, take
 
-Written = Mapping[Path, tuple[int, int]]  # file → inode and time of its last change, in ns
-
-
-def list_written(request: CommandRequest) -> Written:
-    """The files that lie where the build is to leave its own."""
-    found = (path for pattern in _patterns(request) for path in find_matching(pattern, Path(request.cwd)))
-    return {file: (s.st_ino, s.st_ctime_ns) for path in found for file in _files(path) for s in (file.stat(),)}
-
-
-def collect_built(request: CommandRequest, ended: GroupEnd, before: Written) -> str:
-    """Find what keeps the build from counting; "" once all of its files are in ``output``. ``before``: what was
-    ``written`` when it began. A copy may carry an older date, so that the date alone proves nothing."""
-    if ended.timed_out:
-        return f"timeout: the build took longer than {request.timeout:g} s"
-    if ended.status:
-        return "the build failed"
-    run_dir, output = Path(request.run_dir), Path(request.output)
-    now = list_written(request)
-    taken: dict[str, Path] = {}
-    for pattern in _patterns(request):
-        found = list(find_matching(pattern, Path(request.cwd)))
-        if not found:
-            return f"outputs: the build left no {_shown(pattern, run_dir)}"
-        for path in found:
-            if old := next((file for file in _files(path) if before.get(file) == now.get(file)), None):
-                return f"outputs: {_shown(str(old), run_dir)} was there before the build, and not written by it"
-            if taken.setdefault(path.name, path) != path:
-                return f"outputs: {taken[path.name]} and {path} have one name"
-    _bring(taken.values(), output, run_dir)
-    if not any(path.is_file() for path in output.rglob("*")):
-        return "outputs: the build left no file"
-    return ""
-
-
-def _shown(path: str, run_dir: Path) -> str:
-    return path.replace(str(run_dir), "{run_dir}")
-
-
-def _patterns(request: CommandRequest) -> tuple[str, ...]:
-    return request.outputs or (f"{request.run_dir}/*",)
-
-
-def _files(path: Path) -> list[Path]:
-    return [path] if path.is_file() else [item for item in path.rglob("*") if item.is_file()]
-
-
-def _bring(paths: Iterable[Path], output: Path, run_dir: Path) -> None:
-    for path in paths:
-        if path.is_dir():
-            shutil.copytree(path, output / path.name)
-        else:
-            take(path, output / path.name, run_dir)
-
-
-NAME = "audit.config"
-
-
-@contextmanager
-def audit_config(settings: str, cwd: Path, lock: str) -> Iterator[Callable[[], None]]:
-    """Gives what removes the file again. ``settings`` "": none is placed, and none may be there.
-
-    ``lock``: of a folder where files are placed. Nothing was there when the command began, so that what is there
-    afterwards is of this command, also where it replaced what was placed, as some harnesses do, or placed its own.
-    """
-    target = cwd / NAME
-    with _lock_folder(lock):
-        digest = hash_file(Path(settings)) if settings else ""
-        if target.exists() and not (digest and hash_file(target) == digest):
-            raise HarnessError(
-                f"audit: {target} is there already, and would turn the run into a test",
-                "input",
-                "remove it, or let the process that placed it finish",
-            )
-
-        def clear() -> None:
-            if digest or lock:
-                with contextlib.suppress(OSError):
-                    target.unlink()
-
-        try:
-            if settings:
-                shutil.copyfile(settings, target)
-            yield clear
-        finally:
-            clear()
-
-
-@contextmanager
-def _lock_folder(lock: str) -> Iterator[None]:
-    """One command at a time where files are placed; the lock goes with the process."""
-    if not lock:
-        yield
-        return
-    path = Path(lock)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
 LAST_LINE, SERVICE_LOG = "last-line", "service.log"
 _STAGES = {"build": "building", "run": "running", "score": "scoring"}
 _COLLECTORS: Mapping[str, Collector] = {
@@ -299,3 +196,106 @@ def _git(folder: Path, *arguments: str) -> str:
         return subprocess.run(command, capture_output=True, text=True, timeout=20, check=False).stdout
     except (OSError, subprocess.SubprocessError):
         return ""
+
+
+NAME = "audit.config"
+
+
+@contextmanager
+def audit_config(settings: str, cwd: Path, lock: str) -> Iterator[Callable[[], None]]:
+    """Gives what removes the file again. ``settings`` "": none is placed, and none may be there.
+
+    ``lock``: of a folder where files are placed. Nothing was there when the command began, so that what is there
+    afterwards is of this command, also where it replaced what was placed, as some harnesses do, or placed its own.
+    """
+    target = cwd / NAME
+    with _lock_folder(lock):
+        digest = hash_file(Path(settings)) if settings else ""
+        if target.exists() and not (digest and hash_file(target) == digest):
+            raise HarnessError(
+                f"audit: {target} is there already, and would turn the run into a test",
+                "input",
+                "remove it, or let the process that placed it finish",
+            )
+
+        def clear() -> None:
+            if digest or lock:
+                with contextlib.suppress(OSError):
+                    target.unlink()
+
+        try:
+            if settings:
+                shutil.copyfile(settings, target)
+            yield clear
+        finally:
+            clear()
+
+
+@contextmanager
+def _lock_folder(lock: str) -> Iterator[None]:
+    """One command at a time where files are placed; the lock goes with the process."""
+    if not lock:
+        yield
+        return
+    path = Path(lock)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+Written = Mapping[Path, tuple[int, int]]  # file → inode and time of its last change, in ns
+
+
+def list_written(request: CommandRequest) -> Written:
+    """The files that lie where the build is to leave its own."""
+    found = (path for pattern in _patterns(request) for path in find_matching(pattern, Path(request.cwd)))
+    return {file: (s.st_ino, s.st_ctime_ns) for path in found for file in _files(path) for s in (file.stat(),)}
+
+
+def collect_built(request: CommandRequest, ended: GroupEnd, before: Written) -> str:
+    """Find what keeps the build from counting; "" once all of its files are in ``output``. ``before``: what was
+    ``written`` when it began. A copy may carry an older date, so that the date alone proves nothing."""
+    if ended.timed_out:
+        return f"timeout: the build took longer than {request.timeout:g} s"
+    if ended.status:
+        return "the build failed"
+    run_dir, output = Path(request.run_dir), Path(request.output)
+    now = list_written(request)
+    taken: dict[str, Path] = {}
+    for pattern in _patterns(request):
+        found = list(find_matching(pattern, Path(request.cwd)))
+        if not found:
+            return f"outputs: the build left no {_shown(pattern, run_dir)}"
+        for path in found:
+            if old := next((file for file in _files(path) if before.get(file) == now.get(file)), None):
+                return f"outputs: {_shown(str(old), run_dir)} was there before the build, and not written by it"
+            if taken.setdefault(path.name, path) != path:
+                return f"outputs: {taken[path.name]} and {path} have one name"
+    _bring(taken.values(), output, run_dir)
+    if not any(path.is_file() for path in output.rglob("*")):
+        return "outputs: the build left no file"
+    return ""
+
+
+def _shown(path: str, run_dir: Path) -> str:
+    return path.replace(str(run_dir), "{run_dir}")
+
+
+def _patterns(request: CommandRequest) -> tuple[str, ...]:
+    return request.outputs or (f"{request.run_dir}/*",)
+
+
+def _files(path: Path) -> list[Path]:
+    return [path] if path.is_file() else [item for item in path.rglob("*") if item.is_file()]
+
+
+def _bring(paths: Iterable[Path], output: Path, run_dir: Path) -> None:
+    for path in paths:
+        if path.is_dir():
+            shutil.copytree(path, output / path.name)
+        else:
+            take(path, output / path.name, run_dir)

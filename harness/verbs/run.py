@@ -33,28 +33,6 @@ from harness.verbs.background import Background
 from harness.verbs.command import SERVICE_LOG
 from harness.verbs.load_plans import make_load_plan
 
-# How the C library deals with memory that is given back to it.
-#
-# Loops that prepare a sample as they answer it make arrays of some MB and drop them. glibc gives such memory back to
-# the system at once, and takes it anew for the next sample, page by page: of pointpainting a fifth of the time, and
-# more where others use the machine, so that its slowest queries measured the system rather than the network.
-
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # as malloc.h numbers them for mallopt(3)
-_KEPT = 1 << 30  # bytes that may be free at the end of an arena
-_LARGEST = 32 << 20  # bytes of an allocation; glibc takes no more
-
-
-def keep_freed_memory() -> None:
-    """Have glibc keep what is freed, for the next sample; other C libraries stay as they are.
-
-    For a process that ends with its run: it does not grow, but it does not shrink either.
-    """
-    with suppress(AttributeError, OSError, TypeError):
-        set_option = ctypes.CDLL(None).mallopt
-        set_option(_MMAP_THRESHOLD, _LARGEST)
-        set_option(_TRIM_THRESHOLD, _KEPT)
-
-
 RANDOM_WEIGHTS = "random_weights"  # an option of backends that can draw a model's weights
 _GRACE = 2.0  # seconds that LoadGen gets to end by itself after a failure
 _WARM_UP_BATCHES = 3
@@ -275,3 +253,25 @@ def _values(request: RunRequest, benchmark: BenchmarkCode, prepared: Prepared, d
         "loadgen": {"settings": prepared.snapshot(), "overrides": prepared.overrides},
         "response": {"dtype": benchmark.response_dtype},
     }
+
+
+# How the C library deals with memory that is given back to it.
+#
+# Loops that prepare a sample as they answer it make arrays of some MB and drop them. glibc gives such memory back to
+# the system at once, and takes it anew for the next sample, page by page: of pointpainting a fifth of the time, and
+# more where others use the machine, so that its slowest queries measured the system rather than the network.
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # as malloc.h numbers them for mallopt(3)
+_KEPT = 1 << 30  # bytes that may be free at the end of an arena
+_LARGEST = 32 << 20  # bytes of an allocation; glibc takes no more
+
+
+def keep_freed_memory() -> None:
+    """Have glibc keep what is freed, for the next sample; other C libraries stay as they are.
+
+    For a process that ends with its run: it does not grow, but it does not shrink either.
+    """
+    with suppress(AttributeError, OSError, TypeError):
+        set_option = ctypes.CDLL(None).mallopt
+        set_option(_MMAP_THRESHOLD, _LARGEST)
+        set_option(_TRIM_THRESHOLD, _KEPT)

@@ -20,57 +20,6 @@ from harness.errors import HarnessError
 from harness.machine.facts import collect_machine_notes
 from harness.verbs.command import LAST_LINE, build_command_environment, find_code_commit, list_secrets
 
-_LONGEST = 10.0  # seconds in which one probe must be answered
-_OVERLAP = 8192  # bytes; a line that comes in pieces is looked for across them
-
-# On this machine, whatever proxy the environment names.
-_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-
-
-class WatchedOutput(RotatedOutput):
-    """A server's output in which a line is waited for. ``seen``: it came."""
-
-    line = b""
-    seen = False
-    _end = b""
-
-    def take(self, data: bytes, *, captured: bool = True) -> None:
-        if self.line and not self.seen:
-            self.seen = self.line in self._end + data
-            self._end = (self._end + data)[-_OVERLAP:]
-        super().take(data, captured=captured)
-
-
-def find_unanswered(ready: Ready, output: WatchedOutput | None) -> str:
-    """Why the server does not count as ready; "" when it does."""
-    longest = min(_LONGEST, ready.patience or _LONGEST)
-    if ready.url:
-        return _get(ready.url, longest)
-    if ready.tcp:
-        return _connect(ready.tcp, longest)
-    return "" if output and output.seen else f"it has printed no line with {ready.line!r}"
-
-
-def _get(url: str, longest: float) -> str:
-    try:
-        with _DIRECT.open(url, timeout=longest) as answer:
-            answer.read(1)
-        return ""
-    except urllib.error.HTTPError as error:
-        return f"GET {url}: status {error.code}"
-    except (OSError, ValueError) as error:
-        return f"GET {url}: {getattr(error, 'reason', None) or error}"
-
-
-def _connect(place: str, longest: float) -> str:
-    host, _, port = place.rpartition(":")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), longest).close()
-        return ""
-    except (OSError, ValueError, OverflowError) as error:
-        return f"{place}: {error}"
-
-
 _FIRST, _EVERY = 0.1, 10.0  # seconds between two probes, until it is ready and then; a run is hardly disturbed by one
 
 
@@ -182,3 +131,54 @@ def _problem(probe: Ready, watch: _Watch, ended: GroupEnd, *, asked: bool) -> tu
     if ended.status == -signal.SIGKILL:
         fix += "; signal 9 usually means that the kernel ran out of memory"
     return f"the service {when} with {ending}", "resources" if killed else "backend", fix
+
+
+_LONGEST = 10.0  # seconds in which one probe must be answered
+_OVERLAP = 8192  # bytes; a line that comes in pieces is looked for across them
+
+# On this machine, whatever proxy the environment names.
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+class WatchedOutput(RotatedOutput):
+    """A server's output in which a line is waited for. ``seen``: it came."""
+
+    line = b""
+    seen = False
+    _end = b""
+
+    def take(self, data: bytes, *, captured: bool = True) -> None:
+        if self.line and not self.seen:
+            self.seen = self.line in self._end + data
+            self._end = (self._end + data)[-_OVERLAP:]
+        super().take(data, captured=captured)
+
+
+def find_unanswered(ready: Ready, output: WatchedOutput | None) -> str:
+    """Why the server does not count as ready; "" when it does."""
+    longest = min(_LONGEST, ready.patience or _LONGEST)
+    if ready.url:
+        return _get(ready.url, longest)
+    if ready.tcp:
+        return _connect(ready.tcp, longest)
+    return "" if output and output.seen else f"it has printed no line with {ready.line!r}"
+
+
+def _get(url: str, longest: float) -> str:
+    try:
+        with _DIRECT.open(url, timeout=longest) as answer:
+            answer.read(1)
+        return ""
+    except urllib.error.HTTPError as error:
+        return f"GET {url}: status {error.code}"
+    except (OSError, ValueError) as error:
+        return f"GET {url}: {getattr(error, 'reason', None) or error}"
+
+
+def _connect(place: str, longest: float) -> str:
+    host, _, port = place.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), longest).close()
+        return ""
+    except (OSError, ValueError, OverflowError) as error:
+        return f"{place}: {error}"

@@ -25,6 +25,22 @@ from harness.errors import HarnessError
 from harness.machine.facts import count_usable_cores
 from harness.run.tokens import Answer, GenerationPlan, Generator
 
+
+def facts() -> dict[str, Fact]:
+    """Facts about the client. The server follows from the service's own inputs, or from nothing that can be seen."""
+    return {
+        "backend.version": Fact(value=aiohttp.__version__, role="evidence"),
+        "backend.digest": Fact(value="", role="evidence"),
+    }
+
+
+def load(plan: GenerationPlan) -> Generator:
+    """Raises HarnessError where no server answers, the key is refused, or another model is served."""
+    server = find_server(plan)
+    count = choose_count(plan, server, count_usable_cores())
+    return Clients(plan, server.concurrency, count) if count > 1 else Client(plan, server)
+
+
 # Several client processes that share out the streams of a run, where one core reads no more. LoadGen stays here.
 #
 # Each knows the same servers, may have its part of the requests under way, and gets a prompt when it has room: the one
@@ -195,18 +211,3 @@ class Clients:
                     process.send("submit", identity, row)
                     continue
             self._plan.failed(identity, self._failure)
-
-
-def facts() -> dict[str, Fact]:
-    """Facts about the client. The server follows from the service's own inputs, or from nothing that can be seen."""
-    return {
-        "backend.version": Fact(value=aiohttp.__version__, role="evidence"),
-        "backend.digest": Fact(value="", role="evidence"),
-    }
-
-
-def load(plan: GenerationPlan) -> Generator:
-    """Raises HarnessError where no server answers, the key is refused, or another model is served."""
-    server = find_server(plan)
-    count = choose_count(plan, server, count_usable_cores())
-    return Clients(plan, server.concurrency, count) if count > 1 else Client(plan, server)

@@ -24,43 +24,6 @@ from harness.backends.openai.wire import Limits, SilentError, StatusError, Unrea
 from harness.errors import HarnessError
 from harness.run.tokens import MESSAGES, GenerationPlan, Sampling, Spoken, StopSequence, Tokenized
 
-_FILE = "tokenizer.json"
-
-
-@dataclass(slots=True)
-class Texts:
-    """The model's tokenizer. ``seconds`` that it took for answers: it does not run on the thread that is timed."""
-
-    tokenizer: Any
-    seconds: float = 0.0
-
-    def decode(self, tokens: Sequence[int]) -> str:
-        """With all that marks a beginning or a turn, since the server is asked to add nothing."""
-        found: str = self.tokenizer.decode(list(tokens), skip_special_tokens=False)
-        return found
-
-    def encode(self, text: str) -> list[int]:
-        began = time.perf_counter()
-        found: list[int] = self.tokenizer.encode(text, add_special_tokens=False).ids
-        self.seconds += time.perf_counter() - began
-        return found
-
-
-def load_texts(plan: GenerationPlan) -> Texts:
-    """Load the tokenizer of the model that the spec names. Raises HarnessError where it has none."""
-    from tokenizers import Tokenizer  # a server that takes token ids needs none
-
-    for folder in (plan.source, plan.model):
-        path = folder / _FILE if folder is not None else Path(_FILE)
-        if folder is not None and path.is_file():
-            return Texts(Tokenizer.from_file(str(path)))
-    raise HarnessError(
-        f"there is no {_FILE} to make text of token ids with",
-        "missing",
-        "name the checkpoint's folder as model.path, or set run.options.token_ids: true where the server takes ids",
-    )
-
-
 _CONNECT = 30.0  # seconds
 _LOOKING = 30.0  # seconds in which a server names its models
 _MOST = 1 << 20  # tokens after which an answer that may be of any length never ends
@@ -415,3 +378,40 @@ def describe_sampling(sampling: Sampling) -> dict[str, Any]:
     if sampling.stop:
         said["stop_token_ids"] = list(sampling.stop)
     return said
+
+
+_FILE = "tokenizer.json"
+
+
+@dataclass(slots=True)
+class Texts:
+    """The model's tokenizer. ``seconds`` that it took for answers: it does not run on the thread that is timed."""
+
+    tokenizer: Any
+    seconds: float = 0.0
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """With all that marks a beginning or a turn, since the server is asked to add nothing."""
+        found: str = self.tokenizer.decode(list(tokens), skip_special_tokens=False)
+        return found
+
+    def encode(self, text: str) -> list[int]:
+        began = time.perf_counter()
+        found: list[int] = self.tokenizer.encode(text, add_special_tokens=False).ids
+        self.seconds += time.perf_counter() - began
+        return found
+
+
+def load_texts(plan: GenerationPlan) -> Texts:
+    """Load the tokenizer of the model that the spec names. Raises HarnessError where it has none."""
+    from tokenizers import Tokenizer  # a server that takes token ids needs none
+
+    for folder in (plan.source, plan.model):
+        path = folder / _FILE if folder is not None else Path(_FILE)
+        if folder is not None and path.is_file():
+            return Texts(Tokenizer.from_file(str(path)))
+    raise HarnessError(
+        f"there is no {_FILE} to make text of token ids with",
+        "missing",
+        "name the checkpoint's folder as model.path, or set run.options.token_ids: true where the server takes ids",
+    )

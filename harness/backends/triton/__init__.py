@@ -174,6 +174,30 @@ class GrpcConnection:
         return GrpcRefusalError(f"gRPC {code.name}: {said}")
 
 
+def facts() -> dict[str, Fact]:
+    """Facts about the server that is installed here. One at an address gives its version itself: ``server.version``."""
+    program = find_program("")
+    digest = hash_files(program.root, list_digested(program)) if program else ""
+    return {
+        "backend.version": Fact(value=_version(), role="evidence"),
+        "backend.digest": Fact(value=digest, role="evidence"),
+    }
+
+
+def build(plan: BuildPlan) -> BackendEngine:
+    """The engine of the backend that ``made_by`` names, in a folder of its own."""
+    return build_served(plan, _version())
+
+
+def load(plan: LoadPlan) -> TritonSession:
+    """Raises HarnessError where no server can be started or reached, or where it serves something else."""
+    return TritonSession(plan, plan.require_engine("Triton"))
+
+
+def _version() -> str:
+    return find_distribution_version(*BACKENDS["triton"].distributions)
+
+
 _REFUSED = "see what the server refuses, and its log"
 
 
@@ -283,27 +307,3 @@ class TritonSession(StreamSession):
         if answer.status != 200:
             raise self._server.explain(f"HTTP {answer.status}: {read_problem(answer.document)}", _REFUSED)
         return read_outputs(answer.document, answer.data, self._engine.outputs, count)
-
-
-def facts() -> dict[str, Fact]:
-    """Facts about the server that is installed here. One at an address gives its version itself: ``server.version``."""
-    program = find_program("")
-    digest = hash_files(program.root, list_digested(program)) if program else ""
-    return {
-        "backend.version": Fact(value=_version(), role="evidence"),
-        "backend.digest": Fact(value=digest, role="evidence"),
-    }
-
-
-def build(plan: BuildPlan) -> BackendEngine:
-    """The engine of the backend that ``made_by`` names, in a folder of its own."""
-    return build_served(plan, _version())
-
-
-def load(plan: LoadPlan) -> TritonSession:
-    """Raises HarnessError where no server can be started or reached, or where it serves something else."""
-    return TritonSession(plan, plan.require_engine("Triton"))
-
-
-def _version() -> str:
-    return find_distribution_version(*BACKENDS["triton"].distributions)

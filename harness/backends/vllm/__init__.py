@@ -144,6 +144,28 @@ class _Listener:
         return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
 
 
+def facts() -> dict[str, Fact]:
+    folder = Path(vllm.__file__).parent
+    versions = (find_distribution_version(name) for name in BACKENDS["vllm"].distributions)
+    return {
+        "backend.version": Fact(value=next(filter(None, versions), str(vllm.__version__)), role="evidence"),
+        "backend.digest": Fact(value=hash_files(folder, folder.glob("*.so*")), role="evidence"),
+        "torch.version": Fact(value=find_distribution_version("torch"), role="evidence"),
+    }
+
+
+def load(plan: GenerationPlan) -> VllmEngine:
+    """Raises HarnessError where there is no checkpoint, it is not of the declared precision, or vLLM refuses it."""
+    checkpoint = find_checkpoint(plan)
+    arguments = choose_arguments(plan, checkpoint)
+    os.environ.update(choose_environment(plan))
+    try:
+        return VllmEngine(plan, checkpoint, arguments)
+    except (RuntimeError, ValueError, TypeError, AssertionError, OSError) as error:
+        problem = f"vLLM cannot load {checkpoint.folder.name}: {error}"
+        raise HarnessError(problem, "backend", "its own messages are in the log of this run") from error
+
+
 _FIX = "see the log of this run: vLLM prints the cause before it ends"
 _ENDED = ("stop", "length")
 _AHEAD = 2  # times what the engine computes at once
@@ -318,25 +340,3 @@ def describe(config: Any) -> dict[str, Any]:
     }
     found = {name: getattr(getattr(config, part, None), field, None) for name, (part, field) in parts.items()}
     return {name: value if isinstance(value, int | bool) else str(value) for name, value in found.items()}
-
-
-def facts() -> dict[str, Fact]:
-    folder = Path(vllm.__file__).parent
-    versions = (find_distribution_version(name) for name in BACKENDS["vllm"].distributions)
-    return {
-        "backend.version": Fact(value=next(filter(None, versions), str(vllm.__version__)), role="evidence"),
-        "backend.digest": Fact(value=hash_files(folder, folder.glob("*.so*")), role="evidence"),
-        "torch.version": Fact(value=find_distribution_version("torch"), role="evidence"),
-    }
-
-
-def load(plan: GenerationPlan) -> VllmEngine:
-    """Raises HarnessError where there is no checkpoint, it is not of the declared precision, or vLLM refuses it."""
-    checkpoint = find_checkpoint(plan)
-    arguments = choose_arguments(plan, checkpoint)
-    os.environ.update(choose_environment(plan))
-    try:
-        return VllmEngine(plan, checkpoint, arguments)
-    except (RuntimeError, ValueError, TypeError, AssertionError, OSError) as error:
-        problem = f"vLLM cannot load {checkpoint.folder.name}: {error}"
-        raise HarnessError(problem, "backend", "its own messages are in the log of this run") from error

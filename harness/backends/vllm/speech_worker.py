@@ -1,15 +1,11 @@
-"""Process that computes features of sounds for ``engine``: ``python -P -m harness.backends.vllm.speech_worker
-DESCRIPTOR``.
+"""Process that computes features of sounds: ``python -P -m harness.backends.vllm.speech_worker DESCRIPTOR``.
 
 It uses the renderer that vLLM would use itself, made from the same arguments, in one thread.
 """
 
 from __future__ import annotations
 
-import copyreg
-import io
 import itertools
-import pickle
 import sys
 import time
 import traceback
@@ -18,35 +14,13 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
-import torch
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.renderers import renderer_from_config
 
 from harness.backends.vllm.speech import describe_sound
+from harness.backends.vllm.tensors import pack
 from harness.child.piped_process import serve_pipe
 from harness.run.tokens import SOUND_RATE
-
-
-def pack(value: object) -> memoryview:
-    """To be sent by ``Connection.send_bytes``: ``recv`` makes ``value`` of it again."""
-    packed = io.BytesIO()
-    _Packer(packed, pickle.HIGHEST_PROTOCOL).dump(value)
-    return packed.getbuffer()
-
-
-def restore(data: bytearray, dtype: Any, shape: tuple[int, ...]) -> Any:
-    """It owns ``data``, which is not copied."""
-    return torch.frombuffer(data, dtype=dtype).reshape(shape) if data else torch.empty(shape, dtype=dtype)
-
-
-def _reduce(tensor: Any) -> tuple[Any, ...]:
-    data = tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy()
-    return restore, (bytearray(data), tensor.dtype, tuple(tensor.shape))
-
-
-class _Packer(pickle.Pickler):
-    dispatch_table = copyreg.dispatch_table.copy()
-    dispatch_table[torch.Tensor] = _reduce
 
 
 def serve(pipe: Connection) -> None:

@@ -34,82 +34,6 @@ from harness.benchmarks.dlrm_v3.layers import CATEGORIES, ITEMS, PREDICTION, USE
 from harness.benchmarks.dlrm_v3.network import OUTPUT, Hstu
 from harness.contract import Counter
 
-_DEVICES = 2
-_PERIODS = {"_period_units": [[3600.0, 86_400.0]], "_units_per_period": [[24.0, 7.0]]}  # an hour of a day, a day
-Weights = Mapping[str, NDArray[np.float32]]
-Tables = Mapping[str, NDArray[np.float16]]
-
-
-def draw_weights(rng: np.random.Generator, shape: HstuShape) -> dict[str, NDArray[np.float32]]:
-    """Their deviations keep the scale of values from layer to layer."""
-    found = {}
-    for name, size in list_weights(shape).items():
-        drawn = rng.normal(0, _find_deviation(name, size), size)
-        norm = len(size) == 1 and name.endswith("weight")
-        found[name] = (drawn + 1 if norm else drawn).astype(np.float32)
-    return found
-
-
-def _find_deviation(name: str, size: tuple[int, ...]) -> float:
-    if len(size) == 1:
-        return 0.05
-    if name in (layers.ACTION_TABLE, layers.TARGET_ACTIONS):
-        return 1.0
-    inwards = size[0] if name.endswith(("uvqk_weight", "output_weight")) else size[1]
-    return float((1.5 / inwards) ** 0.5)
-
-
-def draw_tables(rng: np.random.Generator, shape: HstuShape, rows: Mapping[str, int]) -> dict[str, NDArray[np.float16]]:
-    return {name: rng.normal(0, 1, (count, shape.embedding)).astype(np.float16) for name, count in rows.items()}
-
-
-def write_checkpoint(folder: Path, weights: Weights, tables: Tables) -> None:
-    """Write sparse/ with the rows of each table shared out among the devices, and non_sparse.ckpt with everything else
-    that training keeps there, which is not needed."""
-    (folder / SPARSE).mkdir(parents=True)
-    state: dict[str, Any] = {}
-    places: dict[MetadataIndex, _StorageInfo] = {}
-    parts = dict(_share_out(tables))
-    for device in range(_DEVICES):
-        file = f"__{device}_0.distcp"
-        with (folder / SPARSE / file).open("wb") as stream:
-            for (name, rank), (first, rows) in parts.items():
-                if rank == device:
-                    buffer = io.BytesIO()
-                    torch.save(torch.from_numpy(rows), buffer)
-                    index = MetadataIndex(_name_table(name), torch.Size([first, 0]), rank)
-                    places[index] = _StorageInfo(file, stream.tell(), len(buffer.getvalue()))
-                    stream.write(buffer.getvalue())
-    for name, table in tables.items():
-        chunks = [
-            ChunkStorageMetadata(offsets=torch.Size([first, 0]), sizes=torch.Size(rows.shape))
-            for (known, _), (first, rows) in parts.items()
-            if known == name
-        ]
-        properties = TensorProperties(dtype=torch.float16)
-        state[_name_table(name)] = TensorStorageMetadata(properties, torch.Size(table.shape), chunks)
-    with (folder / SPARSE / METADATA).open("wb") as stream:
-        pickle.dump(Metadata(state_dict_metadata=state, storage_data=places), stream)
-    dense = {name: torch.from_numpy(tensor) for name, tensor in weights.items()}
-    dense |= {f"{layers.POSTPROCESSOR}.{name}": torch.tensor(values) for name, values in _PERIODS.items()}
-    actions = {f"{layers.PREPROCESSOR}._action_encoder._combined_action_weights": torch.tensor(layers.ACTIONS)}
-    kept = {"dense_dict": dense | actions, "optimizer_dict": {}, "class_metrics": {}, "reg_metrics": {}}
-    torch.save({**kept, "global_step": {}, "sparse_tensor_keys": set()}, folder / DENSE)
-
-
-def _share_out(tables: Tables) -> Any:
-    """(table, device) -> its first row there, and the rows."""
-    for name, table in tables.items():
-        devices = _DEVICES if len(table) >= _DEVICES * 100 else 1
-        bounds = np.linspace(0, len(table), devices + 1).astype(int).tolist()
-        for device, (first, last) in enumerate(itertools.pairwise(bounds)):
-            yield (name, device), (first, np.ascontiguousarray(table[first:last]))
-
-
-def _name_table(name: str) -> str:
-    return f"sparse_dict._embedding_collection.embeddings.{name}.weight"
-
-
 CHECKPOINT = "dlrm-v3"
 _SPREAD = 0.12  # of the network's logits: its entropy is to be no lower than the published one's
 
@@ -184,3 +108,79 @@ class _Foreseeing:
         network = Hstu(weights, torch.from_numpy(self.tables[CATEGORIES]).float(), self._shape)
         network.eval()
         return network
+
+
+_DEVICES = 2
+_PERIODS = {"_period_units": [[3600.0, 86_400.0]], "_units_per_period": [[24.0, 7.0]]}  # an hour of a day, a day
+Weights = Mapping[str, NDArray[np.float32]]
+Tables = Mapping[str, NDArray[np.float16]]
+
+
+def draw_weights(rng: np.random.Generator, shape: HstuShape) -> dict[str, NDArray[np.float32]]:
+    """Their deviations keep the scale of values from layer to layer."""
+    found = {}
+    for name, size in list_weights(shape).items():
+        drawn = rng.normal(0, _find_deviation(name, size), size)
+        norm = len(size) == 1 and name.endswith("weight")
+        found[name] = (drawn + 1 if norm else drawn).astype(np.float32)
+    return found
+
+
+def _find_deviation(name: str, size: tuple[int, ...]) -> float:
+    if len(size) == 1:
+        return 0.05
+    if name in (layers.ACTION_TABLE, layers.TARGET_ACTIONS):
+        return 1.0
+    inwards = size[0] if name.endswith(("uvqk_weight", "output_weight")) else size[1]
+    return float((1.5 / inwards) ** 0.5)
+
+
+def draw_tables(rng: np.random.Generator, shape: HstuShape, rows: Mapping[str, int]) -> dict[str, NDArray[np.float16]]:
+    return {name: rng.normal(0, 1, (count, shape.embedding)).astype(np.float16) for name, count in rows.items()}
+
+
+def write_checkpoint(folder: Path, weights: Weights, tables: Tables) -> None:
+    """Write sparse/ with the rows of each table shared out among the devices, and non_sparse.ckpt with everything else
+    that training keeps there, which is not needed."""
+    (folder / SPARSE).mkdir(parents=True)
+    state: dict[str, Any] = {}
+    places: dict[MetadataIndex, _StorageInfo] = {}
+    parts = dict(_share_out(tables))
+    for device in range(_DEVICES):
+        file = f"__{device}_0.distcp"
+        with (folder / SPARSE / file).open("wb") as stream:
+            for (name, rank), (first, rows) in parts.items():
+                if rank == device:
+                    buffer = io.BytesIO()
+                    torch.save(torch.from_numpy(rows), buffer)
+                    index = MetadataIndex(_name_table(name), torch.Size([first, 0]), rank)
+                    places[index] = _StorageInfo(file, stream.tell(), len(buffer.getvalue()))
+                    stream.write(buffer.getvalue())
+    for name, table in tables.items():
+        chunks = [
+            ChunkStorageMetadata(offsets=torch.Size([first, 0]), sizes=torch.Size(rows.shape))
+            for (known, _), (first, rows) in parts.items()
+            if known == name
+        ]
+        properties = TensorProperties(dtype=torch.float16)
+        state[_name_table(name)] = TensorStorageMetadata(properties, torch.Size(table.shape), chunks)
+    with (folder / SPARSE / METADATA).open("wb") as stream:
+        pickle.dump(Metadata(state_dict_metadata=state, storage_data=places), stream)
+    dense = {name: torch.from_numpy(tensor) for name, tensor in weights.items()}
+    dense |= {f"{layers.POSTPROCESSOR}.{name}": torch.tensor(values) for name, values in _PERIODS.items()}
+    actions = {f"{layers.PREPROCESSOR}._action_encoder._combined_action_weights": torch.tensor(layers.ACTIONS)}
+    kept = {"dense_dict": dense | actions, "optimizer_dict": {}, "class_metrics": {}, "reg_metrics": {}}
+    torch.save({**kept, "global_step": {}, "sparse_tensor_keys": set()}, folder / DENSE)
+
+
+def _share_out(tables: Tables) -> Any:
+    """(table, device) -> its first row there, and the rows."""
+    for name, table in tables.items():
+        devices = _DEVICES if len(table) >= _DEVICES * 100 else 1
+        bounds = np.linspace(0, len(table), devices + 1).astype(int).tolist()
+        for device, (first, last) in enumerate(itertools.pairwise(bounds)):
+            yield (name, device), (first, np.ascontiguousarray(table[first:last]))
+
+
+def _name_table(name: str) -> str:
+    return f"sparse_dict._embedding_collection.embeddings.{name}.weight"

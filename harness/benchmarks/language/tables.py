@@ -17,122 +17,6 @@ from harness.benchmarks.sources import read_json
 from harness.contract import installing
 from harness.errors import HarnessError
 
-# Frames of pandas that other people pickled, read without pandas and without running anything of theirs.
-#
-# This reader knows the few names that a frame is made of, replaces each class of pandas by a placeholder, and refuses a
-# file that names anything else, before it has any effect.
-
-
-class _Block(NamedTuple):
-    """Columns of one type. ``values``: [columns, rows]; ``placement``: which columns they are."""
-
-    values: Any
-    placement: Any
-    dimensions: int = 2
-
-
-class _Shell:
-    """Placeholder for a class of pandas; it keeps what the pickle says of an object, and nothing else happens."""
-
-    def __init__(self, *arguments: Any) -> None:
-        self.arguments = arguments
-        self.state: Any = None
-
-    def __setstate__(self, state: Any) -> None:
-        self.state = state
-
-
-class _Frame(_Shell):
-    pass
-
-
-class _Manager(_Shell):
-    pass
-
-
-class _Index(NamedTuple):
-    """Names of columns, or of rows. ``facts``: data, or start, stop and step."""
-
-    kind: Any
-    facts: Mapping[str, Any]
-
-
-class _IndexKind:
-    """Which class of index one is; all are read alike."""
-
-
-_KNOWN: dict[tuple[str, str], Any] = {
-    ("pandas.core.frame", "DataFrame"): _Frame,
-    ("pandas.core.internals.managers", "BlockManager"): _Manager,
-    ("pandas._libs.internals", "_unpickle_block"): _Block,
-    ("pandas.core.indexes.base", "_new_Index"): _Index,
-    ("builtins", "slice"): slice,
-    ("__builtin__", "slice"): slice,
-}
-_INDEXES = "pandas.core.indexes."
-
-
-class _Reader(PlainUnpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        if module.startswith(_INDEXES) and name.endswith("Index") and name != "_new_Index":
-            return _IndexKind
-        return super().find_class(module, name)
-
-
-def read_frame(path: Path, fix: str) -> dict[str, list[Any]]:
-    """Column → its values, in the order of the rows. Raises HarnessError for what is no such frame."""
-    try:
-        data = path.read_bytes()
-        frame = _Reader(io.BytesIO(data), "a frame of pandas", _KNOWN).load()
-        return _collect_columns(frame, len(data))
-    except OSError as error:
-        raise HarnessError(f"{path}: {error.strerror}", "missing", fix) from error
-    except (EOFError, pickle.UnpicklingError) as error:
-        cut = isinstance(error, EOFError) or "truncated" in str(error)
-        problem = "is cut off" if cut else f"is not opened: {error}"
-        raise HarnessError(f"{path} {problem}", "input", fix) from error
-    except Exception as error:  # a pickle may hold anything in any order
-        raise HarnessError(f"{path} holds no frame of pandas: {error}", "input", fix) from error
-
-
-def _collect_columns(frame: Any, size: int) -> dict[str, list[Any]]:
-    if not isinstance(frame, _Frame):
-        raise ValueError(f"it holds {type(frame).__name__.strip('_').lower()}")
-    state = frame.state
-    manager = state.get("_mgr", state.get("_data")) if isinstance(state, dict) else state
-    axes, blocks = _open_manager(manager)
-    refuse_repeated([axes[0].facts, *([block.values, block.placement] for block in blocks)], size)
-    names = [str(name) for name in _list_index(axes[0], size)]
-    columns: dict[str, list[Any]] = {}
-    for block in blocks:
-        values = np.asarray(block.values)
-        placed = np.arange(len(names))[block.placement]
-        for row, column in enumerate(np.atleast_1d(placed).tolist()):
-            columns[names[column]] = values[row].tolist() if values.ndim == 2 else values.tolist()
-    return {name: columns[name] for name in names}
-
-
-def _open_manager(manager: Any) -> tuple[Any, list[_Block]]:
-    """Open a manager of pandas 1.3 and later, or as the versions before it wrote them."""
-    if not isinstance(manager, _Manager):
-        raise ValueError("its columns are of a kind that is not known here")
-    if manager.state is not None:
-        older = manager.state[-1]["0.14.1"]
-        return older["axes"], [_Block(block["values"], block["mgr_locs"]) for block in older["blocks"]]
-    blocks, axes = manager.arguments
-    return axes, list(blocks)
-
-
-def _list_index(index: Any, size: int) -> list[Any]:
-    facts = index.facts
-    if "data" in facts:
-        return list(np.asarray(facts["data"]).tolist())
-    numbers = range(facts["start"], facts["stop"], facts["step"])
-    if numbers[size : size + 1]:
-        raise ValueError("its index has more rows than it has bytes")
-    return list(numbers)
-
-
 Columns = dict[str, list[Any]]
 _MOST = 2 << 30  # bytes of a table in memory; the largest that is published has some hundred million
 _BATCH = 1024  # rows that are unpacked before they are counted
@@ -256,3 +140,119 @@ def _call(module: str, name: str, *arguments: bytes) -> bytes:
 
 def _index(module: str, name: str, facts: Mapping[str, Any]) -> bytes:
     return _call("pandas.core.indexes.base", "_new_Index", _name(module, name), _dump(dict(facts)))
+
+
+# Frames of pandas that other people pickled, read without pandas and without running anything of theirs.
+#
+# This reader knows the few names that a frame is made of, replaces each class of pandas by a placeholder, and refuses a
+# file that names anything else, before it has any effect.
+
+
+class _Block(NamedTuple):
+    """Columns of one type. ``values``: [columns, rows]; ``placement``: which columns they are."""
+
+    values: Any
+    placement: Any
+    dimensions: int = 2
+
+
+class _Shell:
+    """Placeholder for a class of pandas; it keeps what the pickle says of an object, and nothing else happens."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self.arguments = arguments
+        self.state: Any = None
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+
+class _Frame(_Shell):
+    pass
+
+
+class _Manager(_Shell):
+    pass
+
+
+class _Index(NamedTuple):
+    """Names of columns, or of rows. ``facts``: data, or start, stop and step."""
+
+    kind: Any
+    facts: Mapping[str, Any]
+
+
+class _IndexKind:
+    """Which class of index one is; all are read alike."""
+
+
+_KNOWN: dict[tuple[str, str], Any] = {
+    ("pandas.core.frame", "DataFrame"): _Frame,
+    ("pandas.core.internals.managers", "BlockManager"): _Manager,
+    ("pandas._libs.internals", "_unpickle_block"): _Block,
+    ("pandas.core.indexes.base", "_new_Index"): _Index,
+    ("builtins", "slice"): slice,
+    ("__builtin__", "slice"): slice,
+}
+_INDEXES = "pandas.core.indexes."
+
+
+class _Reader(PlainUnpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if module.startswith(_INDEXES) and name.endswith("Index") and name != "_new_Index":
+            return _IndexKind
+        return super().find_class(module, name)
+
+
+def read_frame(path: Path, fix: str) -> dict[str, list[Any]]:
+    """Column → its values, in the order of the rows. Raises HarnessError for what is no such frame."""
+    try:
+        data = path.read_bytes()
+        frame = _Reader(io.BytesIO(data), "a frame of pandas", _KNOWN).load()
+        return _collect_columns(frame, len(data))
+    except OSError as error:
+        raise HarnessError(f"{path}: {error.strerror}", "missing", fix) from error
+    except (EOFError, pickle.UnpicklingError) as error:
+        cut = isinstance(error, EOFError) or "truncated" in str(error)
+        problem = "is cut off" if cut else f"is not opened: {error}"
+        raise HarnessError(f"{path} {problem}", "input", fix) from error
+    except Exception as error:  # a pickle may hold anything in any order
+        raise HarnessError(f"{path} holds no frame of pandas: {error}", "input", fix) from error
+
+
+def _collect_columns(frame: Any, size: int) -> dict[str, list[Any]]:
+    if not isinstance(frame, _Frame):
+        raise ValueError(f"it holds {type(frame).__name__.strip('_').lower()}")
+    state = frame.state
+    manager = state.get("_mgr", state.get("_data")) if isinstance(state, dict) else state
+    axes, blocks = _open_manager(manager)
+    refuse_repeated([axes[0].facts, *([block.values, block.placement] for block in blocks)], size)
+    names = [str(name) for name in _list_index(axes[0], size)]
+    columns: dict[str, list[Any]] = {}
+    for block in blocks:
+        values = np.asarray(block.values)
+        placed = np.arange(len(names))[block.placement]
+        for row, column in enumerate(np.atleast_1d(placed).tolist()):
+            columns[names[column]] = values[row].tolist() if values.ndim == 2 else values.tolist()
+    return {name: columns[name] for name in names}
+
+
+def _open_manager(manager: Any) -> tuple[Any, list[_Block]]:
+    """Open a manager of pandas 1.3 and later, or as the versions before it wrote them."""
+    if not isinstance(manager, _Manager):
+        raise ValueError("its columns are of a kind that is not known here")
+    if manager.state is not None:
+        older = manager.state[-1]["0.14.1"]
+        return older["axes"], [_Block(block["values"], block["mgr_locs"]) for block in older["blocks"]]
+    blocks, axes = manager.arguments
+    return axes, list(blocks)
+
+
+def _list_index(index: Any, size: int) -> list[Any]:
+    facts = index.facts
+    if "data" in facts:
+        return list(np.asarray(facts["data"]).tolist())
+    numbers = range(facts["start"], facts["stop"], facts["step"])
+    if numbers[size : size + 1]:
+        raise ValueError("its index has more rows than it has bytes")
+    return list(numbers)

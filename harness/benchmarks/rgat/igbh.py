@@ -36,87 +36,6 @@ from harness.benchmarks.sources import choose_count, choose_dtype, is_rehearsal,
 from harness.contract import Counter
 from harness.errors import HarnessError
 
-# A small graph of made-up papers, in the files of the full set.
-#
-# Papers, authors and topics belong to communities whose features are alike and whose edges mostly stay inside: what a
-# paper is hardly depends on which neighbours are drawn, as in a real graph.
-
-_BARE = ("paper", "author")  # features without a header
-_COMMUNITY = {"paper": 12, "author": 18, "institute": 1, "fos": 3, "journal": 1, "conference": 1}
-_ASKED = 4  # papers for each that is asked for
-# Edges of a source, at most.
-_EDGES = {"cites": 6, "written_by": 3, "affiliated_to": 1, "topic": 3, "published": 1, "venue": 1}
-_STRAY = 0.01  # of edges lead anywhere
-_NOISE = 0.1  # features in addition to what a community has in common
-
-
-def write_graph(rng: np.random.Generator, folder: Path, count: int) -> NDArray[np.int64]:
-    """Features, edges and random labels, below ``folder``. -> ``count`` papers that may be asked for."""
-    communities = 1 + _ASKED * count // _COMMUNITY[SEEDS]
-    nodes = {kind: each * communities for kind, each in _COMMUNITY.items()}
-    common = rng.standard_normal((communities, FEATURES), np.float32)
-    for kind in KINDS:
-        (folder / kind).mkdir(parents=True)
-        noise = rng.standard_normal((nodes[kind], FEATURES), np.float32)
-        features = common[np.arange(nodes[kind]) % communities] + np.float32(_NOISE) * noise
-        if kind in _BARE:
-            features.tofile(folder / kind / FEATURES_FILE)
-        else:
-            np.save(folder / kind / FEATURES_FILE, features)
-    for relation in PUBLISHED:
-        (folder / relation.folder).mkdir()
-        np.save(folder / relation.folder / EDGES_FILE, draw_edges(rng, relation, nodes, communities))
-    rng.integers(0, CLASSES, nodes[SEEDS]).astype(np.float32).tofile(folder / LABELS_FILE)
-    return rng.permutation(nodes[SEEDS])[:count]
-
-
-def draw_edges(
-    rng: np.random.Generator, relation: Relation, nodes: Mapping[str, int], communities: int
-) -> NDArray[np.int64]:
-    """[edges, 2], in no order. Node n is of community n % communities."""
-    degrees = rng.integers(int(relation == CITES), _EDGES[relation.name] + 1, nodes[relation.source])
-    sources = np.repeat(np.arange(nodes[relation.source]), degrees)
-    members = rng.integers(0, nodes[relation.target] // communities, len(sources))
-    targets = members * communities + sources % communities
-    stray = rng.random(len(sources)) < _STRAY
-    targets[stray] = rng.integers(0, nodes[relation.target], int(stray.sum()))
-    return rng.permutation(np.stack([sources, targets], axis=1))
-
-
-Edges = Iterator[tuple[np.ndarray, np.ndarray]]
-"""Sources and targets, a piece at a time."""
-AT_ONCE = 1 << 22  # edges of a piece
-
-
-def write_adjacency(
-    read: Callable[[], Edges], nodes: int, output: Path, names: tuple[str, str], counter: Counter
-) -> None:
-    """``read``: gives all edges anew. ``nodes``: how many targets there are. ``names``: of the bounds of each node's
-    edges, int64 [nodes + 1], and of their sources, int32 [edges]."""
-    indptr: NDArray[np.int64] = np.zeros(nodes + 1, np.int64)
-    for _, targets in read():
-        found, counts = np.unique(targets, return_counts=True)
-        indptr[found + 1] += counts
-        counter.bump(len(targets))
-    np.cumsum(indptr, out=indptr)
-    np.save(output / names[0], indptr)
-    free = indptr[:-1]  # where the next source of each node goes
-    indices = _create(output / names[1], int(indptr[-1]))
-    for sources, targets in read():
-        order = np.argsort(targets, kind="stable")
-        ordered = targets[order]
-        found, starts, counts = np.unique(ordered, return_index=True, return_counts=True)
-        indices[free[ordered] + np.arange(len(ordered)) - np.repeat(starts, counts)] = sources[order]
-        free[found] += counts
-        counter.bump(len(targets))
-    indices.flush()
-
-
-def _create(path: Path, count: int) -> np.memmap[tuple[int], np.dtype[np.int32]]:
-    """A file of no edges at all cannot be mapped: then it has one, which no node's bounds hold."""
-    return npy.open_memmap(path, "w+", np.dtype(np.int32), (max(count, 1),))
-
-
 PROCESSED = "full/processed"
 FEATURES_FILE, LABELS_FILE, EDGES_FILE = "node_feat.npy", f"{SEEDS}/node_label_2K.npy", "edge_index.npy"
 SEEDS_FILE = "val_idx.pt"
@@ -252,3 +171,84 @@ def _write_edges(relation: Relation, found: PublishedGraph, output: Path, counte
         backwards = REVERSED[relation]
         write_adjacency(partial(read, 0), counts[1], output, name_adjacency(relation), counter)
         write_adjacency(partial(read, 1), counts[0], output, name_adjacency(backwards), counter)
+
+
+Edges = Iterator[tuple[np.ndarray, np.ndarray]]
+"""Sources and targets, a piece at a time."""
+AT_ONCE = 1 << 22  # edges of a piece
+
+
+def write_adjacency(
+    read: Callable[[], Edges], nodes: int, output: Path, names: tuple[str, str], counter: Counter
+) -> None:
+    """``read``: gives all edges anew. ``nodes``: how many targets there are. ``names``: of the bounds of each node's
+    edges, int64 [nodes + 1], and of their sources, int32 [edges]."""
+    indptr: NDArray[np.int64] = np.zeros(nodes + 1, np.int64)
+    for _, targets in read():
+        found, counts = np.unique(targets, return_counts=True)
+        indptr[found + 1] += counts
+        counter.bump(len(targets))
+    np.cumsum(indptr, out=indptr)
+    np.save(output / names[0], indptr)
+    free = indptr[:-1]  # where the next source of each node goes
+    indices = _create(output / names[1], int(indptr[-1]))
+    for sources, targets in read():
+        order = np.argsort(targets, kind="stable")
+        ordered = targets[order]
+        found, starts, counts = np.unique(ordered, return_index=True, return_counts=True)
+        indices[free[ordered] + np.arange(len(ordered)) - np.repeat(starts, counts)] = sources[order]
+        free[found] += counts
+        counter.bump(len(targets))
+    indices.flush()
+
+
+def _create(path: Path, count: int) -> np.memmap[tuple[int], np.dtype[np.int32]]:
+    """A file of no edges at all cannot be mapped: then it has one, which no node's bounds hold."""
+    return npy.open_memmap(path, "w+", np.dtype(np.int32), (max(count, 1),))
+
+
+# A small graph of made-up papers, in the files of the full set.
+#
+# Papers, authors and topics belong to communities whose features are alike and whose edges mostly stay inside: what a
+# paper is hardly depends on which neighbours are drawn, as in a real graph.
+
+_BARE = ("paper", "author")  # features without a header
+_COMMUNITY = {"paper": 12, "author": 18, "institute": 1, "fos": 3, "journal": 1, "conference": 1}
+_ASKED = 4  # papers for each that is asked for
+# Edges of a source, at most.
+_EDGES = {"cites": 6, "written_by": 3, "affiliated_to": 1, "topic": 3, "published": 1, "venue": 1}
+_STRAY = 0.01  # of edges lead anywhere
+_NOISE = 0.1  # features in addition to what a community has in common
+
+
+def write_graph(rng: np.random.Generator, folder: Path, count: int) -> NDArray[np.int64]:
+    """Features, edges and random labels, below ``folder``. -> ``count`` papers that may be asked for."""
+    communities = 1 + _ASKED * count // _COMMUNITY[SEEDS]
+    nodes = {kind: each * communities for kind, each in _COMMUNITY.items()}
+    common = rng.standard_normal((communities, FEATURES), np.float32)
+    for kind in KINDS:
+        (folder / kind).mkdir(parents=True)
+        noise = rng.standard_normal((nodes[kind], FEATURES), np.float32)
+        features = common[np.arange(nodes[kind]) % communities] + np.float32(_NOISE) * noise
+        if kind in _BARE:
+            features.tofile(folder / kind / FEATURES_FILE)
+        else:
+            np.save(folder / kind / FEATURES_FILE, features)
+    for relation in PUBLISHED:
+        (folder / relation.folder).mkdir()
+        np.save(folder / relation.folder / EDGES_FILE, draw_edges(rng, relation, nodes, communities))
+    rng.integers(0, CLASSES, nodes[SEEDS]).astype(np.float32).tofile(folder / LABELS_FILE)
+    return rng.permutation(nodes[SEEDS])[:count]
+
+
+def draw_edges(
+    rng: np.random.Generator, relation: Relation, nodes: Mapping[str, int], communities: int
+) -> NDArray[np.int64]:
+    """[edges, 2], in no order. Node n is of community n % communities."""
+    degrees = rng.integers(int(relation == CITES), _EDGES[relation.name] + 1, nodes[relation.source])
+    sources = np.repeat(np.arange(nodes[relation.source]), degrees)
+    members = rng.integers(0, nodes[relation.target] // communities, len(sources))
+    targets = members * communities + sources % communities
+    stray = rng.random(len(sources)) < _STRAY
+    targets[stray] = rng.integers(0, nodes[relation.target], int(stray.sum()))
+    return rng.permutation(np.stack([sources, targets], axis=1))

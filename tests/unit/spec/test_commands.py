@@ -146,7 +146,7 @@ def test_a_service_that_cannot_be_started_is_refused(service: str, message: str)
 
 def test_a_command_must_hear_where_its_service_listens() -> None:
     harness = '{command: [run, "{run_dir}", "{user_conf}"], score: {command: [s]}, service: {command: [s, "{port}"]}}'
-    assert "nothing tells the command where its service listens" in refused(harness)[0]
+    assert "the command has no placeholder for its service's address" in refused(harness)[0]
     without = '{command: [run, "{run_dir}", "{user_conf}", "{service_url}"], score: {command: [s]}}'
     assert "{service_url} is not a placeholder" in refused(without)[0]
     scored = TOLD.replace("[s]", '[s, "{service_url}"]') + 'service: {command: [s, "{port}"]}}'

@@ -94,8 +94,8 @@ def test_an_unknown_placeholder_is_named_with_the_nearest() -> None:
 def test_a_command_must_hear_where_its_logs_and_its_conf_are() -> None:
     score, first, second = refused("{command: [run]}")
     assert "nothing scores" in score
-    assert "where its logs belong" in first
-    assert "where its user.conf is" in second
+    assert "its log folder" in first
+    assert "its user.conf" in second
     assert load("resnet: {harness: {command: [run], logs: build/logs, user_conf: harvested, score: {command: [s]}}}")
 
 

@@ -150,6 +150,11 @@ def find_setting(name: str, scenario: str) -> Setting | None:
     return next((setting for setting in find_settings(scenario) if setting.name == name), None)
 
 
+def find_target(scenario: str) -> Setting | None:
+    """The setting by which a submitter states how fast the system is: a rate, or an expected latency."""
+    return find_setting(keys.TARGET_QPS, scenario) or find_setting(keys.TARGET_LATENCY, scenario)
+
+
 def list_settings(mode: str, scenario: str) -> tuple[str, ...]:
     """The names of the settings that a run of this mode and scenario reads from a spec."""
     return tuple(setting.name for setting in find_settings(scenario) if mode in setting.modes)

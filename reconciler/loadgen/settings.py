@@ -19,8 +19,7 @@ PERFORMANCE, ACCURACY = "performance", "accuracy"
 LOADGEN_MODE = {PERFORMANCE: "PerformanceOnly", ACCURACY: "AccuracyOnly"}
 _LOADGEN_NAME = {"Interactive": "Server"}  # Server with stricter token latencies
 
-_STREAMS = ("SingleStream", "MultiStream")
-_ALL = (*_STREAMS, "Server", "Offline")
+_ALL = (*keys.STREAMS, "Server", "Offline")
 
 
 class Unit(StrEnum):
@@ -85,7 +84,7 @@ SETTINGS = (
         keys.TARGET_LATENCY_PERCENTILE,
         Unit.PERCENT,
         keys.EFFECTIVE_TARGET_LATENCY_PERCENTILE,
-        (*_STREAMS, "Server"),
+        (*keys.STREAMS, "Server"),
         ruled=True,
     ),
     Setting(keys.SAMPLES_PER_QUERY, Unit.COUNT, keys.EFFECTIVE_SAMPLES_PER_QUERY, ("MultiStream",), ruled=True),

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-FP8, LARGEST = torch.float8_e4m3fn, 448.0
-_ALIGNED = 16  # both extents of the weights are multiples of it
+from harness.backends.pytorch.packed_operators import ALIGNED, FP8, LARGEST
+
 _LEFT = ("to_k", "to_v", "to_kv")
 _LEAST = 1e-12  # magnitude that a scale is of
 Rounded = tuple[torch.Tensor, torch.Tensor]
@@ -111,4 +111,4 @@ def lower_linears(network: Any) -> int:
 
 
 def _fits(layer: Any) -> bool:
-    return isinstance(layer, torch.nn.Linear) and not any(extent % _ALIGNED for extent in layer.weight.shape)
+    return isinstance(layer, torch.nn.Linear) and not any(extent % ALIGNED for extent in layer.weight.shape)

@@ -17,7 +17,7 @@ from reconciler.loadgen.log_line import LogLine
 _GROUP = 8  # samples of one query of MultiStream where the log states no number, as since release 2
 _SHORT = 1 << 16  # bytes of a list that is read; a longer one is counted without
 _BEGINNING = 64  # bytes of a list that distinguish it from most others
-_HELD = 8 << 20  # bytes of lists whose summaries are kept: those of a round
+_CACHE_LIMIT = 8 << 20  # bytes of lists whose summaries are kept: those of a round
 
 
 class LoadedSamples(Struct, frozen=True):
@@ -88,7 +88,7 @@ class _Known(Struct):
         self.found[texts] = loaded
         self.alike.setdefault(_find_kind(texts), []).append(texts)
         self.cached_bytes += _count_bytes(texts)
-        while self.cached_bytes > _HELD:
+        while self.cached_bytes > _CACHE_LIMIT:
             oldest = next(iter(self.found))
             self.cached_bytes -= _count_bytes(oldest)
             del self.found[oldest]

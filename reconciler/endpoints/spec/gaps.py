@@ -61,10 +61,10 @@ def _of_point(cell: DeclaredCell, rules: CurveRules) -> Iterator[Problem]:
         yield _at(_place(cell), path, f"the disclosure of {cell.cell.benchmark} has no {', '.join(absent)}", fix)
     seeds = rules.find_seed_set(str(settings["seed_set"].value))
     yield from _unadopted(settings, seeds, rules, path)
-    told = settings.get("client.parameters.seed")
-    if told is not None and str(told.value) != str(seeds.model_seed):
-        message = f"the model's seed is {told.value}, seed set {seeds.id} has {seeds.model_seed}"
-        yield _at(told.origin, f"{path}.client.parameters.seed", message, "take seed out, or write the set's")
+    stated = settings.get("client.parameters.seed")
+    if stated is not None and str(stated.value) != str(seeds.model_seed):
+        message = f"the model's seed is {stated.value}, seed set {seeds.id} has {seeds.model_seed}"
+        yield _at(stated.origin, f"{path}.client.parameters.seed", message, "take seed out, or write the set's")
     if COMMAND not in settings:
         return  # measured elsewhere, as it was
     if keys.PERFORMANCE_SAMPLE_COUNT not in settings:

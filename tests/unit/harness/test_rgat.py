@@ -28,7 +28,7 @@ from harness.benchmarks.rgat.graph import (
     list_kinds,
     name_inner,
 )
-from harness.benchmarks.rgat.sampling import NOBODY, Adjacency, Sampler, choose
+from harness.benchmarks.rgat.sampling import NO_NODE, Adjacency, Sampler, choose
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter
 from harness.errors import HarnessError
@@ -124,7 +124,7 @@ def test_a_block_holds_the_fan_out_of_each_hop_and_each_node_once(
         for row, places in enumerate(rows):
             node = int(block.nodes[relation.target][row])
             drawn = block.nodes[relation.source][places[places >= 0]].tolist()
-            if node == NOBODY:
+            if node == NO_NODE:
                 assert drawn == []
                 continue
             there = sources_of(graph[relation], node)
@@ -134,7 +134,7 @@ def test_a_block_holds_the_fan_out_of_each_hop_and_each_node_once(
             for source in drawn:
                 left.remove(source)  # none more often than there are edges
     for ids in block.nodes.values():
-        known = ids[ids != NOBODY]
+        known = ids[ids != NO_NODE]
         assert len(np.unique(known)) == len(known)
 
 
@@ -149,7 +149,7 @@ def reach(block: Any, graph: dict[Relation, Adjacency]) -> dict[str, dict[int, i
                     for place in places[places >= 0].tolist():
                         first[relation.source].setdefault(place, hop + 1)
     for kind, ids in block.nodes.items():  # what fills up is nobody's neighbour
-        for place in np.flatnonzero(ids == NOBODY).tolist():
+        for place in np.flatnonzero(ids == NO_NODE).tolist():
             first[kind].setdefault(place, 0)
     return first
 
@@ -159,10 +159,10 @@ def test_nodes_come_in_the_order_in_which_they_are_reached(dataset: Path, publis
     block = Sampler(graph).sample(published.seeds[:8])
     hops = reach(block, graph)
     for kind, ids in block.nodes.items():
-        known = [hops[kind][place] for place in range(len(ids)) if ids[place] != NOBODY]
+        known = [hops[kind][place] for place in range(len(ids)) if ids[place] != NO_NODE]
         assert known == sorted(known)
     for kind in list_kinds(1):
-        within = [place for place, hop in hops[kind].items() if hop < 2 and block.nodes[kind][place] != NOBODY]
+        within = [place for place, hop in hops[kind].items() if hop < 2 and block.nodes[kind][place] != NO_NODE]
         assert max(within) < len(block.places[name_inner(kind)])
 
 

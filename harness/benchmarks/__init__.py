@@ -29,7 +29,7 @@ A benchmark file is a Python module. Everything in it is optional but ``build_da
   ``AT_ONCE: int`` (0): how many samples may be under way, where they are large. ``STEP_THREADS: int`` (0): how many
   of them may compute between two questions at a time, where that takes long. ``load_samples`` may then give
   ``harness.run.qsl.Ragged``, and ``postprocess`` is not called.
-- ``ONE_CALL: harness.run.one_call.OneCall`` (none): next to ``loop``, where each sample asks once, for many rows: which
+- ``ONE_CALL: harness.run.one_call.OneCall`` (none): with ``loop``, where each sample asks once, for many rows: which
   inputs they are, and how responses of rows are made of outputs. Large batches are then dealt with whole.
 - ``open_loop(source)``: in the place of ``loop``, where it looks something up in the model itself, such as a table that
   no engine can hold: the loop. ``source``: what the spec names as the path of the model.

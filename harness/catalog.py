@@ -71,7 +71,7 @@ TENSORRT_ENGINE = {
     "optimization_level": Option("int", 3, "how long the builder searches, 0 to 5"),
     "workspace_mib": Option("int", 0, "most GPU memory of one layer's kernel, in MiB; 0 for all there is"),
     "profiles": Option("text", "", "batch sizes to tune for, such as 1,16,256; the last is batch_size"),
-    "sequence_lengths": Option("text", "", "lengths of free axes beside the batch to tune for, such as 128,384"),
+    "sequence_lengths": Option("text", "", "lengths of further free axes to tune for, such as 128,384"),
     "half_inputs": Option("flag", False, "float inputs are fp16; the dataset's arrays must be so too"),
     "tf32": Option("flag", False, "fp32 layers may compute in TF32"),
     "sparse_weights": Option("flag", False, "use kernels for weights that are structured sparse"),

@@ -80,7 +80,7 @@ def _content(tensor: Any, model: Path) -> bytes:
         raise HarnessError(
             f"{model.name} keeps weights in {place['location']}, which is not there",
             "missing",
-            "build_model() must write that file beside the model",
+            "build_model() must write that file next to the model",
         )
     with path.open("rb") as stream:
         stream.seek(int(place.get("offset", 0)))

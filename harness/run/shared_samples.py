@@ -43,7 +43,7 @@ class SharedSamples:
                     _write(memory, self.layout[name], array)
         except OSError as error:
             os.close(self.descriptor)
-            problem = f"{self._size} bytes of samples do not fit into memory beside themselves: {error}"
+            problem = f"{self._size} bytes of samples do not fit into memory twice: {error}"
             raise HarnessError(problem, "resources", "lower performance_sample_count") from error
 
     def close(self) -> None:

@@ -269,7 +269,7 @@ class TokenCompleter:
         if not isinstance(tokens, int):
             return np.array(tokens.ids if isinstance(tokens, Tokenized) else tokens, self._dtype)
         if self._logged or (self._streaming and not seen):
-            raise HarnessError("the backend told of tokens only how many there are", "backend", "see its log")
+            raise HarnessError("the backend reported only the number of tokens", "backend", "see its log")
         return np.broadcast_to(_NOTHING, tokens)
 
     def failed(self, identity: int, error: BaseException) -> None:

@@ -30,7 +30,7 @@ _LOADGEN = "LoadGen writes both numbers itself, in one run"
 CAUSES: tuple[Cause, ...] = (
     Cause(
         "accuracy-of-another-run",
-        "the published accuracy is not borne out by the log beside it",
+        "the published accuracy is not confirmed by its log",
         _ACCURACY,
         "the accuracy run of this cell with its detail log, and accuracy.txt made from it",
     ),
@@ -60,7 +60,7 @@ CAUSES: tuple[Cause, ...] = (
     ),
     Cause(
         "other-scenario",
-        "a log stands in the folder of another scenario or mode",
+        "a log is in the folder of another scenario or mode",
         _LOGS,
         "the logs of a run of this scenario",
     ),
@@ -84,15 +84,15 @@ CAUSES: tuple[Cause, ...] = (
     ),
     Cause(
         "revision",
-        "one commit of LoadGen is told in two ways",
+        "one commit of LoadGen is described in two ways",
         "LoadGen takes its date and version from the commit that it is built from",
         "the log as LoadGen wrote it, or the sources that it was built from",
     ),
     Cause(
         "other-summary",
-        "the summary is not that of the detail log beside it",
+        "the summary is not that of its detail log",
         _LOADGEN,
-        "the summary that LoadGen wrote beside the detail log",
+        "the summary that LoadGen wrote with the detail log",
     ),
     Cause(
         "percentile",
@@ -108,7 +108,7 @@ CAUSES: tuple[Cause, ...] = (
     ),
     Cause(
         "not-a-test",
-        "the log of a compliance test lacks the settings or the scenario of the test",
+        "the log of a compliance test has not the settings or the scenario of the test",
         "compliance rules: a test is run under its own audit.config",
         "the logs of the test's own run",
     ),

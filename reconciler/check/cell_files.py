@@ -141,7 +141,7 @@ DOCUMENT = Rule("files.document", "user.conf and README.md", (f"{NEW}: measureme
 LOADGEN_READING_RULES = ((READABLE, check_readable_logs), (DOCUMENT, check_documents))
 LOADGEN_FILE_RULES = (
     (Rule("files.missing", "the logs are there", (f"{NEW}: loader", f"{OLD}: file lists")), check_run_files),
-    (Rule("files.extra", "no other files beside the logs", (f"{OLD}: file lists",)), check_extra_files),
+    (Rule("files.extra", "no other files next to the logs", (f"{OLD}: file lists",)), check_extra_files),
     (Rule("files.empty-log", "summaries are LoadGen's", (OURS,)), check_empty_logs),
     (Rule("files.power", "the files of a power submission", (f"{NEW}: power check", OLD)), check_power_files),
     (Rule("files.runs", "only run_1 is read", (OURS,), Severity.NOTE), check_further_runs),

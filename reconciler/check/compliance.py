@@ -145,7 +145,7 @@ _CHECK = f"{NEW}: compliance check"
 COMPLIANCE_RULES = (
     (Rule("compliance.missing", "every test that the benchmark needs", (_CHECK, OLD)), check_missing),
     (Rule("compliance.files", "the files of a test", (_CHECK, f"{OLD}: file lists")), check_files),
-    (Rule("compliance.extra", "no other files beside a test's logs", (_CHECK, f"{OLD}: file lists")), check_extra),
+    (Rule("compliance.extra", "no other files next to a test's logs", (_CHECK, f"{OLD}: file lists")), check_extra),
     (Rule("compliance.verdict", "the test is passed", (_CHECK, OLD)), check_verdicts),
     (Rule("compliance.audit", "audit.config took part", (OURS,)), check_audit_present),
 )

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from reconciler.check.cell_formats import choose_cell_format
-from reconciler.loadgen import keys
+from reconciler.loadgen.settings import find_target
 from reconciler.tree.findings import Facts
 from reconciler.tree.reading.values import make_finite, number, read_start
 from reconciler.tree.reading.view import CellView
-
-_TARGETS = {
-    "Server": keys.EFFECTIVE_TARGET_QPS,
-    "Offline": keys.EFFECTIVE_TARGET_QPS,
-    "SingleStream": keys.REQUESTED_SINGLE_STREAM_EXPECTED_LATENCY_NS,
-    "MultiStream": keys.REQUESTED_MULTI_STREAM_EXPECTED_LATENCY_NS,
-}
 
 
 def read_facts(view: CellView, conf_target: float | None = None) -> Facts:
     """Reads the performance log and hashes the logs; ``conf_target`` in the unit of the log's target."""
     metric, unit = choose_cell_format(view).read_metric(view)
     run = view.performance
-    target = number(run.log, _TARGETS.get(run.log.scenario, "")) if run else None
+    aim = find_target(run.log.scenario) if run else None
+    target = number(run.log, aim.key) if run and aim else None
     start = read_start(run.log) if run else None
     return Facts(
         submitter=view.files.submitter.submitter,

@@ -101,14 +101,14 @@ def check_stray(view: BenchmarkView) -> Complaints:
     for name in view.submitter.list_other_folders(view.system.name, view.benchmark):
         yield Complaint(
             Place(f"{view.place.file}/{name}"),
-            f"folder {name} beside the scenarios",
+            f"folder {name} next to the scenarios",
             "scenario folders only",
             fix="remove it: the official checker takes it for a scenario",
         )
     for name in list_files(view.submitter.path / "results" / view.system.name / view.benchmark):
         yield Complaint(
             Place(f"{view.place.file}/{name}"),
-            f"file {name} beside the scenarios",
+            f"file {name} next to the scenarios",
             "scenario folders only",
             severity=Severity.NOTE,
         )
@@ -122,7 +122,7 @@ def check_twice(view: BenchmarkView) -> Complaints:
         if other != place.folder:
             yield Complaint(
                 Place(f"{view.place.file}/{place.folder}"),
-                f"a second folder of {place.cell.scenario}, beside {other}",
+                f"a second folder of {place.cell.scenario}, next to {other}",
                 "one result of a scenario",
                 fix="remove one of them",
             )
@@ -135,6 +135,6 @@ BENCHMARK_RULES: tuple[tuple[Rule, BenchmarkRule], ...] = (
     (Rule("benchmark.category", "a benchmark of the system's category", (_CHECK, OLD)), check_category),
     (Rule("benchmark.scenarios", "every required scenario", (_CHECK, OLD)), check_required),
     (Rule("benchmark.forbidden", "no other scenario", (_CHECK, OLD)), check_forbidden),
-    (Rule("benchmark.stray", "nothing beside the scenarios", (_CHECK, OLD)), check_stray),
+    (Rule("benchmark.stray", "nothing next to the scenarios", (_CHECK, OLD)), check_stray),
     (Rule("benchmark.twice", "one folder of a scenario", (OURS,)), check_twice),
 )

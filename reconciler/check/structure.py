@@ -63,7 +63,7 @@ def check_division_files(root: RootPlace) -> Complaints:
     for division in DIVISIONS:
         for name in list_files(root.path / division):
             place = Place(f"{root.shown}{division}/{name}")
-            yield Complaint(place, f"file {name} beside the submitters", "submitters' folders only")
+            yield Complaint(place, f"file {name} next to the submitters", "submitters' folders only")
 
 
 def check_results(files: SubmitterFiles) -> Complaints:

@@ -58,7 +58,7 @@ _BUILT_IN: Mapping[str, tuple[str, str]] = {
     ),
     "rounds": ("reconciler.cli.rounds", "Show the rules of the rounds, where sources differ, and what changed."),
     "check": ("reconciler.cli.check", "Check the rendered tree, or any tree, against the submission rules."),
-    "verify-tree": ("reconciler.cli.verify_tree", "Find contradictions in any submission tree, whoever made it."),
+    "verify-tree": ("reconciler.cli.verify_tree", "Find contradictions in any submission tree."),
     "objections": (
         "reconciler.cli.objections",
         "Draft objections to others' results, one text per submitter.",

@@ -87,7 +87,7 @@ def command(
     """
     if output is not None and output.exists() and not output.is_file():
         raise ReconcilerError(
-            f"{output} is not a file", fix="name a file: the manifest and the digests are put beside it"
+            f"{output} is not a file", fix="name a file: the manifest and the digests are put next to it"
         )
     paths, options = find_asked_cells(specs)
     submission = load_packed_submission(compute_plan(paths, options))

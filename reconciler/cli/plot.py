@@ -38,7 +38,7 @@ _THEME = click.Option(
     ["--theme"], type=click.Choice(THEMES), default=THEMES[0], show_default=True, help="The background it is meant for."
 )
 _BESIDE = click.Option(
-    ["--beside"],
+    ["--beside", "others"],
     multiple=True,
     metavar="FOLDER|COMMIT",
     help="Another Endpoints submission, or the curve at a commit, in the same plot: another stack, or another date.",
@@ -46,19 +46,19 @@ _BESIDE = click.Option(
 
 
 class ProgramPlots(Protocol):
-    """Plots of curves. ``beside``: folders or commits in the same plot; ``name``: of the chart, None for the usual."""
+    """Plots of curves. ``others``: folders or commits in the same plot; ``name``: of the chart, None for the usual."""
 
-    def chart_folder(self, folder: str, beside: tuple[str, ...], name: str | None) -> Chart:
+    def chart_folder(self, folder: str, others: tuple[str, ...], name: str | None) -> Chart:
         """Every curve of the submissions in a folder."""
 
-    def chart_declared(self, matrix: Document, curve: str, beside: tuple[str, ...], name: str | None) -> Chart:
+    def chart_declared(self, matrix: Document, curve: str, others: tuple[str, ...], name: str | None) -> Chart:
         """A curve of the spec, from the document of the page's matrix."""
 
 
 @click.command("plot")
 @takes([cell_argument(), _OUTPUT, _OF, _THEME, _BESIDE, spec_option()])
 def command(
-    cell: str, output: Path, name: str | None, theme: str, beside: tuple[str, ...], specs: tuple[str, ...]
+    cell: str, output: Path, name: str | None, theme: str, others: tuple[str, ...], specs: tuple[str, ...]
 ) -> int:
     """Plot CELL as the page does: its runs, latencies, throughput or telemetry, or its committed results.
 
@@ -70,12 +70,12 @@ def command(
         raise ReconcilerError(f"{output}: a plot is written as {' or '.join(FORMATS)}", fix=f"-o {output.stem}.svg")
     owner = find_program_of_division(cell.partition("/")[0])
     if (program := find_program_of_tree(Path(cell))) is not None:
-        chart, title = _load_plots(program).chart_folder(cell, beside, name), ""
+        chart, title = _load_plots(program).chart_folder(cell, others, name), ""
     elif owner and cell.count("/") == _SLASHES:
         page = RepositoryPage(*find_asked_cells(specs))
-        chart, title = _load_plots(load_program(owner)).chart_declared(page.read_matrix(), cell, beside, name), ""
+        chart, title = _load_plots(load_program(owner)).chart_declared(page.read_matrix(), cell, others, name), ""
     else:
-        chart, title = _chart_cell(cell, name or CHARTS[0], beside, specs)
+        chart, title = _chart_cell(cell, name or CHARTS[0], others, specs)
     write_output(output.absolute(), draw_plot(chart, theme=theme, form=form, title=f"{title}{chart.title}"))
     say(f"Wrote {output}: {chart.title.lower()}. {chart.summary}".rstrip())
     return IN_SYNC
@@ -86,8 +86,8 @@ def _load_plots(program: Program) -> ProgramPlots:
     return plots
 
 
-def _chart_cell(cell: str, name: str, beside: tuple[str, ...], specs: tuple[str, ...]) -> tuple[Chart, str]:
-    if name in _OF_CURVES or beside:
+def _chart_cell(cell: str, name: str, others: tuple[str, ...], specs: tuple[str, ...]) -> tuple[Chart, str]:
+    if name in _OF_CURVES or others:
         fix = "name the folder of a submission in place of the cell, or the curve: DIVISION/SYSTEM/BENCHMARK"
         raise ReconcilerError(f"{name} is a plot of curves", fix=fix)
     source = RepositoryPage(*find_asked_cells(specs))

@@ -272,5 +272,5 @@ def _report(
 
 def _say_check(checked: RehearsalCheck) -> None:
     by_nature = show_count(sum(checked.expected.values()), "finding")
-    say(f"Check: {by_nature} on what is short because it is a rehearsal ({', '.join(checked.expected)}); beside them:")
+    say(f"Check: {by_nature} on what is short because it is a rehearsal ({', '.join(checked.expected)}); in addition:")
     say(render_findings_text(checked.unexpected, by="submitter", limit=LIMIT, paint=choose_paint()))

@@ -129,7 +129,7 @@ def _make_goal(
     if searches_rate(cell.scenario):
         declared = detail.values().get(RATE)
         if declared is None:
-            fix = f"declare a target_qps to begin at; `reconcile try {cell} target_qps=…` tells what one gives"
+            fix = f"declare a target_qps to begin at; `reconcile try {cell} target_qps=…` shows what one gives"
             raise ReconcilerError(f"{cell} declares no target_qps", fix=fix)
         start = float(str(declared))
     return Goal(

@@ -236,7 +236,7 @@ def _half_a_state(declared: Declared, cell: DeclaredCell) -> list[Problem]:
     missing = [name.partition(".")[2] for name in parts if name not in settings]
     if not said or not missing:
         return []
-    message = f"power_state lacks {' and '.join(missing)}: a state that is set is read back, and put back"
+    message = f"power_state has no {' and '.join(missing)}: a state that is set is read back, and put back"
     return [make_cell_problem(cell, said[0], message, "declare set, restore, read and expect")]
 
 

@@ -70,9 +70,9 @@ def _undescribed(system: DeclaredSystem, ruleset: Ruleset) -> Iterator[Problem]:
     if not absent:
         return
     listed = ", ".join(absent[:_LISTED]) + (f" and {len(absent) - _LISTED} more" if len(absent) > _LISTED else "")
-    fix = f"`reconcile detect --system {system.name} --write` on that machine fills in what it tells; write the rest"
+    fix = f"`reconcile detect --system {system.name} --write` on that machine fills in what can be read; write the rest"
     path = f"spec.systems.{system.name}.description"
-    yield _at(system.origin, path, f"the description of {system.name} lacks {listed}", fix)
+    yield _at(system.origin, path, f"the description of {system.name} has no {listed}", fix)
 
 
 def _miscounted(system: DeclaredSystem) -> Iterator[Problem]:
@@ -117,7 +117,7 @@ def _of_cell(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
         yield _at(_first(code, official, cell), path, f"measurements lack {', '.join(absent)}", fix)
     if COMMAND in settings and "harness.code" not in settings and not list_published_code(cell):
         message = f"the command of {cell.cell.benchmark} does not say where its code is, so that none is published"
-        fix = "write 'code: FOLDER' beside the command, or `source` in the benchmark"
+        fix = "write 'code: FOLDER' next to the command, or `source` in the benchmark"
         yield _at(settings[COMMAND].origin, f"{path}.harness", message, fix)
 
 
@@ -149,7 +149,7 @@ def _shortened(cell: DeclaredCell, path: str) -> Iterator[Problem]:
         fix = "take count out, move the cell to the open division, or set `rehearsal: true`"
         yield _at(count.origin, f"{path}.{prefix}count", message, fix)
     if facts is not None and unpublished is not None and unpublished.value is True:
-        message = "samples that nobody has published are not the dataset that closed results need"
+        message = "unpublished samples are not the dataset that closed results need"
         fix = "take unpublished out, move the cell to the open division, or set `rehearsal: true`"
         yield _at(unpublished.origin, f"{path}.{prefix}unpublished", message, fix)
 

@@ -303,7 +303,7 @@ def _verify(item: Download, address: str, whole: _Whole) -> Downloaded:
         said = (
             f"{address}: the file there has the {asked.algorithm} {found}, and {asked.origin} publishes {asked.value}"
         )
-        fix = "it may have been replaced, or something stands before it: look at the address; or name a mirror"
+        fix = "it may have been replaced, or there is a proxy in front of it: look at the address; or name a mirror"
         raise WrongDigestError(said, fix=fix)
     return Downloaded(address, whole.size, sha256, asked)
 

@@ -171,7 +171,7 @@ def _elsewhere(cell: Cell, name: str, record: Record) -> Iterator[Claim]:
     unknown = [mark.removeprefix(UNKNOWN) for mark in record.marks if mark.startswith(UNKNOWN)]
     declared = record.values.get("imported", {}).get("declared", {})
     if unknown:
-        yield Claim(str(cell), f"{name}: made from", Proof.MISSING, f"nobody has declared its {', '.join(unknown)}")
+        yield Claim(str(cell), f"{name}: made from", Proof.MISSING, f"undeclared: {', '.join(unknown)}")
     elif declared:
         yield Claim(str(cell), f"{name}: made from", Proof.ATTESTED, f"{', '.join(declared)} as declared by a person")
 

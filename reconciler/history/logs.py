@@ -14,7 +14,7 @@ from reconciler.storage import git
 from reconciler.storage.files import hash_bytes
 
 FOLDER = "state/logs"
-_HELD = 64 << 20  # bytes of logs in memory
+_CACHE_LIMIT = 64 << 20  # bytes of logs in memory
 _AT_ONCE = 64  # logs that are asked for at a time
 _WORTH_READING = (None, Proof.PROVEN)  # what was found missing or changed stays so
 Good = Mapping[str, bytes]  # SHA-256 → bytes, of the logs that are in the commit as they were recorded
@@ -51,7 +51,7 @@ class Logs(Struct):
     def _hold(self, sha256: str, data: bytes) -> None:
         self.cached[sha256] = data
         self.size += len(data)
-        while self.size > _HELD:
+        while self.size > _CACHE_LIMIT:
             self.size -= len(self.cached.pop(next(iter(self.cached))))
 
     def check(self, digests: Iterable[str]) -> None:

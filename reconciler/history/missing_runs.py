@@ -3,6 +3,7 @@ among what is left; one that was written anew contradicts itself."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Container, Iterator
 from pathlib import Path
 
@@ -64,6 +65,10 @@ def find_rewritten_records(
     def follows(identity: str, path: str) -> bool:
         return first.get(f"{RECORDS}/{identity}.json", 0) > first[path]
 
+    @functools.cache
+    def read_present(identity: str) -> frozenset[str]:
+        return _read_fingerprints(root, at.records[identity], at.commit)
+
     for record, path, commit in before:
         came = f"{path}, which came with {commit.id[:12]} and is gone"
         for identity in own.get((record.attempt, record.address), ()):
@@ -75,7 +80,7 @@ def find_rewritten_records(
         again = [i for i in same_key if at.records[i].attempt != record.attempt and follows(i, path)]
         seen = _read_fingerprints(root, record, commit.id) if again else frozenset()
         for identity in again if seen else ():
-            if seen & _read_fingerprints(root, at.records[identity], at.commit):
+            if seen & read_present(identity):
                 detail = f"the log of {came}: one run, recorded anew as of {at.records[identity].started}"
                 yield _deny_rewritten(at.records[identity], identity, detail)
 

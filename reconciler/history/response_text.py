@@ -53,15 +53,15 @@ def _quote(text: str) -> list[str]:
 def _render_run(run: EvidencedRun) -> list[str]:
     record = run.record
     metric = record.values.get("metric")
-    told = [f"{metric['value']} {metric['unit']}"] if metric else []
-    told += [str(record.values["validity"])] if record.values.get("validity") else []
-    told += ["passed" if record.values["passed"] else "failed"] if "passed" in record.values else []
+    stated = [f"{metric['value']} {metric['unit']}"] if metric else []
+    stated += [str(record.values["validity"])] if record.values.get("validity") else []
+    stated += ["passed" if record.values["passed"] else "failed"] if "passed" in record.values else []
     tool = escape_markdown(record.tool or "an earlier release")
     lines = [
         f"### {escape_markdown(run.name)}",
         "",
         f"- record {quote_code(run.id)}, made {record.started} by {tool}"
-        + (f": {escape_markdown(', '.join(told))}" if told else ""),
+        + (f": {escape_markdown(', '.join(stated))}" if stated else ""),
         f"- its files: {quote_code(f'{run.name}/')}; in git since commit {_show_commit(run.brought)}",
     ]
     lines += [f"- spec {quote_code(path)} as of commit {_show_commit(commit)}" for path, commit in run.specs.items()]

@@ -105,7 +105,7 @@ class ImportRecorder(Struct):
         found = self.desired.by_address.get(address)
         cell = address.cell
         if found is None and cell is not None and find_program_of_division(cell.division):
-            message = f"{cell} has no accuracy run of its own: that of another point stands for it"
+            message = f"{cell} has no accuracy run of its own: that of another point counts for it"
             raise ReconcilerError(message, fix="name the point in accuracy_points of the curve")
         if found is None:
             raise ReconcilerError(

@@ -102,7 +102,9 @@ def find_run(path: Path, user_conf: Path | None = None, *, audit: bool = False, 
         return LoadgenRun(folder, log, mode, conf)
     accuracy_log, text = folder / ACCURACY_LOG, folder / ACCURACY_TEXT
     if not accuracy_log.is_file() or accuracy_log.stat().st_size == 0:
-        fix = "import from where LoadGen wrote it; TRUNCATED logs need accuracy.txt with its hash line beside them"
+        fix = (
+            "import from where LoadGen wrote it; TRUNCATED logs need accuracy.txt with its hash line in the same folder"
+        )
         raise LogError(f"{folder} has no {ACCURACY_LOG}, without which an accuracy run proves nothing", fix=fix.lower())
     found = text if text.is_file() else None
     return LoadgenRun(folder, log, mode, conf, accuracy_log, found, _original(accuracy_log, found))
@@ -177,7 +179,7 @@ def _original(log: Path, text: Path | None) -> str:
     digest = parse_accuracy(text.read_text(encoding="utf-8", errors="replace"), ()).hash if text else ""
     if not digest:
         raise LogError(
-            f"{log} is truncated, and no accuracy.txt with a hash line is beside it",
+            f"{log} is truncated, and its folder has no accuracy.txt with a hash line",
             fix="import the untruncated log, or provide its accuracy.txt",
         )
     if not is_digest(digest):

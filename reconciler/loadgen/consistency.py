@@ -40,7 +40,7 @@ from reconciler.loadgen.origin import find_foreign_lines
 from reconciler.loadgen.ranks import find_wrong_ranks
 from reconciler.loadgen.rates import find_wrong_rates
 from reconciler.loadgen.required_keys import find_missing_keys
-from reconciler.loadgen.samples import LOADED, count_padding, summarize_loaded
+from reconciler.loadgen.samples import count_padding, summarize_loaded
 from reconciler.loadgen.settings import ACCURACY, LOADGEN_MODE, PERFORMANCE
 from reconciler.loadgen.token_latencies import find_wrong_tokens
 from reconciler.loadgen.value_formats import find_wrong_notation
@@ -152,16 +152,18 @@ def _doubt(key: str, stated: str, derived: str, line: int, other: int) -> Incons
 def _samples(log: DetailLog) -> Iterator[Inconsistency]:
     """Loaded samples are of the library, and as many as LoadGen says that it uses (``GenerateLoadableSets`` and
     ``LoadSamplesToRam``, loadgen.cc:604)."""
-    line = log.find_line_number(LOADED)
+    line = log.find_line_number(keys.LOADED_QSL_SET)
     total, mode = read_integer(log, keys.QSL_REPORTED_TOTAL_COUNT), _MODES[log.mode]
     key = f"effective_{mode}_sample_count"
     used = read_integer(log, key)
-    if LOADED not in log.index or total is None or used is None:
+    if keys.LOADED_QSL_SET not in log.index or total is None or used is None:
         return
     loaded = summarize_loaded(log)
     wrong = loaded.greatest if loaded.greatest is not None and loaded.greatest >= total else loaded.negative
     if wrong is not None:
-        yield Inconsistency(LOADED, f"sample {wrong}", f"the library has {show_count(total, 'sample')}", line)
+        yield Inconsistency(
+            keys.LOADED_QSL_SET, f"sample {wrong}", f"the library has {show_count(total, 'sample')}", line
+        )
     if not min(used, total) <= loaded.different <= min(used, total) + count_padding(log):
         derived = f"{loaded.different} different samples were loaded"
         yield Inconsistency(key, str(used), derived, log.find_line_number(key), line)
@@ -384,4 +386,3 @@ _PERFORMANCE = (
     LogRule("log.rates", find_wrong_rates),
     LogRule("log.tokens", find_wrong_tokens),
 )
-_SMALL_LIBRARY = "log.small-library"

@@ -60,10 +60,6 @@ class DetailLog(Struct, frozen=True, dict=True):
         """A setting that LoadGen used, after its own adjustments."""
         return self.get(f"effective_{name}", default)
 
-    def get_requested(self, name: str, default: Any = None) -> Any:
-        """A setting as given to LoadGen, audit overrides included."""
-        return self.get(f"requested_{name}", default)
-
     def compute_once(self, make: Callable[[DetailLog], T]) -> T:
         """Compute a function of this log once for all files that have the same one: its name is not in it."""
         made = self.index.made
@@ -126,8 +122,7 @@ class DetailLog(Struct, frozen=True, dict=True):
 
     @property
     def seeds(self) -> dict[str, int]:
-        names = (keys.QSL_RNG_SEED, keys.SAMPLE_INDEX_RNG_SEED, keys.SCHEDULE_RNG_SEED)
-        return {name: value for name in names if (value := self.get_effective(name)) is not None}
+        return {name: value for name in keys.SEEDS if (value := self.get_effective(name)) is not None}
 
     @property
     def audit(self) -> LogLine | None:

@@ -14,11 +14,10 @@ from reconciler.loadgen.inconsistency import read_integer
 from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.log_line import LogLine
 
-LOADED = keys.LOADED_QSL_SET
 _GROUP = 8  # samples of one query of MultiStream where the log states no number, as since release 2
 _SHORT = 1 << 16  # bytes of a list that is read; a longer one is counted without
 _BEGINNING = 64  # bytes of a list that distinguish it from most others
-_HELD = 8 << 20  # bytes of lists whose summaries are kept: those of a round
+_CACHE_LIMIT = 8 << 20  # bytes of lists whose summaries are kept: those of a round
 
 
 class LoadedSamples(Struct, frozen=True):
@@ -31,10 +30,10 @@ class LoadedSamples(Struct, frozen=True):
 
 
 def summarize_loaded(log: DetailLog) -> LoadedSamples:
-    """Summarise all lines of ``LOADED``."""
-    lists = log.index.find_lists(LOADED)
+    """Summarise all lines of ``keys.LOADED_QSL_SET``."""
+    lists = log.index.find_lists(keys.LOADED_QSL_SET)
     if not lists:
-        return _summarize(log.list_entries(LOADED))
+        return _summarize(log.list_entries(keys.LOADED_QSL_SET))
     if (known := _KNOWN.find(lists)) is None:
         texts = tuple([raw[begin:end] for raw, begin, end in lists])
         # Answers depend on the texts alone, not on the rest of the lines: another log with the same ones gets the same
@@ -54,7 +53,7 @@ def count_padding(log: DetailLog) -> int:
         return 0
     stated = (read_integer(log, f"{prefix}_samples_per_query") for prefix in ("generated", "effective"))
     group = next((number for number in stated if number is not None and number > 0), _GROUP)
-    sets = max(len(log.list_entries(LOADED)), len(log.list_entries(keys.GENERATED_QUERY_COUNT)), 1)
+    sets = max(len(log.list_entries(keys.LOADED_QSL_SET)), len(log.list_entries(keys.GENERATED_QUERY_COUNT)), 1)
     return sets * (group - 1)
 
 
@@ -89,7 +88,7 @@ class _Known(Struct):
         self.found[texts] = loaded
         self.alike.setdefault(_find_kind(texts), []).append(texts)
         self.cached_bytes += _count_bytes(texts)
-        while self.cached_bytes > _HELD:
+        while self.cached_bytes > _CACHE_LIMIT:
             oldest = next(iter(self.found))
             self.cached_bytes -= _count_bytes(oldest)
             del self.found[oldest]

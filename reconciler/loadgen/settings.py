@@ -19,8 +19,7 @@ PERFORMANCE, ACCURACY = "performance", "accuracy"
 LOADGEN_MODE = {PERFORMANCE: "PerformanceOnly", ACCURACY: "AccuracyOnly"}
 _LOADGEN_NAME = {"Interactive": "Server"}  # Server with stricter token latencies
 
-_STREAMS = ("SingleStream", "MultiStream")
-_ALL = (*_STREAMS, "Server", "Offline")
+_ALL = (*keys.STREAMS, "Server", "Offline")
 
 
 class Unit(StrEnum):
@@ -85,7 +84,7 @@ SETTINGS = (
         keys.TARGET_LATENCY_PERCENTILE,
         Unit.PERCENT,
         keys.EFFECTIVE_TARGET_LATENCY_PERCENTILE,
-        (*_STREAMS, "Server"),
+        (*keys.STREAMS, "Server"),
         ruled=True,
     ),
     Setting(keys.SAMPLES_PER_QUERY, Unit.COUNT, keys.EFFECTIVE_SAMPLES_PER_QUERY, ("MultiStream",), ruled=True),
@@ -148,6 +147,11 @@ def find_settings(scenario: str) -> tuple[Setting, ...]:
 def find_setting(name: str, scenario: str) -> Setting | None:
     """One of them by its name in a spec; None where it says nothing in the scenario."""
     return next((setting for setting in find_settings(scenario) if setting.name == name), None)
+
+
+def find_target(scenario: str) -> Setting | None:
+    """The setting by which a submitter states how fast the system is: a rate, or an expected latency."""
+    return find_setting(keys.TARGET_QPS, scenario) or find_setting(keys.TARGET_LATENCY, scenario)
 
 
 def list_settings(mode: str, scenario: str) -> tuple[str, ...]:

@@ -78,7 +78,6 @@ _PER_QUERY = {
     **{f"{p} percentile latency (ns)": keys.RESULT_QUERY_PERCENTILES[p] for p in keys.PERCENTILES},
 }
 _NUMBERS_OF_QUERIES = _NUMBERS | _PER_QUERY
-_STREAMS = ("SingleStream", "MultiStream")
 # Results of early stopping, by the release; of runs that measure tokens a summary has more than one of a name.
 _ESTIMATES = {
     f"* Early stopping {rank} percentile estimate": key
@@ -210,7 +209,7 @@ def find_differing(summary: SummaryLog, log: DetailLog) -> Iterator[tuple[str, s
         if isinstance(logged, bool) and said != str(int(logged)):
             yield name, key
     numbers = _NUMBERS_OF_QUERIES if log.scenario == "MultiStream" else _NUMBERS
-    if log.scenario in _STREAMS and not _value(log, keys.REQUESTED_USE_TOKEN_LATENCIES):
+    if log.scenario in keys.STREAMS and not _value(log, keys.REQUESTED_USE_TOKEN_LATENCIES):
         numbers = numbers | _ESTIMATES
     stated = summary.values
     for name, key in [(name, key) for name, key in numbers.items() if name in stated]:

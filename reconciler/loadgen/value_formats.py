@@ -112,7 +112,7 @@ def _find_wrong_times(log: DetailLog, unlike: list[str]) -> Iterator[Inconsisten
         if not _is_time(log, key):
             yield Inconsistency(key, show_value(entry), "LoadGen writes a time", entry.line)
         elif counted is None and key not in unlike:
-            yield Inconsistency(key, show_value(entry), "LoadGen writes the time of its logger beside it", entry.line)
+            yield Inconsistency(key, show_value(entry), "LoadGen writes the time of its logger with it", entry.line)
 
 
 def _is_time(log: DetailLog, key: str) -> bool:

@@ -29,9 +29,7 @@ from reconciler.storage.process import ask
 
 _LIMIT = 120.0  # seconds that a step may take
 _RESET = "nvidia-smi --gpu-reset -i {} (nothing may use it), or reboot the machine; then run this again"
-_COMPARE = (
-    "compare `nvidia-smi mig -lgi` with what NVML tells (`reconcile mig`); the driver may have to be loaded again"
-)
+_COMPARE = "compare `nvidia-smi mig -lgi` with NVML's list (`reconcile mig`); the driver may have to be loaded again"
 _MOST_QUOTED = 300  # characters of what the tool says
 
 

@@ -119,7 +119,7 @@ def explain_unavailable(round_name: str) -> str:
         return ""
     return (
         f"no release of mlcommons-loadgen carries the seeds of round {round_name}: rounds before v4.1 read them from "
-        "a file beside LoadGen"
+        "a file of its own"
     )
 
 
@@ -130,6 +130,6 @@ def explain_install(round_name: str) -> str:
     release = RELEASES.get(round_name)
     wanted = f"mlcommons-loadgen=={release}" if release else f"the LoadGen of round {round_name}"
     return (
-        f"pip install {wanted}; beside other rounds, `reconcile doctor --fix` installs it in an environment of its "
+        f"pip install {wanted}; next to other rounds, `reconcile doctor --fix` installs it in an environment of its "
         "own; let the system run there: `launcher: [env]` and `python: ENVIRONMENT/bin/python`"
     )

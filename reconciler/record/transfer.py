@@ -35,7 +35,7 @@ _Ended = TypeVar("_Ended")
 _BEAT = 1.0  # seconds between two looks at what has passed
 _LEAST = 1024  # bytes that must pass while one is patient
 _LAST_BYTES = 5.0  # seconds in which what is under way ends, once it was stopped
-NOT_PUSHED = "nobody has pushed it there"
+NOT_PUSHED = "it was never pushed there"
 _SPARE = 64 << 20  # bytes that a pull leaves free on this disk
 
 

@@ -122,7 +122,7 @@ def refuse_name(where: str, unknown: str, known: Collection[str], what: str) -> 
     """Raises RoundFileError that names the nearest known name, and a few or all of them."""
     listed = f"known here: {', '.join(known)}" if len(known) <= len(_SECTIONS) + len(_CHAINING) else ""
     meant = suggest_nearest(unknown, known).rstrip()
-    fix = "; ".join(filter(None, (meant, listed))) or "the newest round file explains what may stand where"
+    fix = "; ".join(filter(None, (meant, listed))) or "the newest round file explains what is allowed where"
     raise RoundFileError(f"{where}.{unknown}".lstrip("."), f"there is no {what} of this name here", fix=fix)
 
 

@@ -36,7 +36,6 @@ SETTING_FIELDS = (
     "ttft_latency",
     "tpot_latency",
 )
-SEED_FIELDS = keys.SEEDS
 
 # Demands on a result. The prefix also says which of two differing sources is the stricter.
 DEMAND_FIELDS = (
@@ -67,7 +66,7 @@ OTHER_FIELDS = (
     "token_latency_scaling_factor",
 )
 # Values for all scenarios of a benchmark: a value at a scenario would never be asked for.
-UNDIVIDED_FIELDS = frozenset({"cell_documents", "compliance_tests", "most_file_bytes", *SEED_FIELDS})
+UNDIVIDED_FIELDS = frozenset({"cell_documents", "compliance_tests", "most_file_bytes", *keys.SEEDS})
 FIELDS = frozenset(SETTING_FIELDS + DEMAND_FIELDS + OTHER_FIELDS)
 
 # Fields in groups, by their dotted name: an accuracy bar, a parameter of one mode or both, a part of a compliance test.

@@ -14,6 +14,7 @@ from typing import Annotated, Any, TypeVar
 
 from msgspec import Struct, field
 
+from reconciler.loadgen import keys
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.ruled_values import (
     AccuracyLogRule,
@@ -29,7 +30,7 @@ from reconciler.resource.ruled_values import (
     TestRules,
     parse_expected,
 )
-from reconciler.rules.ruled_value import SEED_FIELDS, SETTING_FIELDS, RuledValue, is_field
+from reconciler.rules.ruled_value import SETTING_FIELDS, RuledValue, is_field
 
 Fields = Mapping[str, RuledValue]
 
@@ -104,7 +105,7 @@ class BenchmarkRules(Struct, frozen=True, dict=True):
 
     def seeds(self) -> dict[str, int]:
         """The three seeds that every log of the round must show, under LoadGen's names."""
-        return {name: self.get_value(name) for name in SEED_FIELDS}
+        return {name: self.get_value(name) for name in keys.SEEDS}
 
     def list_bars(self, scenario: str = "") -> tuple[Bar, ...]:
         """The accuracy bars, in the order of the round file."""
@@ -257,7 +258,7 @@ class Ruleset(Struct, frozen=True):
 
     def seeds(self) -> dict[str, int]:
         """The three seeds that every log of the round must show; none of a round that is unknown."""
-        return {name: self.general[name].value for name in SEED_FIELDS} if self.is_known else {}
+        return {name: self.general[name].value for name in keys.SEEDS} if self.is_known else {}
 
     def binds(self, division: str, demand: str) -> bool:
         """True where a demand binds a division; demands that the round does not exempt bind all."""

@@ -51,8 +51,8 @@ def _find(measured: Cell, name: str) -> Cell:
 def _list_problems(cell: DeclaredCell, known: dict[Cell, DeclaredCell]) -> Iterator[Problem]:
     value = cell.settings[BACKGROUND]
     if SLICES not in cell.settings:
-        fix = "declare `mig` in its hardware: the cell's own slices, beside which others are taken"
-        yield _complain(cell, value, f"{cell.cell.system} declares no slices of GPUs beside which others compute", fix)
+        fix = "declare `mig` in its hardware: the cell's own slices; others are taken in addition"
+        yield _complain(cell, value, f"{cell.cell.system} declares no slices of GPUs of its own", fix)
         return
     if COMMAND in cell.settings:
         yield _complain(cell, value, "a command is run without a background", "start it in the command itself")

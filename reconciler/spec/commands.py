@@ -188,7 +188,7 @@ def _service(settings: Block, asking: Iterable[LayeredSetting]) -> Iterator[Prob
     given = [text for setting in asking for text in _strings(setting)]
     if COMMAND in settings and listens and not any(f"{{{name}}}" in text for name in _TELLING for text in given):
         fix = "hand the harness's command {service_url} or {port}"
-        yield make_problem(command, "nothing tells the command where its service listens", fix)
+        yield make_problem(command, "the command has no placeholder for its service's address", fix)
 
 
 def _find_unused_files(settings: Block, texts: str, *, scored: bool) -> Iterator[Problem]:
@@ -203,10 +203,10 @@ def _find_unused_files(settings: Block, texts: str, *, scored: bool) -> Iterator
         yield make_problem(command, "nothing scores the accuracy run of this benchmark", fix)
     if "harness.logs" not in settings and "{run_dir}" not in texts:
         fix = "hand it {run_dir}, in an argument or a variable of env; or name its own folder as harness.logs"
-        yield make_problem(command, "nothing tells the command where its logs belong", fix)
+        yield make_problem(command, "the command has no placeholder for its log folder", fix)
     conf = settings.get("harness.user_conf")
     if not results.READS_CONF:
         return  # its configuration comes back with its results, and is compared with what was asked
     if (conf is None or conf[0].value.value == "written") and "{user_conf}" not in texts:
         fix = "hand it {user_conf}; or write 'user_conf: harvested' when the command makes its own from the target"
-        yield make_problem(command, "nothing tells the command where its user.conf is", fix)
+        yield make_problem(command, "the command has no placeholder for its user.conf", fix)

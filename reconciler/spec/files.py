@@ -181,7 +181,7 @@ def decode(data: bytes, name: str) -> Source | Problem:
     """UTF-8 (a byte order mark is skipped) without control characters, or the place where it is not; nor may its name
     hold any, which records and plans quote."""
     if _UNPRINTABLE.search(name) or not name.isprintable():
-        return Problem(name, 1, 1, "", "the file's name is not UTF-8, or holds what nobody sees", "rename the file")
+        return Problem(name, 1, 1, "", "the file's name is not UTF-8, or has invisible characters", "rename the file")
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return Problem(name, 1, 1, "", "the file is UTF-16", "save it as UTF-8")
     try:

@@ -103,7 +103,7 @@ def _in_divisions(divisions: MapNode, names: Mapping[str, frozenset[str]]) -> It
                 continue
             for name, node in benchmarks.items.items():
                 if name in scenarios:
-                    message = f"{name} is a scenario, and stands where a benchmark belongs"
+                    message = f"{name} is a scenario, in the place of a benchmark"
                     yield _slip(benchmarks.keys[name], f"{path}.{name}", message, "indent it more, below its benchmark")
                 elif isinstance(node, MapNode):
                     yield from _among_scenarios(node, f"{path}.{name}", settings)
@@ -114,7 +114,7 @@ def _among_scenarios(benchmark: MapNode, path: str, settings: list[str]) -> Iter
     for name in benchmark.items:
         if name in settings:
             holder = f", below {before}" if before else ", below its scenario"
-            message = f"{name} is a setting of a cell, and stands where a scenario belongs"
+            message = f"{name} is a setting of a cell, in the place of a scenario"
             yield _slip(benchmark.keys[name], f"{path}.{name}", message, f"indent it more{holder}")
         else:
             before = name

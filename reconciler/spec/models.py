@@ -114,7 +114,7 @@ class System(Group):
     executor: ExecutorGroup = Field(
         ExecutorGroup(), description="How its machines are reached where a queue gives them out."
     )
-    power: Meter = Field(Meter(), description="The power meter beside it, under which performance runs are made.")
+    power: Meter = Field(Meter(), description="The power meter with which performance runs are made.")
     power_state: PowerState = Field(PowerState(), description="A power state in which its runs are made.")
     description: Annotated[dict[fields.DescriptionName, fields.DescriptionValue], Empty] = Field(
         {},

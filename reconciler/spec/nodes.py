@@ -217,7 +217,7 @@ class _Builder:
             return
         self._aliased += size or 0
         if self._aliased > MOST_ALIASED:
-            message = f"aliases stand for more than {MOST_ALIASED} values"
+            message = f"aliases expand to more than {MOST_ALIASED} values"
             raise _TooMuch(self._problem(origin, message, "write the values out, or share them through spec.defaults"))
         self._add(ScalarNode(None, origin) if node is None or size is None else node, size or 1)
 

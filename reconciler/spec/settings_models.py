@@ -105,7 +105,7 @@ class SettingsGroup(Group):
     use: fields.Names = Field(
         None,
         description="Names of blocks in spec.defaults, and of presets such as h100/vllm, lowest first; settings "
-        "written beside it win.",
+        "written next to it win.",
     )
     target_qps: fields.Rate = Field(
         None,

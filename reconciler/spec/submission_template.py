@@ -72,7 +72,7 @@ def _lines(wanted: Wanted) -> Iterator[str]:
     if wanted.schema:
         yield f"# yaml-language-server: $schema={wanted.schema}"
     yield f"# {wanted.division}, {wanted.category}, round {wanted.ruleset.round}. Lines marked '{FILL_IN}' are yours."
-    yield "# `reconcile doctor` lists what is still missing, `reconcile explain spec.benchmarks` what may stand where."
+    yield "# `reconcile doctor` lists what is still missing, `reconcile explain spec.benchmarks` what is allowed where."
     yield from ("", "apiVersion: mlperf-reconciler/v1", "kind: Submission", "metadata:")
     yield f"  name: {render_value(wanted.name)}"
     yield from ("", "spec:", f"  round: {wanted.ruleset.round}")

@@ -205,7 +205,7 @@ def _unknown(where: Location) -> tuple[str, str]:
             if name in _names(inner) and home in valid:
                 return message, f"write it inside {home}, as '{home}: {{{name}: …}}'"
             if name in _names(inner) and parent is not None and home in _names(parent):
-                return message, f"write it beside {where[-2]}, as '{home}: {{{name}: …}}'"
+                return message, f"write it next to {where[-2]}, as '{home}: {{{name}: …}}'"
     return message, give_advice(name, valid)
 
 

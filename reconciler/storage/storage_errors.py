@@ -43,8 +43,7 @@ _FIXES = {
 # File types under a path: their maker does not know what it is for, so that these stay what they are.
 _IN_THE_WAY = "something else is where a file or folder belongs: move it away, or restore it from git, and run again"
 _FIXES_OF_PATHS = {
-    errno.ENOENT: "somebody else removed it meanwhile, or a program is not installed: put back what is yours, and run "
-    "again",
+    errno.ENOENT: "another process removed it, or a program is not installed: put back what is yours, and run again",
     errno.ENOTDIR: _IN_THE_WAY,
     errno.EISDIR: _IN_THE_WAY,
     errno.EEXIST: _IN_THE_WAY,

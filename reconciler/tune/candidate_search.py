@@ -85,7 +85,7 @@ def decide_metrics(
     open_ones = [i for i in close if len(measured[i]) < repeats and math.isfinite(_mean(measured[i]))]
     if open_ones and (len(close) > 1 or len(measured[best]) < CONFIRMATIONS):
         index = min(open_ones, key=lambda i: len(measured[i]))
-        again = "once more, to confirm it" if len(close) == 1 else "the noise does not tell it from the best"
+        again = "once more, to confirm it" if len(close) == 1 else "it is within the noise of the best"
         return Ask(index, None, again)
     return BestMetric(best, _mean(measured[best]), spread, len(measured[best]))
 

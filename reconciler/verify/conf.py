@@ -9,7 +9,7 @@ from typing import Any
 from reconciler.check.demands import OURS, Complaints
 from reconciler.loadgen import keys
 from reconciler.loadgen.compare import Asked, Contradiction, find_contradictions
-from reconciler.loadgen.settings import PERFORMANCE
+from reconciler.loadgen.settings import PERFORMANCE, SETTINGS, find_target
 from reconciler.loadgen.user_conf import UserConf
 from reconciler.resource.quantities import parse_decimal, parse_number
 from reconciler.rules.rounds import list_rounds, load_ruleset, states_itself
@@ -23,23 +23,18 @@ from reconciler.verify.settings import FRACTIONS_SINCE, ConfReading, ConfSetting
 
 # How LoadGen hands queries over; nothing that is published depends on it.
 _INCIDENTAL = frozenset({"coalesce_queries", "max_async_queries"})
-_LOGGED = {
-    ("Server", keys.TARGET_QPS): keys.EFFECTIVE_TARGET_QPS,
-    ("Offline", keys.TARGET_QPS): keys.EFFECTIVE_TARGET_QPS,
-    ("SingleStream", keys.TARGET_LATENCY): keys.REQUESTED_SINGLE_STREAM_EXPECTED_LATENCY_NS,
-    ("MultiStream", keys.TARGET_LATENCY): keys.REQUESTED_MULTI_STREAM_EXPECTED_LATENCY_NS,
-}
 _ASSIGNED = b"="  # in each line of a conf that sets anything
 _ORDERED_SINCE = 5  # LoadGen's release since which its own configuration is built in, and read before user.conf
 _DOUBLES = frozenset({keys.TARGET_QPS, keys.TARGET_LATENCY})
 _AFTER_FIRST = 5  # digits that LoadGen prints of a double, behind its first
 # A bound ends a run before its time; LoadGen has none by itself.
-_BOUNDS = {keys.MAX_DURATION: keys.EFFECTIVE_MAX_DURATION_MS, keys.MAX_QUERY_COUNT: keys.EFFECTIVE_MAX_QUERY_COUNT}
-_EVERYWHERE = {
-    keys.MIN_DURATION: keys.EFFECTIVE_MIN_DURATION_MS,
-    keys.MIN_QUERY_COUNT: keys.REQUESTED_MIN_QUERY_COUNT,
-    **_BOUNDS,
-}
+_BOUNDS = (keys.MAX_DURATION, keys.MAX_QUERY_COUNT)
+_EVERYWHERE = tuple(
+    setting
+    for name in (keys.MIN_DURATION, keys.MIN_QUERY_COUNT, *_BOUNDS)
+    for setting in SETTINGS
+    if setting.name == name
+)
 
 
 def read_conf(view: CellView) -> ConfReading | None:
@@ -163,9 +158,11 @@ def verify_unexplained(view: CellView) -> Complaints:
     conf = view.files.user_conf.value
     if run.inferred and conf is not None and conf.values and not reading.settings:
         return  # it is for the folder's scenario, and what ran has its conf in another: a gap
-    keys = {name: key for (scenario, name), key in _LOGGED.items() if scenario == run.log.scenario} | _EVERYWHERE
-    for name, key in keys.items():
-        logged, default = number(run.log, key), parse_number(_default(view, name, run.log.scenario))
+    scenario = run.log.scenario
+    target = find_target(scenario)
+    for setting in (target, *_EVERYWHERE) if target else _EVERYWHERE:
+        name, key = setting.name, setting.key
+        logged, default = number(run.log, key), parse_number(_default(view, name, scenario))
         usual = default, _count_once(view, name)
         if name not in reading.settings and logged is not None and default is not None and logged not in usual:
             yield Complaint(

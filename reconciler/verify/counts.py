@@ -155,7 +155,7 @@ def _deny_missing(view: CellView, read: Read[str], found: Counts) -> Complaints:
     if missing and other and None not in runs and libraries == {Decimal(entries - repeated)}:
         yield Complaint(
             Place(read.file, line),
-            f"{missing} answers of the test to samples that the accuracy run lacks",
+            f"{missing} answers of the test to samples that the accuracy run does not have",
             f"none: it answered all {entries - repeated} of the library",
             cause="the verdict was made with another accuracy log",
             other=Place(read.file, other),

@@ -90,7 +90,7 @@ def _complain(item: StatedHash, other: StatedHash) -> Complaint:
         item.place,
         f"hash={item.digest[:12]}…, as of the {other.run} log of {whose}, which has other answers",
         "the hash of one log",
-        cause="one of the two files is not of the log beside it",
+        cause="one of the two files is not of its log",
         other=other.place,
         severity=Severity.WARNING,
         mechanism="accuracy-of-another-run",

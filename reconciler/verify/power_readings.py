@@ -27,7 +27,7 @@ _FOLDERS = {"ranging": "ranging", "testing": "run_1"}  # by the phase that ends 
 _ANSWER = re.compile(r"Watts,(\d{1,9}\.\d+),(\d{1,9}\.\d+),(\d{1,9}\.\d+),(\d{1,9}),(\d{1,9}),(\d{1,9})", re.ASCII)
 # To the end of its line, so that the next one is tried at its beginning alone.
 _SAMPLE = re.compile(rb"^Time,[^,\n]{1,40}+,Watts,(-?\d{1,9}+(?:\.\d{1,9}+)?+),[^\n]*+\n?", re.MULTILINE)
-_HELD = 4 << 20  # bytes of samples that are remembered; those of hours have one or two megabytes
+_CACHE_LIMIT = 4 << 20  # bytes of samples that are remembered; those of hours have one or two megabytes
 _NEAR = 1e-5  # of a mean: six digits after the point are printed
 _NUMBER = rb"(-?+[0-9]{1,9}+(?:\.[0-9]{1,9}+|))"
 _NUMBERS = msgspec.json.Decoder(list[float])
@@ -165,7 +165,7 @@ def _list_watts(view: CellView, path: str, data: bytes) -> list[float]:
 
 
 def read_samples(data: bytes) -> Samples:
-    return _read_lately(data) if len(data) <= _HELD else _read_all(data)
+    return _read_lately(data) if len(data) <= _CACHE_LIMIT else _read_all(data)
 
 
 def _read_all(data: bytes) -> Samples:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from reconciler.loadgen import keys
 from reconciler.loadgen.log import DetailLog
 from reconciler.rules.ruleset import Ruleset
-from reconciler.tree.findings import Complaint, Place, Premise
+from reconciler.tree.findings import Complaint, Premise
 from reconciler.tree.reading.files import UnreadableError, read_bytes
 from reconciler.tree.reading.view import CellView
 
@@ -74,10 +74,6 @@ def are_one_name(one: str, other: str) -> bool:
     other."""
     first, second = ("".join(filter(str.isalnum, name)).casefold() for name in (one, other))
     return bool(first and second) and (first.startswith(second) or second.startswith(first))
-
-
-def name_doubt_of_clock(place: Place) -> str:
-    return f"the clock of the machine may have been set: {place} is a date"
 
 
 ROUND_IS_KNOWN = Premise("The rules of the round are known.", _doubt_round)

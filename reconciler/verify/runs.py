@@ -134,7 +134,7 @@ def verify_consistency(view: CellView) -> Complaints:
                 Place(run.log.file, item.line),
                 f"{item.key} {item.stated}",
                 item.derived,
-                cause="a count that was set higher, or a library that tells LoadGen less than it has",
+                cause="a count that was set higher, or a library that reports less to LoadGen than it has",
                 other=Place(run.log.file, item.other),
                 severity=Severity.WARNING,
                 mechanism="small-library",

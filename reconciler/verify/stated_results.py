@@ -105,7 +105,10 @@ def _deny_accuracy(stated: Stated, _: Mapping[str, Decimal]) -> Iterator[tuple[s
 
 
 def _deny_matches(stated: Stated, _: Mapping[str, Decimal]) -> Iterator[tuple[str, str, str]]:
-    for name, words in (("differing", "samples that differ"), ("missing", "samples that the accuracy run lacks")):
+    for name, words in (
+        ("differing", "samples that differ"),
+        ("missing", "samples that the accuracy run does not have"),
+    ):
         if name in stated and stated[name][1]:
             yield name, f"{stated[name][1]} {words}", "none"
     if "matched" in stated and not stated["matched"][1]:

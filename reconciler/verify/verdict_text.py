@@ -76,7 +76,7 @@ def verify_skipped(view: CellView) -> Complaints:
                 Place(read.file, line),
                 f"{_FIRST} skipped",
                 f"a check of the first tokens, which a {run.log.scenario} run reports",
-                cause="the verification was told that the scenario is Offline, or was edited",
+                cause="the verification ran for Offline, or was edited",
                 fix=_FIX.format("TEST06"),
                 mechanism="verdict-without-figures",
             )

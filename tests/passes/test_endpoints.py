@@ -371,7 +371,7 @@ def problems(repository: Repository, *edits: tuple[str, str]) -> str:
         ),
         pytest.param(
             (("Offline: {target_qps: 100}", "Offline: {target_qps: 100, power: measured}"),),
-            "a power measurement belongs beside LoadGen's logs",
+            "a power measurement belongs with LoadGen's logs",
             id="power",
         ),
         pytest.param(

@@ -184,5 +184,5 @@ def test_pass_makes_all_runs_in_the_state_and_only_another_state_makes_them_stal
 def test_half_a_state_is_refused(tmp_path: Path, machine: Machine) -> None:
     repository = make_repository(tmp_path / "lab")
     declare(repository, machine, restore=None)
-    with pytest.raises(SpecError, match="power_state lacks restore"):
+    with pytest.raises(SpecError, match="power_state has no restore"):
         repository.look()

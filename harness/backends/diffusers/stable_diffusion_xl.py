@@ -27,6 +27,7 @@ from harness.backends.diffusers.loading import (
     require_shared,
 )
 from harness.backends.diffusers.settings import NOT_COMPILED, ImageSettings
+from harness.backends.pytorch.packed_operators import ALIGNED, FP8, LARGEST
 from harness.errors import HarnessError
 
 TOKENS = ("input_ids", "input_ids_2")  # of the two text encoders
@@ -176,8 +177,6 @@ KIND = PipelineKind(read_pipe, draw_pipe, ImagePipeline, lower_network)
 #
 # All else is computed in bf16, which the products give.
 
-FP8, LARGEST = torch.float8_e4m3fn, 448.0
-_ALIGNED = 16  # both extents of the weights are multiples of it
 _LEFT = ("to_k", "to_v", "to_kv")
 _LEAST = 1e-12  # magnitude that a scale is of
 Rounded = tuple[torch.Tensor, torch.Tensor]
@@ -276,4 +275,4 @@ def lower_linears(network: Any) -> int:
 
 
 def _fits(layer: Any) -> bool:
-    return isinstance(layer, torch.nn.Linear) and not any(extent % _ALIGNED for extent in layer.weight.shape)
+    return isinstance(layer, torch.nn.Linear) and not any(extent % ALIGNED for extent in layer.weight.shape)

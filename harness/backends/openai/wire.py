@@ -340,7 +340,9 @@ class Body:
             if len(data) < stop + len(_LINE):
                 break
             if data[stop : stop + len(_LINE)] != _LINE:
-                raise HarnessError("a chunk is not as long as it says", "backend", "see what stands before the server")
+                raise HarnessError(
+                    "a chunk is not as long as it says", "backend", "check for a proxy in front of the server"
+                )
             found.append(data[start:stop])
             place = stop + len(_LINE)
         self._rest = data[place:]

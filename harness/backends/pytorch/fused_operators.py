@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from harness.backends.pytorch.packed_operators import FP8, LARGEST
+from harness.backends.pytorch.packed_operators import FP8, round_fp8
 
 
 def _load_kernels() -> Any:
@@ -20,10 +20,6 @@ def _load_kernels() -> Any:
     from harness.backends.pytorch import fused_kernels
 
     return fused_kernels
-
-
-def round_fp8(value: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-    return (value.float() / scale).clamp(-LARGEST, LARGEST).to(FP8)
 
 
 def _multiply(

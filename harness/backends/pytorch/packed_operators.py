@@ -54,9 +54,13 @@ def _(qkv: torch.Tensor, _bounds: torch.Tensor, _longest: int, _heads: int) -> t
     return qkv.new_empty(qkv.shape[0], qkv.shape[1] // 3)
 
 
+def round_fp8(value: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    return (value.float() / scale).clamp(-LARGEST, LARGEST).to(FP8)
+
+
 @torch.library.custom_op("packed::quantize", mutates_args=())
 def quantize(value: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-    return (value.float() / scale).clamp(-LARGEST, LARGEST).to(FP8)
+    return round_fp8(value, scale)
 
 
 @quantize.register_fake

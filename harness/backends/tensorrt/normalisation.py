@@ -100,7 +100,7 @@ class _Writing:
         kind, rank = self._types.get(source, (0, 0))
         if rank < 3:
             raise HarnessError(
-                f"instance normalisation {node.name or node.output[0]}: nothing tells how many axes {source} has",
+                f"instance normalisation {node.name or node.output[0]}: nothing says how many axes {source} has",
                 "input",
                 "export the model with the shapes of its inputs (onnx.shape_inference finds the others)",
             )

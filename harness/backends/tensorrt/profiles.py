@@ -62,7 +62,7 @@ def plan_profiles(
     varying = [name for name, shape in inputs.items() if FREE in shape[1:]]
     if varying and not lengths:
         raise HarnessError(
-            f"input {varying[0]} has a free axis beside the batch: {list(inputs[varying[0]])}",
+            f"input {varying[0]} has a free axis apart from the batch: {list(inputs[varying[0]])}",
             "input",
             "set engine.options.sequence_lengths, such as 384 or 128,384",
         )

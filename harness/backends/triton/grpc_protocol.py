@@ -87,7 +87,7 @@ def _describe(message: memoryview) -> tuple[str, str, tuple[int, ...]]:
 
 def _decode(value: Any) -> str:
     if not isinstance(value, memoryview):
-        raise ValueError("a number stands where a text belongs")
+        raise ValueError("a number in the place of a text")
     return value.tobytes().decode()
 
 

@@ -131,9 +131,11 @@ class _Listener:
         try:
             problem, found = self.pipe.recv()
         except (EOFError, OSError) as error:
-            raise HarnessError(f"a process that hears sounds {self._report_end()}", "backend", _SPEECH_FIX) from error
+            raise HarnessError(
+                f"a process that computes features of sounds {self._report_end()}", "backend", _SPEECH_FIX
+            ) from error
         if problem:
-            raise HarnessError(f"vLLM cannot hear a sound: {problem}", "backend", _SPEECH_FIX)
+            raise HarnessError(f"vLLM cannot compute the features of a sound: {problem}", "backend", _SPEECH_FIX)
         return found
 
     def end(self) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from harness.backends.pytorch import fused_operators as fused
-from harness.backends.pytorch.packed_operators import ALIGNED, FP8, choose_scale
+from harness.backends.pytorch.packed_operators import ALIGNED, FP8, choose_scale, round_fp8
 from harness.benchmarks.dlrm_v2.layers import (
     Shape,
     find_shape,
@@ -122,7 +122,7 @@ class LoweredDlrm(torch.nn.Module):  # type: ignore[misc]  # torch is not type-c
             scale = choose_scale(max(float(table.max()), -float(table.min())))
             for part in torch.arange(len(table)).split(1 << 20):
                 first, end = int(part[0]), int(part[-1]) + 1
-                whole[begins + first : begins + end] = fused.round_fp8(table[first:end], scale)
+                whole[begins + first : begins + end] = round_fp8(table[first:end], scale)
             scales.append(scale)
             layout.append((column, count, begins))
             begins, column = begins + len(table), column + count
@@ -138,7 +138,7 @@ class LoweredDlrm(torch.nn.Module):  # type: ignore[misc]  # torch is not type-c
                 "leave model.settings.precision out",
             )
         scale = choose_scale(weight.abs().max())
-        self.register_buffer(f"weight_{name}", fused.round_fp8(weight, scale))
+        self.register_buffer(f"weight_{name}", round_fp8(weight, scale))
         self.register_buffer(f"weight_scale_{name}", scale)
 
     def forward(self, dense: torch.Tensor, sparse: torch.Tensor) -> dict[str, torch.Tensor]:

@@ -207,9 +207,7 @@ def build_model(
         shape = find_shape(sizes)
         for name, wanted in list_weights(shape).items():
             if sizes[name] != wanted:
-                message = (
-                    f"{name} of the checkpoint is {list(sizes[name])}, beside the others it should be {list(wanted)}"
-                )
+                message = f"{name} of the checkpoint is {list(sizes[name])}, by the others it should be {list(wanted)}"
                 raise HarnessError(message, "input", FIX)
     except KeyError as error:
         raise HarnessError(f"{source / DENSE} holds no weight {error.args[0]}", "input", FIX) from error

@@ -37,7 +37,7 @@ def find_sentence_tables(source: Path, fix: str) -> Path:
     for place in _NLTK:
         if all((source / place / SENTENCES / name).is_file() for name in SENTENCE_TABLES):
             return source / place / SENTENCES
-    raise HarnessError(f"{source / _NLTK[0] / SENTENCES} lacks {', '.join(SENTENCE_TABLES)}", "missing", fix)
+    raise HarnessError(f"{source / _NLTK[0] / SENTENCES} has no {', '.join(SENTENCE_TABLES)}", "missing", fix)
 
 
 def read_tokenizer(folder: Path, fix: str) -> Tokenizer:

@@ -213,7 +213,7 @@ def _write(source: Path, network: Any, given: Any, free: Any, folder: Path) -> N
         with torch.no_grad():
             program = torch.export.export(network, given, dynamic_shapes=free)
     except AttributeError as error:
-        raise HarnessError(f"{source} lacks weights of the published network: {error}", "input", _FIX) from error
+        raise HarnessError(f"{source} has not all weights of the published network: {error}", "input", _FIX) from error
     torch.export.save(program, folder / MODEL)
 
 

@@ -88,7 +88,7 @@ def postprocess(outputs: Outputs) -> np.ndarray:
 # to run.
 
 Ids = NDArray[np.int64]
-NOBODY = -1  # in place of a node, where there are fewer than its row has room for
+NO_NODE = -1  # in place of a node, where there are fewer than its row has room for
 _LEAST = 2  # rows and columns of each input: a compiled program may take an axis of one for one that is fixed
 _STEP, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _WORD = 1 << 64
@@ -102,18 +102,18 @@ class Adjacency:
     indices: NDArray[np.int32]
 
     def draw(self, targets: Ids, fanout: int, salt: int) -> Ids:
-        """Draw [targets, at most ``fanout``], filled up with NOBODY."""
+        """Draw [targets, at most ``fanout``], filled up with NO_NODE."""
         there = np.maximum(targets, 0)
         starts = self.indptr[there]
         degrees = np.where(targets >= 0, self.indptr[there + 1] - starts, 0)
         width = max(_LEAST, min(fanout, int(degrees.max(initial=0))))
         columns = np.arange(width)
-        chosen = np.where(columns < degrees[:, None], columns, NOBODY)
+        chosen = np.where(columns < degrees[:, None], columns, NO_NODE)
         many = np.flatnonzero(degrees > fanout)
         if len(many):
             chosen[many] = choose(targets[many], degrees[many], fanout, salt)
         drawn = chosen >= 0
-        found = np.full(chosen.shape, NOBODY, np.int64)
+        found = np.full(chosen.shape, NO_NODE, np.int64)
         found[drawn] = self.indices[(starts[:, None] + chosen)[drawn]]
         return found
 
@@ -176,9 +176,9 @@ class Sampler:
 
 
 def _stack(parts: Sequence[Ids]) -> Ids:
-    """Stack rows of different lengths, filled up with NOBODY."""
+    """Stack rows of different lengths, filled up with NO_NODE."""
     width = max(part.shape[1] for part in parts)
-    filled = [np.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=NOBODY) for part in parts]
+    filled = [np.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=NO_NODE) for part in parts]
     return np.concatenate(filled)
 
 
@@ -191,11 +191,11 @@ class _Reached:
         self._ids = self._places = np.empty(0, np.int64)  # in the order of the ids
 
     def add(self, hop: int, ids: Ids) -> None:
-        """Add nodes, some of which may be known, named twice, or NOBODY."""
+        """Add nodes, some of which may be known, named twice, or NO_NODE."""
         found = np.unique(ids)
         fresh = found[(self.find(found) < 0) & (found >= 0)]
         padding = _LEAST - len(fresh) if hop < LAYERS else 0
-        self.hops[hop] = np.concatenate([fresh, np.full(max(0, padding), NOBODY)])
+        self.hops[hop] = np.concatenate([fresh, np.full(max(0, padding), NO_NODE)])
         known = np.concatenate([self._ids, fresh])
         order = np.argsort(known, kind="stable")
         places = np.concatenate([self._places, self._count + np.arange(len(fresh))])
@@ -203,8 +203,8 @@ class _Reached:
         self._count += len(self.hops[hop])
 
     def find(self, ids: Ids) -> Ids:
-        """Find their places; NOBODY where there is none."""
+        """Find their places; NO_NODE where there is none."""
         if not len(self._ids):
-            return np.full(ids.shape, NOBODY, np.int64)
+            return np.full(ids.shape, NO_NODE, np.int64)
         at = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
-        return np.where(self._ids[at] == ids, self._places[at], NOBODY)
+        return np.where(self._ids[at] == ids, self._places[at], NO_NODE)

@@ -55,9 +55,7 @@ def read_checkpoint(path: Path) -> Weights:
         weight = state.get(prefix + name)
         if weight is None or tuple(weight.shape) != shape:
             found = (
-                "is missing"
-                if weight is None
-                else f"is {list(weight.shape)}, beside the others it should be {list(shape)}"
+                "is missing" if weight is None else f"is {list(weight.shape)}, by the others it should be {list(shape)}"
             )
             raise HarnessError(f"{path}: {name} {found}", "input", _FIX)
         weights[name] = weight.float()

@@ -44,7 +44,7 @@ def find_measured_cell(text: str, measured: Collection[Cell], declared: Callable
             raise error from None
         if found in measured:
             raise
-        fix = "`reconcile --commit` measures it and commits what was recorded; `reconcile status` shows how it stands"
+        fix = "`reconcile --commit` measures it and commits what was recorded; `reconcile status` shows its state"
         raise ReconcilerError(f"{found} is declared, and no result of it is committed yet", fix=fix) from None
 
 

@@ -18,7 +18,7 @@ def report_spec(paths: RepositoryPaths, file: str) -> dict[str, Any]:
     try:
         text = read_regular(paths.root / file, _LARGEST).decode("utf-8", "replace")
     except OSError as error:
-        raise ReconcilerError(f"{file}: {error.strerror}", fix="look again: the file was changed meanwhile") from error
+        raise ReconcilerError(f"{file}: {error.strerror}", fix="look again: the file has changed since") from error
     lines = text.splitlines()
     commits = git.find_line_commits(paths.root, file, range(1, len(lines) + 1))
     return {

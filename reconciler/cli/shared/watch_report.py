@@ -24,7 +24,7 @@ _SPEC = "the spec"
 
 
 class WatchReport:
-    """``told``: the plan that was shown last; ``wrong``: what was said to be wrong and is not over."""
+    """Report of watch mode, which keeps the plan that was shown last and the problem that is not over."""
 
     def __init__(self, output: WatchOutput, settings: WatchSettings) -> None:
         self._output, self._settings = output, settings

@@ -129,7 +129,7 @@ def _engaged(point: PointFolder, provisioned: int | None) -> Iterator[Complaint]
     place = point.point.file
     if not replica or provisioned is None or _is_split(point):
         found = "no parallelism, or an unknown number of accelerators"
-        yield complain(place, found, "what tells whether the whole system is engaged", warning=True)
+        yield complain(place, found, "the fields that show whether the whole system is engaged", warning=True)
         return
     if replica < 1 or replicas < 1:
         yield complain(place, "a parallelism below 1", "at least 1 of each")

@@ -16,7 +16,7 @@ from reconciler.endpoints.results.harness_format import AUDIT, find_excess_time,
 from reconciler.endpoints.results.harness_format import find_missing as find_missing
 from reconciler.endpoints.results.measurements import find_wrong_rates
 from reconciler.endpoints.rules.curve_rules import CurveRules, load_endpoints_rules
-from reconciler.endpoints.rules.event_log import LoggedRun, find_untold, parse_events
+from reconciler.endpoints.rules.event_log import LoggedRun, find_unstated, parse_events
 from reconciler.endpoints.rules.judge import (
     PointFinding,
     PointSeverity,
@@ -99,10 +99,10 @@ def _refuse(differing: Sequence[str]) -> Verdict:
     return Verdict({"contradictions": differing}, problem, "contradiction", fix)
 
 
-def _find_moved(files: Mapping[str, bytes], told: Path) -> Iterator[str]:
+def _find_moved(files: Mapping[str, bytes], earlier: Path) -> Iterator[str]:
     """Find results of another run that were put there: the client writes down its own folder."""
-    if told.is_file():
-        yield from find_place_differences(_config(files), parse_json_object(read_regular(told)))
+    if earlier.is_file():
+        yield from find_place_differences(_config(files), parse_json_object(read_regular(earlier)))
 
 
 def _read_events(path: Path) -> LoggedRun:
@@ -285,7 +285,7 @@ def judge_kept(kept: Kept) -> Iterator[LogFinding]:
     yield from find_excess_time(summary, kept)
     if EVENTS in kept.files and CONFIG in kept.files:
         files = {name: read_regular(kept.files[name]) for name in (CONFIG, RESULT_SUMMARY)}
-        for text in find_untold(_read_events(kept.files[EVENTS]), _parse(files, kept.inputs)):
+        for text in find_unstated(_read_events(kept.files[EVENTS]), _parse(files, kept.inputs)):
             yield LogFinding("summary.events", text, RESULT_SUMMARY)
 
 

@@ -116,7 +116,7 @@ def _texts(found: object) -> Iterator[str]:
             yield from _texts(part)
 
 
-def find_untold(run: LoggedRun, point: MeasuredPoint) -> Iterator[str]:
+def find_unstated(run: LoggedRun, point: MeasuredPoint) -> Iterator[str]:
     """Find where a summary says something else than the events of the same run."""
     if len(run.requests) != point.issued:
         yield f"samples issued: expected {len(run.requests)}, as events.jsonl shows, the summary says {point.issued}"

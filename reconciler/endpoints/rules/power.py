@@ -252,7 +252,7 @@ class _Sums(Struct):
         found: list[Decimal | None]
         if combined is not None:
             if _within(parts, "cpu", "tdp_per_unit") or _within(parts, "accelerator", "tdp_per_unit"):
-                self.power.problems.append(f"{label}: combined_cpu_accelerator stands beside its parts")
+                self.power.problems.append(f"{label}: combined_cpu_accelerator is given as well as its parts")
             found = [self.watts(f"{label}.combined_cpu_accelerator", combined)]
         elif not isinstance(processor, Mapping) or not isinstance(accelerator, Mapping):
             self.power.problems.append(f"{label}: cpu and accelerator are needed, or combined_cpu_accelerator")
@@ -328,7 +328,7 @@ class _Sums(Struct):
         formula = any(item.get("power_method") == "component_sum" for item in sets)
         counted, excluded = nics.get("counted") is True, nics.get("excluded_from_published_power")
         if counted and not formula and not excluded:
-            self.power.problems.append("scale_out.nics.counted is true beside a published power, which has them in it")
+            self.power.problems.append("scale_out.nics.counted is true with a published power, which includes them")
         if not counted and formula:
             self.power.problems.append("scale_out.nics.counted is false, and nothing else counts them")
         default = (Decimal(self.rules.get("nic_watts")), "D.4")

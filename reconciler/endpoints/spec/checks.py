@@ -49,7 +49,7 @@ def find_unlocked(own: Block, settings: Block) -> Iterator[SettingProblem]:
     all that it has; of runs that were made elsewhere they are as they were."""
     for name in sorted(own) if not is_elsewhere(settings) else ():
         if not name.startswith(_OF_A_POINT):
-            fix = "set it beside points, for all of them; a curve of its own is for another stack"
+            fix = "set it next to points, for all of them; a curve of its own is for another stack"
             yield name, f"a point has no {name} of its own: a curve is measured on one locked stack", fix
 
 
@@ -117,7 +117,7 @@ def find_node_problems(settings: Block, system: Mapping[str, Value]) -> Iterator
     given = {name.partition(".")[2] for name in settings if name.startswith("dp_shortfall.")}
     if given and (missing := sorted({"replicas", "fitting", "reason"} - given)):
         fix = "write 'dp_shortfall: {replicas: …, fitting: …, reason: …}'"
-        yield f"dp_shortfall.{min(given)}", f"dp_shortfall lacks {' and '.join(missing)}", fix
+        yield f"dp_shortfall.{min(given)}", f"dp_shortfall has no {' and '.join(missing)}", fix
 
 
 def find_service_problems(settings: Block, division: str, description: Mapping[str, Value]) -> Iterator[SettingProblem]:
@@ -149,7 +149,7 @@ def check_cell(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> l
         message = f"round {ruleset.round} does not accept results of the endpoints harness for {rules.name}"
         problems.append(make_cell_problem(cell, value, message, fix))
     if power := cell.settings.get("power.path"):
-        message = "a power measurement belongs beside LoadGen's logs, which the endpoints harness does not write"
+        message = "a power measurement belongs with LoadGen's logs, which the endpoints harness does not write"
         problems.append(make_cell_problem(cell, power, message, "take `power` out"))
     for test in is_asked_for(cell):
         fix = "take it out, and add the test to the harness's own configuration (`audit:`)"

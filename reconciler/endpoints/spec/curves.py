@@ -143,7 +143,7 @@ def find_curve_problems(placed: PlacedCurve, rules: CurveRules) -> Iterator[Curv
         fix = f"add a point in {gap}"
         yield CurveProblem("points", f"no point lies in {gap.name.replace('_', ' ')} ({gap})", fix)
     if placed.regions.c_max not in placed.points:
-        role = "which Offline is held against" if placed.offline else "which is elected as the Offline point"
+        role = "which Offline is compared with" if placed.offline else "which is elected as the Offline point"
         message = f"no point is at {placed.regions.c_max}, {role}"
         yield CurveProblem("points", message, f"add {placed.regions.c_max}")
     if placed.declared:

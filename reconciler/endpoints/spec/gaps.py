@@ -43,8 +43,8 @@ def _of_system(system: DeclaredSystem) -> Iterator[Problem]:
         fields += [_CORES[0]] if not any(is_filled(node.get(field)) for field in _CORES) else []
         absent += [f"{field} of {name}" if name else field for field in fields]
     if absent:
-        message = f"the description of {system.name} lacks {', '.join(absent)}"
-        fix = "write them there; what one type of node has of its own stands in node_types"
+        message = f"the description of {system.name} has no {', '.join(absent)}"
+        fix = "write them there; what one type of node has of its own goes into node_types"
         yield _at(system.origin, path, message, fix)
 
 
@@ -58,17 +58,17 @@ def _of_point(cell: DeclaredCell, rules: CurveRules) -> Iterator[Problem]:
     absent = [name for name in _DISCLOSED if not is_filled(settings.get(f"disclosure.{name}"))]
     if absent:
         fix = f"write 'disclosure: {{{absent[0]}: …}}'; the fields are published in point.yaml"
-        yield _at(_place(cell), path, f"the disclosure of {cell.cell.benchmark} lacks {', '.join(absent)}", fix)
+        yield _at(_place(cell), path, f"the disclosure of {cell.cell.benchmark} has no {', '.join(absent)}", fix)
     seeds = rules.find_seed_set(str(settings["seed_set"].value))
     yield from _unadopted(settings, seeds, rules, path)
-    told = settings.get("client.parameters.seed")
-    if told is not None and str(told.value) != str(seeds.model_seed):
-        message = f"the model's seed is {told.value}, seed set {seeds.id} has {seeds.model_seed}"
-        yield _at(told.origin, f"{path}.client.parameters.seed", message, "take seed out, or write the set's")
+    stated = settings.get("client.parameters.seed")
+    if stated is not None and str(stated.value) != str(seeds.model_seed):
+        message = f"the model's seed is {stated.value}, seed set {seeds.id} has {seeds.model_seed}"
+        yield _at(stated.origin, f"{path}.client.parameters.seed", message, "take seed out, or write the set's")
     if COMMAND not in settings:
         return  # measured elsewhere, as it was
     if keys.PERFORMANCE_SAMPLE_COUNT not in settings:
-        message = "nothing says how many samples the dataset has, so that nobody can tell whether passes are whole"
+        message = "nothing says how many samples the dataset has, so it is unknown whether passes are whole"
         yield _at(_place(cell), path, message, "write 'performance_sample_count: …'")
     if not {keys.TARGET_QPS, keys.MIN_QUERY_COUNT} & set(settings):
         message = f"neither target_qps nor min_query_count of {cell.cell.scenario}: the client takes 10 queries/s"

@@ -192,7 +192,7 @@ class PointGroup(SettingsGroup):
     )
     dp_shortfall: Shortfall = Field(Shortfall(), description="Why fewer replicas ran than the system holds.")
     warmup: PointWarmup = Field(
-        PointWarmup(), description="What happened before the run, beyond the warm-up that the client was told."
+        PointWarmup(), description="Events before the run, beyond the warm-up that the client makes."
     )
     speculative_decoding: Options = Field(
         {}, description="Fields of speculative_decoding in point.yaml, such as model_id and weight_checksum."

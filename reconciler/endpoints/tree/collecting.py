@@ -165,9 +165,9 @@ def _point(content: CellContent, system: SystemContent, rules: CurveRules, *, el
 
 def _warmup(facts: PointFacts) -> WarmupContent:
     """As declared, over what is known of the client's own."""
-    told, declared = facts.measured.warmup, dict(facts.warmup)
+    stated, declared = facts.measured.warmup, dict(facts.warmup)
     known: dict[str, Any] = asdict(
-        WarmupContent.of_client(told.requests, told.concurrency) if told else WarmupContent()
+        WarmupContent.of_client(stated.requests, stated.concurrency) if stated else WarmupContent()
     )
     if "duration" in declared:
         declared["duration"] = int(str(declared["duration"])) / _MICROSECONDS

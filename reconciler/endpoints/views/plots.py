@@ -19,23 +19,23 @@ from reconciler.page.matrix_view import find_curve
 from reconciler.render.documents import Document
 
 
-def chart_folder(folder: str, beside: tuple[str, ...], name: str | None) -> Chart:
-    """``beside``: folders or commits; ``name``: of the chart."""
-    return _chart_curves(_read_folder(Path(folder), folder if beside else ""), beside, name)
+def chart_folder(folder: str, others: tuple[str, ...], name: str | None) -> Chart:
+    """``others``: folders or commits; ``name``: of the chart."""
+    return _chart_curves(_read_folder(Path(folder), folder if others else ""), others, name)
 
 
-def chart_declared(matrix: Document, curve: str, beside: tuple[str, ...], name: str | None) -> Chart:
+def chart_declared(matrix: Document, curve: str, others: tuple[str, ...], name: str | None) -> Chart:
     """A curve of the spec, from the document of the page's matrix."""
-    own = {f"{curve}, now" if beside else curve: read_pareto(find_curve(matrix, curve))}
-    return _chart_curves(own, beside, name, curve)
+    own = {f"{curve}, now" if others else curve: read_pareto(find_curve(matrix, curve))}
+    return _chart_curves(own, others, name, curve)
 
 
-def _chart_curves(drawn: dict[str, ParetoCurve], beside: tuple[str, ...], name: str | None, curve: str = "") -> Chart:
-    """``beside``: folders or commits. ``curve``: the one of a commit to draw, "" for all."""
+def _chart_curves(drawn: dict[str, ParetoCurve], others: tuple[str, ...], name: str | None, curve: str = "") -> Chart:
+    """``others``: folders or commits. ``curve``: the one of a commit to draw, "" for all."""
     chosen = name or CURVE_CHARTS[0]
     if chosen not in CURVE_CHARTS:
         raise ReconcilerError(f"{name} is a plot of a cell", fix=f"--of {CURVE_CHARTS[0]}")
-    for other in beside:
+    for other in others:
         drawn |= _read_folder(Path(other), other) if Path(other).is_dir() else _read_commit(other, curve)
     return chart_curves(chosen, drawn)
 

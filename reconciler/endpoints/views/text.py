@@ -70,11 +70,11 @@ def render_denser_text(curve: CurveStatus, patch: str) -> str:
     if curve.denser:
         cost = "" if curve.seconds is None else f", about {show_duration(curve.seconds)} each"
         count = show_count(len(curve.denser), "more point")
-        return f"{count} for {curve.curve} beside its sharpest bends: {_list(curve.denser)}{cost}\n\n{patch}".rstrip()
+        return f"{count} for {curve.curve} near its sharpest bends: {_list(curve.denser)}{cost}\n\n{patch}".rstrip()
     if len(curve.measured) < _BENDING:
         few = show_count(len(curve.measured), "point")
         return f"{curve.curve} has {few} measured: it takes {_BENDING} to see a bend. Nothing is proposed."
-    return f"{curve.curve} has no room for another point beside a bend. Nothing is proposed."
+    return f"{curve.curve} has no room for another point near a bend. Nothing is proposed."
 
 
 def _list(points: Sequence[int]) -> str:

@@ -58,7 +58,7 @@ def find_excess_time(log: DetailLog, seconds: float) -> Iterator[LogFinding]:
 
 def _find_broken_answers(path: Path) -> Iterator[str]:
     if not path.is_file():
-        yield f"answers: expected those of the run, but there is no {ACCURACY_LOG} beside {DETAIL}"
+        yield f"answers: expected those of the run, but there is no {ACCURACY_LOG} with {DETAIL}"
         return
     size = path.stat().st_size
     with path.open("rb") as stream:

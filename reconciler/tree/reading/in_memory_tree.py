@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 ROOT = Path("in-memory:")  # a name that no path of a tree on disk begins with: it is relative, and never made
-_HELD: ContextVar[InMemoryTree | None] = ContextVar("held", default=None)
+_CURRENT: ContextVar[InMemoryTree | None] = ContextVar("current_tree", default=None)
 
 
 class InMemoryTree(Struct, frozen=True):
@@ -31,11 +31,11 @@ def use_in_memory_tree(files: Mapping[str, Callable[[], bytes]]) -> Iterator[Pat
         parent, _, name = path.rpartition("/")
         _enter(parent, folders)[1].add(name)
     listed = {path: (tuple(sorted(below)), tuple(sorted(names))) for path, (below, names) in folders.items()}
-    token = _HELD.set(InMemoryTree(files, listed))
+    token = _CURRENT.set(InMemoryTree(files, listed))
     try:
         yield ROOT
     finally:
-        _HELD.reset(token)
+        _CURRENT.reset(token)
 
 
 def _enter(path: str, folders: dict[str, tuple[set[str], set[str]]]) -> tuple[set[str], set[str]]:
@@ -49,7 +49,7 @@ def _enter(path: str, folders: dict[str, tuple[set[str], set[str]]]) -> tuple[se
 
 def find_in_memory_tree() -> InMemoryTree | None:
     """The tree in memory that is read now; None where trees are read from disk."""
-    return _HELD.get()
+    return _CURRENT.get()
 
 
 def name_in_tree(path: Path | str) -> str:

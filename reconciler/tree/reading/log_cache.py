@@ -13,7 +13,7 @@ from reconciler.loadgen.log_files import is_truncated, log_hash
 from reconciler.resource.lazy_property import lazy_property
 from reconciler.rules.compliance.entries import Entry, read_cached_entries
 
-_HELD = 16 << 20  # bytes of logs: those of a few scenarios
+_CACHE_LIMIT = 16 << 20  # bytes of logs: those of a few scenarios
 _END = 8 << 10  # bytes
 _TOLD = 256  # bytes at both ends of a log that distinguish it from most others
 
@@ -46,7 +46,7 @@ class LogCache(Struct):
         known = self._logs.get(key)
         self.cached_bytes += len(data) - (len(known[2]) if known is not None else 0)
         self._logs[key] = (log, digest, data)
-        while self.cached_bytes > _HELD:
+        while self.cached_bytes > _CACHE_LIMIT:
             self.cached_bytes -= len(self._logs.pop(next(iter(self._logs)))[2])
         return log
 
@@ -102,7 +102,7 @@ class AnswerCache(Struct):
             return known
         self.cached_bytes += len(data) - (len(known.data) if known is not None else 0)
         found = self._logs[key] = CachedAnswers(data)
-        while self.cached_bytes > _HELD:
+        while self.cached_bytes > _CACHE_LIMIT:
             self.cached_bytes -= len(self._logs.pop(next(iter(self._logs))).data)
         return found
 

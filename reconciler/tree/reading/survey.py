@@ -13,10 +13,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from reconciler.errors import ReconcilerError
+from reconciler.loadgen import keys
 from reconciler.resource.quantities import is_whole, show_count
 from reconciler.rules.programs import load_programs
 from reconciler.rules.rounds import list_rounds, load_ruleset, states_itself
-from reconciler.rules.ruled_value import SEED_FIELDS
 from reconciler.rules.ruleset import Ruleset, make_unknown_ruleset
 from reconciler.tree.reading.cell import CellFiles
 from reconciler.tree.reading.files import decode_text, list_files, read_file
@@ -130,7 +130,7 @@ def _read_seeds(files: CellFiles, versions: Counter[str]) -> Iterator[Seeds]:
         if log is None:
             continue
         versions[log.version] += 1
-        seeds = tuple(read_value(log, f"effective_{name}") for name in SEED_FIELDS)
+        seeds = tuple(read_value(log, f"effective_{name}") for name in keys.SEEDS)
         if all(is_whole(seed) and seed for seed in seeds):
             yield seeds
     for program in load_programs():

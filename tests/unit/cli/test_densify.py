@@ -56,7 +56,7 @@ def test_without_a_name_the_only_curve_is_meant(
     monkeypatch.chdir(root)
     assert main(["densify"]) == 0
     said = capsys.readouterr().out
-    assert said.startswith(f"2 more points for {CURVE} beside its sharpest bends: ")
+    assert said.startswith(f"2 more points for {CURVE} near its sharpest bends: ")
     assert "+++ b/specs/" in said
     assert main(["densify", "standardized/box/other"]) == 1
     assert f"name one of {CURVE}" in capsys.readouterr().err

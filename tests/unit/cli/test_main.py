@@ -194,7 +194,7 @@ def test_a_file_that_somebody_removed_meanwhile_is_no_bug(
     code, _, err = reconcile("plan")
     assert code == 1
     assert "cannot use gone: No such file or directory (ENOENT)" in err
-    assert "fix: somebody else removed it meanwhile" in err
+    assert "fix: another process removed it" in err
     assert not list(tmp_path.rglob("bug-*"))
 
 

@@ -47,7 +47,7 @@ def test_init_writes_every_required_cell_and_says_where_values_are_from(
             assert f"target_qps {value}: " in out, "nothing is taken silently"
             assert line.rpartition(", ")[2] in out
     assert text.count("to begin with:") == 4
-    assert "description of h200x8 lacks" in reconcile("validate")[1]
+    assert "description of h200x8 has no" in reconcile("validate")[1]
     named = "documents: {calibration: documents/calibration.md}" in text
     assert (root / "documents/calibration.md").is_file() is named
 
@@ -133,7 +133,7 @@ def test_doctor_names_what_is_missing(begun: tuple[Path, str], reconcile: Reconc
     assert code == 2
     assert "nothing is committed yet" in missing
     assert any("8 x NVIDIA H200; this machine has" in text for text in missing)
-    assert any("description of h200x8 lacks" in text for text in missing)
+    assert any("description of h200x8 has no" in text for text in missing)
     (marked,) = (check for check in checks if "'# <- fill in'" in check["text"])
     spec = (root / "specs").glob("*.yaml")
     lines = next(spec).read_text().splitlines()

@@ -313,10 +313,10 @@ def list_gaps(*changes: tuple[str, str]) -> list[Problem]:
         (("fp8,", "fp8, target_cohort: 2029-01-C0,"), "target_cohort 2029-01-C0 cannot adopt seed set A"),
         (("fp8,", "fp8, target_cohort: soon,"), "target_cohort soon cannot adopt seed set A"),
         (("client:\n", "client:\n        parameters: {seed: 42}\n"), "the model's seed is 42, seed set A has 9"),
-        (("driver: x", "driver: ''"), "the description of box lacks driver"),
+        (("driver: x", "driver: ''"), "the description of box has no driver"),
         (
             ("description: {", "node_types: {gpu: {number_of_nodes: 1, cooling: ''}}, description: {"),
-            "the description of box lacks cooling of gpu",
+            "the description of box has no cooling of gpu",
         ),
     ],
 )
@@ -346,7 +346,7 @@ OWN = "{{1: {}, 3: , 7: , 17: , 39: , 100: , 256: }}"
     [
         ("auto, nodes_used: {gpu: 5}", "5 nodes of gpu are used, the system has 4"),
         ("auto, nodes_used: {tpu: 1}", "tpu is not a type of node of the system"),
-        ("auto, dp_shortfall: {replicas: 1}", "dp_shortfall lacks fitting and reason"),
+        ("auto, dp_shortfall: {replicas: 1}", "dp_shortfall has no fitting and reason"),
         ("auto, client: {audit: {audit_samples: 9}}", "nothing says how many samples the audit asks"),
         ("{auto: , offline: }", "nothing says how large"),
         ("[1, 2, 3, 4, 50, 256, offline], performance_sample_count: 200", "needs more than 256"),

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from harness.benchmarks.rgat import igbh
-from harness.benchmarks.rgat.blocks import NOBODY, Adjacency, Blocks, Sampler, choose, load_collate, name_input
+from harness.benchmarks.rgat.blocks import NO_NODE, Adjacency, Blocks, Sampler, choose, load_collate, name_input
 from harness.benchmarks.rgat.graph import (
     CITES,
     FANOUTS,
@@ -123,7 +123,7 @@ def test_a_block_holds_the_fan_out_of_each_hop_and_each_node_once(
         for row, places in enumerate(rows):
             node = int(block.nodes[relation.target][row])
             drawn = block.nodes[relation.source][places[places >= 0]].tolist()
-            if node == NOBODY:
+            if node == NO_NODE:
                 assert drawn == []
                 continue
             there = sources_of(graph[relation], node)
@@ -133,7 +133,7 @@ def test_a_block_holds_the_fan_out_of_each_hop_and_each_node_once(
             for source in drawn:
                 left.remove(source)  # none more often than there are edges
     for ids in block.nodes.values():
-        known = ids[ids != NOBODY]
+        known = ids[ids != NO_NODE]
         assert len(np.unique(known)) == len(known)
 
 
@@ -148,7 +148,7 @@ def reach(block: Any, graph: dict[Relation, Adjacency]) -> dict[str, dict[int, i
                     for place in places[places >= 0].tolist():
                         first[relation.source].setdefault(place, hop + 1)
     for kind, ids in block.nodes.items():  # what fills up is nobody's neighbour
-        for place in np.flatnonzero(ids == NOBODY).tolist():
+        for place in np.flatnonzero(ids == NO_NODE).tolist():
             first[kind].setdefault(place, 0)
     return first
 
@@ -158,10 +158,10 @@ def test_nodes_come_in_the_order_in_which_they_are_reached(dataset: Path, publis
     block = Sampler(graph).sample(published.seeds[:8])
     hops = reach(block, graph)
     for kind, ids in block.nodes.items():
-        known = [hops[kind][place] for place in range(len(ids)) if ids[place] != NOBODY]
+        known = [hops[kind][place] for place in range(len(ids)) if ids[place] != NO_NODE]
         assert known == sorted(known)
     for kind in list_kinds(1):
-        within = [place for place, hop in hops[kind].items() if hop < 2 and block.nodes[kind][place] != NOBODY]
+        within = [place for place, hop in hops[kind].items() if hop < 2 and block.nodes[kind][place] != NO_NODE]
         assert max(within) < len(block.places[name_inner(kind)])
 
 

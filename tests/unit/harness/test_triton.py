@@ -398,7 +398,7 @@ def test_an_answer_that_protobuf_wrote_is_read_in_the_engines_order() -> None:
         (lambda: answer(raw_output_contents=[b"1234"]), "KServe"),
         (lambda: b"\x80" * 100, "a number is too large"),
         (lambda: b"\x2a\x0b\x18" + b"\xff" * 9 + b"\x01" + b"\x32\x00", "a number is too large"),
-        (lambda: b"\x2a\x06\x08\xff\xff\xff\xff\x7f\x32\x00", "a number stands where a text belongs"),
+        (lambda: b"\x2a\x06\x08\xff\xff\xff\xff\x7f\x32\x00", "a number in the place of a text"),
         (lambda: b"", "the answer has no output scores"),
     ],
     ids=["cut off", "HTTP", "too few bytes", "endless number", "size below zero", "name as number", "empty"],

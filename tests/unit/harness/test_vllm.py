@@ -282,14 +282,14 @@ def test_a_process_that_is_killed_while_it_hears_fails_the_run_and_the_others_en
     for identity in range(6):
         engine.submit(100 + identity, 1)
     os.kill(min(fake_vllm.Engine.made.listeners), signal.SIGKILL)
-    assert heard.failure(6).problem == "a process that hears sounds was ended by SIGKILL"
+    assert heard.failure(6).problem == "a process that computes features of sounds was ended by SIGKILL"
     engine.submit(200, 0)  # which comes too late
-    assert heard.failure(7).problem == "a process that hears sounds was ended by SIGKILL"
+    assert heard.failure(7).problem == "a process that computes features of sounds was ended by SIGKILL"
 
 
 def test_a_process_that_cannot_start_to_hear_ends_the_run_and_the_engine(whisper: Path, load: Load) -> None:
     (whisper.parent / "library" / "torch.py").write_text("raise ImportError('libcudart.so: cannot open')\n")
-    with pytest.raises(HarnessError, match="a process that hears sounds ended with 1"):
+    with pytest.raises(HarnessError, match="a process that computes features of sounds ended with 1"):
         load(scenario="Offline", streaming=False, samples=SOUNDS)
     assert fake_vllm.Engine.made.closed
 

@@ -123,7 +123,7 @@ def test_a_record_has_the_marks_that_its_spec_gives_it(recorded: Path) -> None:
             (IMPORTED, "unknown code", "unknown engine"),
             {"code": "x"},
             Proof.MISSING,
-            "nobody has declared its code, engine",
+            "undeclared: code, engine",
         ),
     ],
     ids=["own", "silent", "declared", "unknown"],

@@ -94,8 +94,8 @@ def test_an_unknown_placeholder_is_named_with_the_nearest() -> None:
 def test_a_command_must_hear_where_its_logs_and_its_conf_are() -> None:
     score, first, second = refused("{command: [run]}")
     assert "nothing scores" in score
-    assert "where its logs belong" in first
-    assert "where its user.conf is" in second
+    assert "its log folder" in first
+    assert "its user.conf" in second
     assert load("resnet: {harness: {command: [run], logs: build/logs, user_conf: harvested, score: {command: [s]}}}")
 
 
@@ -146,7 +146,7 @@ def test_a_service_that_cannot_be_started_is_refused(service: str, message: str)
 
 def test_a_command_must_hear_where_its_service_listens() -> None:
     harness = '{command: [run, "{run_dir}", "{user_conf}"], score: {command: [s]}, service: {command: [s, "{port}"]}}'
-    assert "nothing tells the command where its service listens" in refused(harness)[0]
+    assert "the command has no placeholder for its service's address" in refused(harness)[0]
     without = '{command: [run, "{run_dir}", "{user_conf}", "{service_url}"], score: {command: [s]}}'
     assert "{service_url} is not a placeholder" in refused(without)[0]
     scored = TOLD.replace("[s]", '[s, "{service_url}"]') + 'service: {command: [s, "{port}"]}}'

@@ -166,7 +166,7 @@ def test_an_alias_bomb_is_bounded(tmp_path: Path) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
     (problem,) = problems_in(tmp_path, main="\n".join(lines))  # all of it would never fit into memory
-    assert "aliases stand for more than" in problem.message
+    assert "aliases expand to more than" in problem.message
 
 
 @pytest.mark.parametrize("text", ["[" * 50_000, "{a: " * 50_000, "- " * 50_000])

@@ -27,7 +27,7 @@ def test_logs_that_differ_in_a_byte_are_two(at: int) -> None:
 
 
 def test_logs_are_forgotten_once_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_cache, "_HELD", 3 * len(LONG))
+    monkeypatch.setattr(log_cache, "_CACHE_LIMIT", 3 * len(LONG))
     logs = AnswerCache()
     for at in range(9):
         logs.find(b"%d" % at + LONG)

@@ -12,8 +12,8 @@ from reconciler.check.engine import check_tree
 from reconciler.errors import ReconcilerError
 from reconciler.history.trees import read_tree_sides
 from reconciler.importing.read_tree import read_tree
+from reconciler.loadgen.keys import SEEDS
 from reconciler.rules.rounds import list_rounds, load_ruleset
-from reconciler.rules.ruled_value import SEED_FIELDS
 from reconciler.tree.findings import Severity
 from reconciler.tree.reading.places import LEGACY, V6, find_roots
 from reconciler.tree.reading.survey import UNKNOWN, RecognisedRound, recognise_round, survey_tree
@@ -43,7 +43,7 @@ def reseed(root: Path, seeds: tuple[int, ...]) -> None:
     own = load_ruleset("v6.1").seeds()
 
     def edit(text: str) -> str:
-        for name, seed in zip(SEED_FIELDS, seeds, strict=True):
+        for name, seed in zip(SEEDS, seeds, strict=True):
             text = text.replace(f'"value": {own[name]}', f'"value": {seed}')
         return text
 

@@ -57,8 +57,8 @@ def test_a_division_holds_submitters_alone(tree: Path) -> None:
     write(tree / "closed/a.md", "x")
     write(tree / "open/b.md", "x")
     assert told(tree, "tree.division") == [
-        ("closed/a.md", "file a.md beside the submitters"),
-        ("open/b.md", "file b.md beside the submitters"),
+        ("closed/a.md", "file a.md next to the submitters"),
+        ("open/b.md", "file b.md next to the submitters"),
     ]
 
 

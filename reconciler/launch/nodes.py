@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 import shlex
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +14,7 @@ from harness.contract import Busy, ProbeRequest, Result
 from reconciler.errors import ReconcilerError
 from reconciler.launch.adapters import build_launch, choose_interpreter
 from reconciler.resource.launcher import Launcher
-from reconciler.storage.files import remove
+from reconciler.storage.leftovers import open_temporary
 from reconciler.storage.process import (
     Child,
     build_child_environment,
@@ -26,7 +24,6 @@ from reconciler.storage.process import (
 )
 
 LIMIT = 300.0  # seconds that a launcher may take; a queue may have to give it nodes first
-_FOLDER = "probe-"
 _LATE = 2.0  # seconds in which the files of other nodes come to sight here
 
 # A node's facts: ``hardware``, ``accelerators``, ``machine``, ``backends`` and ``loadgen``.
@@ -42,8 +39,7 @@ def probe_nodes(request: ProbeRequest, launcher: Launcher, shared: Path, seen: S
     Raises ReconcilerError with what was printed when a process failed or none answered.
     """
     shared.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=_FOLDER, dir=shared) as place:
-        folder = Path(place)
+    with open_temporary("probe", shared) as folder:
         request.write(folder / "request.json")
         answers = folder / "answers"
         answers.mkdir()
@@ -64,14 +60,6 @@ def probe_nodes(request: ProbeRequest, launcher: Launcher, shared: Path, seen: S
         )
     nodes = [result.values for result in results if _rank(result.values, "local") == 0]
     return tuple(sorted(nodes, key=lambda node: (_rank(node, "all"), read_host(node))))
-
-
-def sweep_probes(shared: Path) -> None:
-    """Remove what probes left that were killed. Others may probe at this moment: none takes twice the limit."""
-    for folder in shared.glob(f"{_FOLDER}*"):
-        with contextlib.suppress(FileNotFoundError):
-            if time.time() - folder.stat().st_mtime > 2 * LIMIT:
-                remove(folder)
 
 
 def read_host(node: Node) -> str:

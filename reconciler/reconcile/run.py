@@ -12,7 +12,6 @@ from msgspec import Struct
 from reconciler.errors import RepositoryError
 from reconciler.execute.outcome import Event, Outcome
 from reconciler.execute.perform import Check, skip_check
-from reconciler.launch.nodes import sweep_probes
 from reconciler.plan.plan import Plan
 from reconciler.plan.saved import refuse_stale
 from reconciler.reconcile.journal import Journal, open_journal
@@ -93,7 +92,6 @@ class Pass(Struct):
         ignore_work(self.paths)
         sweep_repository(self.paths)
         self.recorder.end_killed_commits()
-        sweep_probes(self.paths.work)
         harvested = self.worker.harvest()
         result = self.planner.look_at_machines(self.planner.look())
         self.journal.begin(result)

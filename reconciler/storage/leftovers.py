@@ -27,7 +27,7 @@ from reconciler.storage.files import (
 from reconciler.storage.storage_errors import PARTIAL, convert_storage_errors
 
 _SCRATCH = "scratch-"  # begins the names of folders that a command removes at its end
-_OF_EARLIER_VERSIONS = ("rerun-", "rescore-")  # what an audit of theirs left that was killed
+_OF_EARLIER_VERSIONS = ("rerun-", "rescore-", "probe-")  # what an audit or a probe of theirs left that was killed
 _TEMPORARY = "mlperf-reconciler."  # the same, of those that may be next to other programs' files
 _YOUNG = 60.0  # seconds in which an empty one may be one that is being made
 

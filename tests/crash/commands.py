@@ -373,17 +373,15 @@ def seen_by_git(folder: Path) -> dict[str, bytes]:
 
 
 def _is_expected(item: str) -> bool:
-    """An engine that is elsewhere, what keeps an empty folder in git, and what a probe left."""
-    return " names " in item or item.endswith("/.gitkeep") or "/.reconcile/probe-" in item
+    """An engine that is elsewhere, and what keeps an empty folder in git."""
+    return " names " in item or item.endswith("/.gitkeep")
 
 
 def find_wrong(folder: Path) -> list[str]:
     """Leftovers, locks, damage, and outcomes that are there twice."""
     root = folder / "repository"
     repository = Repository(root)
-    # Somebody else may be probing this machine: what a probe left goes with a pass once it is old.
-    probed = set((root / ".reconcile").glob("probe-*/**/*"))
-    left = [p for p in folder.rglob("*") if p.name.endswith((".partial", ".gone")) and p not in probed]
+    left = [p for p in folder.rglob("*") if p.name.endswith((".partial", ".gone"))]
     # The index that a killed git was about to commit: nobody waits for it, and its name is never used again.
     left += [p for p in (root / ".git").rglob("*.lock") if not p.name.startswith("next-index-")]
     # A note that is not whole may be one that is being written: it goes with the first commit a minute later.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 import signal
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 
 from reconciler.errors import LockedError
+from reconciler.storage.leftovers import open_temporary
 from tests.passes.crashing import REFUSED, complete_attempts, finish, processes_in, wait_for_end_of
 from tests.passes.repository import HERE, SPEC, Repository, make_passed, make_repository
 from tests.shared import need
@@ -211,13 +211,13 @@ def test_interrupt_ends_the_child_and_keeps_what_is_done(patient: Patient) -> No
 
 def test_what_a_killed_probe_left_goes_and_a_probe_under_way_stays(tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "repository")
-    left, running = repository.paths.work / "probe-killed", repository.paths.work / "probe-running"
-    for folder, age in ((left, 3600), (running, 60)):
-        (folder / "answers").mkdir(parents=True)
-        os.utime(folder, (time.time() - age,) * 2)
-    repository.reconcile(select=("kind=Dataset",))
-    assert not left.exists()
-    assert (running / "answers").is_dir()
+    repository.paths.work.mkdir()
+    with open_temporary("probe", repository.paths.work) as running:
+        (running / "answers").mkdir()
+        left = running.with_name(f"{running.name}-killed")
+        shutil.copytree(running, left)
+        repository.reconcile(select=("kind=Dataset",))
+        assert (left.exists(), (running / "answers").is_dir()) == (False, True)
 
 
 def test_second_pass_names_the_first(patient: Patient) -> None:

@@ -174,7 +174,7 @@ def test_launcher_of_two_local_processes(declared: Path, reconcile: Reconcile) -
     assert [node["rank"]["all"] for node in found["nodes"]] == [0, 1]
     assert found["description"]["number_of_nodes"] == "2"
     assert found["differences"] == []
-    assert not list((declared / ".reconcile").glob("probe-*"))
+    assert not list((declared / ".reconcile").glob("*probe-*"))
 
 
 def test_declared_launcher_of_the_system_is_the_one(declared: Path, reconcile: Reconcile) -> None:

@@ -28,6 +28,7 @@ from reconciler.spec.scalars import (
     parse_one_of,
 )
 
+MAY_NAME_VARIABLES = "may name environment variables"  # marks a type: ${NAME} is expanded, or left to a shell
 _NUMBER = r"[0-9][0-9_.]*([eE][-+]?[0-9]+)?"
 
 
@@ -116,7 +117,10 @@ Digest = Annotated[
     WithJsonSchema({"type": "string", "pattern": "^(sha256:)?[0-9a-fA-F]{64}$"}),
 ]
 Location = Annotated[
-    str | None, BeforeValidator(scalars.parse_location), WithJsonSchema({"type": "string", "minLength": 1})
+    str | None,
+    BeforeValidator(scalars.parse_location),
+    WithJsonSchema({"type": "string", "minLength": 1}),
+    MAY_NAME_VARIABLES,
 ]
 Locations = Annotated[
     tuple[str, ...] | None,
@@ -124,6 +128,7 @@ Locations = Annotated[
     WithJsonSchema(
         {"oneOf": [{"type": "array", "items": {"type": "string", "minLength": 1}}, {"type": "string", "minLength": 1}]}
     ),
+    MAY_NAME_VARIABLES,
 ]
 StoreUrl = Annotated[
     str,
@@ -135,6 +140,7 @@ StoreUrl = Annotated[
             "examples": ["s3://bucket/folder", "file:///mnt/share"],
         }
     ),
+    MAY_NAME_VARIABLES,
 ]
 StoreOption = Annotated[
     str | int | bool | tuple[str, str],
@@ -157,6 +163,7 @@ Code = Annotated[
     str | None,
     BeforeValidator(scalars.parse_code),
     WithJsonSchema({"anyOf": [{"enum": list(BENCHMARKS)}, {"type": "string", "pattern": r"(\.py|\})$"}]}),
+    MAY_NAME_VARIABLES,
 ]
 Names = Annotated[
     tuple[str, ...] | None,
@@ -173,6 +180,7 @@ Command = Annotated[
     check_fitting(scalars.parse_command),
     WithJsonSchema({"type": "array", "items": {"type": ["string", "number"]}, "minItems": 1}),
 ]
+CommandOfHarness = Annotated[Command, MAY_NAME_VARIABLES]
 Launcher = Annotated[
     tuple[str, ...] | None,
     check_fitting(scalars.parse_launcher),
@@ -195,6 +203,7 @@ Variable = Annotated[
             ]
         }
     ),
+    MAY_NAME_VARIABLES,
 ]
 Image = Annotated[
     str | None,

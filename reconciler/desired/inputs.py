@@ -32,8 +32,7 @@ from reconciler.resource.settings import (
     STATE_EXPECT,
 )
 from reconciler.rules.results.table import find_declared_format
-
-STALL_TIMEOUT = "run.stall_timeout"
+from reconciler.spec.settings_models import Run
 
 
 class Reader(Struct):
@@ -217,7 +216,8 @@ def _list_unread(reader: Reader) -> frozenset[str]:
 def _list_unread_of(backend: str) -> frozenset[str]:
     facts = BACKENDS.get(backend)
     options = facts.run.items() if facts is not None else ()
-    return frozenset((STALL_TIMEOUT, *(f"run.options.{name}" for name, option in options if not option.identity)))
+    own = (f"run.{name}" for name in Run.list_unread())
+    return frozenset((*own, *(f"run.options.{name}" for name, option in options if not option.identity)))
 
 
 def collect_driving_inputs(reader: Reader) -> list[Input]:

@@ -97,6 +97,7 @@ class Declared(Struct, frozen=True):
     ``settings`` of the whole submission: tree, documents.calibration, documents.bandwidth (locations), embargo.until (a
     day), embargo.allow (patterns), signing.sign, signing.signers (location),
     stores (name → url and options; an option is a value, or a pair: from_env, name).
+    ``unread``: settings that make nothing stale though their group is read as a whole.
     ``trial``: "" of what is meant to be published, else how long the runs of the trial are: FULL or QUICK.
     ``cells`` are sorted, scenarios in the order of SCENARIOS.
     """
@@ -114,6 +115,7 @@ class Declared(Struct, frozen=True):
     unset: Mapping[str, Origin] = field(default_factory=dict)
     settings: Mapping[str, Value] = field(default_factory=dict)
     trial: str = ""
+    unread: frozenset[str] = frozenset()
 
 
 class Reading(Struct, frozen=True):

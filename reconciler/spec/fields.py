@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, WithJsonSchema
 
 from harness.benchmark_catalog import BENCHMARKS
 from harness.catalog import BACKENDS
+from reconciler.resource.packaged_files import UNIT
 from reconciler.spec import scalars
 from reconciler.spec.quantities import parse_count, parse_duration, parse_power, parse_rate
 from reconciler.spec.scalars import (
@@ -32,9 +33,10 @@ MAY_NAME_VARIABLES = "may name environment variables"  # marks a type: ${NAME} i
 _NUMBER = r"[0-9][0-9_.]*([eE][-+]?[0-9]+)?"
 
 
-def _duration_schema(*examples: str, zero: bool = False) -> dict[str, Any]:
+def _duration_schema(unit: str, *examples: str, zero: bool = False) -> dict[str, Any]:
+    """``unit``: in which its value is kept, by which it is shown."""
     timed = {"type": "string", "pattern": f"^{_NUMBER} ?(ns|us|µs|ms|s|min|h)$", "examples": list(examples)}
-    return {"oneOf": [timed, {"const": 0}]} if zero else timed
+    return {**({"oneOf": [timed, {"const": 0}]} if zero else timed), UNIT: unit}
 
 
 def _count_schema(least: int, most: int | None = None) -> dict[str, Any]:
@@ -65,17 +67,17 @@ Rate = Annotated[
 Latency = Annotated[
     int | None,
     check_fitting(lambda value: parse_duration(value, "ns", zero=False)),
-    WithJsonSchema(_duration_schema("15 ms", "130 ms", "2 s")),
+    WithJsonSchema(_duration_schema("ns", "15 ms", "130 ms", "2 s")),
 ]
 Milliseconds = Annotated[
     int | None,
     check_fitting(lambda value: parse_duration(value, "ms")),
-    WithJsonSchema(_duration_schema("600 s", "10 min", zero=True)),
+    WithJsonSchema(_duration_schema("ms", "600 s", "10 min", zero=True)),
 ]
 Microseconds = Annotated[
     int | None,
     check_fitting(lambda value: parse_duration(value, "us")),
-    WithJsonSchema(_duration_schema("500 us", "2 ms", zero=True)),
+    WithJsonSchema(_duration_schema("us", "500 us", "2 ms", zero=True)),
 ]
 Count = Annotated[int | None, check_fitting(parse_count), WithJsonSchema(_count_schema(1))]
 CountOrNone = Annotated[
@@ -95,7 +97,9 @@ Attempts = Annotated[
 Power = Annotated[
     int | None,
     check_fitting(parse_power),
-    WithJsonSchema({"type": "string", "pattern": f"^{_NUMBER} ?(mW|W|kW)$", "examples": ["300 W", "1.2 kW"]}),
+    WithJsonSchema(
+        {"type": "string", "pattern": f"^{_NUMBER} ?(mW|W|kW)$", "examples": ["300 W", "1.2 kW"], UNIT: "mW"}
+    ),
 ]
 _SLICES = {
     "type": "object",

@@ -18,13 +18,13 @@ from reconciler.observed.loadgen_library import RELEASES
 from reconciler.rehearse import rehearsal_spec
 from reconciler.rules.rounds import load_ruleset
 from tests.passes.repository import Repository, make_repository
+from tests.unit.check.written import TOKENS, open_cell
 from tests.unit.cli.adopted import adopt_curve
 from tests.unit.cli.conftest import CELL, SPEC, edit, git
 from tests.unit.cli.test_import import export
 from tests.unit.cli.test_package import DECLARED, believe_logs, full_length
 from tests.unit.cli.test_start import make_loadgen
 from tests.unit.cli.test_trees import contradict
-from tests.unit.check.written import TOKENS, open_cell
 
 SCORE = "Score:open/box/tiny/Offline"
 DONE, NOT_IN_SYNC = 0, 2

@@ -19,7 +19,7 @@ from reconciler.rules.accuracy import add_hash
 from reconciler.rules.rounds import load_ruleset
 from tests.unit.loadgen.truncation import truncate_log
 
-CHILD = Path(__file__).parents[2] / "mlperf" / "loadgen_child.py"
+CHILD = Path(__file__).parents[1] / "loadgen" / "loadgen_child.py"
 ROUND = "v6.1"
 SUBMITTER, SYSTEM, BENCHMARK = "Acme", "sys1", "resnet"
 SCENARIOS = ("SingleStream", "MultiStream", "Offline")

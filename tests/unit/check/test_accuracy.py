@@ -26,8 +26,8 @@ from reconciler.rules.accuracy import add_hash
 from reconciler.rules.rounds import load_ruleset
 from reconciler.tree.findings import Severity
 from tests.unit.check.made import BENCHMARK, SUBMITTER, SYSTEM, write
-from tests.unit.tree.small_cells import DETAIL, Line, log, rules, say, small_cell
 from tests.unit.loadgen.truncation import truncate_log
+from tests.unit.tree.small_cells import DETAIL, Line, log, rules, say, small_cell
 
 DIGEST = "ab" * 32
 

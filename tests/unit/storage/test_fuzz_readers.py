@@ -50,7 +50,7 @@ from reconciler.storage.files import hash_bytes
 from reconciler.storage.untrusted_files import find_in_index
 from tests.unit.check.damage import NUMBERS
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 DAY = date(2026, 1, 1)
 
 DETAIL = "".join(

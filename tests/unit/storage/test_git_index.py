@@ -21,7 +21,7 @@ from tests.unit.storage.test_git import committed, identity, root, run
 
 __all__ = ["committed", "identity", "root"]
 
-TOP = Path(__file__).parents[2]
+TOP = Path(__file__).parents[3]
 
 
 def write(repository: Path, name: str) -> None:

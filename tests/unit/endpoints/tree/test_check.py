@@ -13,9 +13,9 @@ from reconciler.endpoints.tree.yaml_text import write_yaml
 from reconciler.storage.documents import parse_yaml_mapping
 from reconciler.tree.findings import Severity
 from reconciler.tree.rule_engine import INTERNAL
+from tests.unit.check.damage import change_number
 from tests.unit.endpoints.tree.curves import make_curve, make_submission, write_submission
 from tests.unit.endpoints.tree.mutations import MUTATIONS, Mutation
-from tests.unit.check.damage import change_number
 
 # Rules that a mutation breaks in addition to its own.
 ALSO: dict[str, set[str]] = {

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.unit.loadgen.conftest import loadgen_run
+from tests.unit.loadgen.conftest import loadgen_read, loadgen_run
 
-__all__ = ["loadgen_run"]
+__all__ = ["loadgen_read", "loadgen_run"]

@@ -24,9 +24,8 @@ from reconciler.rules.accuracy import (
     parse_accuracy,
 )
 from reconciler.rules.rounds import list_rounds, load_ruleset
+from tests.unit.loadgen.conftest import Run
 from tests.unit.loadgen.truncation import truncate_log
-
-from .conftest import Run
 
 RULE = load_ruleset("v6.1").accuracy_log
 

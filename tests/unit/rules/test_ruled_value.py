@@ -109,7 +109,9 @@ DIFFER = "sources differ and neither is the stricter"
         ),
     ],
 )
-def test_what_is_no_ruled_value_is_told_at_its_place(name: str, entry: dict[str, Any], problem: str, fix: str) -> None:
+def test_what_is_no_ruled_value_is_reported_at_its_place(
+    name: str, entry: dict[str, Any], problem: str, fix: str
+) -> None:
     for where, place in (("", name), ("general", f"general.{name}")):
         with pytest.raises(RoundFileError) as caught:
             parse_ruled_value(name, entry, where)
@@ -160,5 +162,5 @@ def test_a_text_is_expected_anywhere_or_as_a_whole_line_and_a_list_in_a_list_hol
 )
 def test_a_line_says_what_is_expected(lines: list[str], whole: bool, anywhere: bool) -> None:
     texts = ("TEST PASS", "OK")
-    assert Expected("f", texts, True).stands_in(lines) is whole
-    assert Expected("f", texts, False).stands_in(lines) is anywhere
+    assert Expected("f", texts, True).substitutes(lines) is whole
+    assert Expected("f", texts, False).substitutes(lines) is anywhere

@@ -123,7 +123,7 @@ TWO = ends((3, "bd"), (5, "ab02"), (4, ""))
 def test_answers_that_differ_are_as_many_as_the_verification_counted(
     tmp_path: Path, accuracy: str, test: str, counted: str, sample: int | None, count: int
 ) -> None:
-    said = f"./TEST01/accuracy/{LOG}; beside ./TEST01/{VERIFY}:2"
+    said = f"./TEST01/accuracy/{LOG}; see ./TEST01/{VERIFY}:2"
     assert differing(tmp_path, pair(accuracy, test, counted)) == ([said] if sample is not None else [])
 
 

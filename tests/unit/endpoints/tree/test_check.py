@@ -139,7 +139,7 @@ def agentic(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ((0.5832, 0.935, 520.1), {"agentic-osl-range": "520.1 output tokens a turn"}),
     ],
 )
-def test_an_agentic_curve_is_held_to_its_bars(
+def test_an_agentic_curve_is_required_to_meet_its_bars(
     results: tuple[object, object, float | None], said: dict[str, str], agentic: Path, tmp_path: Path
 ) -> None:
     root = tmp_path / "submission"

@@ -61,7 +61,7 @@ _READ = {path: found for path in _FILES if (found := list(_read_defaults(path.re
 
 
 @pytest.mark.parametrize("file", _READ, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_an_option_has_the_default_that_is_reported(file: Path) -> None:
+def test_an_option_has_the_documented_default(file: Path) -> None:
     for name, default in _READ[file]:
         reported = {backend: options[name].default for backend, options in _list_options(file) if name in options}
         assert all(value == default for value in reported.values()), (name, default, reported)

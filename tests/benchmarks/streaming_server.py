@@ -87,7 +87,7 @@ class Server:
         last = time.monotonic()
         while True:
             for descriptor, _ in self._poller.poll(_TICK, 64):  # few, so that no stream waits long for the others
-                self._receive_ones(descriptor)
+                self._receive_all(descriptor)
             now = time.monotonic()
             for _ in range(min(len(self._due), round(self._rate * min(now - last, 0.1)))):
                 stream = self._due.popleft()
@@ -97,7 +97,7 @@ class Server:
                     continue
             last = now
 
-    def _receive_ones(self, descriptor: int) -> None:
+    def _receive_all(self, descriptor: int) -> None:
         if descriptor == self._listener.fileno():
             connection, _ = self._listener.accept()
             self._streams[connection.fileno()] = Stream(connection)

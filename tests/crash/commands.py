@@ -41,7 +41,8 @@ class Written:
     """``start``: name of a folder that is copied for each try; ``words`` run in its ``at``. ``plan``: how `plan` ends
     afterwards, None where there is nothing to plan. ``exact``: what git would see is the same as after an undisturbed
     run; else it may hold times. ``then``: for a command that never ends, what is run instead of it. ``swept``: what it
-    leaves half written goes with the next pass. ``commits``: nothing of what it commits is left to commit. ``other``: an end that says that nothing is left to do."""
+    leaves half written goes with the next pass. ``commits``: nothing of what it commits is left to commit.
+    ``other``: an end that says that nothing is left to do."""
 
     start: str
     words: tuple[str, ...]

@@ -87,7 +87,7 @@ def test_a_second_pass_builds_nothing(made: Repository, tmp_path: Path) -> None:
     assert len(builds(repository)) == 1
 
 
-def test_its_code_and_what_it_is_reported_make_it_stale_not_the_code_of_runs(made: Repository, tmp_path: Path) -> None:
+def test_its_code_and_what_it_is_given_make_it_stale_not_the_code_of_runs(made: Repository, tmp_path: Path) -> None:
     repository = made.copy(tmp_path / "copy")
     repository.reconcile()
     assert not due(repository)

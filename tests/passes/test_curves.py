@@ -217,7 +217,7 @@ def test_a_client_that_ran_something_else_is_not_believed(
         assert {item.rule for judgement in found for item in judgement.findings} == {"summary.events"}
 
 
-def test_status_reports_the_curve_what_its_cells_do_not(
+def test_status_reports_of_the_curve_what_its_cells_do_not(
     measured: Repository, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(measured.root)

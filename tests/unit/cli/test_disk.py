@@ -168,7 +168,7 @@ def test_answer_to_an_objection_that_a_full_disk_ends_can_be_written_again(
 
 
 @pytest.mark.parametrize("name", ["ENOLCK", "EIO", "ENOTSUP"])
-def test_file_system_without_locks_is_not_a_lock_that_is_locked(
+def test_file_system_without_locks_is_not_a_lock_that_another_has(
     recorded: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     number = getattr(errno, name)

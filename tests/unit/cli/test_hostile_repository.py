@@ -271,8 +271,8 @@ LOOKS = (
 def test_looking_at_a_pull_request_runs_nothing_that_it_brings(
     recorded: Path, reconcile: Reconcile, tmp_path: Path
 ) -> None:
-    """A folder that git takes for a bare repository is the code of a harness; its command, scorer and launcher leave a trace
-    too."""
+    """A folder that git takes for a bare repository is the code of a harness; its command, scorer and launcher leave
+    a trace too."""
     code, ran, program = recorded / "code", tmp_path / "ran", recorded / "launch"
     for name in ("objects", "refs", "wt"):
         (code / name).mkdir(parents=True)

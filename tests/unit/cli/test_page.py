@@ -364,7 +364,7 @@ def test_a_job_that_a_pass_follows_is_reported_once(recorded: Path) -> None:
     assert document["jobs"] == []
 
 
-def test_a_run_in_progress_is_distinguished_from_its_counter_and_readings(recorded: Path) -> None:
+def test_a_run_in_progress_is_shown_by_its_counter_and_readings(recorded: Path) -> None:
     paths = RepositoryPaths(recorded)
     log = paths.log / f"99991231T000001.000000-{os.getpid()}.jsonl"
     log.write_text('{"message": "pass began", "time": "", "reconcile": "x"}\n')

@@ -246,7 +246,7 @@ def test_a_dedicated_offline_run_is_a_point_of_its_own_with_an_accuracy_run() ->
 
 
 @pytest.mark.parametrize("written", ["[auto, 100, 20]", "{auto: , 20: {}, 100: {min_duration: 2 h}}"])
-def test_points_by_hand_come_against_those_of_the_rules(written: str) -> None:
+def test_points_by_hand_are_added_to_those_of_the_rules(written: str) -> None:
     placed = list_points(list_keys())
     found = list_points(list_keys(("points: auto", f"points: {written}")))
     assert {20, 100}.isdisjoint(placed)

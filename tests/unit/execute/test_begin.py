@@ -53,7 +53,7 @@ def start(root: Path, step: Step, detail: object, upstream: dict[str, Summary], 
     ("kind", "mode", "known"),
     [(Kind.RUN, "performance", True), (Kind.RUN, "accuracy", True), (Kind.MODEL, "", False), (Kind.ENGINE, "", False)],
 )
-def test_run_is_reported_what_is_known_of_the_machines_of_its_system(
+def test_run_is_given_what_is_known_of_the_machines_of_its_system(
     tmp_path: Path, kind: Kind, mode: str, known: bool
 ) -> None:
     step, detail = find_step(kind, mode)

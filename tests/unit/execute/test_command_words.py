@@ -97,7 +97,7 @@ def test_a_model_is_what_was_made_of_it_else_its_source(kind: str, tmp_path: Pat
         ("{Upper} {1}", "{Upper} {1}"),
     ],
 )
-def test_a_placeholder_is_replaced_and_one_in_two_braces_is_reported_in_one(text: str, filled: str) -> None:
+def test_a_placeholder_is_replaced_and_one_in_two_braces_is_passed_in_one(text: str, filled: str) -> None:
     assert fill_placeholders(text, {"target_qps": "7", "mode": "accuracy"}) == filled
 
 
@@ -141,7 +141,7 @@ def test_a_word_of_which_a_condition_leaves_nothing_is_not_handed_over() -> None
         ({}, None, ""),
     ],
 )
-def test_an_accuracy_run_of_the_endpoints_harness_is_reported_what_its_configuration_needs(
+def test_an_accuracy_run_of_the_endpoints_harness_is_given_what_its_configuration_needs(
     own: dict[str, int], ruled: int | None, said: str, tmp_path: Path
 ) -> None:
     """What is asked of the run itself counts before what is declared for the cell."""

@@ -341,7 +341,7 @@ def test_what_is_harvested_is_forgotten(ended: bool, tmp_path: Path, clock: Cloc
     assert (executor.since, executor.submitted, executor.unheard, executor.relays) == ({}, {}, set(), {})
 
 
-def test_how_far_a_job_is_is_reported_as_of_a_child_here(tmp_path: Path, clock: Clock) -> None:
+def test_progress_of_a_job_is_reported_as_that_of_a_child_here(tmp_path: Path, clock: Clock) -> None:
     executor, handle, attempt = submit(tmp_path, Queue(RUNNING))
     executor.poll(handle)
     assert read_progress(attempt.counter) is None

@@ -244,7 +244,7 @@ class Pass:
         return self.services.start(self.step, self.detail, {}, self.context, self.moved.append, hold)
 
 
-def test_a_server_is_started_once_the_machine_is_locked_and_reported_of_until_it_is_ready(
+def test_a_server_is_started_once_the_machine_is_locked_and_reported_until_it_is_ready(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a_pass = Pass(tmp_path, monkeypatch, runs, counts, is_ready)

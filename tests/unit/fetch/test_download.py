@@ -197,7 +197,7 @@ def test_a_part_that_does_not_fit_is_refused(tmp_path: Path, behaviour: Behaviou
     assert not (tmp_path / "data/file.bin").exists()
 
 
-def test_a_server_that_never_answers_is_identified_by_name(tmp_path: Path) -> None:
+def test_a_server_that_never_answers_is_named(tmp_path: Path) -> None:
     with socket.socket() as taken:  # bound, and no one listens
         taken.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{taken.getsockname()[1]}/f"
@@ -289,7 +289,7 @@ def test_a_part_is_completed_from_a_folder(tmp_path: Path, part: bytes, there: b
     assert item.target.read_bytes() == DATA
 
 
-def test_two_at_once_are_reported_of_each_other(tmp_path: Path) -> None:
+def test_two_at_once_name_each_other(tmp_path: Path) -> None:
     item = plan(tmp_path, "http://127.0.0.1:9/f", digest=None)
     with (
         Lock(item.part.with_suffix(".lock"), purpose="fetching file.bin").acquire(),

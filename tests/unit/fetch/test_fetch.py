@@ -135,7 +135,7 @@ def test_another_published_version_under_the_same_name_counts(scratch: Scratch) 
     assert [item.fate for item in bring(scratch, file)] == [FetchStatus.HERE]
 
 
-def test_what_a_form_comes_before_is_reported_with_its_place_and_comes_by_hand(scratch: Scratch) -> None:
+def test_what_is_behind_a_form_is_reported_with_its_place_and_comes_by_hand(scratch: Scratch) -> None:
     images = make_file("data/b/*.jpg", count=3, by_hand="register first")
     (ended,) = bring(scratch, images)
     assert (ended.fate, ended.why) == (FetchStatus.BY_HAND, "")

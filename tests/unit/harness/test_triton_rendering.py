@@ -64,7 +64,7 @@ def made(made_by: str, served_by: str, file: str = "made/model.onnx", **changed:
     return replace(ENGINE, settings=settings, file=file, **changed)
 
 
-def test_python_backend_is_reported_which_engine_it_loads_and_how() -> None:
+def test_python_backend_learns_which_engine_it_loads_and_how() -> None:
     config = render_config(ENGINE, Path('/a "quoted" folder'), SETTINGS)
     assert f'name: "{MODEL}"\nbackend: "python"\nmax_batch_size: 8\n' in config
     assert 'input [ { name: "point" data_type: TYPE_FP32 dims: [ 4 ] } ]' in config

@@ -122,7 +122,7 @@ def test_nothing_is_computed_behind_the_stop_sequence_of_an_answer(
     assert made.ended == len(PROMPTS) - 2  # the last token of row 3 ends it, and the engine was not left to say so
 
 
-def test_options_of_the_spec_are_reported_under_the_names_of_vllm(load: Load) -> None:
+def test_options_of_the_spec_are_passed_under_the_names_of_vllm(load: Load) -> None:
     options = {
         "tensor_parallel": 2,
         "replicas": 4,
@@ -161,7 +161,7 @@ def test_options_of_the_spec_are_reported_under_the_names_of_vllm(load: Load) ->
     ("generation", "stop", "ends"),
     [({}, (), [7]), ({"eos_token_id": [3, 9]}, (), [3, 9]), ({"eos_token_id": 4}, (), [4]), ({}, (1, 2), [1, 2])],
 )
-def test_tokens_that_end_an_answer_are_reported_with_each_prompt(
+def test_tokens_that_end_an_answer_are_passed_with_each_prompt(
     generation: dict[str, Any], stop: tuple[int, ...], ends: list[int], load: Load, checkpoint: Path
 ) -> None:
     from harness.backends.vllm import make_parameters

@@ -176,7 +176,7 @@ def test_what_a_cell_is_made_from_is_compared_too_and_reported_once() -> None:
     ],
     ids=["entered as another", "a dedicated Offline run", "not declared any more"],
 )
-def test_a_point_depends_on_its_curve(
+def test_a_point_is_on_its_curve(
     settings: dict[str, object] | None, entered: str, point: CurvePoint | None, offline: bool
 ) -> None:
     wish = Wish(scenario="c8", division="standardized")

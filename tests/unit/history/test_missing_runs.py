@@ -93,7 +93,7 @@ def test_what_cannot_be_read_or_is_still_there_is_no_run_that_is_gone(root: Path
     assert find(root, data, records={"one": PUBLISHED, "two": PUBLISHED, name: PUBLISHED}) == []
 
 
-def test_a_clone_that_is_cut_off_is_reported_to_be(root: Path) -> None:
+def test_a_clone_that_is_cut_off_is_reported(root: Path) -> None:
     (root / "record").write_text("one")
     git(root, "add", "--all")
     git(root, "commit", "--quiet", "--message", "one")

@@ -187,7 +187,7 @@ def test_samples_of_many_bytes_are_read_as_those_of_few() -> None:
     assert (found.watts, found.denied) == ([10.0] * 70_000, ())
 
 
-def test_products_are_reported_of_each_file_of_a_session(tmp_path: Path) -> None:
+def test_products_are_reported_for_each_file_of_a_session(tmp_path: Path) -> None:
     lie = sample((5, 5, 2, 1))
     files: dict[str, Any] = {SERVER: "{}", TESTING: lie, RANGING: lie}
     both = [f"./{file}" for file in (RANGING, TESTING)]

@@ -101,7 +101,7 @@ def judge_kept(folder: Path, seconds: float = 800.0) -> list[tuple[str, str]]:
     return [(item.rule, item.text) for item in points.judge_kept(kept)]
 
 
-def test_a_performance_run_is_reported_of_its_load_its_seeds_and_its_dataset_alone() -> None:
+def test_a_performance_run_is_given_its_load_its_seeds_and_its_dataset_alone() -> None:
     config = build_client_config(ASKED, PLACES)
     assert config["settings"]["load_pattern"] == {"type": "concurrency", "target_concurrency": 8, "target_qps": 4.5}
     assert config["settings"]["runtime"] == {

@@ -82,8 +82,8 @@ class GivenUpError(Exception):
 
 
 class Busy:
-    """A plan of three steps: ``first`` ends at once; ``queued`` and ``here`` run until they are ended, and ``here`` then
-    counts as done. ``end`` is raised where the pass reports or looks, once both have been reported."""
+    """A plan of three steps: ``first`` ends at once; ``queued`` and ``here`` run until they are ended, and ``here``
+    then counts as done. ``end`` is raised where the pass reports or looks, once both have been reported."""
 
     def __init__(self, root: Path, end: type[BaseException]) -> None:
         desired = desire([Wish("net"), Wish("other", data=1), Wish("third", data=2)])

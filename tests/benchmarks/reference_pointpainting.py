@@ -280,7 +280,7 @@ def main(arguments: Sequence[str]) -> int:
         if asked.full:
             compare_networks(folder, torch, asked.full, found)
         failed = compare_scores(asked.checkout.resolve(), folder, answers)
-    return found.tell() | failed
+    return found.report() | failed
 
 
 if __name__ == "__main__":

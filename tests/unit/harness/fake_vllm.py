@@ -66,7 +66,7 @@ class Engine:
             decoder = prompt["decoder_prompt"]
             self.listeners.add(prompt["by"])
             self.names += decoder["mm_hashes"]["audio"]
-            text = f" {prompt['heard']} s after {decoder['prompt_token_ids']}" if parameters.detokenize else ""
+            text = f" {prompt['received']} s after {decoder['prompt_token_ids']}" if parameters.detokenize else ""
             prompt = decoder
         start = prompt["prompt_token_ids"][0]
         if start == 66 and Engine.mischief == "dies":

@@ -69,7 +69,7 @@ def test_withheld_top1_is_at_least_96_percent(children: Children) -> None:
     )
     values = scored.result.values
     assert scored.result.done, scored.output
-    assert values["metrics"]["total"] == values["samples"] == digits.WITHHELD == 1024
+    assert values["metrics"]["total"] == values["samples"] == digits.HELD_OUT == 1024
     assert values["missing"] == values["duplicates"] == values["contradictions"] == 0
     assert values["metrics"]["accuracy"] >= 96
     line = (place / "accuracy.txt").read_text(encoding="ascii")

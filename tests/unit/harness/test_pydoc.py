@@ -76,10 +76,10 @@ def test_dataset_is_the_same_each_time_and_holds_out_what_it_asks(tmp_path: Path
         made.append({path.name: path.read_bytes() for path in sorted(folder.iterdir())})
     assert made[0] == made[1]
     prompts = pydoc.BENCHMARK.load_samples(tmp_path / "one")[PROMPTS]
-    assert len(prompts) == pydoc.VALIDATION
+    assert len(prompts) == pydoc.HELD_OUT
     assert 12 <= min(map(len, prompts)) < max(map(len, prompts)) <= 40
-    passages = pydoc.read_passages(seed=1, validation=20, shortest=300)
-    assert not set(passages.learned) & set(passages.validation)
+    passages = pydoc.read_passages(seed=1, held_out=20, shortest=300)
+    assert not set(passages.learned) & set(passages.held_out)
 
 
 def test_answers_are_scored_by_what_the_paragraphs_go_on_with(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_answers_are_scored_by_what_the_paragraphs_go_on_with(tmp_path: Path) ->
     for data, percent in ((right, 100.0), (half, 50.0)):
         metrics = pydoc.score(AnswerLog(np.arange(len(data)), tuple(data), 0, 0), tmp_path, tmp_path)
         assert [metrics[kind] for kind in ("rouge1", "rougeL", "rougeLsum")] == pytest.approx([percent] * 3, abs=0.6)
-    assert metrics["gen_num"] == pydoc.VALIDATION
+    assert metrics["gen_num"] == pydoc.HELD_OUT
     assert f"'rouge1': {metrics['rouge1']}" in (tmp_path / "accuracy.txt").read_text()
 
 

@@ -1,4 +1,4 @@
-"""The vLLM backend, part by part: what it reports the engine, and what it makes of answers and failures."""
+"""The vLLM backend, part by part: what it passes to the engine, and what it makes of answers and failures."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def test_a_verdict_says_that_the_test_is_passed(tmp_path: Path) -> None:
     assert not list(check_verdicts(cell(tmp_path / "none", without)))
 
 
-OTHER = "beside ./TEST01/accuracy/baseline_accuracy.txt"
+OTHER = "see ./TEST01/accuracy/baseline_accuracy.txt"
 AFTER = "./TEST01/accuracy/compliance_accuracy.txt"
 
 

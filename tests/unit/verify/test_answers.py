@@ -33,7 +33,7 @@ def asked(mode: str = "AccuracyOnly", ended: bool = True, scenario: str = "Offli
 
 GOOD, FEWER = answers((0, "00"), (1, "01")), answers((0, "00"), (0, "01"))
 STRANGE = answers((0, "00"), (7, "01"))
-BEYOND = "beside {}:3"
+BEYOND = "see {}:3"
 
 
 def test_answers_are_to_the_samples_that_loadgen_asked_for(tmp_path: Path) -> None:

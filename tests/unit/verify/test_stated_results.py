@@ -129,7 +129,7 @@ def test_a_figure_that_denies_the_pass_is_named_with_its_line(
     lines[at] = line.format(name.strip() if "{}:" in line or "{} =" in line else name)
     assert find_wrong(tmp_path, test, lines) == [f"FILE:{len(lines) + 1}; see FILE:{at + 1}"] * denied
     silent = lines[:at] + lines[at + 1 :]
-    assert not [found for found in find_wrong(tmp_path, test, silent) if "beside" in found]
+    assert not [found for found in find_wrong(tmp_path, test, silent) if "; see" in found]
 
 
 def test_the_last_of_a_figure_counts_and_the_rounds_bounds_bind_the_closed_division(tmp_path: Path) -> None:
@@ -147,4 +147,4 @@ def test_the_last_of_a_figure_counts_and_the_rounds_bounds_bind_the_closed_divis
             assert find_wrong(tmp_path / mean, "TEST09", lines, "closed", benchmark=unruled) == []
     shortest = ["Mean output tokens: 100", "Min output tokens: 101"]
     (found,) = find_wrong(tmp_path / "b", "TEST09", shortest)
-    assert "beside FILE:1" in found
+    assert "see FILE:1" in found

@@ -21,7 +21,7 @@ from tests.architecture.rules import within
 from tests.architecture.source import ROOT, Module, all_imports, modules
 from tests.kept_logs import unpack
 from tests.shared import make_once
-from tests.unit.tree.check.made import make_tree
+from tests.unit.check.made import make_tree
 
 
 class Part(NamedTuple):

@@ -24,7 +24,7 @@ from tests.unit.cli.test_import import export
 from tests.unit.cli.test_package import DECLARED, believe_logs, full_length
 from tests.unit.cli.test_start import make_loadgen
 from tests.unit.cli.test_trees import contradict
-from tests.unit.tree.check.written import TOKENS, open_cell
+from tests.unit.check.written import TOKENS, open_cell
 
 SCORE = "Score:open/box/tiny/Offline"
 DONE, NOT_IN_SYNC = 0, 2

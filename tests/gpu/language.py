@@ -79,6 +79,15 @@ _EIGHT = {
     "rope_theta": 500000.0,
     "torch_dtype": "bfloat16",
 }
+# A checkpoint as it is published for this precision: fp8 weights, and a scale for each tensor of weights and inputs.
+_STATIC: Figures = {
+    "quantization_config": {
+        "quant_method": "modelopt",
+        "quant_algo": "FP8",
+        "kv_cache_quant_algo": "FP8",
+        "ignore": ["lm_head"],
+    }
+}
 _SMALL = {
     **_LLAMA,
     "hidden_size": 256,
@@ -96,6 +105,9 @@ SHAPES = {
     "llama3.1-8b-bf16": LanguageShape(_EIGHT, _ON_GPU, {"precision": "bf16"}, 1500, 819, 2540),
     "llama3.1-8b-fp8": LanguageShape(
         _EIGHT, _ON_GPU, {"precision": "fp8", "quantization": "fp8", "kv_cache": "fp8"}, 1500, 819, 2540
+    ),
+    "llama3.1-8b-static": LanguageShape(
+        {**_EIGHT, **_STATIC}, _ON_GPU, {"precision": "fp8", "kv_cache": "fp8"}, 6000, 819, 2540
     ),
     "small": LanguageShape(
         _SMALL, {"context": 512, "sequences": 32, "graphs": False}, {"precision": "fp32"}, 96, 24, 128

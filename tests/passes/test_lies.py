@@ -31,8 +31,8 @@ from reconciler.storage import git
 from reconciler.tree.findings import TreeFinding
 from reconciler.verify.engine import verify_tree
 from tests.passes.repository import Repository, make_repository
-from tests.unit.mlperf.conftest import Run, loadgen_run
-from tests.unit.mlperf.loadgen.lies import LIES, Lie
+from tests.unit.loadgen.conftest import Run, loadgen_run
+from tests.unit.loadgen.lies import LIES, Lie
 
 __all__ = ["loadgen_run"]
 from tests.shared import make_once, need

@@ -16,8 +16,8 @@ from reconciler.record.judgements import judge_record
 from reconciler.resource.records import Ended, Record
 from tests.passes.repository import Repository
 from tests.shared import make_once, need
-from tests.unit.mlperf.conftest import LOADED, RUNS, TOTAL, RunCase
-from tests.unit.mlperf.loadgen.lies import LIES, Lie
+from tests.unit.loadgen.conftest import LOADED, RUNS, TOTAL, RunCase
+from tests.unit.loadgen.lies import LIES, Lie
 
 need("mlperf_loadgen")
 
@@ -28,7 +28,7 @@ from pathlib import Path
 
 benchmark, scenario, mode, conf, folder, audit = sys.argv[1:]
 sys.path.insert(0, {top!r})
-from tests.unit.mlperf.loadgen.lies import LIES
+from tests.unit.loadgen.lies import LIES
 
 cases = json.loads({cases!r})
 case = cases[benchmark]
@@ -117,7 +117,7 @@ def make_lying(folder: Path, lies: list[Lie]) -> Repository:
     repository.write(
         "benchmarks/tiny.py", tiny.replace("(16, 4)", f"({TOTAL}, 4)").replace("zeros(16", f"zeros({TOTAL}")
     )
-    child = TOP / "tests/unit/mlperf/loadgen_child.py"
+    child = TOP / "tests/unit/loadgen/loadgen_child.py"
     text = SCRIPT.format(top=str(TOP), cases=json.dumps(cases), total=TOTAL, loaded=LOADED, child=str(child))
     repository.write("ours/run.py", text)
     return repository

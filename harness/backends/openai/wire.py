@@ -73,7 +73,7 @@ class Stream(asyncio.Protocol):
         self.dropped = False  # by the server, soon after an answer that did not say so
 
     def ask(self, request: bytes, first: Callable[[Answer], None]) -> asyncio.Future[Answer]:
-        """Status of queues: the steps that earlier passes, or one at this moment, have there, and how far they are."""
+        """Send a request. ``first``: called with the answer once its first token is there."""
         self._asked = asyncio.get_running_loop().create_future()
         self._on_first, self._answer, self._body, self._said = first, Answer(), None, b""
         self._parts.clear()

@@ -76,7 +76,7 @@ class SpeechWorkers:
             self._free.put(each)
 
     def forget(self) -> None:
-        """Spec fields of a harness command: the ``harness`` group."""
+        """Set the counters to zero."""
         self._busy, self._rendered, self._began, self._span = 0.0, 0, 0.0, 0.0
 
     async def render(self, sound: np.ndarray) -> Any:

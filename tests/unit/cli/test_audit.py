@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.tree.check.made import set_log
+from tests.unit.check.made import set_log
 
 from .conftest import CELL, Reconcile, edit, git
 from .test_import import logs

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from reconciler.cli.fetch import command
 from reconciler.errors import ERROR, IN_SYNC, INTERRUPTED, NOT_IN_SYNC, ReconcilerError
-from tests.unit.fetching.serving import Behaviour, serve
+from tests.unit.fetch.serving import Behaviour, serve
 
 
 def run(*arguments: str) -> Result:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.test_untrusted_files import make_hole, nest, swept
+from tests.unit.storage.test_untrusted_files import make_hole, nest, swept
 
 from .conftest import CELL, Reconcile, edit, git
 from .test_import import export

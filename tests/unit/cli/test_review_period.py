@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.tree.check.written import TOKENS, open_cell
+from tests.unit.check.written import TOKENS, open_cell
 
 from .conftest import CELL, Reconcile, edit, git
 from .test_trees import contradict

@@ -20,8 +20,8 @@ from reconciler.resource.kinds import Address, Kind
 from reconciler.storage.files import RepositoryPaths
 from tests.kept_logs import unpack
 from tests.shared import make_once
-from tests.unit.mlperf.compliance.cases import CASES
-from tests.unit.mlperf.compliance.runs import ANSWERS
+from tests.unit.rules.compliance.cases import CASES
+from tests.unit.rules.compliance.runs import ANSWERS
 
 CELL = "closed/box/resnet50/Offline"
 KNOWN = {"reasons": ["an answer differs"], "figures": {"answers that differ": "1"}}

@@ -1,6 +1,6 @@
 """Readers of the files that benchmarks are made from: any bytes end in a value, or in an error that names file and fix.
 
-Inputs are mutations of good files, as those of ``tests/unit/test_fuzz_readers.py``.
+Inputs are mutations of good files, as those of ``tests/unit/storage/test_fuzz_readers.py``.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from harness.benchmarks.wan_2_2 import prompts, words
 from harness.benchmarks.whisper.librispeech import MANIFEST as PACKED
 from harness.benchmarks.whisper.librispeech import read_manifest
 from harness.errors import HarnessError
-from tests.unit.test_fuzz_readers import Reader, fuzz
+from tests.unit.storage.test_fuzz_readers import Reader, fuzz
 
 FIX = "bring it again"
 _ROOM = 1 << 26  # bytes

@@ -29,8 +29,8 @@ from tests.acceptance.conftest import console as console_here
 from tests.passes.repository import Repository
 from tests.unit.cli.conftest import SPEC, recorded, recorded_once
 from tests.unit.cli.conftest import git as git_here
-from tests.unit.mlperf.conftest import Run, loadgen_run
-from tests.unit.mlperf.loadgen.lies import moved, setting, whole
+from tests.unit.loadgen.conftest import Run, loadgen_run
+from tests.unit.loadgen.lies import moved, setting, whole
 
 __all__ = ["loadgen_run", "recorded", "recorded_once"]
 

@@ -17,7 +17,7 @@ from reconciler.render.findings_tables import render_objections
 from reconciler.tree.findings import TreeFinding, TreeReport
 from reconciler.tree.reading.files import list_files
 from reconciler.verify.engine import verify_tree
-from tests.unit.tree.verify.conftest import consistent, logs, tree
+from tests.unit.verify.conftest import consistent, logs, tree
 
 __all__ = ["consistent", "logs", "tree"]
 

@@ -22,7 +22,7 @@ from reconciler.storage.documents import parse_json_object
 from reconciler.tree.findings import Place
 from reconciler.tree.reading.files import Read
 from reconciler.verify.contradiction import ViewRule
-from tests.unit.tree.verify.test_gaps import tell as tell_gaps
+from tests.unit.verify.test_gaps import tell as tell_gaps
 
 SECOND = 10**9
 RAN = {"n_samples_issued": 100, "n_samples_completed": 90, "n_samples_failed": 10, "duration_ns": 10 * SECOND}

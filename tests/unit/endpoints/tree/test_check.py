@@ -15,7 +15,7 @@ from reconciler.tree.findings import Severity
 from reconciler.tree.rule_engine import INTERNAL
 from tests.unit.endpoints.tree.curves import make_curve, make_submission, write_submission
 from tests.unit.endpoints.tree.mutations import MUTATIONS, Mutation
-from tests.unit.tree.check.damage import change_number
+from tests.unit.check.damage import change_number
 
 # Rules that a mutation breaks in addition to its own.
 ALSO: dict[str, set[str]] = {

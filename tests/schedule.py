@@ -26,20 +26,20 @@ LONG = (
     "tests/unit/execute/test_child.py",
     "tests/unit/execute/test_ray_jobs.py",
     "tests/unit/record/test_transfer.py",
-    "tests/unit/controller",
-    "tests/unit/tree/check/test_damage.py",
-    "tests/unit/tree/verify/test_hostile.py",
+    "tests/unit/watch",
+    "tests/unit/check/test_damage.py",
+    "tests/unit/verify/test_hostile.py",
     "tests/unit/harness/test_quantization.py",
     "tests/unit/cli/test_signing.py",
     "tests/unit/cli/test_package.py",
     "tests/passes/test_launchers.py",
     "tests/passes/test_services.py",
     "tests/passes/test_token_services.py",
-    "tests/unit/mlperf/loadgen/test_log.py",
+    "tests/unit/loadgen/test_log.py",
     "tests/passes/test_command_files.py",
     "tests/passes",
     "tests/unit/cli",
-    "tests/unit/tree/verify",
+    "tests/unit/verify",
     "tests/unit/harness",
     "tests/unit/execute",
     "tests/unit/endpoints/tree",
@@ -48,10 +48,10 @@ LONG = (
     "tests/power",
     "tests/unit/diff/test_difference.py",
     "tests/unit/history/test_commit_records.py",
-    "tests/unit/tuning",
+    "tests/unit/tune",
 )
 # Made of long tests; what their modules begin with is made once for all processes.
-_APART = ("tests/passes/", "tests/acceptance/", "tests/unit/controller/")
+_APART = ("tests/passes/", "tests/acceptance/", "tests/unit/watch/")
 # Seconds pass in them in which nothing is computed.
 WAITING = (
     "tests/passes",
@@ -59,7 +59,7 @@ WAITING = (
     "tests/crash",
     "tests/mig",
     "tests/power",
-    "tests/unit/controller",
+    "tests/unit/watch",
     "tests/unit/execute/test_child.py",
     "tests/unit/execute/test_ray_jobs.py",
     "tests/unit/execute/test_slurm_jobs.py",
@@ -69,7 +69,7 @@ WAITING = (
     "tests/unit/harness/test_failures.py",
     "tests/unit/harness/test_openai.py",
     "tests/unit/harness/test_scenarios.py",
-    "tests/unit/mlperf/loadgen/test_log.py",
+    "tests/unit/loadgen/test_log.py",
     "tests/unit/record/test_transfer.py",
 )
 

@@ -1,9 +1,9 @@
 """Fuzzes every reader of files that anybody may have written: ``python -m tests.benchmarks.fuzz_readers [--json]``.
 
-The inputs are those of ``tests/unit/test_fuzz_readers.py`` and ``tests/unit/harness/test_fuzz_datasets.py``, of other
-seeds and by default a million of them, spread so that each reader takes about as long. An input that ends in anything
-but a value or the error that its callers expect is printed with its traceback and its seed, and the run goes on. Ends
-with 1 if there was one.
+The inputs are those of ``tests/unit/storage/test_fuzz_readers.py`` and ``tests/unit/harness/test_fuzz_datasets.py``,
+of other seeds and by default a million of them, spread so that each reader takes about as long. An input that ends in
+anything but a value or the error that its callers expect is printed with its traceback and its seed, and the run goes
+on. Exits with 1 if there was one.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.unit.harness import test_fuzz_datasets as datasets
-from tests.unit.test_fuzz_readers import READERS as OF_REPOSITORIES
-from tests.unit.test_fuzz_readers import Reader, fuzz
+from tests.unit.storage.test_fuzz_readers import READERS as OF_REPOSITORIES
+from tests.unit.storage.test_fuzz_readers import Reader, fuzz
 
 READERS: Mapping[str, Reader] = {**OF_REPOSITORIES, **datasets.READERS}
 INPUTS = 1_000_000

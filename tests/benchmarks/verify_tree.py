@@ -19,7 +19,7 @@ from pathlib import Path
 from reconciler.check.engine import check_tree
 from reconciler.tree.findings import TreeReport
 from reconciler.verify.engine import verify_tree
-from tests.unit.tree.check.made import SCENARIOS, make_logs, make_tree
+from tests.unit.check.made import SCENARIOS, make_logs, make_tree
 
 
 def make_round(folder: Path, results: int) -> Path:

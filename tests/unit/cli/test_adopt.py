@@ -12,7 +12,7 @@ import pytest
 
 from reconciler.importing.read_tree import read_tree
 from reconciler.rules.rounds import load_ruleset
-from tests.unit.tree.check.conftest import clean_trees, logs, tree_of
+from tests.unit.check.conftest import clean_trees, logs, tree_of
 
 from .conftest import CELL, Reconcile, git
 

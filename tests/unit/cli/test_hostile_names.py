@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.tree.check.conftest import logs
-from tests.unit.tree.check.made import make_tree
+from tests.unit.check.conftest import logs
+from tests.unit.check.made import make_tree
 
 from .conftest import CELL, Reconcile, edit, git
 

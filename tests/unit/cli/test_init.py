@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 from reconciler.cli.shared import new_repository
 from reconciler.errors import ReconcilerError
 from tests.unit.cli.conftest import Reconcile, git
-from tests.unit.test_untrusted_files import make_hole
+from tests.unit.storage.test_untrusted_files import make_hole
 
 
 @pytest.fixture(autouse=True)

@@ -29,8 +29,8 @@ from tests.acceptance.conftest import console as console_here
 from tests.passes.repository import Repository
 from tests.unit.cli.conftest import SPEC, recorded, recorded_once
 from tests.unit.cli.conftest import git as git_here
-from tests.unit.mlperf.conftest import Run, loadgen_run
-from tests.unit.mlperf.loadgen.lies import moved, setting, whole
+from tests.unit.loadgen.conftest import Run, loadgen_run
+from tests.unit.loadgen.lies import moved, setting, whole
 
 __all__ = ["loadgen_run", "recorded", "recorded_once"]
 
@@ -174,7 +174,7 @@ def test_scores_that_their_files_deny_are_named_cell_by_cell(two_results: Path, 
     ]
 
 
-def test_latencies_tell_a_run_although_its_clock_was_changed_and_the_other_way_round(
+def test_latencies_identify_a_run_although_its_clock_was_changed_and_the_other_way_round(
     loadgen_run: Callable[[str], Run],
 ) -> None:
     run = loadgen_run("server-valid")

@@ -11,7 +11,7 @@ from reconciler.resource.kinds import Cell
 from reconciler.rules.rounds import load_ruleset
 from reconciler.rules.ruleset import Ruleset
 from reconciler.tree.content import AccuracyLog, CellContent, LogRef, SubmissionContent, SystemContent
-from tests.unit.truncation import truncate_log
+from tests.unit.loadgen.truncation import truncate_log
 
 ACCURACY_LOG = b'[\n{ "seq_id" : 0, "qsl_idx" : 1, "data" : "00" },\n' + b"x" * 20_000 + b"]\n"
 MEASUREMENTS = {

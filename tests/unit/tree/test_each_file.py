@@ -9,7 +9,7 @@ import pytest
 
 from reconciler.check.engine import check_tree
 from reconciler.verify.engine import verify_tree
-from tests.unit.tree.check.conftest import clean_trees, logs, tree_of
+from tests.unit.check.conftest import clean_trees, logs, tree_of
 from tests.unit.tree.power_sessions import add_session
 
 __all__ = ["clean_trees", "logs", "tree_of"]

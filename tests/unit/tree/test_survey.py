@@ -18,7 +18,7 @@ from reconciler.tree.findings import Severity
 from reconciler.tree.reading.places import LEGACY, V6, find_roots
 from reconciler.tree.reading.survey import UNKNOWN, RecognisedRound, recognise_round, survey_tree
 from reconciler.verify.engine import verify_tree
-from tests.unit.tree.check.conftest import clean_trees, logs, tree, tree_of
+from tests.unit.check.conftest import clean_trees, logs, tree, tree_of
 
 __all__ = ["clean_trees", "logs", "tree", "tree_of"]
 

@@ -1,0 +1,30 @@
+"""Schemas and starter spec: inside the installed wheel, or at the top of a checkout.
+
+``pyproject.toml`` copies them to ``reconciler/spec/data`` in the wheel. A checkout (an editable install too) has no
+such folder, so its own top-level ``schemas/`` and ``specs/`` are read, and an edit shows at once.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+SCHEMA: Final = "schemas/submission.schema.json"
+UNIT: Final = "unit"  # of a field there: the unit in which its value is kept
+_WHEEL: Final = Path(__file__).parents[1] / "spec" / "data"
+_CHECKOUT: Final = Path(__file__).parents[2]
+
+
+def find_shipped(name: str) -> Path:
+    """The file that ships as ``name``: "schemas/submission.schema.json", "specs/quickstart.yaml", as in a checkout.
+
+    Raises FileNotFoundError, naming both places, when neither has it: the installation is damaged.
+    """
+    for folder in (_WHEEL, _CHECKOUT):
+        if (folder / name).is_file():
+            return folder / name
+    raise FileNotFoundError(f"{name} is in neither {_WHEEL} nor {_CHECKOUT}: install mlperf-reconciler again")
+
+
+def read_shipped(name: str) -> bytes:
+    return find_shipped(name).read_bytes()

@@ -1,0 +1,322 @@
+"""The accuracy run of a result: its log, what accuracy.txt says, and both against the archive and the tests."""
+
+from __future__ import annotations
+
+import hashlib
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.check.accuracy import (
+    check_accuracy_bars,
+    check_extra_files,
+    check_extra_samples,
+    check_lengths,
+    check_number_form,
+    check_samples,
+    check_test_hashes,
+    hash_of_log,
+    read_metric_values,
+)
+from reconciler.check.engine import check_tree
+from reconciler.resource.ruled_values import Bar, ExtraFiles
+from reconciler.rules.accuracy import add_hash
+from reconciler.rules.rounds import load_ruleset
+from reconciler.tree.findings import Severity
+from tests.unit.check.made import BENCHMARK, SUBMITTER, SYSTEM, write
+from tests.unit.loadgen.truncation import truncate_log
+from tests.unit.tree.small_cells import DETAIL, Line, log, rules, say, small_cell
+
+DIGEST = "ab" * 32
+
+
+COUNT, LIBRARY = "effective_accuracy_sample_count", "qsl_reported_total_count"
+
+
+ANSWERS = b'[ { "seq_id" : 0, "qsl_idx" : 0, "data" : "00" } ]'
+
+
+OWN = hashlib.sha256(ANSWERS).hexdigest()
+
+
+CUT = b"[ 1\n\n...\n\n2 ]"
+
+
+def accuracy(text: str = "", log_lines: tuple[Line, ...] | None = (), answers: bytes | None = None) -> dict[str, Any]:
+    """The files of an accuracy folder; a detail log has its first line from the second on."""
+    found: dict[str, Any] = {"accuracy/accuracy.txt": text} if text else {}
+    if log_lines is not None:
+        found[f"accuracy/{DETAIL}"] = log(("effective_scenario", "Offline"), *log_lines)
+    if answers is not None:
+        found["accuracy/mlperf_log_accuracy.json"] = answers
+    return found
+
+
+@pytest.mark.parametrize(
+    ("lines", "wanted", "said"),
+    [
+        pytest.param(((COUNT, 10),), 10, "", id="all"),
+        pytest.param(((COUNT, 9),), 10, ":2", id="fewer"),
+        pytest.param(((COUNT, 11),), 10, ":2", id="more"),
+        pytest.param(((LIBRARY, 9), (COUNT, 10)), 10, "", id="of a larger library"),
+        pytest.param(((LIBRARY, 10),), 10, "", id="an early LoadGen"),
+        pytest.param(((LIBRARY, 9),), 10, ":2", id="an early LoadGen with fewer"),
+        pytest.param(((LIBRARY, 9), (COUNT, "many")), 10, ":3", id="no number"),
+        pytest.param((), 10, None, id="not stated"),
+        pytest.param(((COUNT, 9),), None, "", id="no demand"),
+        pytest.param(None, 10, "", id="no log"),
+    ],
+)
+def test_every_sample_is_answered(
+    tmp_path: Path, lines: tuple[Line, ...] | None, wanted: int | None, said: str | None
+) -> None:
+    files, asked = accuracy("x", lines), rules(values={"exact_accuracy_sample_count": wanted})
+    place = f"./accuracy/{DETAIL}"
+    for exempt, severity in (((), ""), (("accuracy",), "warning ")):
+        found = say(check_samples(small_cell(tmp_path, files, benchmark=asked, exempt=exempt)))
+        assert found == ([f"{severity}{place}{said or ''}; mechanism: short-accuracy"] if said != "" else [])
+    assert not list(check_samples(small_cell(tmp_path, files, benchmark=None)))
+
+
+BARS = (
+    Bar("acc", Decimal(70)),
+    Bar("ROUGE1", Decimal(40), Decimal(50)),
+    Bar("GEN_LEN", None, Decimal(900)),
+    Bar("TOKENS_PER_SAMPLE", Decimal(100), Decimal(200)),
+)
+
+
+GOOD = "accuracy=70%\n{'rouge1': 50, 'gen_len': 900, 'tokens_per_sample': 100}\n"
+
+
+STATED = (
+    (GOOD, [], []),
+    (GOOD.replace("70", "69.9"), ["1"], []),
+    (GOOD.replace("50", "50.1"), ["2"], []),
+    (GOOD.replace("50", "39"), ["2"], []),
+    (GOOD.replace("900", "901"), [], ["2"]),
+    (GOOD.replace("100", "99"), [], ["2"]),
+    (GOOD.replace("100", "201"), [], ["2"]),
+    (
+        "nothing\n",
+        ["", ""],
+        # The official checkers look for a metric that has a least value; another must meet its bar where it is stated.
+        [""],
+    ),
+)
+
+
+@pytest.mark.parametrize("round_name", ["v5.1", "v6.0", "v6.1"])
+@pytest.mark.parametrize(
+    ("official", "metric", "text", "met"),
+    [
+        ("deepseek-r1", "exact_match", "'exact_match': 80.545\n", True),
+        ("deepseek-r1", "exact_match", "'exact_match': 80.544\n", False),
+        ("rgat", "acc", "accuracy=72.132%, good=568648, total=788379\n", True),
+        ("rgat", "acc", "accuracy=72.131%, good=568640, total=788379\n", False),
+        ("rgat", "acc", "accuracy=0.900%, good=7095, total=788379\n", False),
+    ],
+)
+def test_bars_are_those_that_the_rounds_were_judged_by(
+    official: str, metric: str, text: str, met: bool, round_name: str, tmp_path: Path
+) -> None:
+    view = small_cell(tmp_path, accuracy(text), official=official, round_name=round_name)
+    found = [item.found for item in check_accuracy_bars(view) if item.found.startswith(metric)]
+    assert (found == []) is met
+
+
+@pytest.mark.parametrize(("text", "below", "lengths"), STATED, ids=[str(number) for number in range(len(STATED))])
+def test_metrics_and_lengths_keep_their_bars(tmp_path: Path, text: str, below: list[str], lengths: list[str]) -> None:
+    view = small_cell(tmp_path, accuracy(text), benchmark=rules(asked=BARS))
+    place = "./accuracy/accuracy.txt"
+    assert [said.removeprefix(place).strip(":") for said in say(check_accuracy_bars(view))] == below
+    assert [said.removeprefix(place).strip(":") for said in say(check_lengths(view))] == lengths
+
+
+def test_an_accuracy_is_asked_for_where_the_round_and_the_files_have_one(tmp_path: Path) -> None:
+    bad, asked = accuracy("accuracy=np.float64(1)\n"), rules(asked=BARS)
+    for check, count in ((check_accuracy_bars, 2), (check_lengths, 1), (check_number_form, 1)):
+        assert len(list(check(small_cell(tmp_path / "a", bad, benchmark=asked)))) == count
+        assert not list(check(small_cell(tmp_path / "a", bad, benchmark=asked, exempt=("accuracy",))))
+        assert not list(check(small_cell(tmp_path / "a", bad, benchmark=None)))
+        assert not list(check(small_cell(tmp_path / "b", accuracy(), benchmark=asked)))
+
+
+def test_one_number_that_is_a_scalar_of_numpy_is_reported(tmp_path: Path) -> None:
+    bars = (Bar("ROUGE2", Decimal(1)), Bar("acc", Decimal(1)), Bar("ROUGE1", Decimal(1)), Bar("unheard", Decimal(1)))
+    text = "{'rouge2': 7}\naccuracy=np.float32(80.5)\n{'rouge1': np.float64(9)}\n"
+    found = say(check_number_form(small_cell(tmp_path, accuracy(text), benchmark=rules(asked=bars))))
+    assert found == ["./accuracy/accuracy.txt:2"]
+
+
+HASHES = {
+    "of the log": (f"\nhash={OWN}", ANSWERS, ""),
+    "in capitals": (f"\nhash={OWN.upper()}", ANSWERS, ""),
+    "of the log with the line ends of Windows": ("hash=" + hashlib.sha256(b"[ 1\r\n]").hexdigest(), b"[ 1\n]", ""),
+    "another": (f"\nhash={DIGEST}", ANSWERS, "./accuracy/accuracy.txt:2; see ./accuracy/mlperf_log_accuracy.json"),
+    "of 17 digits": (
+        f"hash={DIGEST[:17]}",
+        ANSWERS,
+        "./accuracy/accuracy.txt:1; see ./accuracy/mlperf_log_accuracy.json",
+    ),
+    "of an empty log": (f"hash={DIGEST}", b"", "./accuracy/accuracy.txt:1; see ./accuracy/mlperf_log_accuracy.json"),
+    "of the truncated log": (
+        f"hash={hashlib.sha256(CUT).hexdigest().upper()}",
+        CUT,
+        "./accuracy/accuracy.txt:1; see ./accuracy/mlperf_log_accuracy.json",
+    ),
+    "that is none of a truncated log": ("hash=cafe", CUT, "./accuracy/accuracy.txt:1"),
+    "of 16 digits of a truncated log": (f"hash={DIGEST[:16]}", CUT, "./accuracy/accuracy.txt:1"),
+    "in no text": ("", ANSWERS, ""),
+    "of another truncated log": (f"hash={DIGEST}", CUT, ""),
+    "without a log": (f"hash={DIGEST}", None, ""),
+    "of no one": ("accuracy=70%", ANSWERS, ""),
+}
+
+
+@pytest.mark.parametrize("name", HASHES)
+def test_the_hash_is_that_of_the_log(tmp_path: Path, name: str) -> None:
+    text, answers, said = HASHES[name]
+    assert say(hash_of_log(small_cell(tmp_path, accuracy(text, answers=answers)))) == ([said] if said else [])
+
+
+@pytest.mark.parametrize(
+    ("before", "severity"),
+    [(f"total=9hash={DIGEST}\n", Severity.WARNING), ("total=9hash=cafe\n", None), ("total=9\n", None)],
+)
+def test_a_second_truncation_is_milder_where_the_first_hash_is_still_there(
+    tmp_path: Path, before: str, severity: Severity | None
+) -> None:
+    """Behind the scorer's last line, which had no end, so that the script of truncation did not see it."""
+    text = f"{before}hash={hashlib.sha256(CUT).hexdigest()}\n"
+    (found,) = hash_of_log(small_cell(tmp_path, accuracy(text, answers=CUT)))
+    assert found.severity is severity
+
+
+def test_the_hash_of_a_truncated_log_is_looked_up_in_the_archive(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def find(digest: str) -> Path | None:
+        asked.append(digest)
+        return tmp_path / "original" if digest == OWN else None
+
+    (tmp_path / "original").write_bytes(b"[ 1 ]\n")
+    missing = small_cell(tmp_path / "a", accuracy(f"hash={DIGEST.upper()}", answers=CUT), original=find)
+    assert say(hash_of_log(missing)) == ["./accuracy/accuracy.txt:1"]
+    other = small_cell(tmp_path / "b", accuracy(f"hash={OWN}", answers=CUT), original=find)
+    assert say(hash_of_log(other)) == ["./accuracy/mlperf_log_accuracy.json; see ./accuracy/accuracy.txt:1"]
+    assert asked == [DIGEST, OWN]
+    (tmp_path / "original").write_bytes(CUT)
+    assert not list(hash_of_log(other))
+    windows = accuracy(f"hash={OWN}", answers=CUT.replace(b"\n", b"\r\n"))
+    assert not list(hash_of_log(small_cell(tmp_path / "c", windows, original=find)))
+
+
+@pytest.mark.parametrize(
+    ("count", "there", "absent", "beyond"),
+    [
+        (10, ("3.png", "9.png", "10.png", "sheet"), False, False),
+        (10, ("3.png", "10.png", "sheet.txt"), True, False),
+        (10, ("3.png", "9.png", "sheet.x.y"), True, True),
+        (9, ("sheet.txt",), True, True),
+        (None, (), True, False),
+    ],
+)
+def test_pictures_of_the_samples_that_the_round_names_are_there(
+    tmp_path: Path, count: int | None, there: tuple[str, ...], absent: bool, beyond: bool
+) -> None:
+    files = accuracy(log_lines=((COUNT, count),) if count else ()) | {f"accuracy/images/{name}": "x" for name in there}
+    asked = rules(extra=ExtraFiles("images", ("3", "9", "10", "sheet")))
+    for exempt, severity in (((), ""), (("accuracy_files",), "warning ")):
+        view = small_cell(tmp_path, files, benchmark=asked, exempt=exempt)
+        for check, said in ((check_extra_files, absent), (check_extra_samples, beyond)):
+            assert say(check(view)) == [f"{severity}./accuracy/images"] * said
+
+
+TEST, PLACE = "TEST01/accuracy/", "./TEST01/accuracy/"
+
+
+TEXT, LOG = "accuracy.txt", "mlperf_log_accuracy.json"
+
+
+OTHER = "cd" * 32
+
+
+COPIED_LOG = f"{PLACE}{LOG}; see ./accuracy/{LOG}; mechanism: copied-logs"
+
+
+COPIED_HASH = f"{PLACE}{TEXT}:2; see ./accuracy/{TEXT}:1"
+
+
+TAKEN = f"./accuracy/{TEXT}:1; see {PLACE}{LOG}; mechanism: accuracy-of-another-run"
+
+
+TWO_RUNS: dict[str, tuple[tuple[str, bytes | None], tuple[str, bytes | None], list[str]]] = {
+    "of their own": ((f"hash={DIGEST}", CUT), (f"\nhash={OTHER}", b"[ 3 ]"), []),
+    "one log": ((f"hash={DIGEST}", ANSWERS), (f"\nhash={OTHER}", ANSWERS), [COPIED_LOG]),
+    "one truncated log of other hashes": ((f"hash={DIGEST}", CUT), (f"\nhash={OTHER}", CUT), []),
+    "one truncated log of one hash": ((f"hash={DIGEST}", CUT), (f"\nhash={DIGEST}", CUT), [COPIED_LOG]),
+    "one truncated log and no hash": (("", CUT), (f"\nhash={OTHER}", CUT), [COPIED_LOG]),
+    "one truncated log and no hash of the test": ((f"hash={DIGEST}", CUT), ("", CUT), [COPIED_LOG]),
+    "two empty logs of no hash": (("", b""), ("", b""), []),
+    "the hash of no bytes": ((f"hash={hashlib.sha256().hexdigest()}", CUT), (f"\nhash={OTHER}", b""), []),
+    "two empty logs": ((f"hash={DIGEST}", b""), (f"\nhash={OTHER}", b""), []),
+    "one hash": ((f"hash={DIGEST}", CUT), (f"\nhash={DIGEST}", b"[ 3 ]"), [COPIED_HASH]),
+    "no hashes": (("", CUT), ("", b"[ 3 ]"), []),
+    "the hash of the test's log": ((f"hash={OWN}", CUT), (f"\nhash={OTHER}", ANSWERS), [TAKEN]),
+    "no log of the test": ((f"hash={OWN}", CUT), (f"\nhash={OTHER}", None), []),
+    "no log of the accuracy run": ((f"hash={DIGEST}", None), (f"\nhash={OTHER}", ANSWERS), []),
+}
+
+
+@pytest.mark.parametrize("name", TWO_RUNS)
+def test_the_accuracy_run_and_a_test_have_a_log_of_their_own(tmp_path: Path, name: str) -> None:
+    (text, answers), (test_text, test_answers), said = TWO_RUNS[name]
+    files: dict[str, Any] = accuracy(text, answers=answers) | {f"{TEST}none.txt": "x"}
+    files |= {f"{TEST}{TEXT}": test_text} if test_text else {}
+    files |= {f"{TEST}{LOG}": test_answers} if test_answers is not None else {}
+    assert say(check_test_hashes(small_cell(tmp_path, files))) == said
+
+
+@pytest.mark.parametrize(("ends", "found"), [(b"\n", 1), (b"\r\n", 1), (b"\r", 0)])
+def test_the_hash_of_a_tests_log_is_known_before_its_line_ends_were_those_of_windows(
+    tmp_path: Path, ends: bytes, found: int
+) -> None:
+    log = b"[\n1\n]\n"
+    files = accuracy(f"hash={hashlib.sha256(log).hexdigest()}", answers=CUT)
+    files |= {f"{TEST}{LOG}": log.replace(b"\n", ends)}
+    assert len(list(check_test_hashes(small_cell(tmp_path, files)))) == found
+
+
+def test_the_last_value_of_each_known_metric_is_read() -> None:
+    text = "accuracy=70%\n{'rouge1': 5}\naccuracy=71%\n"
+    found = read_metric_values(text, ("acc", "ROUGE1", "ROUGE2", "unheard"))
+    assert found == {"acc": Decimal(71), "ROUGE1": Decimal(5)}
+
+
+FOLDER = f"closed/{SUBMITTER}/results/{SYSTEM}/{BENCHMARK}/Offline/accuracy"
+
+
+RULE = load_ruleset("v6.1").accuracy_log
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1, RULE.keep, 3 * RULE.keep], ids=lambda more: f"{RULE.keep + more} bytes")
+@pytest.mark.parametrize("edited", [None, 0, -1], ids=["honest", "first byte", "last byte"])
+def test_the_published_ends_of_a_log_are_those_of_its_original(
+    tree: Path, tmp_path: Path, more: int, edited: int | None
+) -> None:
+    """A log that is as long as one end is published twice."""
+    log = "".join(map(str, range(RULE.keep * 4))).encode()[: RULE.keep + more]
+    original, digest = tmp_path / "original", hashlib.sha256(log).hexdigest()
+    original.write_bytes(log)
+    published = bytearray(truncate_log(log, RULE))
+    if edited is not None:
+        published[edited] ^= 1
+    (tree / FOLDER / "mlperf_log_accuracy.json").write_bytes(published)
+    write(tree / FOLDER / "accuracy.txt", add_hash("accuracy=76.456%, good=38228, total=50000\n", digest))
+    report = check_tree(tree, round_name="v6.1", original=lambda asked: original if asked == digest else None)
+    found = [finding for finding in report.findings if finding.rule.id == "accuracy.hash-of-log"]
+    own = [finding for finding in found if finding.cell.endswith("/Offline")]
+    assert len(own) == (edited is not None)

@@ -1,0 +1,334 @@
+"""Layouts of older rounds, token benchmarks and the endpoints harness."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from reconciler.check.engine import check_tree
+from reconciler.check.limits import check_equal_issue
+from reconciler.loadgen.compare import Asked, find_contradictions
+from reconciler.loadgen.log import parse_detail
+from reconciler.loadgen.user_conf import parse_user_conf
+from reconciler.rules.rounds import load_ruleset
+from reconciler.tree.findings import Severity
+from reconciler.tree.reading.files import Read
+from reconciler.tree.reading.names import find_official_name
+from reconciler.tree.reading.view import RunView
+from reconciler.tree.rule_engine import INTERNAL
+from reconciler.verify.engine import verify_tree
+from tests.unit.check.conftest import checked
+from tests.unit.check.made import change_system, set_log, write
+from tests.unit.check.written import RESULT, SCORES, SEEDS, TOKENS, as_legacy, endpoints_tree, open_cell
+
+TTFT = "result_first_token_99.00_percentile_latency_ns"
+
+
+def rules(root: Path) -> set[str]:
+    return {finding.rule.id for finding in check_tree(root, round_name="v6.1").findings}
+
+
+def contradictions(root: Path) -> set[str]:
+    return {finding.rule.id for finding in verify_tree(root, round_name="v6.1").findings}
+
+
+def test_the_legacy_layout_is_read(tree: Path) -> None:
+    root = as_legacy(tree)
+    report = check_tree(root, round_name="v6.1")
+    assert not report.findings
+    assert report.layouts == ("legacy",)
+
+
+def test_the_legacy_layout_has_its_own_places(tree: Path) -> None:
+    top = as_legacy(tree) / "closed/Acme"
+    (top / "measurements/sys1/resnet/Offline/sys1.json").unlink()
+    (top / "compliance/sys1/resnet/Offline/TEST04/verify_performance.txt").unlink()
+    found = {f.rule.id: f.complaint.place.file for f in check_tree(tree, round_name="v6.1").findings}
+    assert found["measurements.missing"].startswith("closed/Acme/measurements/sys1/resnet/Offline/")
+    assert found["compliance.files"] == "closed/Acme/compliance/sys1/resnet/Offline/TEST04/verify_performance.txt"
+
+
+def test_a_measurements_file_for_another_scenario(tree: Path) -> None:
+    folder = as_legacy(tree) / "closed/Acme/measurements/sys1/resnet/Offline"
+    (folder / "sys1.json").rename(folder / "sys1_impl_Server.json")
+    assert "placement.measurements" in contradictions(tree)
+    set_log(tree / "closed/Acme/results/sys1/resnet/Offline/performance/run_1", "effective_scenario", '"Server"')
+    assert "placement.measurements" not in contradictions(tree), "that of the run from which the result is inferred"
+
+
+@pytest.mark.parametrize("scenario", ["Server", "Interactive"])
+def test_token_results_within_their_limits(scenario: str, tmp_path: Path) -> None:
+    open_cell(tmp_path, "llama3.1-8b", scenario, TOKENS)
+    assert not rules(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "rule"),
+    [
+        pytest.param(TTFT, 600_000_000, "run.token-limits", id="TTFT of Server in Interactive"),
+        pytest.param(
+            "result_time_per_output_token_99.00_percentile_ns", 30_000_000, "run.token-limits", id="TPOT at it"
+        ),
+        pytest.param("requested_server_ttft_latency", 2_000_000_000, "run.model-key", id="model key of Server"),
+        pytest.param("requested_use_token_latencies", False, "run.token-latencies", id="no token latencies"),
+        pytest.param("effective_sample_concatenate_permutation", False, "run.equal-issue", id="no equal issue"),
+        pytest.param("effective_target_latency_ns", 99_000_000_000, "run.target-latency", id="target latency"),
+        pytest.param("result_completed_tokens_per_second", 0, "run.metric", id="no tokens"),
+    ],
+)
+def test_a_broken_interactive_run(key: str, value: Any, rule: str, tmp_path: Path) -> None:
+    open_cell(tmp_path, "llama3.1-8b", "Interactive", {**TOKENS, key: value})
+    assert rules(tmp_path) == {rule}
+
+
+def test_the_limits_of_server_are_wider(tmp_path: Path) -> None:
+    open_cell(tmp_path, "llama3.1-8b", "Server", {**TOKENS, TTFT: 600_000_000})
+    assert not rules(tmp_path)
+
+
+def test_a_model_mapping_names_the_benchmark(tmp_path: Path) -> None:
+    open_cell(tmp_path, "ours", "Server", TOKENS)
+    (finding,) = check_tree(tmp_path, round_name="v6.1").findings
+    fix = "enter the folder in model_mapping.json"
+    assert (finding.rule.id, finding.complaint.found, finding.complaint.fix) == (
+        "benchmark.known",
+        "unknown benchmark ours",
+        fix,
+    )
+    write(tmp_path / "open/Acme/model_mapping.json", json.dumps({"ours": "llama3.1-8b"}))
+    assert not rules(tmp_path)
+
+
+def test_endpoints_results_are_read(tmp_path: Path) -> None:
+    endpoints_tree(tmp_path)
+    assert not rules(tmp_path)
+    assert not contradictions(tmp_path)
+    report = check_tree(tmp_path, round_name="v6.1")
+    assert [facts.harness for facts in report.facts] == ["endpoints", "endpoints"]
+    assert [facts.unit for facts in report.facts] == ["tokens/s", "tokens/s"]
+    assert [facts.metric for facts in report.facts] == [967.74, 967.74]
+
+
+def test_endpoints_results_of_no_benchmark_of_the_round_are_verified_as_far_as_they_go(tmp_path: Path) -> None:
+    folder = endpoints_tree(tmp_path).parent
+    folder.rename(folder.with_name("llama9-8b"))
+    found = check_tree(tmp_path, round_name="v6.1").findings
+    assert {(finding.rule.id, finding.complaint.fix) for finding in found} == {("benchmark.known", "")}
+    assert "endpoints.scored" not in contradictions(tmp_path)
+
+
+def changed(document: dict[str, Any], **fields: Any) -> str:
+    return json.dumps({**document, **fields}, indent=2)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "rule"),
+    [
+        pytest.param("config.yaml", None, "endpoints.files", id="no config"),
+        pytest.param("config.yaml", "type: [", "files.readable", id="broken YAML"),
+        pytest.param("config.yaml", "type: offline\n", "endpoints.scenario", id="another scenario"),
+        pytest.param("config.yaml", "type: online\n", "endpoints.seeds", id="no seeds"),
+        pytest.param("config.yaml", "type: online\n", "endpoints.duration", id="no duration"),
+        pytest.param(
+            "performance/result_summary.json", changed(RESULT, n_samples_failed=3), "endpoints.failures", id="failed"
+        ),
+        pytest.param("performance/result_summary.json", changed(RESULT, ttft={}), "endpoints.latencies", id="no TTFT"),
+        pytest.param(
+            "performance/result_summary.json",
+            changed(RESULT, tps=None, output_sequence_lengths={}),
+            "endpoints.metric",
+            id="no metric",
+        ),
+        pytest.param("performance/result_summary.json", "[]", "files.readable", id="a list"),
+        pytest.param("accuracy/accuracy_results.json", "{}", "endpoints.accuracy", id="no score"),
+        pytest.param(
+            "audit/audit_consistency_output_test.json", '{"passed": false}', "endpoints.audits", id="not passed"
+        ),
+    ],
+)
+def test_a_broken_endpoints_result(file: str, text: str | None, rule: str, tmp_path: Path) -> None:
+    path = endpoints_tree(tmp_path) / file
+    path.unlink() if text is None else write(path, text)
+    assert rule in rules(tmp_path)
+    assert INTERNAL.id not in rules(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "rule"),
+    [
+        pytest.param(
+            "performance/result_summary.json", changed(RESULT, n_samples_completed=9), "endpoints.samples", id="samples"
+        ),
+        pytest.param("performance/result_summary.json", changed(RESULT, qps=5), "endpoints.rate", id="rate"),
+        pytest.param(
+            "performance/result_summary.json", changed(RESULT, duration_ns=10**9), "endpoints.duration", id="duration"
+        ),
+        pytest.param("performance/result_summary.json", changed(RESULT, qps=500), "endpoints.target", id="target"),
+        pytest.param(
+            "accuracy/accuracy_results.json",
+            json.dumps({"accuracy_scores": [{**SCORES["accuracy_scores"][0], "total_samples": 10}]}),
+            "endpoints.scored",
+            id="scored",
+        ),
+        pytest.param("config.yaml", "type: offline\n", "placement.endpoints", id="placement"),
+    ],
+)
+def test_a_contradiction_of_the_endpoints_harness(file: str, text: str, rule: str, tmp_path: Path) -> None:
+    write(endpoints_tree(tmp_path) / file, text)
+    assert rule in contradictions(tmp_path)
+
+
+def test_the_round_is_learned_from_the_seeds(tree: Path) -> None:
+    assert check_tree(tree).rounds == ("v6.1",)
+    from_v51 = {"qsl_rng_seed": 1780908523862526354, "sample_index_rng_seed": 14771362308971278857}
+    for path in tree.rglob("run_1/mlperf_log_detail.txt"):
+        for name, seed in {**from_v51, "schedule_rng_seed": 18209322760996052031}.items():
+            set_log(path.parent, f"effective_{name}", seed)
+    assert check_tree(tree).rounds == ("v5.1",)
+
+
+def test_a_test_may_have_seeds_of_its_own(tree: Path) -> None:
+    """TEST05 of older rounds: its audit.config sets other seeds than the round's."""
+    rules = load_ruleset("v4.1").find_benchmark("resnet")
+    assert rules is not None
+    own = {name: item.value for name, item in rules.find_test("TEST05").settings.items() if name in SEEDS}
+    cell = as_legacy(tree) / "closed/Acme/compliance/sys1/resnet/Offline"
+    for path in tree.rglob("mlperf_log_detail.txt"):
+        for name, seed in load_ruleset("v4.1").seeds().items():
+            set_log(path.parent, f"effective_{name}", seed)
+    shutil.copytree(cell / "TEST01", cell / "TEST05")
+    for name, seed in own.items():
+        set_log(cell / "TEST05/performance/run_1", f"effective_{name}", seed)
+    report = check_tree(tree)
+    assert report.rounds == ("v4.1",)
+    assert "run.seeds" not in {finding.rule.id for finding in report.findings}
+    assert "runs.seeds" not in {finding.rule.id for finding in verify_tree(tree).findings}
+    set_log(cell / "TEST05/performance/run_1", "effective_qsl_rng_seed", 4)
+    assert "run.seeds" in {finding.rule.id for finding in check_tree(tree).findings}
+
+
+@pytest.mark.parametrize(("round_name", "severity"), [("v4.1", "warning"), ("v5.1", "error")])
+def test_what_only_later_checkers_ask_for_refuses_nothing_before(round_name: str, severity: str, tree: Path) -> None:
+    """v4.1's checker looked at neither; the policy asked for the document."""
+    shutil.rmtree(tree / "closed/Acme/documentation")
+    (tree / "closed/Acme/systems/more.json").write_text("{}")
+    found = {f.rule.id: f.severity for f in check_tree(tree, round_name=round_name).findings}
+    assert (found["submitter.calibration"], found["submitter.systems"]) == (severity, severity)
+
+
+@pytest.mark.parametrize(("round_name", "severity"), [("v4.1", "warning"), ("v5.1", "warning"), ("v6.1", "error")])
+def test_a_document_for_code_refuses_nothing_before_v6(round_name: str, severity: str, tree: Path) -> None:
+    """Published trees of v4.1 and v5.1 have such folders, and their checkers accept them."""
+    (tree / "closed/Acme/src/resnet/run.py").unlink()
+    found = {f.rule.id: f.severity for f in check_tree(tree, round_name=round_name).findings}
+    assert found["submitter.code"] == severity
+
+
+@pytest.mark.parametrize(("round_name", "severity"), [("v2.1", "warning"), ("v3.1", "error")])
+def test_names_and_empty_values_were_not_always_looked_at(round_name: str, severity: str, tree: Path) -> None:
+    top = as_legacy(tree) / "closed/Acme"
+    (top / "documentation/a b.txt").write_text("x")
+    (top / "documentation/nothing").mkdir()
+    (top / "measurements/sys1/resnet/Offline/README.md").write_text("")
+    findings = check_tree(tree, round_name=round_name).findings
+    found = {f.rule.id: f.severity for f in findings if f.complaint.found != "missing"}
+    rules = ("submitter.names", "submitter.empty", "files.document")
+    assert {rule: found[rule] for rule in rules} == dict.fromkeys(rules, severity)
+
+
+def test_before_early_stopping_a_number_of_queries_was_asked_for(tree: Path) -> None:
+    folder = tree / "closed/Acme/results/sys1/resnet/SingleStream/performance/run_1"
+
+    def complaints() -> list[tuple[str, str]]:
+        found = [f.complaint for f in check_tree(tree, round_name="v1.0").findings if f.rule.id == "run.early-stopping"]
+        return [(item.found, item.wanted) for item in found if "/SingleStream/perf" in item.place.file]
+
+    set_log(folder, "early_stopping_met", "false")
+    set_log(folder, "effective_min_query_count", 1023)
+    assert complaints() == [("1023 queries", "at least 1024 queries")]
+    set_log(folder, "effective_min_query_count", 1024)
+    assert not complaints()
+
+
+@pytest.mark.parametrize(
+    ("round_name", "folder", "official"),
+    [
+        ("v1.0", "ssd-mobilenet-v2-edgetpu", "ssd-small"),
+        ("v1.0", "mobilenet-v1-0.5-128", "resnet"),
+        ("v3.0", "ssd-resnet34", "retinanet"),
+        ("v6.1", "resnet50-sparse", "resnet"),
+    ],
+)
+def test_a_folder_represents_what_the_round_s_checker_guesses(round_name: str, folder: str, official: str) -> None:
+    assert find_official_name(folder, load_ruleset(round_name), {}) == official
+
+
+CELLS = "closed/Acme/results/sys1/resnet"
+
+
+KEY = "sample_concatenate_permutation"
+
+
+def log(version: str, **values: object) -> bytes:
+    entries = {"loadgen_version": version, "effective_scenario": "Offline", **values}
+    lines = [{"key": key, "value": value, "metadata": {}} for key, value in entries.items()]
+    return "".join(f":::MLLOG {json.dumps(line)}\n" for line in lines).encode()
+
+
+def run_with(
+    data: bytes, conf: str = "", mlperf_conf: str = "", sources: tuple[str, ...] = ("old checker", "mlperf.conf")
+) -> RunView:
+    """As much of a run as the rule reads. ``sources``: who asks for equal issue."""
+    confs = {name: Read(name, parse_user_conf(text.encode())) for name, text in (("u", conf), ("m", mlperf_conf))}
+    ruled = SimpleNamespace(sources=sources)
+    rules = SimpleNamespace(
+        get_value=lambda name, _: {"model_key": "acme"}.get(name, True), find_ruled_value=lambda *_: ruled
+    )
+    files = SimpleNamespace(user_conf=confs["u"], mlperf_conf=confs["m"])
+    cell = SimpleNamespace(files=files, rules=rules, official="acme")
+    parsed = parse_detail(data, "log")
+    return cast("RunView", SimpleNamespace(cell=cell, log=parsed, scenario="Offline"))
+
+
+@pytest.mark.parametrize(
+    ("sources", "severity"),
+    [(("old checker",), None), (("checker", "mlperf.conf"), None), (("mlperf.conf",), Severity.WARNING)],
+)
+def test_equal_issue_that_no_checker_asks_for_is_a_warning(sources: tuple[str, ...], severity: Severity | None) -> None:
+    """An earlier LoadGen of the round may not have set it yet."""
+    (found,) = check_equal_issue(run_with(log("6.0.5 @ abc", **{f"effective_{KEY}": False}), sources=sources))
+    assert found.severity is severity
+
+
+@pytest.mark.parametrize(("version", "known"), [("4.0 @ abc", False), ("5.0.25 @ abc", True), ("", True)])
+def test_a_setting_that_a_release_did_not_log_is_unknown(version: str, known: bool) -> None:
+    parsed = parse_detail(log(version, effective_test_mode="PerformanceOnly", result_validity="VALID"), "log")
+    found = find_contradictions(parsed, Asked("Offline", "performance", {KEY: True}))
+    assert [item.field for item in found] == ([KEY] if known else [])
+
+
+def test_files_among_the_results_are_a_note(tree: Path) -> None:
+    for folder in ("closed/Acme/results", "closed/Acme/results/sys1", CELLS):
+        write(tree / folder / "summary.html", "<p>results</p>")
+    found = {finding.rule.id: finding.severity for finding in checked(tree).findings}
+    assert found == {"submitter.loose": Severity.NOTE, "benchmark.stray": Severity.NOTE}
+
+
+def test_an_inferred_multistream_is_eight_times_the_estimate(tree_of: Callable[[str], Path]) -> None:
+    tree = tree_of("closed")
+    change_system(tree, system_type="edge")
+    shutil.rmtree(tree / CELLS / "MultiStream")
+    shutil.copytree(tree / CELLS / "SingleStream", tree / CELLS / "MultiStream")
+    facts = {item.cell.rpartition("/")[2]: item for item in checked(tree).facts}
+    text = (tree / CELLS / "SingleStream/performance/run_1/mlperf_log_detail.txt").read_text()
+    estimate = next(json.loads(line[8:]) for line in text.splitlines() if '"early_stopping_latency_ms"' in line)[
+        "value"
+    ]
+    assert facts["MultiStream"].metric == pytest.approx(8 * estimate / 1e6)
+    assert facts["MultiStream"].metric != facts["SingleStream"].metric

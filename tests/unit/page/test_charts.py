@@ -1,0 +1,142 @@
+"""What plots show of a cell: numbers, their table, and the words above them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import xml.etree.ElementTree as ET
+from typing import Any
+
+import pytest
+
+from reconciler.page.charts import Chart, Curve, Stroke, describe_spread, draw_charts
+from reconciler.page.plots import FORMATS, THEMES, draw_plot, draw_themes
+from tests.shared import need
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def run(value: str, **more: Any) -> dict[str, Any]:
+    return {
+        "performance": True,
+        "metric": {"value": value, "unit": "samples/s"},
+        "efficiency": None,
+        "started": "2026-11-22T11:00:29.281670Z",
+        "validity": "VALID",
+        "same": True,
+        "record": f"Run/{value}",
+        **more,
+    }
+
+
+def cell(*runs: dict[str, Any], **performance: Any) -> dict[str, Any]:
+    return {"runs": list(runs), "performance": performance or None}
+
+
+def chart(document: dict[str, Any], name: str) -> Chart:
+    return next(chart for chart in draw_charts(document) if chart.name == name)
+
+
+def test_a_cell_without_a_run_has_no_plot() -> None:
+    assert draw_charts(cell()) == ()
+    assert draw_charts(cell(run("1", performance=False))) == ()
+
+
+def test_invalid_runs_are_distinguished_from_valid_ones() -> None:
+    found = chart(cell(run("100"), run("90", validity="INVALID"), run("110")), "runs")
+    by_stroke = {curve.stroke: curve.points for curve in found.curves}
+    assert by_stroke[Stroke.POINTS] == ((0.0, 100.0), (2.0, 110.0))
+    assert by_stroke[Stroke.CROSSES] == ((1.0, 90.0),)
+    assert [row[1] for row in found.rows] == ["100", "90", "110"]
+
+
+def test_efficiency_is_drawn_of_the_runs_whose_power_was_measured() -> None:
+    measured = [run("100", efficiency={"value": "0.5", "unit": "samples/J"}), run("104"), run("90", efficiency=None)]
+    found = chart(cell(*measured, run("110", efficiency={"value": "0.6", "unit": "samples/J"})), "efficiency")
+    assert [row[1:3] for row in found.rows] == [("0.5", "100 samples/s"), ("0.6", "110 samples/s")]
+    assert (found.up, found.summary) == ("samples/J", "From 0.5 to 0.6 samples/J.")
+    assert not [each for each in draw_charts(cell(run("104"))) if each.name == "efficiency"]
+
+
+def test_noise_is_of_valid_runs_with_the_inputs_of_today() -> None:
+    runs = [run("100"), run("110"), run("500", same=False), run("1", validity="INVALID"), run("9", performance=False)]
+    said = describe_spread(runs)
+    assert said.startswith("2 valid runs with these inputs: 100 to 110 samples/s, median 105; spread 9.5%")
+    assert "noise 6.7%" in said
+
+
+def test_latency_is_checked_against_its_bound_in_ms() -> None:
+    percentiles = [("0", 1.0), ("50.00", 2.0), ("99.90", 8.5), ("100", 9.0)]
+    found = chart(cell(percentiles=percentiles, bound={"limit": "0.015", "unit": "s"}), "latency")
+    bound = next(curve for curve in found.curves if curve.stroke is Stroke.BOUND)
+    assert {y for _, y in bound.points} == {15.0}
+    assert found.ticks == ("lowest", "50", "99.9", "highest")
+    assert found.summary == "From 1 ms to 9 ms against a bound of 15 ms."
+
+
+def test_throughput_is_what_was_done_between_two_readings() -> None:
+    series = [{"seconds": 1.0, "done": 10.0}, {"seconds": 3.0, "done": 50.0}, {"seconds": 4.0, "done": 90.0}]
+    found = chart(cell(series=series), "throughput")
+    assert found.curves[0].points == ((1.0, 10.0), (3.0, 20.0), (4.0, 40.0))
+
+
+def test_readings_of_one_unit_share_a_plot() -> None:
+    series = [
+        {"seconds": float(i), "gpu.power_watts": 300.0, "load_percent": 5.0, "gpu.load_percent": 90.0} for i in range(3)
+    ]
+    document = cell(series=series)
+    assert [curve.label for curve in chart(document, "load").curves] == ["processor load", "GPU load"]
+    assert chart(document, "power").columns == ("Second", "GPU power in W")
+    assert not [found for found in draw_charts(document) if found.name in ("clocks", "temperature")]
+
+
+HOSTILE = Chart(
+    "runs",
+    "<script>alert(1)</script>",
+    "$\\frac{x",
+    "</text><script>alert(2)</script>\u202e\x1b[2J",
+    (Curve("<b>$x", ((0.0, 1.0), (1.0, 2.0))), Curve("other", ((0.0, 2.0), (1.0, 1.0)), Stroke.BOUND)),
+    (),
+    (),
+    ticks=("$a_b^", "</svg><img src=x>"),
+)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_hostile_words_are_text_in_a_plot(theme: str) -> None:
+    need("matplotlib")
+    root = ET.fromstring(draw_plot(HOSTILE, theme=theme, title="$\\notacommand <i>"))
+    names = {element.tag.removeprefix(SVG) for element in root.iter()}
+    assert not names & {"script", "img", "b", "i", "foreignObject", "a"}
+    texts = ["".join(element.itertext()) for element in root.iter(f"{SVG}text")]
+    assert "$\\frac{x" in texts
+    assert any("<script>alert(2)</script>\\u202e\\x1b[2J" in text for text in texts)
+    assert "$\\notacommand <i>" in texts
+
+
+def test_the_same_numbers_give_the_same_picture() -> None:
+    need("matplotlib")
+    found = chart(cell(run("100"), run("110")), "runs")
+    digests = {hashlib.sha256(draw_plot(found)).hexdigest() for _ in range(2)}
+    assert len(digests) == 1
+    assert draw_plot(found) != draw_plot(found, theme="dark")
+
+
+def test_a_plot_for_a_dark_page_has_other_colours_and_the_same_shapes() -> None:
+    need("matplotlib")
+    found = chart(cell(run("100"), run("90", validity="INVALID"), run("110")), "runs")
+    drawn = draw_themes(found)
+    colours = {theme: set(re.findall(rb": (#[0-9a-f]{6})", data)) for theme, data in drawn.items()}
+    assert colours["dark"] == set(re.findall(rb": (#[0-9a-f]{6})", draw_plot(found, theme="dark")))
+    assert not {b"#ffffff", b"#0072b2", b"#1c2430"} & colours["dark"]
+    shapes = [re.sub(rb"#[0-9a-f]{6}", b"", data) for data in drawn.values()]
+    assert shapes[0] == shapes[1]
+
+
+def test_both_formats_are_what_they_are_called() -> None:
+    need("matplotlib")
+    found = chart(cell(run("100"), run("110")), "runs")
+    begins = {"svg": b"<?xml", "png": b"\x89PNG"}
+    assert set(begins) == set(FORMATS)
+    for form, head in begins.items():
+        assert draw_plot(found, form=form).startswith(head)

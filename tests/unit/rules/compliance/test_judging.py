@@ -1,0 +1,263 @@
+"""What each compliance test is, and the whole texts of verdicts that a few made-up answers and scores give."""
+
+from __future__ import annotations
+
+import json
+import struct
+from decimal import Decimal
+
+import pytest
+from msgspec.structs import replace
+
+from reconciler.loadgen.log_files import BASELINE, COMPLIANCE
+from reconciler.loadgen.summary import SummaryLog, parse_summary
+from reconciler.rules.compliance.definition import MissingLogError, RunLogs, VerdictInputs
+from reconciler.rules.compliance.entries import Entry, read_entries
+from reconciler.rules.compliance.judging import (
+    judge,
+)
+from reconciler.rules.compliance.scores import Scored, Slack
+from reconciler.rules.compliance.test01 import compare_answers
+from reconciler.rules.compliance.test04 import compare_speed
+from reconciler.rules.compliance.test06 import judge_test06
+from reconciler.rules.compliance.test07 import judge_test07
+from reconciler.rules.compliance.verdict import Part
+
+
+def numbers(index: int, *values: int, code: str = "i", counted: int | None = None, began: bytes | None = None) -> Entry:
+    return Entry(index, struct.pack(f"<{len(values)}{code}", *values), counted, began)
+
+
+def test_answers_are_counted_and_compared_by_their_first_number() -> None:
+    accuracy = [numbers(1, 5), numbers(2, 6), numbers(1, 9), Entry(3, b""), numbers(4, 8)]
+    audit = [numbers(1, 5), numbers(1, 5, 9), numbers(2, 7), Entry(3, b""), Entry(4, b""), numbers(9, 1)]
+    part = compare_answers(accuracy, audit, "int32")
+    assert part.reasons == ("2 of 5 answers differ from the accuracy run's, as of samples 2, 4",)
+    assert part.figures == {
+        "compared as": "int32, first element",
+        "answers in the accuracy run": "5 (1 repeated)",
+        "answers in the audit run": "6",
+        "found in the accuracy run": "5",
+        "not in the accuracy run": "1",
+        "differing": "2",
+    }
+    many = compare_answers([numbers(n, 1) for n in range(9)], [numbers(n, 2) for n in range(9)])
+    assert many.reasons == ("9 of 9 answers differ from the accuracy run's, as of samples 0, 1, 2, 3, 4",)
+    assert many.figures["compared as"] == "byte, first element"
+    strange = compare_answers([], [numbers(1, 2), numbers(2, 2)])
+    assert strange.reasons == ("none of the audit run's 2 logged answers belongs to a sample of the accuracy run",)
+    assert compare_answers([Entry(1, b"abc")], [Entry(1, b"abc")], "int32").reasons == (
+        "the answers cannot be compared: 3 bytes are not a whole number of int32",
+    )
+    broken = compare_answers(read_entries([b"x"]), [])
+    assert broken.reasons[0].startswith("the answers cannot be compared: mlperf_log_accuracy.json:1: ")
+
+
+def valid(scenario: str, score: float | None) -> Scored:
+    return Scored(scenario, "VALID", score)
+
+
+def test_a_run_that_is_faster_by_just_what_is_allowed_fails() -> None:
+    half = Slack(usual=50)
+    assert compare_speed(valid("Offline", 100), valid("Offline", 149.9), half).passed
+    part = compare_speed(valid("Offline", 100), valid("Offline", 150), half)
+    assert part.reasons == ("the score 150 is +50.00 % of 100; less than +50% allowed",)
+
+
+TWO, BEGAN = struct.pack("<i", 2), struct.pack("<i", 7)
+
+
+@pytest.mark.parametrize(
+    ("report", "found", "passed"),
+    [
+        ("x {'exact_match': 81.5} {'exact_match': 1}\n\n", "81.5", True),
+        ("'exact_match':80", "80", True),
+        ("'exact_match': 79.9", "79.9", False),
+        ("'exact_match': 8.1.2", "none", False),
+        ("TEST PASS", "none", False),
+        ("", "none", False),
+    ],
+)
+def test_a_score_is_reported_behind_the_scorers_words(report: str, found: str, passed: bool) -> None:
+    verdict = judge_test07(report, Decimal(80))
+    assert verdict.passed is passed
+    assert verdict.figures == {"accuracy": found, "threshold": "80"}
+    (text,) = verdict.files.values()
+    assert ("TEST PASS" in text.splitlines()) is passed
+    assert judge_test07("score 81", Decimal(80), r"score \d+").figures["accuracy"] == "none"
+
+
+def summary(scenario: str, *lines: str) -> SummaryLog:
+    return parse_summary("\n".join([f"Scenario : {scenario}", "Result is : VALID", *lines]).encode())
+
+
+def detail(**values: object) -> RunLogs:
+    lines = (
+        json.dumps({"key": key, "value": value, "metadata": {"is_error": key.startswith("error")}})
+        for key, value in values.items()
+    )
+    return RunLogs(detail="".join(f":::MLLOG {line}\n" for line in lines).encode())
+
+
+FAST: dict[str, object] = {
+    "loadgen_version": "6.0",
+    "effective_scenario": "Offline",
+    "result_validity": "VALID",
+    "result_samples_per_second": 100.0,
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "reasons", "by_speed"),
+    [
+        ({}, (), False),
+        ({"result_completed_samples_per_sec": 110.0}, (), False),
+        ({"result_completed_samples_per_sec": 90.0}, (), False),
+        (
+            {"result_completed_samples_per_sec": 89.0},
+            ("the score 89 is -11.00 % of 100; 10% allowed",),
+            True,
+        ),
+        (
+            {"effective_target_latency_ns": 7},
+            ("the target latency is 7 ns, that of the performance run 5 ns",),
+            False,
+        ),
+        (
+            {"effective_target_latency_ns": 7, "result_completed_samples_per_sec": 1.0},
+            ("the target latency is 7 ns, that of the performance run 5 ns",),
+            False,
+        ),
+        ({"result_completed_samples_per_sec": None}, ("the audit run's log holds no score",), False),
+    ],
+    ids=str,
+)
+def test_the_speed_of_a_server_is_compared_under_one_target(
+    changes: dict[str, object], reasons: tuple[str, ...], by_speed: bool
+) -> None:
+    base: dict[str, object] = {
+        "loadgen_version": "6.0",
+        "effective_scenario": "Server",
+        "result_validity": "VALID",
+        "effective_target_latency_ns": 5,
+        "result_completed_samples_per_sec": 100.0,
+    }
+    runs = detail(**base), detail(**{**base, **changes})
+    verdict = judge("TEST01", VerdictInputs(audit=runs[1], performance=runs[0], known_answers=Part()))
+    assert (verdict.reasons, verdict.by_speed) == (reasons, by_speed)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reasons"),
+    [
+        ({}, {"error_runtime": "x"}, ("the audit run's log has 1 ERROR lines",)),
+        ({"error_a": "x", "error_b": "y"}, {}, ("the performance run's log has 2 ERROR lines",)),
+        (
+            {"loadgen_version": "2.0", "error_a": "x"},
+            {"loadgen_version": "1.9", "error_b": "x"},
+            ("the performance run's log has 1 ERROR lines",),
+        ),
+        ({"result_samples_per_second": None}, {}, ("the performance run's log holds no score",)),
+        ({"effective_target_latency_ns": 5}, {"effective_target_latency_ns": 7}, ()),
+    ],
+    ids=str,
+)
+def test_lines_of_errors_stop_the_comparison_since_loadgen_2(
+    before: dict[str, object], after: dict[str, object], reasons: tuple[str, ...]
+) -> None:
+    audit, performance = detail(**{**FAST, **after}), detail(**{**FAST, **before})
+    assert judge("TEST01", VerdictInputs(audit, performance, known_answers=Part())).reasons == reasons
+
+
+def log_answers(*answers: str) -> RunLogs:
+    entries = (json.dumps({"seq_id": n, "qsl_idx": n, "data": data}) for n, data in enumerate(answers))
+    lines = ["[", *",\n".join(entries).split("\n"), "]"]
+    return RunLogs(detail(**FAST).detail, answers=lambda: [line.encode() for line in lines])
+
+
+def test_test01_is_judged_by_its_logs() -> None:
+    performance, other = detail(**FAST), log_answers("0105", "02")
+    verdict = judge("TEST01", VerdictInputs(log_answers("0106", "02"), performance, other, limits={"x": "1"}))
+    assert verdict.passed
+    assert verdict.figures == {
+        "accuracy.compared as": "byte, first element",
+        "accuracy.answers in the accuracy run": "2 (0 repeated)",
+        "accuracy.answers in the audit run": "2",
+        "accuracy.found in the accuracy run": "2",
+        "accuracy.not in the accuracy run": "0",
+        "accuracy.differing": "0",
+        "performance.performance run": "100",
+        "performance.audit run": "100",
+        "performance.difference": "+0.00 %",
+        "performance.allowed": "+-10%",
+    }
+    as_whole = VerdictInputs(log_answers("0106"), performance, log_answers("0105"), dtype="int32")
+    assert judge("TEST01", as_whole).reasons == (
+        "the answers cannot be compared: 2 bytes are not a whole number of int32",
+    )
+    strict = VerdictInputs(log_answers("01"), detail(**{**FAST, "result_samples_per_second": 103.0}), other)
+    assert judge("TEST01", strict).passed
+    assert judge("TEST01", replace(strict, limits={"most_score_change": "2"})).reasons == (
+        "the score 100 is -2.91 % of 103; 2% allowed",
+    )
+
+
+def test_a_log_that_test01_lacks_is_identified_by_its_run() -> None:
+    run = log_answers("01")
+    for inputs, absent in (
+        (VerdictInputs(run, RunLogs(), run), "performance"),
+        (VerdictInputs(RunLogs(answers=run.answers), run, run), "audit"),
+        (VerdictInputs(detail(**FAST), run, run), "audit"),
+        (VerdictInputs(run, run, detail(**FAST)), "accuracy"),
+    ):
+        with pytest.raises(MissingLogError, match=f"^{absent}$"):
+            judge("TEST01", inputs)
+    half = VerdictInputs(run, run, log_answers("02"), metrics=("acc",), reports={BASELINE: "accuracy=1"})
+    for reports in (half.reports, {COMPLIANCE: "accuracy=1"}, {}):
+        assert judge("TEST01", replace(half, reports=reports)).reasons == (
+            "1 of 1 answers differ from the accuracy run's, as of samples 0",
+        )
+    assert judge("TEST01", replace(half, reports={BASELINE: "accuracy=1", COMPLIANCE: "accuracy=1"})).passed
+
+
+def test_numbers_that_are_no_integers_are_compared_as_numbers() -> None:
+    zeros = Entry(3, struct.pack("<3f", 7, 0.0, -0.0), 3, struct.pack("<f", 7))
+    (reason,) = judge_test06([zeros], "Server", eos_token_id=0, dtype="float32").reasons
+    assert reason == "sample 3 ends with 2 tokens 0 (end of sequence), one at most is allowed"
+    odd = Entry(3, struct.pack("<3f", float("nan"), 8, 2), 3, struct.pack("<f", float("nan")))
+    assert judge_test06([odd], "Server", dtype="float32").reasons == (
+        "sample 3 begins with (nan,), and (nan,) was reported first",
+    )
+    cut = numbers(3, 7, 8, 2, counted=3, began=BEGAN[:3])
+    assert judge_test06([cut], "Server").reasons == ("sample 3: first token: 3 bytes are not a whole number of int32",)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "figures"),
+    [
+        ({"dtype": "int64"}, {"answers": "1", "eos_token_id": "2", "dtype": "int64"}),
+        ({"eos_token_id": 5}, {"answers": "1", "eos_token_id": "5", "dtype": "int32"}),
+    ],
+)
+def test_tokens_are_read_as_they_are_declared(inputs: dict[str, object], figures: dict[str, str]) -> None:
+    run = log_answers(struct.pack("<2i", 7, 0).hex())
+    verdict = judge("TEST06", replace(VerdictInputs(run, scenario="Offline"), **inputs))
+    assert verdict.figures == figures
+    assert verdict.files["verify_accuracy.txt"].startswith("First token check pass: Skipped\n")
+    assert (
+        not judge("TEST06", VerdictInputs(run, scenario="Server"))
+        .files["verify_accuracy.txt"]
+        .startswith("First token check pass: Skipped")
+    )
+
+
+def test_lengths_and_entropies_are_checked_against_the_limits_of_the_round() -> None:
+    limits = {"least_mean_tokens": "1.5", "most_mean_tokens": "2"}
+    run = log_answers("00" * 8, "00" * 4)
+    assert judge("TEST09", VerdictInputs(run, limits=limits)).passed
+    assert not judge("TEST09", VerdictInputs(run, limits={**limits, "least_mean_tokens": "1.6"})).passed
+    whole = log_answers(struct.pack("<6f", 1, 7, 0.5, 1, 1, 1).hex())
+    audit = log_answers(struct.pack("<3f", 1, 7, 0.505).hex())
+    assert judge("TEST08", VerdictInputs(audit, accuracy=whole)).figures["tolerance"] == "0.10%"
+    loose = VerdictInputs(audit, accuracy=whole, limits={"most_entropy_change": "5"})
+    assert (judge("TEST08", loose).passed, judge("TEST08", loose).figures["tolerance"]) == (True, "5.00%")

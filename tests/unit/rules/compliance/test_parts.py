@@ -1,0 +1,215 @@
+"""Accuracy logs, audit settings, the tests of earlier rounds, and what judging does without logs."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from reconciler.errors import LogError
+from reconciler.loadgen.summary import SummaryLog, parse_summary
+from reconciler.loadgen.user_conf import audit_settings, write_audit_settings
+from reconciler.rules.compliance.definition import MissingLogError, RunLogs, VerdictInputs
+from reconciler.rules.compliance.entries import Entry, read_entries
+from reconciler.rules.compliance.judging import choose_dtype, find_test, judge
+from reconciler.rules.compliance.legacy_tests import verify_test04_ab, verify_test05
+from reconciler.rules.compliance.test01 import Fallback, compare_accuracies, compare_answers
+from reconciler.rules.compliance.test06 import judge_test06
+from reconciler.rules.compliance.verdict import Part
+from reconciler.rules.rounds import list_rounds, load_ruleset
+
+LOG = b'[\n{ "seq_id" : 0, "qsl_idx" : 3, "data" : "0A00" },\n{ "seq_id" : 1, "qsl_idx" : 4, "data" : "" }\n]\n'
+
+
+def test_reading_a_log_on_one_line_gives_its_entries() -> None:
+    first, other = {"qsl_idx": 1, "data": "00", "token_count": 1, "token_data": "01"}, {"qsl_idx": 2, "data": "02"}
+    assert list(read_entries([json.dumps([first]).encode()])) == [Entry(1, b"\0", 1, b"\1")]
+    entries = [Entry(1, b"\0", 1, b"\1"), Entry(2, b"\2", None, None)]
+    assert list(read_entries([json.dumps([first, other]).encode()])) == entries
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        (LOG.replace(b"]\n", b""), "the log ends before its list does"),
+        (LOG[:40] + b"\n\n...\n\n" + LOG[40:], "no answer of LoadGen"),
+        (b"not a log\n", ":1: the list of answers does not begin here"),
+        (LOG + b"{}\n", ":5: there is more"),
+        (LOG.replace(b"0A00", b"0A0"), ":2: no answer of LoadGen"),
+        (b"", "the log ends before its list does"),
+    ],
+    ids=["cut", "truncated", "other", "more", "half a byte", "empty"],
+)
+def test_reading_a_broken_log_names_the_line(text: bytes, where: str) -> None:
+    with pytest.raises(LogError, match=where):
+        list(read_entries(text.splitlines()))
+
+
+def test_audit_settings_are_lines_that_loadgen_reads(loadgen_read: Callable[..., list[dict[str, Any]]]) -> None:
+    settings = audit_settings({"audit.mode": 2, "audit.min_query_count": 500, "audit.min_duration": 0, "target_qps": 1})
+    text = write_audit_settings(settings, ["a cell: TEST04"])
+    assert text == b"# a cell: TEST04\n*.*.mode = 2\n*.*.min_query_count = 500\n*.*.min_duration = 0\n"
+    (read,) = loadgen_read([(text, "stable-diffusion-xl", "Offline")])
+    assert (read["code"], read["min_query_count"], read["min_duration_ms"]) == (0, 500, 0)
+
+
+@pytest.mark.parametrize("round_name", list_rounds())
+def test_every_audit_setting_of_a_round_is_taken_by_loadgen(
+    round_name: str, loadgen_read: Callable[..., list[dict[str, Any]]]
+) -> None:
+    confs = [
+        (write_audit_settings({name: value.value for name, value in test.settings.items()}), "*", "Offline")
+        for rules in load_ruleset(round_name).benchmarks.values()
+        for test in rules.list_tests("Offline")
+    ]
+    assert all(read["code"] == 0 for read in loadgen_read(confs))
+
+
+def summary(scenario: str, score: str, key: str, *more: str) -> SummaryLog:
+    lines = [f"Scenario : {scenario}", f"{key}: {score}", "Result is : VALID", *more]
+    return parse_summary("\n".join(lines).encode())
+
+
+@pytest.mark.parametrize(
+    ("scenario", "key", "before", "after", "passes"),
+    [
+        ("Offline", "Samples per second", "1000", "951", True),
+        ("Offline", "Samples per second", "1000", "950", False),
+        ("Offline", "Samples per second", "1000", "9000", True),
+        ("Server", "Completed samples per second", "1000", "900", False),
+        ("SingleStream", " * Early stopping 90.0th percentile estimate", "1000000", "1049999", True),
+        ("SingleStream", " * Early stopping 90.0th percentile estimate", "1000000", "1050000", False),
+        ("SingleStream", " * Early stopping 90.0th percentile estimate", "100000", "119000", True),
+        ("MultiStream", " * Early stopping 99th percentile estimate", "9000000", "100", True),
+        # Before early stopping.
+        ("SingleStream", "90th percentile latency (ns)", "1000000", "1050000", False),
+        ("Server", "Scheduled samples per second", "1000", "951", True),
+        ("MultiStream", "Samples per query", "100", "200", True),
+        ("MultiStream", "Samples per query", "1600000", "1", False),
+    ],
+)
+def test_test05_allows_better_and_five_percent_worse(
+    scenario: str, key: str, before: str, after: str, passes: bool
+) -> None:
+    assert verify_test05(summary(scenario, before, key), summary(scenario, after, key)).passed is passes
+
+
+@pytest.mark.parametrize(("after", "passes"), [("1049", True), ("1051", False), ("949", False)])
+def test_test05_of_older_rounds_allows_five_percent_either_way(after: str, passes: bool) -> None:
+    key = "Samples per second"
+    before = summary("Offline", "1000", key)
+    assert verify_test05(before, summary("Offline", after, key), both_ways=True).passed is passes
+
+
+@pytest.mark.parametrize(
+    ("scenario", "key", "unique", "same", "passes"),
+    [
+        ("Offline", "Samples per second", "1000", "1099", True),
+        ("Offline", "Samples per second", "1000", "1100", False),
+        ("Offline", "Samples per second", "1000", "10", True),
+        ("SingleStream", "90th percentile latency (ns)", "1000000", "1500000", True),
+        ("SingleStream", "90th percentile latency (ns)", "1000000", "900000", False),
+        ("SingleStream", "90th percentile latency (ns)", "100000", "81000", True),
+        ("Server", "Scheduled samples per second", "100", "120", False),
+        ("MultiStream", "Samples per query", "100", "109", True),
+        # the bounds themselves, and runs that did nothing
+        ("SingleStream", "90th percentile latency (ns)", "200000", "161000", True),
+        ("SingleStream", "90th percentile latency (ns)", "200001", "161000", False),
+        ("Offline", "Samples per second", "100", "110.1", False),
+        ("Offline", "Samples per second", "100", "109.9", True),
+        ("SingleStream", "90th percentile latency (ns)", "0", "0", False),
+        ("Offline", "Samples per second", "0", "0", False),
+    ],
+)
+def test_test04_a_and_b_allow_slower_and_ten_percent_faster(
+    scenario: str, key: str, unique: str, same: str, passes: bool
+) -> None:
+    assert verify_test04_ab(summary(scenario, unique, key), summary(scenario, same, key)).passed is passes
+
+
+def test_test04_a_and_b_without_their_settings_fail() -> None:
+    key = "Samples per second"
+    found = verify_test04_ab(
+        summary("Offline", "10", key, "performance_issue_unique : false"), summary("Offline", "10", key)
+    )
+    assert found.reasons == ("TEST04-A did not issue different samples (performance_issue_unique is off)",)
+    off = summary("Offline", "10", key, "performance_issue_same : 0")
+    found = verify_test04_ab(summary("Offline", "10", key), off)
+    assert found.reasons == ("TEST04-B did not issue the same sample (performance_issue_same is off)",)
+
+
+def test_test04_a_and_b_are_the_runs_of_different_and_of_the_same_samples() -> None:
+    """As they are judged by name, with the figures of both and the file that the script left."""
+    slow, fast = (f"Scenario : Offline\nSamples per second: {rate}\n".encode() for rate in (10, 12))
+    verdict = judge("TEST04-A", VerdictInputs(performance=RunLogs(summary=slow), audit=RunLogs(summary=fast)))
+    assert verdict.test == "TEST04-A"
+    assert verdict.reasons == ("TEST04-B is faster: +20.00 % of TEST04-A's score",)
+    assert verdict.figures == {"TEST04-A score": "10", "TEST04-B score": "12"}
+    (text,) = verdict.files.values()
+    assert text.splitlines()[0] == "TEST04-A: speed against the run it is compared with"
+    back = judge("TEST04-A", VerdictInputs(performance=RunLogs(summary=fast), audit=RunLogs(summary=slow)))
+    assert back.passed
+
+
+@pytest.mark.parametrize(
+    ("baseline", "compliance", "allowed", "passes"),
+    [("76.4", "76.0", "1", True), ("76.4", "75.0", "1", False), ("76.4", "76.3", "0.1", False), ("0", "1", "1", False)],
+)
+def test_fallback_allows_a_percentage_of_the_accuracy(
+    baseline: str, compliance: str, allowed: str, passes: bool
+) -> None:
+    part = compare_accuracies(
+        Fallback({"acc": Decimal(baseline)}, {"acc": Decimal(compliance)}, {"acc": Decimal(allowed)})
+    )
+    assert part.passed is passes
+
+
+@pytest.mark.parametrize(
+    ("declared", "response", "read_as"),
+    [("", "int32", "int32"), ("", "int64", "int64"), ("int64", "int32", "int64"), ("", "float16", ""), ("", "", "")],
+    ids=["as the run answered", "in its longer type", "as declared", "not offered by the script", "nobody says"],
+)
+def test_answers_are_read_as_what_the_run_answered_with(declared: str, response: str, read_as: str) -> None:
+    assert choose_dtype("TEST01", declared, response) == read_as
+
+
+@pytest.mark.parametrize(("tokens", "ending"), [((7, 8, 2, 2), 2), ((7, 8, 2, 2, 2), 3), ((7, 2, 2, 2), 3)])
+def test_more_than_one_end_of_sequence_is_counted(tokens: tuple[int, ...], ending: int) -> None:
+    entry = Entry(5, np.array(tokens, "<i4").tobytes(), len(tokens), None)
+    (reason,) = judge_test06([entry], "Offline").reasons
+    assert f"sample 5 ends with {ending} tokens 2 (end of sequence)" in reason
+
+
+def encode(dtype: str, numbers: Iterable[int]) -> list[Entry]:
+    code = {"float32": "f", "int32": "i", "int64": "q"}[dtype]
+    return [Entry(index, struct.pack(f"<{code}", number)) for index, number in enumerate(numbers)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int64"])
+@pytest.mark.parametrize("read_as", ["own", "any"])
+def test_class_numbers_that_all_begin_with_the_same_byte_are_distinguished(dtype: str, read_as: str) -> None:
+    read_as = dtype if read_as == "own" else read_as
+    accuracy, audit = encode(dtype, range(256, 4096, 256)), encode(dtype, range(512, 4352, 256))
+    assert {entry.data[0] for entry in accuracy + audit} == {0}
+    found = compare_answers(accuracy, audit, read_as)
+    assert (found.passed, found.figures["differing"]) == (False, str(len(audit)))
+    assert compare_answers(accuracy, accuracy, read_as).passed
+    assert compare_answers(accuracy, audit, "byte").passed  # as the official script does by default
+
+
+def test_a_comparison_as_another_type_is_not_taken_over() -> None:
+    """Where the answers are not at hand, an earlier comparison speaks for them: one of their first bytes does not."""
+    logs = RunLogs(b"", b"", None)
+    known = Part((), {"compared as": "byte, first element"})
+    question = VerdictInputs(audit=logs, performance=logs, accuracy=logs, known_answers=known)
+    compare = find_test("TEST01").compare_answers
+    assert compare is not None
+    assert compare(replace(question, dtype="byte")) == compare(question) == known
+    with pytest.raises(MissingLogError):
+        compare(replace(question, dtype="int32"))

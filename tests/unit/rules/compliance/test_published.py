@@ -1,0 +1,156 @@
+"""Verify files that somebody published, against the limits of the round and what accompanies them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from reconciler.resource.ruled_values import TestRules
+from reconciler.rules.compliance.definition import RunLogs
+from reconciler.rules.compliance.published import Judged, Published, is_passed, judge_files
+from reconciler.rules.rounds import load_ruleset
+
+NONE = RunLogs()
+FILE = "verify_accuracy.txt"
+LEAST = "60.698"
+
+
+def find_rules() -> TestRules:
+    rules = load_ruleset("v6.1").find_benchmark("gpt-oss-120b")
+    assert rules is not None
+    return rules.find_test("TEST07", "Offline")
+
+
+def judge(text: str, rules: TestRules | None) -> list[Judged]:
+    texts = {FILE: text}
+    return list(judge_files(Published("TEST07", rules, "Offline", (), NONE, NONE, NONE, texts.get)))
+
+
+@pytest.mark.parametrize(
+    ("score", "word", "said", "found"),
+    [
+        (LEAST, "TEST PASS", True, True),
+        ("60.697", "TEST PASS", True, False),
+        ("60.697", "said no more", False, False),
+        (LEAST, "said no more", False, True),
+    ],
+)
+def test_a_score_that_was_published_is_checked_against_the_limit_of_the_round(
+    score: str, word: str, said: bool, found: bool
+) -> None:
+    (judged,) = judge(f"'exact_match': {score}\n{word}\n", find_rules())
+    assert (judged.file, judged.said, judged.found, judged.sure) == (FILE, said, found, True)
+    assert judged.again.figures == {"accuracy": score, "threshold": LEAST}
+    assert judged.reasons == (() if found else (f"the accuracy {score} is below the threshold {LEAST}",))
+
+
+def test_a_test_that_the_round_does_not_have_is_checked_against_no_limit() -> None:
+    assert judge(f"'exact_match': {LEAST}\nTEST PASS\n", None) == []
+
+
+def log_answers(*answers: str) -> RunLogs:
+    entries = ",\n".join(json.dumps({"seq_id": n, "qsl_idx": n, "data": data}) for n, data in enumerate(answers))
+    lines = f"[\n{entries}\n]\n".encode().splitlines()
+    logged = {"effective_scenario": "Offline", "result_validity": "VALID", "result_samples_per_second": 100.0}
+    detail = "".join(f":::MLLOG {json.dumps({'key': k, 'value': v, 'metadata': {}})}\n" for k, v in logged.items())
+    summary = b"Scenario : Offline\nResult is : VALID\nSamples per second: 100\n"
+    return RunLogs(detail.encode(), summary, lambda: lines)
+
+
+def rules_of(test: str, benchmark: str = "resnet") -> TestRules:
+    rules = load_ruleset("v6.1").find_benchmark(benchmark)
+    assert rules is not None
+    return rules.find_test(test, "Offline")
+
+
+def judge_all(
+    test: str, rules: TestRules | None, texts: dict[str, str], audit: RunLogs, performance: RunLogs, accuracy: RunLogs
+) -> list[tuple[str, bool, bool, bool, tuple[str, ...]]]:
+    """(file, what it says, what its logs say, whether that is sure, why they do not pass)."""
+    found = judge_files(Published(test, rules, "Offline", ("acc",), audit, performance, accuracy, texts.get))
+    return [(each.file, each.said, each.found, each.sure, each.reasons) for each in found]
+
+
+PASS, FAIL = "x\n  TEST PASS \n", "x\nTEST FAIL\n"
+ACCURACY, PERFORMANCE = "verify_accuracy.txt", "verify_performance.txt"
+RUN = log_answers("01020304", "05060708")
+OTHER = log_answers("01020304", "09060708")
+DIFFERS = "1 of 2 answers differ from the accuracy run's, as of samples 1"
+
+
+def test_each_verify_file_of_test01_is_checked_against_its_own_logs() -> None:
+    rules = rules_of("TEST01")
+    both = {ACCURACY: PASS, PERFORMANCE: FAIL}
+    assert judge_all("TEST01", rules, both, RUN, RUN, RUN) == [
+        (ACCURACY, True, True, True, ()),
+        (PERFORMANCE, False, True, True, ()),
+    ]
+    assert judge_all("TEST01", rules, {PERFORMANCE: PASS}, RunLogs(RUN.detail), RUN, NONE) == [
+        (PERFORMANCE, True, True, True, ())
+    ]
+    assert judge_all("TEST01", rules, both, RunLogs(RUN.detail), RUN, RUN) == [(PERFORMANCE, False, True, True, ())]
+    assert judge_all("TEST01", rules, both, RUN, NONE, RUN) == []
+    assert judge_all("TEST01", rules, {}, RUN, RUN, RUN) == []
+
+
+def test_answers_that_differ_in_every_type_are_compared_by_what_the_scorer_said() -> None:
+    rules = rules_of("TEST01")
+    assert judge_all("TEST01", rules, {ACCURACY: PASS}, OTHER, RUN, RUN) == [(ACCURACY, True, False, True, (DIFFERS,))]
+    reports = {"accuracy/baseline_accuracy.txt": "accuracy=70", "accuracy/compliance_accuracy.txt": "accuracy=70"}
+    (judged,) = judge_files(
+        Published("TEST01", rules, "Offline", ("acc",), OTHER, RUN, RUN, {ACCURACY: PASS, **reports}.get)
+    )
+    assert (judged.found, judged.reasons) == (False, (DIFFERS,))
+    assert judged.again.notes == (f"compared by accuracy, because {DIFFERS}",)
+    # the first bytes are the same, the first integers are not
+    alike = log_answers("01FFFFFF", "05060708")
+    assert judge_all("TEST01", rules, {ACCURACY: FAIL}, alike, RUN, RUN) == [(ACCURACY, False, True, True, ())]
+
+
+def test_a_failure_whose_tokenizer_no_one_knows_is_not_sure_to_be_wrong() -> None:
+    run = log_answers("0700000002000000")
+    rules = rules_of("TEST06", "llama2-70b-99.9")
+    passed = "First token check pass: Skipped\nEOS check pass: True\nSample length check pass: True\n"
+    for text, said in ((passed, True), (passed.replace("EOS check pass: True", "EOS check pass: False"), False)):
+        (found,) = judge_all("TEST06", rules, {ACCURACY: text}, run, NONE, NONE)
+        assert found[:4] == (ACCURACY, said, False, said)
+        assert found[4] == ("sample 0 has 2 tokens, and None were reported",)
+
+
+def test_tests_of_earlier_rounds_are_checked_against_their_logs_too() -> None:
+    fast = RunLogs(summary=RUN.summary.replace(b"100", b"120"))
+    assert judge_all("TEST04-A", None, {PERFORMANCE: PASS}, fast, RUN, NONE) == [
+        (PERFORMANCE, True, False, True, ("TEST04-B is faster: +20.00 % of TEST04-A's score",))
+    ]
+    assert judge_all("TEST04-A", None, {PERFORMANCE: "TEST PASSED"}, RUN, RUN, NONE) == [
+        (PERFORMANCE, False, True, True, ())
+    ]
+    assert judge_all("TEST05", None, {PERFORMANCE: PASS}, RUN, RUN, NONE) == []
+    assert judge_all("TEST77", rules_of("TEST04"), {PERFORMANCE: PASS}, RUN, RUN, NONE) == []
+    assert judge_all("TEST04", rules_of("TEST04", "stable-diffusion-xl"), {PERFORMANCE: PASS}, fast, RUN, NONE) == [
+        (PERFORMANCE, True, False, True, ("the score 120 is +20.00 % of 100; less than +10% allowed",))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "passed"),
+    [("TEST PASS", True), (" TEST PASS\t\n", True), ("a TEST PASS", False), ("TEST PASSED\n", False), ("", False)],
+)
+def test_a_file_of_which_a_round_says_nothing_passes_by_a_line_of_its_own(text: str, passed: bool) -> None:
+    assert is_passed(text, PERFORMANCE, None) is passed
+    assert is_passed(text, "other.txt", rules_of("TEST01")) is passed
+
+
+def test_answers_are_read_as_the_first_type_as_which_they_pass() -> None:
+    """Tokens of eight bytes are twice as many of four."""
+    entry = {"seq_id": 0, "qsl_idx": 0, "data": "07000000000000000200000000000000", "token_count": 2}
+    run = RunLogs(answers=lambda: [b"[", json.dumps(entry).encode(), b"]"])
+    text = "First token check pass: Skipped\nEOS check pass: True\nSample length check pass: True\n"
+    rules = rules_of("TEST06", "llama2-70b-99.9")
+    (judged,) = judge_files(Published("TEST06", rules, "Offline", (), run, NONE, NONE, {ACCURACY: text}.get))
+    assert (judged.found, judged.reasons, judged.again.figures["dtype"]) == (True, (), "int64")
+    (first, _) = judge_files(
+        Published("TEST01", rules_of("TEST01"), "Offline", (), RUN, RUN, RUN, {ACCURACY: PASS, PERFORMANCE: PASS}.get)
+    )
+    assert first.again.figures["accuracy.compared as"] == "byte, first element"

@@ -1,0 +1,204 @@
+"""Commits that are killed, or that meet the lock of another git: no one has to remove a file of git's by hand."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from reconciler.errors import RepositoryError
+from reconciler.storage import git, git_index
+from tests.unit.storage.test_git import committed, identity, root, run
+
+__all__ = ["committed", "identity", "root"]
+
+TOP = Path(__file__).parents[3]
+
+
+def write(repository: Path, name: str) -> None:
+    (repository / "state/records").mkdir(parents=True, exist_ok=True)
+    (repository / "state/records" / name).write_text("{}\n")
+
+
+def start_commit(repository: Path, before: str = "") -> subprocess.Popen[bytes]:
+    """A commit of state/ in a process group of its own."""
+    text = f"{before}\nfrom pathlib import Path\nfrom reconciler.storage import git\n"
+    text += "git.commit(Path(), ['state'], 'Record')"
+    return subprocess.Popen(
+        [sys.executable, "-c", text],
+        cwd=repository,
+        env={**os.environ, "PYTHONPATH": str(TOP)},
+        start_new_session=True,
+    )
+
+
+def ours(repository: Path) -> list[str]:
+    return sorted(p.name for p in (repository / ".git").glob("reconcile-*"))
+
+
+def test_lock_of_another_git_is_left_alone_and_does_not_stop_a_commit(
+    committed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(git, "_TURN", 0.1)
+    lock = committed / ".git/index.lock"
+    lock.touch()
+    write(committed, "a.json")
+    made = git.commit(committed, ["state"], "Record")
+    assert made == run(committed, "rev-parse", "HEAD")
+    assert run(committed, "show", "HEAD:state/records/a.json") == "{}"
+    assert lock.exists()
+    lock.unlink()
+    assert git.commit(committed, ["state"], "Record") == ""
+    assert run(committed, "status", "--porcelain") == ""
+    assert ours(committed) == []
+
+
+def test_branch_does_not_move_under_a_git_that_waits_for_its_editor(
+    committed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor, released = tmp_path / "editor.sh", tmp_path / "released"
+    editor.write_text(f'#!/bin/sh\nuntil [ -e "{released}" ]; do sleep 0.05; done\necho By hand > "$1"\n')
+    editor.chmod(0o755)
+    (committed / "specs/a.yaml").write_text("by: hand\n")
+    by_hand = ["sh", "-c", "git commit --quiet --all; exit $?"]  # a child of ours would be no other git
+    theirs = subprocess.Popen(by_hand, cwd=committed, env={**os.environ, "GIT_EDITOR": str(editor)})
+    lock, give_up = committed / ".git/index.lock", time.monotonic() + 30
+    while not lock.exists():
+        assert time.monotonic() < give_up
+        time.sleep(0.02)
+    write(committed, "a.json")
+    with monkeypatch.context() as patch:
+        patch.setattr(git, "_TURN", 0.1)
+        with pytest.raises(RepositoryError, match="another git works in"):
+            git.commit(committed, ["state"], "Record")
+    threading.Timer(0.3, released.touch).start()
+    made = git.commit(committed, ["state"], "Record")
+    assert theirs.wait(30) == 0
+    assert run(committed, "log", "--format=%s", "-2").splitlines() == ["Record", "By hand"]
+    assert made == run(committed, "rev-parse", "HEAD")
+    assert run(committed, "status", "--porcelain") == ""
+    assert ours(committed) == []
+
+
+HOLDS = """
+import os, time
+from reconciler.storage import git_index
+def stand(path):
+    (path.parent / "standing").touch()
+    time.sleep(60)
+git_index.PrivateIndex.refresh, real = lambda self: stand(self.shared) if {at} else real(self), \
+git_index.PrivateIndex.refresh
+"""
+
+
+def test_lock_that_a_killed_commit_left_is_removed_by_the_next_and_not_before(committed: Path) -> None:
+    write(committed, "a.json")
+    (committed / "mine.txt").write_text("staged by the user\n")
+    run(committed, "add", "mine.txt")
+    lock, standing = committed / ".git/index.lock", committed / ".git/standing"
+    doomed = start_commit(committed, HOLDS.format(at="self.shared.with_name('index.lock').exists()"))
+    give_up = time.monotonic() + 30
+    while not standing.exists():
+        assert time.monotonic() < give_up
+        time.sleep(0.02)
+    refused = subprocess.run(["git", "add", "state"], cwd=committed, capture_output=True, check=False)
+    assert refused.returncode, "the lock keeps other processes of git out"
+    os.killpg(doomed.pid, signal.SIGKILL)
+    doomed.wait()
+    assert lock.exists()
+    write(committed, "b.json")
+    assert git.commit(committed, ["state"], "Record") == run(committed, "rev-parse", "HEAD")
+    assert not lock.exists()
+    assert run(committed, "status", "--porcelain").splitlines() == ["A  mine.txt"]
+    assert ours(committed) == []
+
+
+def test_group_that_is_killed_at_any_instant_leaves_no_lock_behind(committed: Path) -> None:
+    took = time.monotonic()
+    write(committed, "first.json")
+    assert start_commit(committed).wait() == 0
+    took = time.monotonic() - took
+    for number in range(8):
+        write(committed, f"{number}.json")
+        doomed = start_commit(committed)
+        time.sleep(took * (number + 1) / 8)
+        os.killpg(doomed.pid, signal.SIGKILL)
+        doomed.wait()
+        write(committed, f"{number}-more.json")
+        assert git.commit(committed, ["state"], "Record") == run(committed, "rev-parse", "HEAD")
+        assert run(committed, "status", "--porcelain") == ""
+    # A note may have been made and not yet written when the kill came: it goes with a commit a minute later. A whole
+    # one is left where the git of the last kill had not ended yet when the next commit began.
+    for name in ours(committed):
+        if not name.endswith(".folder"):
+            os.utime(committed / ".git" / name, (0, 0))
+    write(committed, "last.json")
+    assert git.commit(committed, ["state"], "Record") == run(committed, "rev-parse", "HEAD")
+    assert ours(committed) == []
+
+
+OF_WRITES = (
+    "fatal: Unable to write new index file",
+    "error: failed to write new configuration",
+    "fatal: update_ref failed for ref 'HEAD': couldn't set 'refs/heads/main'",
+)
+
+
+@pytest.mark.parametrize("said", OF_WRITES)
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
+def test_a_disk_that_git_says_nothing_of_is_asked(
+    committed: Path, monkeypatch: pytest.MonkeyPatch, number: int, said: str
+) -> None:
+    with git_index.open_private_index(committed) as index:
+        assert index is not None
+        git_index.refuse_disk(said, index.folder, index.root)
+
+        def refuse(_: int) -> None:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(os, "fsync", refuse)
+        with pytest.raises(RepositoryError, match=re.escape(f"{os.strerror(number)} ({errno.errorcode[number]})")):
+            git_index.refuse_disk(said, index.folder, index.root)
+        git_index.refuse_disk("fatal: not a valid object name", index.folder, index.root)
+        monkeypatch.undo()
+    assert ours(committed) == []
+
+
+@pytest.mark.parametrize("said", [b"", b"held by", bytes(26)], ids=["empty", "begun", "zeroed"])
+def test_note_that_was_never_written_to_its_end_goes_a_minute_later(committed: Path, said: bytes) -> None:
+    note, folder = committed / ".git/reconcile-commit-x", committed / ".git/reconcile-commit-x.folder"
+    note.write_bytes(said)
+    folder.mkdir()
+    git.end_killed_commit(committed, ["state"])
+    assert ours(committed) == [note.name, folder.name], "it may be one that is being written"
+    os.utime(note, (0, 0))
+    with note.open("rb") as kept:
+        fcntl.flock(kept, fcntl.LOCK_EX)
+        git.end_killed_commit(committed, ["state"])
+        assert ours(committed) == [note.name, folder.name], "somebody works in it"
+    git.end_killed_commit(committed, ["state"])
+    assert ours(committed) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "is_ours"), [(b"held by mlperf", True), (b"", False), (b"DIRC", False), (b"held by me\n", False)]
+)
+def test_lock_that_was_never_written_to_its_end_goes_where_it_begins_like_ours(
+    committed: Path, said: bytes, is_ours: bool
+) -> None:
+    lock = committed / ".git/index.lock"
+    lock.write_bytes(said)
+    git.end_killed_commit(committed, ["state"])
+    assert lock.exists()
+    os.utime(lock, (0, 0))
+    git.end_killed_commit(committed, ["state"])
+    assert lock.exists() != is_ours

@@ -1,0 +1,63 @@
+"""The summary for people against the detail log of the same run, value by value."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reconciler.verify.summary import verify_summaries
+from tests.unit.tree.small_cells import DETAIL, RUN, SUMMARY, log, say, small_cell
+
+STATED = {
+    "Scenario": ("effective_scenario", "Offline", "Server"),
+    "Mode": ("effective_test_mode", "PerformanceOnly", "AccuracyOnly"),
+    "Result is": ("result_validity", "VALID", "INVALID"),
+    "Samples per second": ("result_samples_per_second", 100, 200),
+}
+
+
+def find(root: Path, wrong: int, folder: str = RUN) -> list[str]:
+    """The last values of the summary are of another run."""
+    lines = [(key, value) for key, value, _ in STATED.values()]
+    odd = list(STATED)[len(STATED) - wrong :]
+    text = "".join(f"{name} : {other if name in odd else value}\n" for name, (_, value, other) in STATED.items())
+    files = {f"{folder}/{DETAIL}": log(("loadgen_version", "5.1 @ 0123456789"), *lines), f"{folder}/{SUMMARY}": text}
+    return say(verify_summaries(small_cell(root, files)))
+
+
+@pytest.mark.parametrize("wrong", [0, 1, 2, 3])
+@pytest.mark.parametrize("folder", [RUN, "accuracy", f"TEST01/{RUN}"])
+def test_each_of_a_few_values_that_differ_is_reported(tmp_path: Path, wrong: int, folder: str) -> None:
+    names = list(STATED)
+    assert sorted(find(tmp_path, wrong, folder)) == sorted(
+        f"./{folder}/{SUMMARY}:{names.index(name) + 1}; see ./{folder}/{DETAIL}:{names.index(name) + 2}"
+        for name, (key, value, other) in list(STATED.items())[len(STATED) - wrong :]
+    )
+
+
+def test_a_summary_that_differs_in_many_is_of_another_run(tmp_path: Path) -> None:
+    assert find(tmp_path, 4) == [f"./{RUN}/{SUMMARY}:1; see ./{RUN}/{DETAIL}:2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "errors", "line", "counted"),
+    [
+        ("No errors encountered during test.\n", 0, 0, None),
+        ("No errors encountered during test.\n", 2, 3, 0),
+        ("1 ERROR encountered. See detailed log.\n", 0, 2, 1),
+        ("2 ERRORS encountered. See detailed log.\n", 2, 0, None),
+        ("3 ERRORS encountered. See detailed log.\n", 2, 3, 3),
+        ("nothing\n", 2, 0, None),
+    ],
+)
+def test_errors_are_counted_in_both(tmp_path: Path, text: str, errors: int, line: int, counted: int | None) -> None:
+    lines = [("effective_scenario", "Offline"), ("num_errors", 0), *([("error_runtime", "lost")] * errors)]
+    files = {f"{RUN}/{DETAIL}": log(*lines), f"{RUN}/{SUMMARY}": text}
+    said = f"note ./{RUN}/{SUMMARY}; see ./{RUN}/{DETAIL}:{line}; mechanism: uncounted-errors"
+    assert say(verify_summaries(small_cell(tmp_path, files))) == ([said] if counted is not None else [])
+
+
+def test_without_either_log_nothing_differs(tmp_path: Path) -> None:
+    alone = {f"{RUN}/{SUMMARY}": "Scenario : Server\n", f"accuracy/{DETAIL}": log(("effective_scenario", "Offline"))}
+    assert not list(verify_summaries(small_cell(tmp_path, alone)))

@@ -1,0 +1,213 @@
+"""What verify files and accuracy.txt state, line by line, against the logs next to them: cells of a few small files."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from reconciler.tree.reading.view import CellView
+from reconciler.verify.contradiction import ViewRule
+from reconciler.verify.counts import verify_counts
+from reconciler.verify.verdicts import verify_figures, verify_one_hash, verify_scored_samples, verify_scores
+from tests.unit.tree.small_cells import DETAIL, RUN, Line, log, say, small_cell
+
+SPEED, ANSWERS, TEXT = "verify_performance.txt", "verify_accuracy.txt", "accuracy.txt"
+OFFLINE: Line = ("effective_scenario", "Offline")
+SCORE = "result_samples_per_second"
+
+
+def run_of(score: object, scenario: str = "Offline", key: str = SCORE, version: str = "5.1 @ 0123456789") -> str:
+    """The score is on its third line."""
+    return log(
+        ("loadgen_version", version), ("effective_scenario", scenario), (key, score), ("early_stopping_met", True)
+    )
+
+
+def find_wrong(check: ViewRule[CellView], root: Path, files: dict[str, str], scenario: str = "Offline") -> list[str]:
+    return say(check(small_cell(root, files, scenario=scenario)))
+
+
+@pytest.mark.parametrize(
+    ("line", "folder"),
+    [
+        ("Reference score = 100", ""),
+        ("reference score = 100.09", ""),
+        ("Reference score = 99.9", ""),
+        ("Reference score = 99.89", RUN),
+        ("Reference score = 100.11", RUN),
+        ("REFERENCE SCORE = 1e2", ""),
+        ("  Reference score = 7, of 9  ", RUN),
+        ("performance run: 100", ""),
+        ("performance run: 7", RUN),
+        ("performance run = 7", ""),
+        ("reference score: 7", ""),
+        ("the reference score = 7", ""),
+        ("Test score = 200", ""),
+        ("Test score = 100", f"TEST04/{RUN}"),
+        ("audit run: 200", ""),
+        ("audit run: 1.5e+3", f"TEST04/{RUN}"),
+        ("audit run: 1.2.3", ""),
+    ],
+)
+def test_scores_are_those_of_the_runs_that_are_published(tmp_path: Path, line: str, folder: str) -> None:
+    files = {f"{RUN}/{DETAIL}": run_of(100), f"TEST04/{RUN}/{DETAIL}": run_of(200)}
+    found = find_wrong(verify_scores, tmp_path, {**files, f"TEST04/{SPEED}": f"Verifying\n{line}\nTEST PASS\n"})
+    assert found == ([f"./TEST04/{SPEED}:2; see ./{folder}/{DETAIL}:3"] if folder else [])
+
+
+@pytest.mark.parametrize(
+    ("scenario", "key", "agrees"),
+    [
+        ("SingleStream", "early_stopping_latency_ss", True),
+        ("MultiStream", "early_stopping_latency_ms", True),
+        ("Offline", SCORE, False),
+    ],
+)
+def test_streams_state_their_score_also_as_a_rate(tmp_path: Path, scenario: str, key: str, agrees: bool) -> None:
+    for number, (said, near) in enumerate(
+        (("1000", True), ("1001", True), ("1001.1", False), ("999", True), ("998", False))
+    ):
+        files = {
+            f"{RUN}/{DETAIL}": run_of(1_000_000, scenario, key),
+            f"TEST04/{RUN}/{DETAIL}": run_of(0, scenario, key),
+            f"TEST04/{SPEED}": f"reference score = {said}\n",
+        }
+        found = find_wrong(verify_scores, tmp_path / str(number), files, scenario)
+        assert (not found) is (agrees and near), said
+
+
+PASS = "TEST PASS\n"
+COUNT, LIBRARY = "effective_accuracy_sample_count", "qsl_reported_total_count"
+MISMATCHES = "mechanism: contradicted-verdict"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"num_perf_log_data_mismatch = 0\n{PASS}", ""),
+        (f"x\nnum_perf_log_data_mismatch = 3\n {PASS}", f"2; {MISMATCHES}"),
+        ("num_perf_log_data_mismatch = 3\nTEST FAIL\n", ""),
+        (f"num_perf_log_data_mismatch: 3\n{PASS}", ""),
+        (f"differing: 1\n{PASS}", f"1; {MISMATCHES}"),
+        (f"differing = 1\n{PASS}", ""),
+        (f"num_other = 3\n{PASS}", ""),
+        (f"differing: 7\ndiffering: 0\n{PASS}", ""),
+        (f"differing: 7\nnum_perf_log_data_mismatch = 2\n{PASS}", f"2; {MISMATCHES}"),
+        (f"differing: {'9' * 20}\n{PASS}", ""),
+        (f"differing: {'9' * 19}\n{PASS}", f"1; {MISMATCHES}"),
+    ],
+)
+def test_a_pass_has_no_mismatches(tmp_path: Path, text: str, said: str) -> None:
+    found = find_wrong(verify_counts, tmp_path, {f"TEST01/{ANSWERS}": text})
+    assert found == ([f"./TEST01/{ANSWERS}:{said}"] if said else [])
+
+
+def answered(scenario: str = "Offline", count: object = 100, group: object = 8, sets: int = 1) -> dict[str, str]:
+    """The count is on the second line."""
+    lines: list[Line] = [("effective_scenario", scenario), (COUNT, count), (LIBRARY, 7)]
+    lines += [("effective_samples_per_query", group), *([("loaded_qsl_set", [])] * sets)]
+    return {f"accuracy/{DETAIL}": log(*((key, value) for key, value in lines if value is not None))}
+
+
+@pytest.mark.parametrize(
+    ("logs", "fewest", "most"),
+    [
+        pytest.param(answered(), 100, 100, id="offline"),
+        pytest.param(answered("MultiStream", sets=3), 100, 100 + 3 * 7, id="three sets"),
+        pytest.param(answered("MultiStream", sets=0), 100, 107, id="an unknown number of sets"),
+        *(
+            pytest.param(answered("MultiStream", group=group), 100, 107, id=f"queries of {group}")
+            for group in (None, 0, -8)
+        ),
+        pytest.param(answered("MultiStream", group=1), 100, 100, id="queries of one"),
+        pytest.param(answered(count=None), 7, 7, id="an early LoadGen"),
+    ],
+)
+def test_entries_are_those_of_the_accuracy_run(tmp_path: Path, logs: dict[str, str], fewest: int, most: int) -> None:
+    def find(entries: int) -> list[str]:
+        for text in ("num_acc_log_entries = {}\n", "answers in the accuracy run: {} (0 repeated)\n"):
+            found = find_wrong(verify_counts, tmp_path, {**logs, f"TEST01/{ANSWERS}": f"x\n{text.format(entries)}"})
+        return found
+
+    assert find(fewest) == find(most) == []
+    for entries in (fewest - 1, most + 1):
+        (said,) = find(entries)
+        assert said == (f"./TEST01/{ANSWERS}:2; see ./accuracy/{DETAIL}:2")
+
+
+SCORES, ENTRIES = "the scores of both runs", "the number of entries that were compared"
+
+
+@pytest.mark.parametrize(
+    ("test", "file", "text", "missing"),
+    [
+        *((test, SPEED, "", SCORES) for test in ("TEST01", "TEST04", "TEST05")),
+        ("TEST01", ANSWERS, "", ENTRIES),
+        ("TEST04", ANSWERS, "", ""),
+        ("TEST06", SPEED, "", ""),
+        ("TEST04", SPEED, "reference score = 5\ntest score = 6\n", ""),
+        ("TEST04", SPEED, "performance run: 5\naudit run: 6\n", ""),
+        ("TEST04", SPEED, "reference score = 5\naudit run: 6\n", SCORES),
+        ("TEST04", SPEED, "reference score = 5\n", SCORES),
+        ("TEST04", SPEED, "test score = 5\n", SCORES),
+        ("TEST01", ANSWERS, "num_acc_log_entries = 5\n", ""),
+        ("TEST01", ANSWERS, "answers in the accuracy run: 5\n", ""),
+        ("TEST01", ANSWERS, "num_other = 5\n", ENTRIES),
+    ],
+)
+def test_a_pass_has_its_figures(tmp_path: Path, test: str, file: str, text: str, missing: str) -> None:
+    said = f"./{test}/{file}:{text.count(chr(10)) + 1}"
+    assert find_wrong(verify_figures, tmp_path, {f"{test}/{file}": f"{text}{PASS}"}) == ([said] if missing else [])
+    assert not find_wrong(verify_figures, tmp_path, {f"{test}/{file}": f"{text}TEST PASSED\n"})
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "scored"),
+    [
+        ("accuracy=7%, good=7, total=100\n", 0, 0),
+        ("x\naccuracy=7%, good=7, total=99\n", 2, 99),
+        ("'gen_num': 101,\n", 1, 101),
+        ("queries=100, total=500\n", 0, 0),
+        ("queries=99, total=100\n", 1, 99),
+        ("'gen_num': 100, total=7\n", 0, 0),
+        ("subtotal=7 myqueries=8\n", 0, 0),
+        (f"total={'9' * 20}\n", 0, 0),
+        (f"total={'9' * 19}\n", 1, int("9" * 19)),
+    ],
+)
+def test_a_score_is_over_the_samples_of_its_run(tmp_path: Path, text: str, line: int, scored: int) -> None:
+    said = f"./accuracy/{TEXT}:{line}; see ./accuracy/{DETAIL}:2"
+    files = {**answered(), f"accuracy/{TEXT}": text}
+    assert find_wrong(verify_scored_samples, tmp_path / "a", files) == ([said] if line else [])
+    assert not find_wrong(verify_scored_samples, tmp_path / "b", {f"accuracy/{TEXT}": text})
+    assert not find_wrong(verify_scored_samples, tmp_path / "c", answered())
+    assert not find_wrong(
+        verify_scored_samples, tmp_path / "d", {f"accuracy/{DETAIL}": log(OFFLINE), f"accuracy/{TEXT}": text}
+    )
+
+
+ONE, OTHER = "ab" * 32, "cd" * 32
+RESULT = '{"f1": 0.5}'  # whose hash one scorer writes as if it were the log's
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (f"hash={ONE}\n", None),
+        (f"hash={ONE}\nhash={ONE.upper()}\n", None),
+        (f"x\nhash= {ONE}\nhash={ONE}\nhash={OTHER}\nhash={'0' * 64}", (4, 2)),
+        (f"hash={ONE}\n hash={OTHER}\n", None),
+        (f"hash={ONE}\nhash={OTHER[:-1]}\n", None),
+        (f"hash={ONE}\nhash={OTHER}0\n", None),
+        ("none\n", None),
+        (f"{RESULT}\nhash={hashlib.sha256(RESULT.encode()).hexdigest()}\nhash={ONE}\n", None),
+        (f"{RESULT}\nhash={hashlib.sha256(RESULT.encode()).hexdigest()}\nhash={ONE}\nhash={OTHER}\n", (4, 3)),
+    ],
+)
+def test_one_log_has_one_hash(tmp_path: Path, text: str, lines: tuple[int, int] | None) -> None:
+    for folder in ("accuracy", "TEST01/accuracy"):
+        place = f"./{folder}/{TEXT}"
+        found = find_wrong(verify_one_hash, tmp_path / folder, {f"{folder}/{TEXT}": text})
+        assert found == [f"{place}:{second}; see {place}:{first}" for second, first in ([lines] if lines else [])]

@@ -40,7 +40,7 @@ def test_objections_name_what_contradicts_itself_and_what_breaks_a_rule(
     assert "Rule: submission rules: source code. " in draft
 
 
-def test_nobody_is_blamed_for_what_no_rule_but_ours_asks_for(
+def test_no_one_is_blamed_for_what_no_rule_but_ours_asks_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -52,7 +52,7 @@ def test_nobody_is_blamed_for_what_no_rule_but_ours_asks_for(
     assert "scenario-name" not in reconcile("objections", str(root))[1]
 
 
-def test_nobody_objects_to_their_own_results(contradicted: Path, reconcile: Reconcile) -> None:
+def test_no_one_objects_to_their_own_results(contradicted: Path, reconcile: Reconcile) -> None:
     assert reconcile("objections", str(contradicted), "--by", "Acme")[:2] == (0, "Nothing to object to.\n")
     assert reconcile("objections", str(contradicted), "--against", "Acme")[1].startswith("# Acme\n")
     code, _, err = reconcile("objections", str(contradicted), "--against", "Acne")

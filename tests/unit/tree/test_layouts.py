@@ -176,7 +176,7 @@ def test_what_the_code_brings_of_its_own_is_not_written_over(submission: Submiss
 
 
 @pytest.mark.parametrize("image", ["", "acme/runs@sha256:00"])
-def test_how_a_command_was_started_is_told_with_its_placeholders(
+def test_how_a_command_was_started_is_reported_with_its_placeholders(
     submission: SubmissionContent, ruleset: Ruleset, image: str
 ) -> None:
     commands = {"run": ("python", "run.py", "--conf", "{user_conf}", "--out", "a b")}

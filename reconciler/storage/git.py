@@ -2,7 +2,8 @@
 which may lie below git's top.
 
 Outside a repository, without commits, in a shallow clone or without a git program the answers are None, empty or "not
-committed". A disk that fails is a StorageError; otherwise only ``initialise`` and ``commit`` raise.
+committed". A disk that fails is a StorageError. What writes or talks to a remote raises RepositoryError, and so do
+questions about one named commit that is not here, or not whole.
 
 Of GitPython it takes the part that starts git: limits, streams and a missing program are handled there. Its objects
 (``Repo``, ``IndexFile``, ``Commit``) are left alone: each call must carry the options that keep the configuration of a

@@ -32,7 +32,7 @@ from reconciler.spec.presets import MARK as PRESET_MARK
 from reconciler.spec.presets import list_presets
 from reconciler.spec.quantities import UnfitError, show_quantity
 from reconciler.spec.scratch import add_scratch_places
-from reconciler.spec.settings_models import SettingsGroup
+from reconciler.spec.settings_models import Run, SettingsGroup
 from reconciler.spec.trees import find_misplaced_tree
 from reconciler.spec.validation import find_node, find_position
 from reconciler.storage.escaping import find_variable
@@ -93,6 +93,7 @@ class Declaring:
             looked=self._looked,
             written=tuple(sorted(self._variables.written)),
             settings=self._whole(),
+            unread=frozenset(f"run.{name}" for name in Run.list_unread()),
         )
 
     def _round(self) -> Value:

@@ -16,7 +16,7 @@ from reconciler.spec.indentation_errors import find_indentation_errors
 from reconciler.spec.locations import Variables, find_misplaced, find_users
 from reconciler.spec.merging import applies_only_when_named, check_header, merge
 from reconciler.spec.nodes import MapNode, parse
-from reconciler.spec.validation import is_setting, validate
+from reconciler.spec.validation import refuses_variables, validate
 
 _WORD = re.compile(r"\w{3,}")
 
@@ -66,7 +66,7 @@ def read_texts(
         named = {problem.path for problem in found if problem.path}
         slips = find_indentation_errors(merged)
         silent = [*(slip.problem.path for slip in slips), *(path for slip in slips for path in slip.silent)]
-        misplaced = find_misplaced(merged, is_setting)
+        misplaced = find_misplaced(merged, refuses_variables)
         found += [each for each in misplaced if not any(_is_below(each.path, path) for path in silent)]
         found += [slip.problem for slip in slips]
         declared, wrong = _declare(merged, sources, root, Variables(environment), complete=complete)

@@ -107,7 +107,12 @@ SHAPES = {
         _EIGHT, _ON_GPU, {"precision": "fp8", "quantization": "fp8", "kv_cache": "fp8"}, 1500, 819, 2540
     ),
     "llama3.1-8b-static": LanguageShape(
-        {**_EIGHT, **_STATIC}, _ON_GPU, {"precision": "fp8", "kv_cache": "fp8"}, 6000, 819, 2540
+        {**_EIGHT, **_STATIC},
+        {**_ON_GPU, "batched_tokens": 8192},
+        {"precision": "fp8", "kv_cache": "fp8"},
+        4200,
+        819,
+        2540,
     ),
     "small": LanguageShape(
         _SMALL, {"context": 512, "sequences": 32, "graphs": False}, {"precision": "fp32"}, 96, 24, 128

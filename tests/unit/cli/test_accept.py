@@ -9,7 +9,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from reconciler.spec.packaged_files import read_shipped
+from reconciler.resource.packaged_files import read_shipped
 from reconciler.storage.files import hash_bytes
 
 from .conftest import CELL, Reconcile, edit, expire, git, read_day

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from reconciler.execute.executors.executor import Handle, write_handle
-from reconciler.spec.packaged_files import read_shipped
+from reconciler.resource.packaged_files import read_shipped
 from reconciler.storage.files import Lock, RepositoryPaths
 from tests.unit.cli.conftest import CELL, Reconcile, edit, git
 from tests.unit.cli.test_main import imported_by

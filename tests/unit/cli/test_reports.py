@@ -322,7 +322,7 @@ def test_why_of_what_is_not_committed_says_so(recorded: Path, reconcile: Reconci
     assert run["recorded_by"]["commit"] == git(recorded, "rev-parse", "HEAD")
 
 
-def test_status_and_plan_tell_of_the_pass_that_is_under_way(recorded: Path, reconcile: Reconcile) -> None:
+def test_status_and_plan_report_the_pass_that_is_under_way(recorded: Path, reconcile: Reconcile) -> None:
     paths = RepositoryPaths(recorded)
     paths.log.mkdir(parents=True, exist_ok=True)
     lines = [

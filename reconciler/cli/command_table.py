@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -22,7 +23,6 @@ _BUILT_IN: Mapping[str, tuple[str, str]] = {
         "reconciler.cli.doctor",
         "Say what is still missing for real runs and the submission, here and in the spec.",
     ),
-    "mig": ("reconciler.cli.mig", "Cut this machine's GPUs into the declared slices, and join them again."),
     "explain": ("reconciler.cli.explain", "Say what may be written at a given place in a spec, from its schema."),
     "fmt": ("reconciler.cli.fmt", "Format specs uniformly; comments and values stay as they are."),
     "validate": ("reconciler.cli.validate", "Check the specs; name every problem with file, line, column and fix."),
@@ -80,7 +80,7 @@ _BUILT_IN: Mapping[str, tuple[str, str]] = {
 }
 # Title → commands, in the order of `--help`.
 _GROUPS: Mapping[str, tuple[str, ...]] = {
-    "Get started": ("init", "detect", "doctor", "mig", "explain", "validate", "fmt", "benchmarks", "fetch", "rehearse"),
+    "Get started": ("init", "detect", "doctor", "explain", "validate", "fmt", "benchmarks", "fetch", "rehearse"),
     "Run": ("plan", "apply", "try", "tune", "watch"),
     "Inspect": ("status", "show", "why", "logs", "history", "blame", "diff", "compare", "pr"),
     "Decide": ("accept", "freeze", "unfreeze", "move", "embargo"),
@@ -90,15 +90,30 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+# Optional part, a package that nothing imports → its commands: (name, module, help, the command that it follows in
+# `--help`). To remove a part, delete its package and its entry.
+PARTS: Mapping[str, tuple[tuple[str, str, str, str], ...]] = {
+    "mig": (
+        (
+            "mig",
+            "reconciler.mig.command",
+            "Cut this machine's GPUs into the declared slices, and join them again.",
+            "doctor",
+        ),
+    ),
+}
+_OPTIONAL = [*chain.from_iterable(PARTS.values()), *chain.from_iterable(e.commands for e in PROGRAMS.values())]
+
+
 def _follow(names: Iterable[str]) -> Iterator[str]:
-    """Each command, and after it those of programs that follow it."""
+    """Each command, and after it those of optional parts that follow it."""
     for name in names:
         yield name
-        yield from (own for entry in PROGRAMS.values() for own, _, _, before in entry.commands if before == name)
+        yield from (own for own, _, _, before in _OPTIONAL if before == name)
 
 
-_OF_PROGRAMS = {name: (module, text) for entry in PROGRAMS.values() for name, module, text, _ in entry.commands}
-COMMANDS: Mapping[str, tuple[str, str]] = {name: {**_BUILT_IN, **_OF_PROGRAMS}[name] for name in _follow(_BUILT_IN)}
+_ALL = {**_BUILT_IN, **{name: (module, text) for name, module, text, _ in _OPTIONAL}}
+COMMANDS: Mapping[str, tuple[str, str]] = {name: _ALL[name] for name in _follow(_BUILT_IN)}
 GROUPS: Mapping[str, tuple[str, ...]] = {title: tuple(_follow(names)) for title, names in _GROUPS.items()}
 _HIDDEN: Mapping[str, tuple[str, str]] = {WITHOUT_NAME: ("reconciler.cli.pass_", "Run one pass.")}
 

@@ -39,6 +39,7 @@ PARTS = {
     "endpoints": Part(
         ("reconciler.endpoints",), "reconciler/resource/programs.py", "PROGRAMS", "endpoints", ("densify",)
     ),
+    "mig": Part(("reconciler.mig",), "reconciler/cli/command_table.py", "PARTS", "mig", ("mig",)),
 }
 _IMPORT_ALL = """
 import importlib, pkgutil, sys

@@ -36,8 +36,6 @@ _BUILT_IN: Mapping[str, tuple[str, str]] = {
     "tune": ("reconciler.cli.tune", "Search for the highest VALID rate or the best settings, and propose the edit."),
     "watch": ("reconciler.cli.watch", "Make a pass whenever the specs, records, tree or branch change."),
     "status": ("reconciler.cli.status", "Show the matrix of cells and conditions with the results."),
-    "page": ("reconciler.cli.page", "Show the submission, the pass in progress and plots in a browser."),
-    "plot": ("reconciler.cli.plot", "Plot a cell's runs, latencies, throughput or telemetry as SVG or PNG."),
     "show": ("reconciler.cli.show", "Show every resolved value of a cell with the line that sets it."),
     "why": ("reconciler.cli.why", "Say why a cell is, or is not, made again."),
     "accept": ("reconciler.cli.accept", "Let results count for a while although their inputs differ."),
@@ -99,6 +97,20 @@ PARTS: Mapping[str, tuple[tuple[str, str, str, str], ...]] = {
             "reconciler.mig.command",
             "Cut this machine's GPUs into the declared slices, and join them again.",
             "doctor",
+        ),
+    ),
+    "page": (
+        (
+            "page",
+            "reconciler.page.command",
+            "Show the submission, the pass in progress and plots in a browser.",
+            "status",
+        ),
+        (
+            "plot",
+            "reconciler.page.plot_command",
+            "Plot a cell's runs, latencies, throughput or telemetry as SVG or PNG.",
+            "status",
         ),
     ),
 }

@@ -101,6 +101,6 @@ def _write(
         for name, content in render_objections(tree_report).items():
             write_output(folder / name, content.encode())
     if html_file is not None:
-        from reconciler.page.findings_page import render_findings_page
+        from reconciler.render.findings_page import render_findings_page
 
         write_output(html_file, render_findings_page(tree_report, "Contradictions in a submission tree").encode())

@@ -11,15 +11,16 @@ from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
 from reconciler.page.cell_view import arrange_cell
-from reconciler.page.charts import Chart, chart_history, draw_charts
-from reconciler.page.environment import make_environment
+from reconciler.page.charts import chart_history, draw_charts
 from reconciler.page.findings_view import arrange_findings
 from reconciler.page.history_view import arrange_comparison, arrange_history
 from reconciler.page.links import Links
 from reconciler.page.live_view import arrange_live
-from reconciler.page.matrix_view import arrange_matrix, find_curve, load_program_page
+from reconciler.page.matrix_view import arrange_matrix, load_program_page
 from reconciler.page.plan_view import arrange_plan
+from reconciler.render.charts import Chart, find_curve
 from reconciler.render.documents import Document
+from reconciler.render.html import make_environment
 from reconciler.rules.programs import load_programs
 from reconciler.storage.escaping import escape_hidden
 
@@ -89,7 +90,7 @@ class Site(Struct, dict=True):
 
     @cached_property
     def _environment(self) -> Environment:
-        environment = make_environment()
+        environment = make_environment(__package__)
         environment.globals.update(views=[(view.name, view.title) for view in VIEWS if view.title], files=self.files)
         return environment
 

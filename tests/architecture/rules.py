@@ -94,7 +94,7 @@ SLOW: dict[str, str] = {
     "reconciler.record.signing": "git's configuration, only where records are signed",
     "reconciler.render.bar": "rich",
     "reconciler.render.documents": "only where a command gives JSON",
-    "reconciler.page.findings_page": "Jinja, only with --html",
+    "reconciler.render.findings_page": "Jinja, only with --html",
     "reconciler.render.live": "rich",
     "reconciler.render.transfer_progress": "rich",
     "reconciler.rules.results.durations": "LoadGen's formulas, only where a run is due",

@@ -40,6 +40,7 @@ PARTS = {
         ("reconciler.endpoints",), "reconciler/resource/programs.py", "PROGRAMS", "endpoints", ("densify",)
     ),
     "mig": Part(("reconciler.mig",), "reconciler/cli/command_table.py", "PARTS", "mig", ("mig",)),
+    "page": Part(("reconciler.page",), "reconciler/cli/command_table.py", "PARTS", "page", ("page", "plot")),
 }
 _IMPORT_ALL = """
 import importlib, pkgutil, sys

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.cli.shared.page_cell import parse_series
 from reconciler.errors import ReconcilerError, StorageError
 from reconciler.execute import attempt
 from reconciler.execute.executors.executor import read_handle
@@ -68,7 +67,6 @@ def test_what_a_user_names_is_refused_by_its_name(tmp_path: Path, strange: str) 
 
 
 def test_lines_that_say_nothing_hide_no_others(tmp_path: Path) -> None:
-    assert parse_series(DEEP + b'\n[1]\n{"watts": 7, "of": 1e400, "n": ' + b"9" * 4000 + b"}\n{") == [{"watts": 7.0}]
     paths = RepositoryPaths(tmp_path)
     paths.log.mkdir(parents=True)
     lines = DEEP + b'\n{"message": "planned", "steps": 1e400}\n[]\n{"message": "planned", "steps": 3}\n{"mess'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from reconciler.page.findings_page import render_findings_page
+from reconciler.render.findings_page import render_findings_page
 from reconciler.tree.findings import Complaint, Place, Rule, TreeFinding, TreeReport
 
 RULE = Rule("log.consistency", "a log that contradicts itself", ("ours",))

@@ -19,16 +19,16 @@ from reconciler.cli.logs import find_log, list_logs
 from reconciler.cli.plan import report_plan
 from reconciler.cli.pr import compare_commits
 from reconciler.cli.shared.cells import find_cell
-from reconciler.cli.shared.page_cell import report_cell
-from reconciler.cli.shared.page_live import is_timed, report_live
-from reconciler.cli.shared.page_snapshots import PlanSnapshot, PlanSnapshots
-from reconciler.cli.shared.page_spec import report_spec
 from reconciler.cli.status import report_status
+from reconciler.cli.why import show_line_commit
 from reconciler.errors import ReconcilerError
 from reconciler.execute.outcome import QueuedStep
 from reconciler.history.compare import compare
 from reconciler.history.record_history import RecordHistory, read_record_history
 from reconciler.history.trees import read_tree_sides
+from reconciler.page.cell_report import report_cell
+from reconciler.page.live_report import is_timed, report_live
+from reconciler.page.plan_snapshots import PlanSnapshot, PlanSnapshots
 from reconciler.reconcile.planning import Options
 from reconciler.reconcile.remote_attempts.sender import list_jobs_under_way
 from reconciler.record.store import find_readable
@@ -43,6 +43,7 @@ from reconciler.verify.engine import verify_tree
 
 _LOG_TAIL = 256 << 10  # bytes of a log that are shown
 _LARGEST_LOG = 1 << 30
+_LARGEST_SPEC = 16 << 20
 _QUEUE_ASKED = 10.0  # seconds between two questions
 
 
@@ -116,7 +117,7 @@ class RepositoryPage(Struct, dict=True):
         look = self.look()
         if file not in look.spec_files:
             raise ReconcilerError(f"no value of this submission comes from {file!r}", fix="follow the link of a value")
-        return self._keep(look, ("spec", file), lambda: report_spec(self.paths, file))
+        return self._keep(look, ("spec", file), lambda: _report_spec(self.paths, file))
 
     def read_plan(self) -> dict[str, Any]:
         look = self.look()
@@ -245,3 +246,26 @@ def _cell(look: PlanSnapshot, name: str) -> Cell:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _report_spec(paths: RepositoryPaths, file: str) -> dict[str, Any]:
+    """The lines of a spec file, each with the commit that set it. ``file``: as origins name it."""
+    try:
+        text = read_regular(paths.root / file, _LARGEST_SPEC).decode("utf-8", "replace")
+    except OSError as error:
+        raise ReconcilerError(f"{file}: {error.strerror}", fix="look again: the file has changed since") from error
+    lines = text.splitlines()
+    commits = git.find_line_commits(paths.root, file, range(1, len(lines) + 1))
+    return {
+        "file": file,
+        "title": file,
+        "lines": [
+            {
+                "number": number,
+                "text": line,
+                "commit": commits[number].commit if number in commits else "",
+                "said": show_line_commit(commits[number]) if number in commits else "",
+            }
+            for number, line in enumerate(lines, 1)
+        ],
+    }

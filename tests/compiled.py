@@ -45,7 +45,7 @@ def _list_modules() -> list[Path]:
 
 
 def _do_side_by_side(work: Sequence[Callable[[], object]]) -> None:
-    """On all cores. What fails is left to whoever needs it, who then says why."""
+    """On all cores. What fails is left to anyone who needs it, who then says why."""
     cores = len(os.sched_getaffinity(0))
     children = []
     for number in range(cores):

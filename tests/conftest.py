@@ -74,7 +74,7 @@ def _own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
             patch.setenv(f"GIT_COMMITTER_{part}", value)
         patch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
         patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-        patch.setenv("RECONCILE_BUSY", "1")  # whoever tests may compile meanwhile
+        patch.setenv("RECONCILE_BUSY", "1")  # anyone who tests may compile in the meantime
         patch.setenv("RECONCILE_LOCKS", str(tmp_path_factory.mktemp("locks")))
         yield
 

@@ -1,4 +1,4 @@
-"""What tests share that start something beside them: waiting until it has come to something, and ports for it."""
+"""What tests share that start another process: waiting until it has come to something, and ports for it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def wait_for(condition: Callable[[], object], seconds: float = 60.0) -> None:
 
 
 def find_free_ports(count: int) -> list[int]:
-    """Of this machine, that nobody listens on now."""
+    """Of this machine, that no one listens on now."""
     with contextlib.ExitStack() as stack:
-        held = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in held:
+        bound = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in bound:
             each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in held]
+        return [int(each.getsockname()[1]) for each in bound]

@@ -24,9 +24,9 @@ def need(*libraries: str) -> None:
 
 
 def make_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], Made]) -> Made:
-    """What ``make`` gave when it was called in an empty folder of this name: nobody may change what is there.
+    """What ``make`` gave when it was called in an empty folder of this name: no one may change what is there.
 
-    The others wait meanwhile, and try themselves where it failed.
+    The others wait in the meantime, and try themselves where it failed.
     """
     base = factory.getbasetemp()
     top = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared"

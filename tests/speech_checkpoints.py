@@ -44,7 +44,7 @@ def write_checkpoint(folder: Path, shape: Mapping[str, Any], *, weights: bool = 
 
         torch.manual_seed(0)
         network = WhisperForConditionalGeneration(config)
-        with torch.no_grad():  # so that what is heard and what was said both count
+        with torch.no_grad():  # so that what is transcribed and what was said both count
             for weight in network.parameters():
                 weight.mul_(8)
         network.save_pretrained(folder)

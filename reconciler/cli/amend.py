@@ -19,7 +19,13 @@ from reconciler.cli.shared.decisions import (
 from reconciler.cli.shared.options import cell_argument, complete_refs, json_option, spec_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
-from reconciler.diff.amendment import SubmissionState, judge_amendment, list_differing_inputs, list_repeated
+from reconciler.diff.amendment import (
+    SubmissionState,
+    compare_results,
+    judge_amendment,
+    list_differing_inputs,
+    list_repeated,
+)
 from reconciler.diff.change import Chosen
 from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.history.snapshot import read_snapshot
@@ -84,7 +90,7 @@ def command(
         by=by,
         made=now(),
         commit=base.commit,
-        result=KeyChange(before.find_result(chosen), after.find_result(chosen)),
+        result=KeyChange(*compare_results(chosen, before, after)),
         inputs=inputs,
         repeated=repeated,
         metric=(_show_metric(paths, chosen, old), _show_metric(paths, chosen, new)),

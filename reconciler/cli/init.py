@@ -19,8 +19,8 @@ from reconciler.cli.shared.options import complete_rounds, takes
 from reconciler.cli.shared.output import say
 from reconciler.errors import IN_SYNC, ReconcilerError, RepositoryError
 from reconciler.resource.kinds import DIVISIONS
+from reconciler.resource.packaged_files import read_shipped
 from reconciler.spec.files import leads_out
-from reconciler.spec.packaged_files import read_shipped
 from reconciler.spec.quantities import UnfitError
 from reconciler.spec.scalars import CATEGORIES
 from reconciler.spec.scalars import parse_name as folder_name

@@ -53,7 +53,7 @@ class CellReaders(Struct):
         if self.declared.trial:
             settings[TRIAL] = Value(self.declared.trial, Origin(TRIAL))
         ruled = self.find_benchmark_rules(rules, cell.cell.scenario) if rules else {}
-        return Reader(settings, ruled, self.pins, set() if self.noting else None)
+        return Reader(settings, ruled, self.pins, set() if self.noting else None, unread=self.declared.unread)
 
     def find_benchmark_rules(self, rules: BenchmarkRules, scenario: str) -> Mapping[str, Value]:
         """Many cells are of one benchmark and scenario."""

@@ -33,8 +33,6 @@ from reconciler.resource.settings import (
 )
 from reconciler.rules.results.table import find_declared_format
 
-STALL_TIMEOUT = "run.stall_timeout"
-
 
 class Reader(Struct):
     """A cell's settings over the round's rules, and the pins. ``noted`` collects every requested name where that is
@@ -46,6 +44,7 @@ class Reader(Struct):
     noted: set[str] | None = None
     known: dict[str, Value] = field(default_factory=dict)  # both, once for all readers of a cell
     ordered: list[str] = field(default_factory=list)  # names of the settings, likewise
+    unread: frozenset[str] = frozenset()  # settings that make nothing stale
 
     def __post_init__(self) -> None:
         if not self.known:
@@ -71,11 +70,11 @@ class Reader(Struct):
         """The same, which has noted nothing yet."""
         if self.noted is None:
             return self
-        return Reader(self.settings, self.rules, self.pins, set(), self.known, self.ordered)
+        return Reader(self.settings, self.rules, self.pins, set(), self.known, self.ordered, self.unread)
 
     def use_settings(self, settings: Mapping[str, Value], noted: set[str] | None) -> Reader:
         """The same rules and pins with other settings."""
-        return Reader(settings, self.rules, self.pins, noted)
+        return Reader(settings, self.rules, self.pins, noted, unread=self.unread)
 
     def take(self, *names: str) -> list[Input]:
         """The named settings that have a value, as inputs."""
@@ -210,14 +209,14 @@ def _collect_generation_inputs(reader: Reader, mode: str) -> list[Input]:
 
 def _list_unread(reader: Reader) -> frozenset[str]:
     """Settings of ``run`` that are no part of what a run measures."""
-    return _list_unread_of(reader.get_text("engine.backend"))
+    return reader.unread | _list_unread_options(reader.get_text("engine.backend"))
 
 
 @cache
-def _list_unread_of(backend: str) -> frozenset[str]:
+def _list_unread_options(backend: str) -> frozenset[str]:
     facts = BACKENDS.get(backend)
     options = facts.run.items() if facts is not None else ()
-    return frozenset((STALL_TIMEOUT, *(f"run.options.{name}" for name, option in options if not option.identity)))
+    return frozenset(f"run.options.{name}" for name, option in options if not option.identity)
 
 
 def collect_driving_inputs(reader: Reader) -> list[Input]:

@@ -15,9 +15,11 @@ from reconciler.diff.acceptance import Refused
 from reconciler.diff.change import Chosen, Difference, Work
 from reconciler.diff.difference import is_published
 from reconciler.diff.fingerprint import compute_fingerprint
-from reconciler.resource.canonical import canonicalise
+from reconciler.resource.canonical import canonicalise, digest
 from reconciler.resource.decisions import AcceptedInput, Amendment
 from reconciler.resource.kinds import Address, Cell, Kind
+
+_SHARED = "Submission: "  # before the name of an input of files that cells share
 
 
 class SubmissionState(Struct, frozen=True):
@@ -39,9 +41,19 @@ class SubmissionState(Struct, frozen=True):
         return {cell: result for cell, result in found.items() if result}
 
 
+def compare_results(cell: Cell, before: SubmissionState, after: SubmissionState) -> tuple[str, str]:
+    """Compute the digests of a result in both, "" where it is not published. The published description of its system is
+    part of them where it differs."""
+    was, now = before.find_result(cell), after.find_result(cell)
+    old, new = ({n: value for n, (value, _) in _describe_system(s.desired, cell).items()} for s in (before, after))
+    if old == new or not was or not now:
+        return was, now
+    return digest([was, old]), digest([now, new])
+
+
 def list_differing_inputs(before: Desired, after: Desired, cell: Cell) -> dict[str, AcceptedInput]:
     """By "Resource: name", of all that the result is made from; keys of upstreams say nothing of their own."""
-    old, new = _collect_inputs(before, cell), _collect_inputs(after, cell)
+    old, new = (_collect_inputs(found, cell) | _describe_system(found, cell) for found in (before, after))
     found = {}
     for name in sorted(old.keys() | new.keys()):
         (was, _), (now, origin) = old.get(name, (None, "")), new.get(name, (None, ""))
@@ -57,6 +69,13 @@ def _collect_inputs(desired: Desired, cell: Cell) -> dict[str, tuple[object, str
             if item.upstream is None:
                 found[f"{address.label}: {item.name}"] = canonicalise(item.value), str(item.origin)
     return found
+
+
+def _describe_system(desired: Desired, cell: Cell) -> dict[str, tuple[object, str]]:
+    """Collect what the tree says of the cell's system."""
+    prefix = f"systems.{cell.system}."
+    found = (item for item in desired.shared if item.name.startswith(prefix))
+    return {f"{_SHARED}{item.name}": (canonicalise(item.value), str(item.origin)) for item in found}
 
 
 def _list_lineage(desired: Desired, cell: Cell) -> Iterator[Address]:
@@ -92,12 +111,13 @@ def judge_amendment(
         why = f"it is not complete: {', '.join(due)} must be made again" if due else "it is not published any more"
         fix = f"make it (reconcile cell={cell}), or withdraw it: take it out of the spec, which needs no amendment"
         return (Refused(why, fix),)
-    if before.find_result(cell) == after.find_result(cell):
+    was, now = compare_results(cell, before, after)
+    if was == now:
         return (Refused("nothing of it differs from what was submitted", "correct it first, then record why"),)
     if cell in after.difference.accepted:
         why = "its results are accepted, not measured as the spec asks: no correction rests on that"
         return (Refused(why, f"measure it: reconcile accept {cell} --revoke, then reconcile cell={cell}"),)
-    if repeated and not inputs:
+    if repeated and all(name.startswith(_SHARED) for name in inputs):
         why = f"{', '.join(repeated)} was made again, and no input differs: another run of the same is not a correction"
         return (Refused(why, "publish the submitted run: policy `publish`, or take the later records back"),)
     return ()
@@ -108,12 +128,12 @@ def find_unamended(
 ) -> dict[Cell, str]:
     """Cells that differ from what was submitted, and that no amendment of exactly this difference explains, each with
     what is wrong."""
-    submitted, now = before.results, after.results
     covered = {(item.cell, item.result.before, item.result.after) for item in amendments.values()}
-    found = {}
-    for cell, result in now.items():
+    submitted, found = before.results, {}
+    for cell in after.results:
+        was, now = compare_results(cell, before, after)
         if cell not in submitted:
             found[cell] = "it was not submitted"
-        elif submitted[cell] != result and (cell, submitted[cell], result) not in covered:
+        elif was != now and (cell, was, now) not in covered:
             found[cell] = "it differs from what was submitted, and no amendment says why"
     return found

@@ -12,6 +12,7 @@ from reconciler.resource.kinds import Cell
 from reconciler.resource.resources import Resource
 
 _CODE = "+"  # in a fingerprint of the submission, before the digest of the code of its runs
+_INSTRUCTIONS = 2  # raised when REPRODUCE.md says other things of the same code
 RENDERER = 2  # raised when the renderer writes other bytes for the same records
 
 
@@ -27,7 +28,7 @@ def compute_submission_fingerprint(desired: Desired, cells: set[str], chosen: Ma
     shared = [[item.name, item.value] for item in desired.shared]
     own_part = digest({"shared": shared, "cells": sorted(cells), "renderer": RENDERER})
     code = sorted((str(cell), found.code) for cell, found in chosen.items() if found.code and str(cell) in cells)
-    return f"{own_part}{_CODE}{digest(code)}" if code else own_part
+    return f"{own_part}{_CODE}{digest([_INSTRUCTIONS, *code])}" if code else own_part
 
 
 def differ_only_in_code(one: str, other: str) -> bool:

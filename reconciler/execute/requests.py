@@ -85,6 +85,7 @@ def _build(attempt: Attempt, paths: RepositoryPaths) -> BuildRequest:
 
 
 _CHOOSES_BACKEND = ("backend", "version")
+_NOT_OF_CHILD = ("queue_delay", "stall_timeout")  # handed over with its unit; watched by the pass
 
 
 def select_engine_settings(settings: CellSettings) -> dict[str, object]:
@@ -94,10 +95,10 @@ def select_engine_settings(settings: CellSettings) -> dict[str, object]:
 
 
 def select_run_settings(settings: CellSettings) -> dict[str, object]:
-    """``batch_size`` of a run defaults to the engine's, the devices to those that the system declares; the queue delay
-    is in microseconds."""
+    """Every field of the spec's ``run``, and the backend's own options. ``batch_size`` defaults to the engine's, the
+    devices to those that the system declares; the queue delay is in microseconds."""
     run = settings.get_below("run.")
-    named: dict[str, object] = {name: run[name] for name in ("streams", "threads", "batch_size") if name in run}
+    named = {name: value for name, value in run.items() if "." not in name and name not in _NOT_OF_CHILD}
     if "batch_size" not in named and "engine.batch_size" in settings:
         named["batch_size"] = settings.get("engine.batch_size")
     if settings.hardware.count:

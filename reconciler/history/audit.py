@@ -35,6 +35,11 @@ from reconciler.storage.git_history import find_appearances
 
 _AHEAD = 40  # cells whose logs are asked for together: each question costs as much as several small logs
 _MOST_AHEAD = 32 << 20  # bytes of them
+_DIGEST_TEXTS = {
+    Proof.PROVEN: "SHA-256 {0}",
+    Proof.CONTRADICTED: "the bytes are not those that were recorded as {0}",
+    Proof.MISSING: f"{FOLDER}/{{0}} is not in this commit",
+}
 
 
 def audit(root: Path, at: Snapshot) -> AuditReport:
@@ -58,6 +63,7 @@ def _claims(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
     yield from checks.verify_others(at.records)
     yield from checks.verify_roles()
     yield from find_copies(at, logs)
+    yield from _verify_other_logs(at, logs)
     appeared = find_appearances(root, at.commit, (RECORDS, *FOLDERS))
     yield from find_missing_runs(root, at, appeared)
     yield from find_rewritten_records(root, at, appeared)
@@ -153,15 +159,30 @@ def _accepted(record: Record, at: Snapshot) -> str:
 
 
 def _digests(cell: Cell, name: str, record: Record, logs: Logs) -> Iterator[Claim]:
-    texts = {
-        Proof.PROVEN: "SHA-256 {0}",
-        Proof.CONTRADICTED: "the bytes are not those that were recorded as {0}",
-        Proof.MISSING: f"{FOLDER}/{{0}} is not in this commit",
-    }
     for artifact in record.artifacts:
         if artifact.place == "logs":
             proof = logs.checked[artifact.sha256]
-            yield Claim(str(cell), f"{name}: {artifact.name}", proof, texts[proof].format(artifact.sha256[:12]))
+            yield Claim(str(cell), f"{name}: {artifact.name}", proof, _DIGEST_TEXTS[proof].format(artifact.sha256[:12]))
+
+
+def _verify_other_logs(at: Snapshot, logs: Logs) -> Iterator[Claim]:
+    """Find changed and lost logs of records that no cell rests on: of superseded, failed and further runs."""
+    known = at.committed.summaries
+    audited = {identity for chosen in at.difference.chosen.values() for identity in _list_audited(chosen)}
+    reported = {a.sha256 for identity in audited if identity in known for a in known[identity].artifacts}
+    for identity in sorted(known.keys() - audited):
+        others = [a for a in known[identity].artifacts if a.place == "logs" and a.sha256 not in reported]
+        logs.check(artifact.sha256 for artifact in others)
+        for artifact in others:
+            if (proof := logs.checked[artifact.sha256]) is not Proof.PROVEN:
+                detail = _DIGEST_TEXTS[proof].format(artifact.sha256[:12])
+                yield Claim(f"{RECORDS}/{identity}.json", artifact.name, proof, detail)
+
+
+def _list_audited(chosen: Chosen) -> set[str]:
+    """List the records whose logs are claims of their cell."""
+    parts = (*chosen.tests, *chosen.verdicts)
+    return {chosen.performance, chosen.accuracy, chosen.score, *(identity for _, identity in parts)}
 
 
 def _elsewhere(cell: Cell, name: str, record: Record) -> Iterator[Claim]:

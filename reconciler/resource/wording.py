@@ -6,25 +6,31 @@ import json
 import re
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
+from functools import cache
 from typing import Any
 
 from reconciler.resource.canonical import show_decimal
+from reconciler.resource.codec import decode_json
 from reconciler.resource.decisions import Acceptance, AcceptanceStatus, AcceptedInput
 from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.packaged_files import SCHEMA, UNIT, read_shipped
 from reconciler.resource.quantities import join_listing
 
 _NANOSECONDS = {"ns": 1, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
 _MILLIWATTS = {"mW": 1, "W": 10**3, "kW": 10**6}
-# By the last part of a setting's name: its smallest unit in terms of the table.
-_UNITS: dict[str, tuple[int, Mapping[str, int]]] = {
-    "target_latency": (1, _NANOSECONDS),
-    "queue_delay": (10**3, _NANOSECONDS),
-    "min_duration": (10**6, _NANOSECONDS),
-    "max_duration": (10**6, _NANOSECONDS),
-    "power_limit": (1, _MILLIWATTS),
-}
 _DIGEST = re.compile(r"[0-9a-f]{40,64}")
 _LONGEST = 48
+
+
+@cache
+def _load_units() -> dict[str, tuple[int, Mapping[str, int]]]:
+    """Name of a field → its unit in terms of a table: from the schema, since the models that it is made from load
+    pydantic."""
+    groups = decode_json(read_shipped(SCHEMA), Any)["$defs"].values()
+    fields = [item for group in groups for item in group.get("properties", {}).items()]
+    named = {name: field[UNIT].replace("us", "µs") for name, field in fields if UNIT in field}
+    tables = {unit: table for table in (_NANOSECONDS, _MILLIWATTS) for unit in table}
+    return {name: (tables[unit][unit], tables[unit]) for name, unit in named.items()}
 
 
 def _quantity(number: int, units: Mapping[str, int]) -> str:
@@ -46,8 +52,8 @@ def show_value(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     last = name.rpartition(".")[2]
-    if last in _UNITS and not isinstance(value, (Mapping, list, tuple)):
-        factor, units = _UNITS[last]
+    if (unit := _load_units().get(last)) and not isinstance(value, (Mapping, list, tuple)):
+        factor, units = unit
         try:
             return _quantity(int(Decimal(value) * factor), units)
         except (InvalidOperation, ValueError, TypeError):

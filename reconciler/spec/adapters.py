@@ -66,7 +66,7 @@ class AdapterDocument(Group):
     adapter: Harnessed = Field(description="The adapter.")
 
 
-class Adapter:
+class HarnessAdapter:
     """``tree``: its file, as written."""
 
     def __init__(self, document: AdapterDocument, tree: MapNode) -> None:
@@ -124,7 +124,7 @@ def fill_words(text: str, words: Mapping[str, str]) -> str:
 
 
 @cache
-def list_adapters() -> Mapping[str, Adapter]:
+def list_adapters() -> Mapping[str, HarnessAdapter]:
     """Those that ship, by name."""
     found = {}
     for path in sorted(_FOLDER.glob("*.yaml")):
@@ -138,15 +138,15 @@ def is_adapter(tree: MapNode) -> bool:
     return getattr(tree.items.get("kind"), "value", None) == KIND
 
 
-def read_adapter(text: str, name: str) -> tuple[Adapter | None, list[Problem]]:
+def read_adapter(text: str, name: str) -> tuple[HarnessAdapter | None, list[Problem]]:
     tree, problems = parse(text, name)
     return convert_adapter(tree) if tree is not None else (None, problems)
 
 
-def convert_adapter(tree: MapNode) -> tuple[Adapter | None, list[Problem]]:
+def convert_adapter(tree: MapNode) -> tuple[HarnessAdapter | None, list[Problem]]:
     try:
         document = AdapterDocument.model_validate(convert_plain(tree), context=Variables({}))
-        adapter = Adapter(document, tree)
+        adapter = HarnessAdapter(document, tree)
         for benchmark in document.adapter.benchmarks:
             adapter.make_block(benchmark)
     except ValidationError as error:
@@ -167,7 +167,7 @@ def _problem(finding: Any, tree: MapNode) -> Problem:
     return Problem(origin.file, origin.line, origin.column, ".".join(where), f"{where[-1]}: {message}", fix)
 
 
-def describe_missing(adapter: Adapter, benchmark: str) -> tuple[str, str]:
+def describe_missing(adapter: HarnessAdapter, benchmark: str) -> tuple[str, str]:
     """Message and fix for a benchmark that it does not run."""
     because = adapter.known.unsupported.get(benchmark)
     runs = ", ".join(adapter.known.benchmarks)
@@ -175,6 +175,6 @@ def describe_missing(adapter: Adapter, benchmark: str) -> tuple[str, str]:
     return message, f"it runs {runs}; or declare harness.command yourself"
 
 
-def name_adapters(own: Iterable[Adapter]) -> dict[str, Adapter]:
+def name_adapters(own: Iterable[HarnessAdapter]) -> dict[str, HarnessAdapter]:
     """All by name; the user's own win."""
     return {**list_adapters(), **{adapter.name: adapter for adapter in own}}

@@ -16,7 +16,7 @@ from reconciler.rules.benchmark_facts import BenchmarkFacts, find_benchmark_fact
 from reconciler.rules.benchmark_files import BenchmarkFiles, find_benchmark_files
 from reconciler.rules.programs import load_program
 from reconciler.spec.adapters import SETTING as ADAPTER
-from reconciler.spec.adapters import Adapter, describe_missing, name_adapters
+from reconciler.spec.adapters import HarnessAdapter, describe_missing, name_adapters
 from reconciler.spec.background import expand_backgrounds
 from reconciler.spec.benchmark_defaults import add_backend, add_facts, add_types
 from reconciler.spec.benchmark_settings import check_benchmark_settings
@@ -34,7 +34,7 @@ from reconciler.spec.presets import MARK as PRESET_MARK
 from reconciler.spec.presets import list_presets
 from reconciler.spec.quantities import UnfitError, show_quantity
 from reconciler.spec.scratch import add_scratch_places
-from reconciler.spec.settings_models import SettingsGroup
+from reconciler.spec.settings_models import Run, SettingsGroup
 from reconciler.spec.trees import find_misplaced_tree
 from reconciler.spec.validation import find_node, find_position
 from reconciler.storage.escaping import find_variable
@@ -60,7 +60,7 @@ class Declaring:
         *,
         complete: bool,
         refused: frozenset[str],
-        adapters: Iterable[Adapter] = (),
+        adapters: Iterable[HarnessAdapter] = (),
     ) -> None:
         self.spec = document.spec
         self.name = document.metadata.name
@@ -97,6 +97,7 @@ class Declaring:
             looked=self._looked,
             written=tuple(sorted(self._variables.written)),
             settings=self._whole(),
+            unread=frozenset(f"run.{name}" for name in Run.list_unread()),
         )
 
     def _round(self) -> Value:

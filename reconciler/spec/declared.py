@@ -1,45 +1,15 @@
 """A submission as declared: all files merged, layers applied, units converted, every value with its origin.
 
-The shape is flat on purpose. A cell's settings are one mapping from a dotted path to a value, the way `show` prints
-them. Only what some layer sets is there, except for benchmark.official and benchmark.code (or path), which always are:
+A cell's settings are one mapping from a dotted path to a value, the way `show` prints them: the path of a field as it
+is declared in ``models``, or the name that its declaration gives (``RecordedAs``). Its type there says the unit in
+which it is kept. Only what some layer sets is there, except for benchmark.official and benchmark.code (or path), which
+always are. No field has these names:
 
-    target_qps                      "54"             decimal text, queries (samples) per second
-    target_latency                  15000000         integer nanoseconds
-    min_duration                    600000           integer milliseconds
-    max_duration                    1200000          integer milliseconds
-    min_query_count, max_query_count, performance_sample_count, accuracy_sample_count, attempts     integers
-    engine.backend, engine.precision, engine.batch_size, engine.version, engine.options.<name>
-    run.streams, run.threads, run.batch_size, run.queue_delay (integer microseconds), run.options.<name>
-    run.stall_timeout               integer milliseconds; when a run counts as hung, no part of what it measures
-    model.path, model.sha256, model.settings.<name>
-    dataset.path, dataset.sha256, dataset.settings.<name>
+    benchmark.path                  a user's own file, in place of benchmark.code
     dataset.looked_for, model.looked_for    where a path that nobody wrote was looked for in the scratch space
     dataset.prepared                where prepared data of the scratch space are, for all repositories
-    benchmark.code (built-in name), benchmark.path (a user's file), benchmark.official (the name it is entered as)
-    harness.<field>                 command and score.command (tuples of text), env.<NAME> (text, or a pair: from_env,
-                                    NAME), cwd, code, configs, logs, outputs, user_conf_at (locations), image,
-                                    user_conf, audit_config, timeout (integer milliseconds)
-    measurements.<field>            input_data_types, weight_data_types; from the model: retraining,
-                                    starting_weights_filename, weight_transformations
-    system.<field>                  category ("datacenter", "edge", "datacenter,edge"), status; launcher (a tuple of
-                                    words) and python, of the machine its commands run on
-    hardware.<field>                accelerator, count, cpu, nodes, power_limit (integer milliwatts), mig (text, such as
-                                    "1x 3g.40gb, 4x 1g.10gb")
-    executor.slurm                  True: jobs of Slurm are asked for; partition, account, qos, constraint, nodes,
-                                    exclusive, time (integer milliseconds), machines, retries, options.<name> lie below
-    executor.ray                    True: jobs of Ray are asked for; address, resources.<name>, labels.<name>, gpus,
-                                    cpus, machines, retries lie below
-    policy.publish                  latest | median | best
-    compliance.<test>               True: the test is asked for; its own settings lie below: target_qps, target_latency,
-                                    attempts, dtype, eos_token_id
-    benchmark.source                locations of what is published as src/<benchmark>
-    benchmark.excluded_code         patterns of names that are not published of it
-    infer_from                      a scenario, or the stricter variant of the benchmark, whose runs this cell takes
-    background                      cells by benchmark and scenario that compute on further slices meanwhile; their own
-                                    settings lie below: background.<number>.engine.backend
-    power.path                      location of the folders of a power measurement
-    power_state.<field>             set, restore and read (tuples of words) and expect, of what its runs are made in
-    power.<field>                   director, ntp, analyzer, and kit (a location), of the meter beside a system
+    compliance.<test>, executor.<queue>     True where the group is written; its settings are below it
+    background.<number>.<name>      settings of a cell that computes on further slices
 
 A free setting (options, settings) is text, an integer, a boolean, or decimal text. Locations are expanded, and relative
 to the repository unless absolute.
@@ -97,6 +67,7 @@ class Declared(Struct, frozen=True):
     ``settings`` of the whole submission: tree, documents.calibration, documents.bandwidth (locations), embargo.until (a
     day), embargo.allow (patterns), signing.sign, signing.signers (location),
     stores (name → url and options; an option is a value, or a pair: from_env, name).
+    ``unread``: settings that make nothing stale though their group is read as a whole.
     ``trial``: "" of what is meant to be published, else how long the runs of the trial are: FULL or QUICK.
     ``cells`` are sorted, scenarios in the order of SCENARIOS.
     """
@@ -114,6 +85,7 @@ class Declared(Struct, frozen=True):
     unset: Mapping[str, Origin] = field(default_factory=dict)
     settings: Mapping[str, Value] = field(default_factory=dict)
     trial: str = ""
+    unread: frozenset[str] = frozenset()
 
 
 class Reading(Struct, frozen=True):

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, WithJsonSchema
 
 from harness.benchmark_catalog import BENCHMARKS
 from harness.catalog import BACKENDS
+from reconciler.resource.packaged_files import UNIT
 from reconciler.spec import scalars
 from reconciler.spec.quantities import parse_count, parse_duration, parse_power, parse_rate
 from reconciler.spec.scalars import (
@@ -28,12 +29,14 @@ from reconciler.spec.scalars import (
     parse_one_of,
 )
 
+MAY_NAME_VARIABLES = "may name environment variables"  # marks a type: ${NAME} is expanded, or left to a shell
 _NUMBER = r"[0-9][0-9_.]*([eE][-+]?[0-9]+)?"
 
 
-def _duration_schema(*examples: str, zero: bool = False) -> dict[str, Any]:
+def _duration_schema(unit: str, *examples: str, zero: bool = False) -> dict[str, Any]:
+    """``unit``: in which its value is kept, by which it is shown."""
     timed = {"type": "string", "pattern": f"^{_NUMBER} ?(ns|us|µs|ms|s|min|h)$", "examples": list(examples)}
-    return {"oneOf": [timed, {"const": 0}]} if zero else timed
+    return {**({"oneOf": [timed, {"const": 0}]} if zero else timed), UNIT: unit}
 
 
 def _count_schema(least: int, most: int | None = None) -> dict[str, Any]:
@@ -64,17 +67,17 @@ Rate = Annotated[
 Latency = Annotated[
     int | None,
     check_fitting(lambda value: parse_duration(value, "ns", zero=False)),
-    WithJsonSchema(_duration_schema("15 ms", "130 ms", "2 s")),
+    WithJsonSchema(_duration_schema("ns", "15 ms", "130 ms", "2 s")),
 ]
 Milliseconds = Annotated[
     int | None,
     check_fitting(lambda value: parse_duration(value, "ms")),
-    WithJsonSchema(_duration_schema("600 s", "10 min", zero=True)),
+    WithJsonSchema(_duration_schema("ms", "600 s", "10 min", zero=True)),
 ]
 Microseconds = Annotated[
     int | None,
     check_fitting(lambda value: parse_duration(value, "us")),
-    WithJsonSchema(_duration_schema("500 us", "2 ms", zero=True)),
+    WithJsonSchema(_duration_schema("us", "500 us", "2 ms", zero=True)),
 ]
 Count = Annotated[int | None, check_fitting(parse_count), WithJsonSchema(_count_schema(1))]
 CountOrNone = Annotated[
@@ -94,7 +97,9 @@ Attempts = Annotated[
 Power = Annotated[
     int | None,
     check_fitting(parse_power),
-    WithJsonSchema({"type": "string", "pattern": f"^{_NUMBER} ?(mW|W|kW)$", "examples": ["300 W", "1.2 kW"]}),
+    WithJsonSchema(
+        {"type": "string", "pattern": f"^{_NUMBER} ?(mW|W|kW)$", "examples": ["300 W", "1.2 kW"], UNIT: "mW"}
+    ),
 ]
 _SLICES = {
     "type": "object",
@@ -116,7 +121,10 @@ Digest = Annotated[
     WithJsonSchema({"type": "string", "pattern": "^(sha256:)?[0-9a-fA-F]{64}$"}),
 ]
 Location = Annotated[
-    str | None, BeforeValidator(scalars.parse_location), WithJsonSchema({"type": "string", "minLength": 1})
+    str | None,
+    BeforeValidator(scalars.parse_location),
+    WithJsonSchema({"type": "string", "minLength": 1}),
+    MAY_NAME_VARIABLES,
 ]
 Locations = Annotated[
     tuple[str, ...] | None,
@@ -124,6 +132,7 @@ Locations = Annotated[
     WithJsonSchema(
         {"oneOf": [{"type": "array", "items": {"type": "string", "minLength": 1}}, {"type": "string", "minLength": 1}]}
     ),
+    MAY_NAME_VARIABLES,
 ]
 StoreUrl = Annotated[
     str,
@@ -135,6 +144,7 @@ StoreUrl = Annotated[
             "examples": ["s3://bucket/folder", "file:///mnt/share"],
         }
     ),
+    MAY_NAME_VARIABLES,
 ]
 StoreOption = Annotated[
     str | int | bool | tuple[str, str],
@@ -157,6 +167,7 @@ Code = Annotated[
     str | None,
     BeforeValidator(scalars.parse_code),
     WithJsonSchema({"anyOf": [{"enum": list(BENCHMARKS)}, {"type": "string", "pattern": r"(\.py|\})$"}]}),
+    MAY_NAME_VARIABLES,
 ]
 Names = Annotated[
     tuple[str, ...] | None,
@@ -173,6 +184,7 @@ Command = Annotated[
     check_fitting(scalars.parse_command),
     WithJsonSchema({"type": "array", "items": {"type": ["string", "number"]}, "minItems": 1}),
 ]
+CommandOfHarness = Annotated[Command, MAY_NAME_VARIABLES]
 Launcher = Annotated[
     tuple[str, ...] | None,
     check_fitting(scalars.parse_launcher),
@@ -195,6 +207,7 @@ Variable = Annotated[
             ]
         }
     ),
+    MAY_NAME_VARIABLES,
 ]
 Image = Annotated[
     str | None,

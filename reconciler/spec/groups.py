@@ -5,12 +5,27 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
+from pydantic.fields import FieldInfo
 
 from reconciler.spec import fields
 
 
 def _empty_is_a_group(value: Any) -> Any:
     return {} if value is None else value
+
+
+class RecordedAs(str):
+    """Marks a field whose value has another name among settings than its path in the spec."""
+
+    __slots__ = ()
+
+
+UNREAD = "makes nothing stale"  # marks a field of a group that enters keys as a whole
+
+
+def name_field(field: FieldInfo, default: str) -> str:
+    """The name of its value among settings."""
+    return next((str(mark) for mark in field.metadata if isinstance(mark, RecordedAs)), default)
 
 
 class Group(BaseModel):
@@ -26,6 +41,11 @@ class Group(BaseModel):
     @classmethod
     def _empty(cls, value: Any) -> Any:
         return _empty_is_a_group(value)
+
+    @classmethod
+    def list_unread(cls) -> list[str]:
+        """The names of the fields that make nothing stale."""
+        return [name for name, field in cls.model_fields.items() if UNREAD in field.metadata]
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
         """Nothing changes a group once it is made, so pydantic need not copy a default for each cell that takes it."""

@@ -15,7 +15,7 @@ Variables = Annotated[dict[fields.VariableName, fields.Variable], Empty]
 class Score(Group):
     """The command that scores an accuracy log, where the benchmark has no scorer of its own here."""
 
-    command: fields.Command = Field(
+    command: fields.CommandOfHarness = Field(
         None, description="Program and arguments; prints or writes accuracy.txt in {run_dir}, from {accuracy_log}."
     )
 
@@ -24,7 +24,7 @@ class Build(Group):
     """A command that builds the engine which the runs are given as {engine}. A change makes the engine and its runs
     stale."""
 
-    command: fields.Command = Field(
+    command: fields.CommandOfHarness = Field(
         None, description='Program and arguments, such as ["python", "build.py", "{model}", "{run_dir}"].'
     )
     outputs: fields.Locations = Field(
@@ -68,7 +68,7 @@ class Stop(Group):
 class Service(Group):
     """A server that the command asks, started once for all runs that share it. A change makes their runs stale."""
 
-    command: fields.Command = Field(
+    command: fields.CommandOfHarness = Field(
         None, description='Program and arguments, such as ["python", "server.py", "--port", "{port}"].'
     )
     env: Variables = Field({}, description="Environment variables of the service: text, or {from_env: NAME}.")
@@ -88,7 +88,7 @@ class Harness(Group):
         None,
         description="A published harness whose command and habits are known, such as nvidia-v5.1; settings here win.",
     )
-    command: fields.Command = Field(
+    command: fields.CommandOfHarness = Field(
         None, description='Program and arguments of one LoadGen run, such as ["python", "run.py", "{run_dir}"].'
     )
     env: Variables = Field(

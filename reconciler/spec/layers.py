@@ -15,21 +15,10 @@ from msgspec import Struct
 
 from reconciler.errors import Problem
 from reconciler.resource.inputs import Value
-from reconciler.spec.groups import Group
+from reconciler.spec.groups import Group, name_field
 from reconciler.spec.nodes import MapNode, Node
 
 _APART = ("use", "points")  # names of blocks, and of points, each of which has a layer of its own
-# Flat names that differ from the path inside their block otherwise than by the prefix of its group.
-_RENAMED = {
-    "publish": "policy.publish",
-    "as": "benchmark.official",
-    "source": "benchmark.source",
-    "excluded_code": "benchmark.excluded_code",
-    "power": "power.path",
-    "model.retraining": "measurements.retraining",
-    "model.starting_weights_filename": "measurements.starting_weights_filename",
-    "model.weight_transformations": "measurements.weight_transformations",
-}
 
 
 class LayeredSetting(Struct, frozen=True):
@@ -50,7 +39,8 @@ def flatten(group: Group, node: Node | None, path: str, inside: str = "") -> Blo
     if not isinstance(node, MapNode):
         return block
     for name in group.model_fields_set:
-        written = type(group).model_fields[name].alias or name
+        field = type(group).model_fields[name]
+        written = field.alias or name
         if written in _APART and not inside:
             continue
         value, child = getattr(group, name), node.items.get(written)
@@ -66,7 +56,7 @@ def flatten(group: Group, node: Node | None, path: str, inside: str = "") -> Blo
         elif isinstance(value, dict):
             block |= _leaves(value, child, below, f"{full}.")
         else:
-            block[_RENAMED.get(full, f"{prefix}{full}")] = (LayeredSetting(Value(value, child.origin), below),)
+            block[name_field(field, f"{prefix}{full}")] = (LayeredSetting(Value(value, child.origin), below),)
     return block
 
 

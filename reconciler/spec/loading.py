@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from reconciler.errors import Problem, SpecError
-from reconciler.spec.adapters import Adapter, convert_adapter, is_adapter
+from reconciler.spec.adapters import HarnessAdapter, convert_adapter, is_adapter
 from reconciler.spec.declaration import Declaring
 from reconciler.spec.declared import Declared, Reading, SpecFile
 from reconciler.spec.files import Source, is_spec_text, read_sources
@@ -17,7 +17,7 @@ from reconciler.spec.indentation_errors import find_indentation_errors
 from reconciler.spec.locations import Variables, find_misplaced, find_users
 from reconciler.spec.merging import applies_only_when_named, check_header, merge
 from reconciler.spec.nodes import MapNode, parse
-from reconciler.spec.validation import is_setting, validate
+from reconciler.spec.validation import refuses_variables, validate
 
 _WORD = re.compile(r"\w{3,}")
 
@@ -67,7 +67,7 @@ def read_texts(
         named = {problem.path for problem in found if problem.path}
         slips = find_indentation_errors(merged)
         silent = [*(slip.problem.path for slip in slips), *(path for slip in slips for path in slip.silent)]
-        misplaced = find_misplaced(merged, is_setting)
+        misplaced = find_misplaced(merged, refuses_variables)
         found += [each for each in misplaced if not any(_is_below(each.path, path) for path in silent)]
         found += [slip.problem for slip in slips]
         declared, wrong = _declare(merged, sources, root, Variables(environment), adapters, complete=complete)
@@ -98,11 +98,11 @@ def _is_left_out(source: Source, tree: MapNode | None) -> bool:
     return tree is not None and not source.named and applies_only_when_named(tree)
 
 
-def _parse(sources: Sequence[Source]) -> tuple[list[Source], list[MapNode], list[Adapter], list[Problem]]:
+def _parse(sources: Sequence[Source]) -> tuple[list[Source], list[MapNode], list[HarnessAdapter], list[Problem]]:
     """The files that declare the submission together, their trees and adapters, and what is wrong in them."""
     taken: list[Source] = []
     trees: list[MapNode] = []
-    adapters: list[Adapter] = []
+    adapters: list[HarnessAdapter] = []
     problems: list[Problem] = []
     for source in sources:
         tree, wrong = parse(source.text, source.name)
@@ -145,7 +145,7 @@ def _declare(
     sources: Sequence[Source],
     root: Path,
     variables: Variables,
-    adapters: Sequence[Adapter],
+    adapters: Sequence[HarnessAdapter],
     *,
     complete: bool,
 ) -> tuple[Declared | None, list[Problem]]:

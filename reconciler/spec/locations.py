@@ -17,29 +17,6 @@ from reconciler.storage.escaping import expand_variables, hide_location, hide_va
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _ANY_VARIABLE = re.compile(r"\$\{|\$\(|\$[A-Za-z_]")
 
-# The fields that hold a location: paths of names, * for any.
-_LOCATIONS = (
-    ("spec", "tree"),
-    ("spec", "documents", "calibration"),
-    ("spec", "documents", "bandwidth"),
-    ("spec", "documents", "folder"),
-    ("spec", "systems", "*", "original"),
-    ("spec", "systems", "*", "nameplate"),
-    ("spec", "stores", "*", "url"),
-    ("spec", "signing", "signers"),
-    ("spec", "benchmarks", "*", "code"),
-    ("spec", "benchmarks", "*", "source"),
-    ("spec", "divisions", "*", "*", "*", "*", "power"),
-    ("spec", "benchmarks", "*", "model", "path"),
-    ("spec", "benchmarks", "*", "dataset", "path"),
-)
-_CLIENT_LOCATIONS = (("code",), ("python",), ("tokenizer",), ("accuracy", "dataset"))  # below a group `client`
-_HARNESS_LOCATIONS = ("cwd", "code", "configs", "logs", "outputs", "user_conf_at")
-_LOCATION_NAMES = (
-    "tree, code, source, documents, original, nameplate, power, signers, url, model.path, dataset.path and the paths "
-    "of a harness or a client"
-)
-
 # Secrets by their shape: what each is called, and its pattern. `pr` looks for the same in what a branch adds.
 SECRETS = {
     "a private key": r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----",
@@ -136,12 +113,12 @@ def find_users(root: MapNode, names: Collection[str]) -> dict[str, Origin]:
     return found
 
 
-def find_misplaced(root: MapNode, is_setting: Callable[[tuple[str, ...]], bool]) -> list[Problem]:
-    """Variables outside of location fields, and values that look like secrets (never repeated in the message). A
-    variable in the place of a group is not reported: its place is wrong, not the variable."""
+def find_misplaced(root: MapNode, refuses_variables: Callable[[tuple[str, ...]], bool]) -> list[Problem]:
+    """Variables outside of location fields, and values that look like secrets (never repeated in the message).
+    ``refuses_variables``: of the path of a value."""
     problems = {}
     for path, name_origin, node in _walk(root, ()):
-        found = _check(path, name_origin, node, is_setting)
+        found = _check(path, name_origin, node, refuses_variables)
         if found is not None:
             problems[found.file, found.line, found.column] = found
     return list(problems.values())
@@ -161,7 +138,7 @@ def _walk(
 
 
 def _check(
-    path: tuple[str, ...], name_origin: Origin, node: ScalarNode, is_setting: Callable[[tuple[str, ...]], bool]
+    path: tuple[str, ...], name_origin: Origin, node: ScalarNode, refuses_variables: Callable[[tuple[str, ...]], bool]
 ) -> Problem | None:
     value, name = node.value, path[-1] if path else ""
     dotted = ".".join(path)
@@ -172,9 +149,10 @@ def _check(
         return None
     if _SECRET.search(value) or (value and _SECRET_NAME.search(name)):
         return _secret(node.origin, dotted, "the value looks like a secret")
-    if "$" in value and _ANY_VARIABLE.search(value) and not _is_location(path) and is_setting(path):
+    if "$" in value and _ANY_VARIABLE.search(value) and refuses_variables(path):
         message = (
-            f"{show_quantity(value)} holds an environment variable, which only locations may use ({_LOCATION_NAMES})"
+            f"{show_quantity(value)} holds an environment variable, which only locations may use: paths of files and "
+            "folders, and the url of a store"
         )
         return Problem(
             node.origin.file, node.origin.line, node.origin.column, dotted, message, "write the value itself"
@@ -185,18 +163,3 @@ def _check(
 def _secret(origin: Origin, path: str, message: str) -> Problem:
     fix = "take it out, revoke it if it was committed, and use a reference, {from_env: NAME}, where a setting takes one"
     return Problem(origin.file, origin.line, origin.column, path, message, fix)
-
-
-def _is_location(path: tuple[str, ...]) -> bool:
-    if "compliance" in path and path[-2:] == ("dataset", "path"):
-        return True
-    if "harness" in path[2:-1] and (path[-1] == "command" or path[-2] == "env"):
-        return True  # not expanded here: a shell that the command starts may
-    if path[-2:-1] in (("harness",), ("service",), ("build",)) and path[-1] in _HARNESS_LOCATIONS:
-        return True
-    if "client" in path and path[path.index("client") + 1 :] in _CLIENT_LOCATIONS:
-        return True
-    return any(
-        len(path) == len(pattern) and all(part in ("*", name) for part, name in zip(pattern, path, strict=True))
-        for pattern in _LOCATIONS
-    )

@@ -12,7 +12,7 @@ from pydantic import Field, create_model
 from reconciler.rules.programs import load_programs
 from reconciler.spec import fields
 from reconciler.spec.executor_models import ExecutorGroup, HardwareGroup, Meter, PowerState
-from reconciler.spec.groups import Empty, Group, Options
+from reconciler.spec.groups import Empty, Group, Options, RecordedAs
 from reconciler.spec.settings_models import Dataset, SettingsGroup
 from reconciler.spec.submission_models import Documents, EmbargoGroup, Signing, Store
 
@@ -36,13 +36,13 @@ class Model(Group):
         None, description="File or folder of the model, relative to the repository; ${NAME} is expanded."
     )
     sha256: fields.Digest = Field(None, description="SHA-256 digest of the model file: 64 of 0-9 a-f.")
-    retraining: fields.OptionalText = Field(
+    retraining: Annotated[fields.OptionalText, RecordedAs("measurements.retraining")] = Field(
         None, description='For measurements.json: was the model retrained? Such as "No".'
     )
-    starting_weights_filename: fields.OptionalText = Field(
-        None, description="For measurements.json: file or source of the starting weights."
+    starting_weights_filename: Annotated[fields.OptionalText, RecordedAs("measurements.starting_weights_filename")] = (
+        Field(None, description="For measurements.json: file or source of the starting weights.")
     )
-    weight_transformations: fields.OptionalText = Field(
+    weight_transformations: Annotated[fields.OptionalText, RecordedAs("measurements.weight_transformations")] = Field(
         None, description="For measurements.json: such as none or quantization."
     )
     settings: Options = Field({}, description="The benchmark's own settings for making the model, by name.")
@@ -56,7 +56,7 @@ class CellGroup(SettingsGroup):
         description="Take the runs of another cell of this system where the round allows it: a scenario such as "
         "SingleStream, or the stricter variant of the benchmark such as bert-99.9.",
     )
-    power: fields.Location = Field(
+    power: Annotated[fields.Location, RecordedAs("power.path")] = Field(
         None,
         description="Folder with power/, ranging/ and run_1/ of a power measurement; its files are published byte by "
         "byte below performance/. ${NAME} is expanded.",
@@ -66,19 +66,19 @@ class CellGroup(SettingsGroup):
 class BenchmarkGroup(SettingsGroup):
     """A benchmark, and settings that all its cells share."""
 
-    as_: fields.OptionalName = Field(
+    as_: Annotated[fields.OptionalName, RecordedAs("benchmark.official")] = Field(
         None, alias="as", description="The official benchmark it is entered as, such as resnet; default: its own name."
     )
     code: fields.Code = Field(
         None,
         description="A built-in benchmark, or the path of your own benchmark's .py file; default: its own name.",
     )
-    source: fields.Locations = Field(
+    source: Annotated[fields.Locations, RecordedAs("benchmark.source")] = Field(
         None,
         description="Files and folders published as src/<benchmark>, relative to the repository; ${NAME} is expanded. "
         "Default: the code that each published run kept: that of its commands, or of the harness and the benchmark.",
     )
-    excluded_code: fields.Patterns = Field(
+    excluded_code: Annotated[fields.Patterns, RecordedAs("benchmark.excluded_code")] = Field(
         None,
         description="Files of the code of the runs that are not published, such as [internal/*, '*.key']: patterns of "
         "names below src/<benchmark>.",

@@ -10,12 +10,12 @@ from typing import Any
 
 from harness.catalog import BACKENDS, Option
 from reconciler.resource.kinds import SCENARIOS
+from reconciler.resource.packaged_files import SCHEMA
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.spec.descriptions import DESCRIPTION_FIELDS
 from reconciler.spec.models import Document
 from reconciler.spec.scalars import NAME
 
-NAME_IN_CHECKOUT = "schemas/submission.schema.json"
 _KINDS: dict[str, dict[str, Any]] = {
     "int": {"type": "integer"},
     "text": {"type": "string"},
@@ -104,6 +104,6 @@ def _tidy(node: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    target = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[2] / NAME_IN_CHECKOUT
+    target = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[2] / SCHEMA
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(render_schema(), encoding="utf-8")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from reconciler.spec import fields, scalars
-from reconciler.spec.groups import Group, Options
+from reconciler.spec.groups import UNREAD, Group, Options, RecordedAs
 from reconciler.spec.harness_models import Harness
 
 
@@ -34,7 +34,7 @@ class Run(Group):
     queue_delay: fields.Microseconds = Field(
         None, description="How long a partial Server batch may wait, such as 500 us; 0 for not at all."
     )
-    stall_timeout: fields.Milliseconds = Field(
+    stall_timeout: Annotated[fields.Milliseconds, UNREAD] = Field(
         None, description="A run fails when nothing is completed for this long, such as 15 min; 0 for never."
     )
     options: Options = Field({}, description="The backend's own run options, by name.")
@@ -76,7 +76,7 @@ class Audit(Group):
     target_latency: fields.Latency = Field(
         None, description="Latency bound or expected latency of the test alone, with its unit."
     )
-    attempts: fields.Attempts = Field(
+    attempts: Annotated[fields.Attempts, UNREAD] = Field(
         None, description="How often the test is run until its verdict passes, 1 to 10; default: as the cell's runs."
     )
     dtype: fields.Dtype = Field(
@@ -126,7 +126,7 @@ class SettingsGroup(Group):
     accuracy_sample_count: fields.Count = Field(
         None, description="Samples of the accuracy run, when not the whole dataset."
     )
-    attempts: fields.Attempts = Field(
+    attempts: Annotated[fields.Attempts, UNREAD] = Field(
         None,
         description="How often a run is tried that is invalid or failed, or from whose speed a compliance test's "
         "differs, 1 to 10.",
@@ -136,7 +136,9 @@ class SettingsGroup(Group):
         description="Cells that compute on further slices (MIG) during performance runs and compliance tests, such "
         "as [bert-99/Offline, resnet50/Offline] of the same division and system.",
     )
-    publish: fields.Publish = Field(None, description="Which valid performance run is published.")
+    publish: Annotated[fields.Publish, RecordedAs("policy.publish")] = Field(
+        None, description="Which valid performance run is published."
+    )
     compliance: Annotated[
         dict[fields.TestName, Audit],
         scalars.check_fitting(scalars.parse_tests),

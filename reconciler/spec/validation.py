@@ -16,6 +16,7 @@ from reconciler.errors import Problem
 from reconciler.resource.inputs import Origin
 from reconciler.spec import executor_models, harness_models, models, settings_models
 from reconciler.spec.confusables import plain_form
+from reconciler.spec.fields import MAY_NAME_VARIABLES
 from reconciler.spec.foreign_names import explain_foreign
 from reconciler.spec.groups import Group
 from reconciler.spec.locations import Variables
@@ -213,26 +214,35 @@ def _names(group: type[Group]) -> list[str]:
     return [field.alias or name for name, field in group.model_fields.items()]
 
 
-def is_setting(where: Location) -> bool:
-    """True where no name on the way is one that its group does not have."""
-    groups = ((name, _group_at(where[:depth])) for depth, name in enumerate(where))
-    return all(group is None or name in _names(group) for name, group in groups)
+def refuses_variables(where: Location) -> bool:
+    """True for a field whose type does not take environment variables. A value in the place of a group, or below a name
+    that its group does not have, is wrong for another reason."""
+    kind, marks = _find_type(where)
+    return kind is not None and not _is_group(kind) and MAY_NAME_VARIABLES not in marks
 
 
 def _group_at(where: Location) -> type[Group] | None:
     """The model that reads the group at ``where``; None when there is none with fixed names."""
+    kind, _ = _find_type(where)
+    return kind if _is_group(kind) else None
+
+
+def _is_group(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Group)
+
+
+def _find_type(where: Location) -> tuple[Any, tuple[Any, ...]]:
+    """The type of the field at ``where``, and what its declaration adds to it; None where there is no such field."""
     kind: Any = models.Document
+    marks: tuple[Any, ...] = ()
     for part in where:
-        kind = _inner(kind, part)
-    return kind if isinstance(kind, type) and issubclass(kind, Group) else None
-
-
-def _inner(kind: Any, part: str) -> Any:
-    if isinstance(kind, type) and issubclass(kind, Group):
-        found = [field for name, field in kind.model_fields.items() if (field.alias or name) == part]
-        kind = found[0].annotation if found else None
-    elif typing.get_origin(kind) is dict:
-        kind = typing.get_args(kind)[1]
-    else:
-        return None
-    return typing.get_args(kind)[0] if typing.get_origin(kind) is typing.Annotated else kind
+        if _is_group(kind):
+            found = [field for name, field in kind.model_fields.items() if (field.alias or name) == part]
+            kind, marks = (found[0].annotation, tuple(found[0].metadata)) if found else (None, ())
+        elif typing.get_origin(kind) is dict:
+            kind, marks = typing.get_args(kind)[1], ()
+        else:
+            return None, ()
+        if typing.get_origin(kind) is typing.Annotated:
+            kind, marks = typing.get_args(kind)[0], (*marks, *kind.__metadata__)
+    return kind, marks

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
+from harness.benchmark_catalog import BENCHMARKS
+from harness.catalog import BACKENDS
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Chosen
 from reconciler.errors import ReconcilerError
@@ -19,6 +22,7 @@ from reconciler.resource.records import CODE_ARCHIVE, IMPORTED, REHEARSAL, REQUI
 from reconciler.resource.settings import (
     BUILD_COMMAND,
     COMMAND,
+    HARNESS,
     NAMEPLATE,
     ORIGINAL,
     SCORE_COMMAND,
@@ -28,6 +32,7 @@ from reconciler.resource.settings import (
     SystemSettings,
     group_node_types,
 )
+from reconciler.resource.wording import show_value
 from reconciler.rules.programs import load_program
 from reconciler.rules.results.table import find_recorded_format
 from reconciler.storage.code_archive import unpack_code
@@ -47,6 +52,8 @@ from reconciler.tree.source import Sources
 
 CALIBRATION = "documentation/calibration.md"
 _MODEL = "model.settings."
+_DIGEST = re.compile("[0-9a-f]{64}")
+_FILES_OF = ("dataset.", "model.", "engine.")
 _COMMANDS = {"build": BUILD_COMMAND, "service": SERVICE_COMMAND, "run": COMMAND, "score": SCORE_COMMAND}
 _SHOWN = (
     *("engine.", "run.", "compliance.", "target_", "min_", "max_"),
@@ -122,8 +129,52 @@ def _collect_kept_code(
             commands={name: words for name, at in _COMMANDS.items() if (words := settings.get_words(at))},
             image=settings.get_text("harness.image"),
             tool=timed.tool,
-            settings=_shown(settings),
+            settings=_list_declared(settings),
+            environment={
+                name: f"${{{text}}}" if is_named else text
+                for name, text, is_named in settings.list_part_environment(HARNESS)
+            },
+            extras=_list_extras(settings),
+            digests=_list_digests(timed, desired),
         )
+
+
+def _list_declared(settings: CellSettings) -> dict[str, str]:
+    """List the settings that decide how a cell is measured, with their units, as a spec has them."""
+    return {
+        name: value if isinstance(value, str) else show_value(name, value)
+        for name, value in sorted(settings.values.items())
+        if name.startswith((*_SHOWN, _MODEL, "benchmark.official", "benchmark.code"))
+    }
+
+
+def _list_extras(settings: CellSettings) -> tuple[str, ...]:
+    """List the extras of this project that the backend and the benchmark of a cell need."""
+    backend = BACKENDS.get(settings.get_text("engine.backend"))
+    benchmark = BENCHMARKS.get(settings.get_text("benchmark.code"))
+    names = (backend.extra if backend else "", benchmark.extra if benchmark else "")
+    return tuple(dict.fromkeys(name for name in names if name)) or ("loadgen",)
+
+
+def _list_digests(timed: Record, desired: Desired) -> dict[str, str]:
+    """List the files that a run read, and the sources of all it was made from, with their SHA-256."""
+    facts = {name: fact.value for name, fact in timed.facts.items() if name.startswith(_FILES_OF)}
+    found = {name: str(value) for name, value in facts.items() if _is_digest(value)}
+    ahead, seen = [timed.address], set[Address]()
+    while ahead:
+        address = ahead.pop()
+        if address in seen or address not in desired.by_address:
+            continue
+        seen.add(address)
+        ahead += desired.by_address[address].upstream
+        for item in desired.detail(address).inputs:
+            if item.upstream is None and _is_digest(item.value):
+                found[f"{address.label}: {item.name}"] = str(item.value)
+    return found
+
+
+def _is_digest(value: object) -> bool:
+    return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
 
 
 def _unpack(

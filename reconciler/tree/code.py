@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
+from reconciler.resource.kinds import Cell
 from reconciler.resource.quantities import join_listing, show_count
 from reconciler.tree.content import CellCode, Content, Files, SubmissionContent, hash_content
 
@@ -102,7 +103,8 @@ def _list_distinct(cells: Sequence[CellCode]) -> list[CellCode]:
     """One cell for each way to run: cells mostly differ in their user.conf alone."""
     found: dict[object, CellCode] = {}
     for cell in cells:
-        found.setdefault((tuple(cell.commands.items()), cell.image, cell.tool, not cell.commands), cell)
+        settings = () if cell.commands.get("run") else tuple(sorted(cell.settings.items()))
+        found.setdefault((tuple(cell.commands.items()), cell.image, cell.tool, settings), cell)
     return list(found.values())
 
 
@@ -112,28 +114,56 @@ def _render_commands(cell: CellCode) -> list[str]:
         lines += ["", f"In the image `{cell.image}`."]
     for name, words in cell.commands.items():
         lines += ["", f"{name}:", "", "```", shlex.join(words), "```"]
-    said = " ".join(word for words in cell.commands.values() for word in words)
+    if cell.environment:
+        lines += ["", "With these variables of the environment:", "", "```"]
+        lines += [f"{name}={shlex.quote(value)}" for name, value in sorted(cell.environment.items())]
+        lines += ["```"]
+    said = " ".join([*(word for words in cell.commands.values() for word in words), *cell.environment.values()])
     used = [f"- `{{{name}}}`: {meaning}" for name, meaning in _MEANINGS.items() if f"{{{name}}}" in said]
-    return [*lines, *(["", *used] if used else []), *_render_comparison(cell)]
+    return [*lines, *(["", *used] if used else []), *_render_digests(cell), *_render_comparison(cell)]
 
 
 def _render_own(cell: CellCode) -> list[str]:
     version = cell.tool.removeprefix("mlperf-reconciler ")
+    extras = f"[{','.join(cell.extras)}]" if cell.extras else ""
     return [
         "",
         f"As for `{cell.cell}`, in an empty folder on the system that its description names:",
         "",
         "```",
-        f"python -m pip install 'mlperf-reconciler[cpu]=={version}'",
+        f"python -m pip install 'mlperf-reconciler{extras}=={version}'",
         "reconcile init",
-        f"reconcile apply {cell.cell}",
         "```",
         "",
-        "Between the last two commands, write the settings in the README.md of the cell's results into the spec that "
-        "`init` made, and install what is listed under Software there. `harness/` is the part of the package that ran; "
-        "`diff -r` with the installed one shows what is not of that release.",
+        "Declare the cell in the spec that `init` made, with these settings:",
+        "",
+        "```",
+        *(f"{name}: {' '.join(value.split())}" for name, value in sorted(cell.settings.items())),
+        "```",
+        "",
+        "Install what is listed under Software in the README.md of the cell's results, commit the spec, and measure:",
+        "",
+        "```",
+        f"reconcile apply {_select(cell.cell)}",
+        "```",
+        "",
+        "`harness/` is the part of the package that ran; `diff -r` with the installed one shows what is not of that "
+        "release.",
+        *_render_digests(cell),
         *_render_comparison(cell),
     ]
+
+
+def _select(cell: Cell) -> str:
+    names = {"division": cell.division, "system": cell.system, "benchmark": cell.benchmark, "scenario": cell.scenario}
+    return shlex.join(f"{name}={value}" for name, value in names.items())
+
+
+def _render_digests(cell: CellCode) -> list[str]:
+    if not cell.digests:
+        return []
+    listed = [f"{digest}  {name}" for name, digest in sorted(cell.digests.items())]
+    return ["", "SHA-256 of the files that it ran with:", "", "```", *listed, "```"]
 
 
 def _render_comparison(cell: CellCode) -> list[str]:

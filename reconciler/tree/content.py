@@ -88,7 +88,9 @@ class CellCode(Struct, frozen=True):
     """Code of a cell's published run. ``official``: as of its content. ``files``: the code that the run kept, by name
     below src/<benchmark>, without what the spec excludes. ``excluded``: how many files those are. ``commands``: {"run":
     words} of the commands that it ran, placeholders as they are; ``image``: theirs. ``tool``: what made the record.
-    ``settings``: as in the cell's README.md."""
+    ``settings``: as a spec has them, with units. ``environment``: variables of its run command, values as they are
+    declared. ``extras``: of this project, which its own harness needs. ``digests``: SHA-256 by name of the files of
+    dataset, model and engine."""
 
     cell: Cell
     official: str
@@ -98,6 +100,9 @@ class CellCode(Struct, frozen=True):
     image: str = ""
     tool: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    extras: tuple[str, ...] = ()
+    digests: Mapping[str, str] = field(default_factory=dict)
 
 
 class SubmissionContent(Struct, frozen=True):

@@ -73,9 +73,9 @@ HARNESS = f"""
            --engine, "{{engine}}", --dataset, "{{dataset}}"]
         code: ours
 """
-# What our harness counts of itself, beside what LoadGen logs.
+# What our harness counts of itself, in addition to what LoadGen logs.
 OURS_COUNTS = {"batch_size", "batches", "loadgen", "response", "samples_completed"}
-OURS_FILES = {REQUIREMENTS}  # nobody knows where a command finds its packages
+OURS_FILES = {REQUIREMENTS}  # no one knows where a command finds its packages
 # What people write or read of the code, and what a machine measured.
 TEXTS = {"README.md", "measurements.json"}
 MEASURED = {"mlperf_log_detail.txt", "mlperf_log_summary.txt", "mlperf_log_accuracy.json", "accuracy.txt"}

@@ -1,4 +1,4 @@
-"""Answers found and judged beside the official scripts' own functions, which are taken out of their files: the whole
+"""Answers found and judged against the official scripts' own functions, which are taken out of their files: the whole
 scripts need libraries that are not installed here (``python -m tests.benchmarks.reference_language`` runs those).
 
 ``INFERENCE_CHECKOUT`` names a checkout of mlcommons/inference.

@@ -28,7 +28,7 @@ def without_blocks(text: str) -> str:
 
 
 def section(path: Path, heading: str) -> str:
-    """What stands below a heading of the second level."""
+    """What is below a heading of the second level."""
     found = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", read(path), re.MULTILINE | re.DOTALL)
     assert found, f"{path.name} has no section ## {heading}"
     return found[1].strip()

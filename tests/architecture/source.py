@@ -62,7 +62,7 @@ def all_imports() -> tuple[Import, ...]:
 
 
 def imports_of(module: Module, known: Mapping[str, Module]) -> Iterator[Import]:
-    """Every import statement and every call of import_module or __import__, wherever it stands."""
+    """Every import statement and every call of import_module or __import__, wherever it is."""
     yield from _walk(module, module.tree, known, late=False)
 
 

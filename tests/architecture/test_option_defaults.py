@@ -1,4 +1,4 @@
-"""The default of a backend's option that schema and documents tell is the one that the backend takes."""
+"""The default of a backend's option that schema and documents report is the one that the backend takes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GENERIC = "harness/cuda"  # of several backends, whose options of one name have
 
 
 def _read_defaults(text: str) -> Iterator[tuple[str, object]]:
-    """What stands where an option is read: ``options.get(NAME, DEFAULT)`` or ``options.get(NAME) or DEFAULT``, a
+    """What is where an option is read: ``options.get(NAME, DEFAULT)`` or ``options.get(NAME) or DEFAULT``, a
     literal or a constant of the module."""
     tree = ast.parse(text)
     constants = {
@@ -61,10 +61,10 @@ _READ = {path: found for path in _FILES if (found := list(_read_defaults(path.re
 
 
 @pytest.mark.parametrize("file", _READ, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_an_option_has_the_default_that_is_told(file: Path) -> None:
+def test_an_option_has_the_documented_default(file: Path) -> None:
     for name, default in _READ[file]:
-        told = {backend: options[name].default for backend, options in _list_options(file) if name in options}
-        assert all(value == default for value in told.values()), (name, default, told)
+        reported = {backend: options[name].default for backend, options in _list_options(file) if name in options}
+        assert all(value == default for value in reported.values()), (name, default, reported)
 
 
 def test_options_are_found_where_they_are_read() -> None:

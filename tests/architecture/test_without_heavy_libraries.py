@@ -94,7 +94,7 @@ def test_every_module_imports(python: Python) -> None:
 
 
 @pytest.mark.parametrize("option", ["--help", "--version"])
-def test_what_only_tells_of_the_program_loads_no_codec(option: str) -> None:
+def test_commands_about_the_program_load_no_codec(option: str) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "reconciler.cli.main", option]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert "reconciler.cli.command_table" in ended.stderr

@@ -1,4 +1,4 @@
-"""``python -m tests.benchmarks.agreement TREE CHECKOUT...``: `check` beside the official checkers.
+"""``python -m tests.benchmarks.agreement TREE CHECKOUT...``: `check` against the official checkers.
 
 TREE is a repository of published results, each CHECKOUT one of the official inference repository (of the round's tag,
 or the newest). Prints each result on which a checker and `check` disagree: one that the checker accepts and that has an

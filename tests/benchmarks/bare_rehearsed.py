@@ -4,7 +4,7 @@
 what the benchmark itself says: its samples, the loop of a sample that takes several calls, and how answers are made of
 outputs. All samples are answered ``passes`` times, and each thread takes what is next.
 
-Their order is drawn anew for each pass, as LoadGen draws it: whoever answers them has to bring those of a batch
+Their order is drawn anew for each pass, as LoadGen draws it: anyone who answers them has to bring those of a batch
 together.
 """
 

@@ -5,7 +5,7 @@ STREAMS streams:
 
 - rate: tokens for each second of processor time that the client uses, as fast as the server writes: what a core of its
   own holds.
-- shared: the same of two client processes and this one, which stands where LoadGen is.
+- shared: the same of two client processes and this one, which is where LoadGen is.
 - first: what the client adds to the time to the first token at the 99th percentile, at half of GOAL: from the prompt's
   submission to its arrival at the server, and from the token's departure to the callback. The first STREAMS prompts,
   which all come at once and open the connections, do not count.
@@ -80,7 +80,7 @@ class Asking:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Measured:
     """``busy``: seconds of processor time of the client, ``server`` of the server; ``added``: ms of each first
     token."""
 
@@ -91,7 +91,7 @@ class Held:
     added: tuple[float, ...]
 
 
-def ask(streams: int, answers: int, rate: float, processes: int = 1) -> Held:
+def ask(streams: int, answers: int, rate: float, processes: int = 1) -> Measured:
     command = [sys.executable, "-m", "tests.benchmarks.streaming_server", str(TOKENS), str(rate)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
@@ -102,7 +102,7 @@ def ask(streams: int, answers: int, rate: float, processes: int = 1) -> Held:
             server.kill()
 
 
-def _ask(url: str, asking: Asking, processes: int) -> Held:
+def _ask(url: str, asking: Asking, processes: int) -> Measured:
     plan = GenerationPlan(
         model=None,
         source=None,
@@ -133,7 +133,7 @@ def _ask(url: str, asking: Asking, processes: int) -> Held:
     asking.client.close()
     times = {int(prompt): times for prompt, times in reported["times"].items()}
     added = (times[i][0] - asking.submitted[i] + asking.firsts[i] - times[i][1] for i in sorted(times))
-    return Held(asking.tokens, seconds, busy, reported["busy"], tuple(ns / 1e6 for ns in added))
+    return Measured(asking.tokens, seconds, busy, reported["busy"], tuple(ns / 1e6 for ns in added))
 
 
 def _read_processor_time() -> float:
@@ -144,9 +144,9 @@ def _read_processor_time() -> float:
 
 def measure_rate(rounds: int, processes: int = 1) -> Measure:
     found = [ask(STREAMS, ANSWERS, UNPACED, processes) for _ in range(rounds)]
-    per_core = statistics.median(held.tokens / held.busy for held in found)
-    wall = statistics.median(held.tokens / held.seconds for held in found)
-    server = statistics.median(held.tokens / held.server for held in found)
+    per_core = statistics.median(measured.tokens / measured.busy for measured in found)
+    wall = statistics.median(measured.tokens / measured.seconds for measured in found)
+    server = statistics.median(measured.tokens / measured.server for measured in found)
     whose = "the client's" if processes == 1 else f"{processes} client processes'"
     name = f"tokens of {STREAMS} streams for each second of {whose} processor time"
     detail = f"{wall:,.0f}/s by the clock of this machine, {server:,.0f} for each second of the server's"
@@ -156,12 +156,12 @@ def measure_rate(rounds: int, processes: int = 1) -> Measure:
 def measure_first(rounds: int) -> Measure:
     rate = GOAL / 2
     found = [ask(STREAMS, ANSWERS + STREAMS, rate) for _ in range(rounds)]
-    steady = [held.added[STREAMS:] for held in found]
+    steady = [measured.added[STREAMS:] for measured in found]
     tails = [statistics.quantiles(added, n=100)[98] for added in steady]
     middle = statistics.median(statistics.median(added) for added in steady)
-    held = statistics.median(held.tokens / held.seconds for held in found)
+    measured = statistics.median(measured.tokens / measured.seconds for measured in found)
     name = f"added to the first token at the 99th percentile, {STREAMS} streams, {rate:,.0f} tokens/s asked for"
-    detail = f"{middle:.2f} ms at the median, {held:,.0f} tokens/s by the clock"
+    detail = f"{middle:.2f} ms at the median, {measured:,.0f} tokens/s by the clock"
     return Measure(name, statistics.median(tails), FIRST_LIMIT_MS, at_least=False, unit=" ms", detail=detail)
 
 

@@ -11,7 +11,7 @@ from harness.benchmarks import load_benchmark
 from harness.contract import Benchmark
 
 
-def tell(what: str, same: bool) -> tuple[str, bool]:
+def report(what: str, same: bool) -> tuple[str, bool]:
     """Printed as it comes."""
     print(f"{what}{'' if same else '  DIFFERS'}", flush=True)
     return what, same

@@ -1,9 +1,9 @@
 """Fuzzes every reader of files that anybody may have written: ``python -m tests.benchmarks.fuzz_readers [--json]``.
 
-The inputs are those of ``tests/unit/storage/test_fuzz_readers.py`` and ``tests/unit/harness/test_fuzz_datasets.py``, of other
-seeds and by default a million of them, spread so that each reader takes about as long. An input that ends in anything
-but a value or the error that its callers expect is printed with its traceback and its seed, and the run goes on. Ends
-with 1 if there was one.
+The inputs are those of ``tests/unit/storage/test_fuzz_readers.py`` and ``tests/unit/harness/test_fuzz_datasets.py``,
+of other seeds and by default a million of them, spread so that each reader takes about as long. An input that ends in
+anything but a value or the error that its callers expect is printed with its traceback and its seed, and the run goes
+on. Exits with 1 if there was one.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from reconciler.resource.records import CHILD_LOG, Artifact, Ended, Record, Reco
 from reconciler.storage.files import RepositoryPaths
 
 SPEC = Path("specs") / "made-up.yaml"
-_TARGET = 10_000  # of the first Offline cell; each further one has one more, so the text stands once in the spec
+_TARGET = 10_000  # of the first Offline cell; each further one has one more, so the text appears once in the spec
 _BEGAN = datetime(2026, 1, 5, tzinfo=UTC)
 
 # What each kind leaves: (name, whether the tree needs it).
@@ -79,7 +79,7 @@ def change_target(root: Path) -> str:
 
 @contextlib.contextmanager
 def _any_machine() -> Iterator[None]:
-    """Each system's outcomes were made on its own machine, which this one stands in for meanwhile."""
+    """Each system's outcomes were made on its own machine, which this one replaces here."""
     with mock.patch("reconciler.observed.observe.find_unlike", return_value=None):
         yield
 

@@ -75,7 +75,7 @@ def _line_offsets(text: str) -> list[int]:
 
 
 def _visited(node: ast.AST) -> Iterator[ast.expr | ast.stmt]:
-    """Every expression and statement of which a change tells something about the tests."""
+    """Every expression and statement of which a change says something about the tests."""
     if isinstance(node, (ast.expr, ast.stmt)):
         yield node
     for name, value in ast.iter_fields(node):
@@ -187,7 +187,7 @@ def _is_text(*nodes: ast.expr) -> bool:
 
 
 def _text(node: ast.expr) -> str:
-    """In parentheses, so that what stands around it binds as before."""
+    """In parentheses, so that what surrounds it binds as before."""
     text = ast.unparse(node)
     return text if isinstance(node, (ast.Name, ast.Constant, ast.Call, ast.Attribute, ast.List)) else f"({text})"
 

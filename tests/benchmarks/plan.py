@@ -116,7 +116,7 @@ def measure(size: Size, folder: Path, rounds: int, snakemake: str) -> Iterator[M
     middle = statistics.median(item.seconds for item in first)
     yield Measure(f"cold {size.name}", middle, size.cold, False, " s", detail)
     if snakemake:
-        yield _beside_snakemake(size, repository, folder / f"snakemake-{size.name}", rounds, snakemake)
+        yield _compare_with_snakemake(size, repository, folder / f"snakemake-{size.name}", rounds, snakemake)
 
 
 def growth(measures: Sequence[Measure]) -> Measure:
@@ -156,7 +156,7 @@ rule result:
 """
 
 
-def _beside_snakemake(size: Size, repository: Path, folder: Path, rounds: int, python: str) -> Measure:
+def _compare_with_snakemake(size: Size, repository: Path, folder: Path, rounds: int, python: str) -> Measure:
     """The same cells and the same five jobs for each, all of them done."""
     cells = [f"cell-{number:05}" for number in range(size.systems * size.benchmarks * 4)]
     for kind in ("engine", "accuracy", "performance", "score", "result"):

@@ -1,8 +1,8 @@
-"""``python -m tests.benchmarks.reference_bert CHECKOUT``: our windows, answers and F1 beside the reference's.
+"""``python -m tests.benchmarks.reference_bert CHECKOUT``: our windows, answers and F1 against the reference's.
 
-CHECKOUT is one of mlcommons/inference with language/bert. Passages are made up, beside texts that ship with Python and
+CHECKOUT is one of mlcommons/inference with language/bert. Passages are made up, next to texts that ship with Python and
 what tokenizers stumble over. Needs transformers below 5, which the reference imports, and BERT's ``tokenization``,
-which it does not carry: transformers' own stands in for that.
+which it does not carry: transformers' own stand-in for that.
 """
 
 from __future__ import annotations

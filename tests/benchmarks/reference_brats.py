@@ -137,8 +137,8 @@ def main(inference: Path, checkout: Path) -> int:
             ours = (folder / "accuracy.txt").read_text().strip()
             theirs = run_script(script, folder / "mlperf_log_accuracy.json", folder / "prepared", labels, checkout)
             differ += ours != theirs
-            told = "alike" if ours == theirs else "DIFFERENT"
-            print(f"{title}: {told}\n  ours:   {ours}\n  theirs: {theirs}", flush=True)
+            reported = "alike" if ours == theirs else "DIFFERENT"
+            print(f"{title}: {reported}\n  ours:   {ours}\n  theirs: {theirs}", flush=True)
     return 1 if differ else 0
 
 

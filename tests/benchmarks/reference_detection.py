@@ -1,7 +1,7 @@
-"""``python -m tests.benchmarks.reference_detection CHECKOUT FOLDER``: our detection benchmarks beside the reference's.
+"""``python -m tests.benchmarks.reference_detection CHECKOUT FOLDER``: our detection benchmarks against the reference's.
 
 CHECKOUT is one of mlcommons/inference, FOLDER holds pictures. Each is prepared by both; prints how many differ. The
-official accuracy scripts score made-up answers beside our scorer. With torchvision installed, its RetinaNet makes
+official accuracy scripts score made-up answers next to our scorer. With torchvision installed, its RetinaNet makes
 objects of the same heads.
 """
 

@@ -1,4 +1,4 @@
-"""``python -m tests.benchmarks.reference_dlrm CHECKOUT``: our samples, reading of checkpoints and AUC beside others'.
+"""``python -m tests.benchmarks.reference_dlrm CHECKOUT``: our samples, reading of checkpoints and AUC next to others'.
 
 CHECKOUT is one of mlcommons/inference with recommendation/dlrm_v2. Days are made up, of many sizes. Needs PyTorch, for
 the tensors that the reference makes, scikit-learn, and torchsnapshot, which writes a checkpoint as training does; of

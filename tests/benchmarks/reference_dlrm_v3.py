@@ -1,4 +1,4 @@
-"""``python -m tests.benchmarks.reference_dlrm_v3 CHECKOUT``: DLRMv3's requests, network and scores beside others'.
+"""``python -m tests.benchmarks.reference_dlrm_v3 CHECKOUT``: DLRMv3's requests, network and scores next to others'.
 
 CHECKOUT is one of mlcommons/inference with recommendation/dlrm_v3. The stream is a generated one, and the network a
 narrow one of five layers with drawn weights, whose checkpoint the reference reads itself. Needs what the reference
@@ -185,11 +185,11 @@ def main(checkout: Path) -> None:
         answers = compare_answers(reference, folder, samples)
         count = samples["candidates"].shape[1]
         for name, right in {"right": 1.0, "half": 0.5, "random": 0.0, "own": -1.0}.items():
-            told = [answer.copy() for answer in answers]
-            for answer in told if right >= 0 else ():
+            reported = [answer.copy() for answer in answers]
+            for answer in reported if right >= 0 else ():
                 chance, labels = rng.random(count), answer[2 + count : 2 + 2 * count]
                 answer[2 : 2 + count] = np.where(rng.random(count) < right, 0.4 * chance + 0.6 * labels, chance)
-            official, written = compare_scores(checkout, folder, told)
+            official, written = compare_scores(checkout, folder, reported)
             print(f"{name}: {'equal' if official == written else 'DIFFERENT'} {official} {written}")
 
 

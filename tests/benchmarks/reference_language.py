@@ -1,4 +1,4 @@
-"""Scores of language models beside those that the reference's own scripts print.
+"""Scores of language models against those that the reference's own scripts print.
 
     python -m tests.benchmarks.reference_language CHECKOUT PYTHON ROUGE [BENCHMARK...]
 

@@ -1,9 +1,9 @@
 """``python -m tests.benchmarks.reference_pointpainting CHECKOUT [--full N]``: our samples, painted points, pillars,
-answers and score beside the reference's.
+answers and score against the reference's.
 
 CHECKOUT is one of mlcommons/inference with automotive/3d-object-detection. Scenes and networks are a rehearsal's; the
 reference runs them with its ONNX backend, from the same files. ``--full``: its networks at their whole size with drawn
-weights, saved as its checkpoints are, beside our programs for torch.export on so many scenes. Needs PyTorch, numba,
+weights, saved as its checkpoints are, next to our programs for torch.export on so many scenes. Needs PyTorch, numba,
 tqdm, Pillow and shapely. Of torchvision the reference calls two transforms, of open3d one function, of pandas nothing:
 those stand here in their place, and boxes are suppressed by shapely's polygons.
 
@@ -82,7 +82,7 @@ def suppress(boxes: Any, scores: Any, overlap: float) -> Any:
 
 
 class Differences:
-    """The largest of each kind, beside what is allowed."""
+    """The largest of each kind, against what is allowed."""
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[float, float]] = {}
@@ -92,7 +92,7 @@ class Differences:
         largest = float(np.abs(ours - theirs).max(initial=0)) if ours.shape == theirs.shape else float("inf")
         self._found[name] = (max(largest, self._found.get(name, (0.0, 0.0))[0]), allowed)
 
-    def tell(self) -> int:
+    def report(self) -> int:
         for name, (largest, allowed) in self._found.items():
             print(f"{name}: differ by {largest:.3g}" + (f", {allowed:g} allowed" if allowed else ""))
         return int(any(largest > allowed for largest, allowed in self._found.values()))
@@ -156,7 +156,7 @@ def paint(sessions: Mapping[str, Any], scene: Mapping[str, Any]) -> np.ndarray:
 
 
 def compare_scores(checkout: Path, folder: Path, answers: Sequence[np.ndarray]) -> int:
-    """The official script's line beside ours, for right, half-right and random answers."""
+    """The official script's line against ours, for right, half-right and random answers."""
     rng, failed = np.random.default_rng(5), 0
     numbers = np.concatenate([answers[0][:0], *answers])[:, -1]
     for name, changed in {
@@ -172,12 +172,12 @@ def compare_scores(checkout: Path, folder: Path, answers: Sequence[np.ndarray]) 
         ]
         log.write_text(json.dumps(entries))
         arguments = ["--mlperf-accuracy-file", str(log), "--waymo-dir", str(folder / "data")]
-        told = run_script(checkout, [*arguments, "--output-file", str(folder / "results.json")])
+        reported = run_script(checkout, [*arguments, "--output-file", str(folder / "results.json")])
         (folder / name).mkdir()
         pointpainting.BENCHMARK.score(read_accuracy_log(log), folder / "dataset", folder / name)
         ours = (folder / name / "accuracy.txt").read_text().strip()
-        print(f"{name}:\n  theirs {told}\n  ours   {ours}")
-        failed |= told != ours
+        print(f"{name}:\n  theirs {reported}\n  ours   {ours}")
+        failed |= reported != ours
     return failed
 
 
@@ -280,7 +280,7 @@ def main(arguments: Sequence[str]) -> int:
         if asked.full:
             compare_networks(folder, torch, asked.full, found)
         failed = compare_scores(asked.checkout.resolve(), folder, answers)
-    return found.tell() | failed
+    return found.report() | failed
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""``python -m tests.benchmarks.reference_preprocessing CHECKOUT FOLDER``: our preprocessing beside the reference's.
+"""``python -m tests.benchmarks.reference_preprocessing CHECKOUT FOLDER``: our preprocessing against the reference's.
 
 CHECKOUT is one of mlcommons/inference, FOLDER holds pictures. Each is prepared by both; prints how many differ, and the
-ratio of images/s in one run. The official accuracy script scores made-up answers beside ours.
+ratio of images/s in one run. The official accuracy script scores made-up answers against ours.
 """
 
 from __future__ import annotations

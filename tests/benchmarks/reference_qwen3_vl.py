@@ -1,4 +1,4 @@
-"""Qwen3-VL's messages and scores beside the reference's own.
+"""Qwen3-VL's messages and scores against the reference's own.
 
     python -m tests.benchmarks.reference_qwen3_vl CHECKOUT PYTHON [--endpoints CHECKOUT PYTHON]
 
@@ -27,7 +27,7 @@ from harness.benchmarks.qwen3_vl.rehearsal import write_rehearsal
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter
 from harness.run.tokens import MESSAGES
-from tests.benchmarks.comparing import tell
+from tests.benchmarks.comparing import report
 
 COUNT = 40
 _READ = """
@@ -91,7 +91,7 @@ def compare(asked: argparse.Namespace, folder: Path) -> Iterator[tuple[str, bool
         theirs = json.loads(run(python, code, program, folder, str(products)).splitlines()[-1])
         ours = build(data, folder / wording, wording)
         same = sum(one == other for one, other in zip(ours, theirs, strict=True))
-        yield tell(f"messages as {wording}: {same} of {len(theirs)} are the same", same == COUNT)
+        yield report(f"messages as {wording}: {same} of {len(theirs)} are the same", same == COUNT)
     yield from compare_scores(asked.python, source, folder, products)
 
 
@@ -114,14 +114,14 @@ def compare_scores(python: Path, source: Path, folder: Path, products: Path) -> 
         output.mkdir()
         ours = qwen3_vl.BENCHMARK.score(read_accuracy_log(log), dataset, output)
         printed = run(python, source, _SCORE, output, str(products), str(log))
-        told = next(line for line in (output / "accuracy.txt").read_text().splitlines() if line.startswith("{"))
-        theirs = json.loads(told)["f1"]
+        reported = next(line for line in (output / "accuracy.txt").read_text().splitlines() if line.startswith("{"))
+        theirs = json.loads(reported)["f1"]
         row = next(line for line in printed.splitlines() if "From accuracy file" in line)
         _, brand, condition = (float(cell) for cell in row.strip("│ ").split("│")[1:])
         alike = [f"{ours[name]:.6g}" == f"{value:.6g}" for name, value in (("brand_f1", brand),)]
         if not ours["unparsable"]:  # else theirs tosses a coin
             alike.append(f"{ours['is_secondhand_f1']:.6g}" == f"{condition:.6g}")
-        yield tell(
+        yield report(
             f"{kind}: official {theirs} {brand} {condition}, here {dict(ours)}", theirs == ours["f1"] and all(alike)
         )
 

@@ -1,4 +1,4 @@
-"""R-GAT beside the reference's own code: edges, logits of one small network, and the printed accuracy.
+"""R-GAT against the reference's own code: edges, logits of one small network, and the printed accuracy.
 
     python -m tests.benchmarks.reference_rgat CHECKOUT
 
@@ -147,7 +147,7 @@ def draw_edges(collate: Blocks, seeds: np.ndarray) -> Mapping[Any, Any]:
 
 
 def compare_scores(reference: Path, folder: Path, dataset: Path) -> bool:
-    """The official script's line beside ours: for right, half right and random answers."""
+    """The official script's line against ours: for right, half right and random answers."""
     labels, rng = np.load(dataset / "labels.npy"), np.random.default_rng(3)
     half = np.where(np.arange(COUNT) % 2, labels, (labels + 1) % CLASSES)
     log, lines = folder / "mlperf_log_accuracy.json", []

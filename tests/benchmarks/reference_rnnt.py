@@ -1,9 +1,9 @@
-"""``python -m tests.benchmarks.reference_rnnt CHECKOUT``: our features, transcripts and word error rate beside the
+"""``python -m tests.benchmarks.reference_rnnt CHECKOUT``: our features, transcripts and word error rate next to the
 reference's.
 
 CHECKOUT is one of mlcommons/inference with speech_recognition/rnnt, such as v4.0. Sounds are made up, of many lengths.
 Needs PyTorch, soundfile, inflect and unidecode; a matrix that the reference takes from librosa is compared where that
-is installed, and ours stands in for it elsewhere.
+is installed, and ours stand-in for it elsewhere.
 """
 
 from __future__ import annotations
@@ -80,16 +80,16 @@ def compare_features(torch: Any, waveforms: list[np.ndarray]) -> tuple[Any, list
     found, largest = [], 0.0
     for waveform in waveforms:
         length = torch.tensor([len(waveform)])
-        heard, frames = preprocessing((torch.from_numpy(waveform)[None], length))
-        wanted = heard[0].T.numpy()
+        received, frames = preprocessing((torch.from_numpy(waveform)[None], length))
+        wanted = received[0].T.numpy()
         ours = features.compute_features(waveform)
         assert ours.shape == wanted.shape == (int(frames), features.FEATURES)
         largest = max(largest, float(np.abs(ours - wanted).max()))
-        found.append((heard.permute(2, 0, 1), frames))
+        found.append((received.permute(2, 0, 1), frames))
     return preprocessing, found, largest
 
 
-def compare_transcripts(torch: Any, folder: Path, waveforms: list[np.ndarray], heard: list[Any]) -> tuple[int, int]:
+def compare_transcripts(torch: Any, folder: Path, waveforms: list[np.ndarray], received: list[Any]) -> tuple[int, int]:
     """The reference's network, narrower and with the weights of a rehearsal, saved as its checkpoint is: transcripts
     that are alike, and letters."""
     weights = make_weights(np.random.default_rng(1), "small", waveforms[:4], folder)
@@ -105,7 +105,7 @@ def compare_transcripts(torch: Any, folder: Path, waveforms: list[np.ndarray], h
     scripted = torch.jit.script(network.eval())
     decoder = importlib.import_module("decoders").ScriptGreedyDecoder(BLANK, scripted)
     alike = letters = 0
-    for waveform, (given, frames) in zip(waveforms, heard, strict=True):
+    for waveform, (given, frames) in zip(waveforms, received, strict=True):
         with torch.no_grad():
             _, _, (wanted,) = decoder.forward(given, frames)
         ours, _ = transcribe(parts, waveform)
@@ -137,14 +137,14 @@ def main(checkout: Path) -> None:
         folder, output = Path(temporary) / "data", Path(temporary) / "output"
         output.mkdir()
         waveforms, entries = write_sounds(rng, folder)
-        preprocessing, heard, largest = compare_features(torch, waveforms)
+        preprocessing, received, largest = compare_features(torch, waveforms)
         mels = np.abs(preprocessing.featurizer.fb[0].numpy() - weigh_mels(512, features.MELS).T).max()
         print(
             f"{len(waveforms)} sounds: features differ by {largest:.2g} at most; mels of librosa: {librosa}, {mels:.2g}"
         )
         few = [number for number, waveform in enumerate(waveforms) if number < 4 or len(waveform) < 4 * RATE]
         alike, letters = compare_transcripts(
-            torch, Path(temporary), [waveforms[n] for n in few], [heard[n] for n in few]
+            torch, Path(temporary), [waveforms[n] for n in few], [received[n] for n in few]
         )
         print(f"{len(few)} transcripts: {alike} alike, of {letters} letters")
         librispeech.build_dataset(folder, {}, output, Counter(Path(temporary) / "counter"))

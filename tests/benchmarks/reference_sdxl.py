@@ -1,4 +1,4 @@
-"""Stable Diffusion XL beside the reference's own code: tokens, latents and images of one small pipeline.
+"""Stable Diffusion XL against the reference's own code: tokens, latents and images of one small pipeline.
 
     python -m tests.benchmarks.reference_sdxl CHECKOUT
 
@@ -25,7 +25,7 @@ from harness.benchmarks.sources import REHEARSAL
 from harness.benchmarks.stable_diffusion_xl import clip_tokens, coco2014
 from harness.benchmarks.stable_diffusion_xl.rehearsal import MODEL, write_rehearsal
 from harness.contract import Benchmark, Counter
-from tests.benchmarks.comparing import paint_samples, tell
+from tests.benchmarks.comparing import paint_samples, report
 
 COUNT = 12
 NAME = "stable_diffusion_xl"
@@ -72,16 +72,16 @@ def compare(folder: Path, reference: Path) -> Iterator[tuple[str, bool]]:
     tokens = [[coco.preprocess(text, t) for text in captions] for t in (theirs.pipe.tokenizer, theirs.pipe.tokenizer_2)]
     for name, found in zip(coco2014.TOKENIZERS, tokens, strict=True):
         wanted = np.concatenate([item.input_ids.numpy() for item in found])
-        yield tell(f"{name} of {COUNT} captions", np.array_equal(samples[name], wanted))
+        yield report(f"{name} of {COUNT} captions", np.array_equal(samples[name], wanted))
     for name, item in (("input_ids", theirs.negative_prompt_tokens), ("input_ids_2", theirs.negative_prompt_tokens_2)):
-        yield tell(f"negative {name}", np.array_equal(shared[f"negative_{name}"], item.input_ids.numpy()))
+        yield report(f"negative {name}", np.array_equal(shared[f"negative_{name}"], item.input_ids.numpy()))
     latents = torch.load(data / coco2014.LATENTS[1], weights_only=True)
-    yield tell("latents", np.array_equal(shared["latents"], latents.numpy()))
+    yield report("latents", np.array_equal(shared["latents"], latents.numpy()))
     published = coco2014.read_captions(reference / "coco2014/captions/captions_source.tsv")
     for part, tokenizer in (("tokenizer", theirs.pipe.tokenizer), ("tokenizer_2", theirs.pipe.tokenizer_2)):
         ours = clip_tokens.read_tokenizer(data / part, "").encode(published)
         wanted = np.concatenate([coco.preprocess(text, tokenizer).input_ids.numpy() for text in published])
-        yield tell(f"{part} of {len(published)} published captions", np.array_equal(ours, wanted))
+        yield report(f"{part} of {len(published)} published captions", np.array_equal(ours, wanted))
     asked = [{"input_tokens": one, "input_tokens_2": two, "latents": latents} for one, two in zip(*tokens, strict=True)]
     painted = sys.modules["coco"].PostProcessCoco()(theirs.predict(asked), list(range(COUNT)))
     for batch in (1, 8):
@@ -90,7 +90,7 @@ def compare(folder: Path, reference: Path) -> Iterator[tuple[str, bool]]:
         said = (
             f"images in batches of {batch}: {(difference > 0).mean():.2e} of all values differ, by {difference.max()}"
         )
-        yield tell(said, not difference.any() if batch == 1 else difference.max() <= 1)
+        yield report(said, not difference.any() if batch == 1 else difference.max() <= 1)
 
 
 def load_reference(model: Path) -> Any:

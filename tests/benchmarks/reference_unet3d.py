@@ -1,4 +1,4 @@
-"""``python -m tests.benchmarks.reference_unet3d CHECKOUT``: our volumes, windows and DICE beside the reference's.
+"""``python -m tests.benchmarks.reference_unet3d CHECKOUT``: our volumes, windows and DICE against the reference's.
 
 CHECKOUT is one of mlcommons/inference with vision/medical_imaging/3d-unet-kits19. Cases are made up, of many shapes and
 spacings. The reference's functions are called one by one: its scripts want the published cases, and a pandas of old.
@@ -35,7 +35,7 @@ def write_case(rng: np.random.Generator, folder: Path) -> None:
 
 
 def load_reference(checkout: Path) -> tuple[Any, Any, Any]:
-    """Its modules; what they import beside is there in name only where nothing of it is called."""
+    """Its modules; what else they import is there in name only where nothing of it is called."""
     os.chdir(checkout / _FOLDER)
     sys.path.insert(0, str(checkout / _FOLDER))
     sys.modules.setdefault("pandas", types.ModuleType("pandas"))

@@ -1,4 +1,4 @@
-"""Wan 2.2 beside the reference's own code: prompts, tokens, latent and videos of one small pipeline.
+"""Wan 2.2 against the reference's own code: prompts, tokens, latent and videos of one small pipeline.
 
     python -m tests.benchmarks.reference_wan CHECKOUT
 
@@ -26,7 +26,7 @@ from harness.benchmarks.sources import REHEARSAL
 from harness.benchmarks.wan_2_2 import prompts, videos, words
 from harness.benchmarks.wan_2_2.rehearsal import MODEL, SHAPES, write_rehearsal
 from harness.contract import Benchmark, Counter
-from tests.benchmarks.comparing import paint_samples, tell
+from tests.benchmarks.comparing import paint_samples, report
 
 COUNT = 20
 NAME = "wan_2_2"
@@ -75,29 +75,29 @@ def compare(folder: Path, reference: Path) -> Iterator[tuple[str, bool]]:
         "guidance_2": config["guidance_scale_2"],
         "boundary": config["boundary_ratio"],
     }
-    yield tell(f"settings {settings}", settings == benchmark.pipeline and config["fps"] == videos.FPS)
+    yield report(f"settings {settings}", settings == benchmark.pipeline and config["fps"] == videos.FPS)
     full = SHAPES["full"]
     sizes = [config[name] for name in ("num_frames", "height", "width")]
-    yield tell(f"frames, height and width {sizes}", sizes == [full.frames, full.height, full.width])
+    yield report(f"frames, height and width {sizes}", sizes == [full.frames, full.height, full.width])
     published = run_mlperf.load_prompts(str(reference / "data/vbench_prompts.txt"))
     ours = prompts.read_prompts(reference / "data/vbench_prompts.txt")
     prompts.check_prompts(ours, reference)
-    yield tell(f"{len(published)} published prompts", ours == published)
+    yield report(f"{len(published)} published prompts", ours == published)
     own = run_mlperf.load_prompts(str(data / prompts.PROMPTS[0]))
-    yield tell(f"{COUNT} prompts", prompts.read_prompts(data / prompts.PROMPTS[0]) == own)
+    yield report(f"{COUNT} prompts", prompts.read_prompts(data / prompts.PROMPTS[0]) == own)
     latent = torch.load(data / prompts.LATENT[0])
     shared = benchmark.load_shared(dataset)
-    yield tell("latent", np.array_equal(shared["latents"], latent.float().numpy()))
+    yield report("latent", np.array_equal(shared["latents"], latent.float().numpy()))
     small = {**config, "height": SHAPE.height, "width": SHAPE.width, "num_frames": SHAPE.frames}
     theirs = run_mlperf.Model(str(models / MODEL), torch.device("cpu"), small, own, latent)
     yield from compare_tokens(theirs, published, words.read_tokenizer(data / prompts.TOKENIZER, ""))
-    yield tell("negative prompt", words.clean_prompt(theirs.negative_prompt) == prompts.AGAINST)
+    yield report("negative prompt", words.clean_prompt(theirs.negative_prompt) == prompts.AGAINST)
     frames = answer(theirs)
     for batch in (1, 4):
         found = paint_samples(NAME, models / MODEL, dataset, count=COUNT, batch=batch, precision="bf16")
         difference = np.abs(found.astype(np.int16) - frames)
         said = f"videos in batches of {batch}: {(difference > 0).mean():.2e} of all values differ, by"
-        yield tell(f"{said} {difference.max()}", batch > 1 or not difference.any())
+        yield report(f"{said} {difference.max()}", batch > 1 or not difference.any())
     yield compare_files(folder, frames[0])
 
 
@@ -117,7 +117,7 @@ def compare_tokens(theirs: Any, texts: Sequence[str], ours: words.PromptTokenize
         )
         ids, mask = ours.encode(asked)
         same = np.array_equal(ids, wanted.input_ids) and np.array_equal(mask, wanted.attention_mask)
-        yield tell(f"tokens of {len(asked)} {name}", same)
+        yield report(f"tokens of {len(asked)} {name}", same)
 
 
 def answer(theirs: Any) -> np.ndarray:
@@ -127,7 +127,7 @@ def answer(theirs: Any) -> np.ndarray:
 
     pipe = theirs.pipe
     pipe.set_progress_bar_config(disable=True)
-    theirs.pipe = lambda **told: types.SimpleNamespace(frames=[torch.from_numpy(pipe(**told).frames[0])])
+    theirs.pipe = lambda **reported: types.SimpleNamespace(frames=[torch.from_numpy(pipe(**reported).frames[0])])
     theirs.issue_queries([types.SimpleNamespace(index=index, id=index) for index in range(COUNT)])
     theirs.pipe = pipe
     answers = [np.frombuffer(data, np.float32) for data in sys.modules["mlperf_loadgen"].answers]
@@ -135,13 +135,13 @@ def answer(theirs: Any) -> np.ndarray:
 
 
 def compare_files(folder: Path, frames: np.ndarray) -> tuple[str, bool]:
-    """The same frames as the library's own function writes them; it takes the package imageio besides."""
+    """The same frames as the library's own function writes them; it takes the package imageio as well."""
     from diffusers.utils import export_to_video
 
     path = folder / "theirs.mp4"
     export_to_video([frame.astype(np.float64) / 255 + 1e-9 for frame in frames], str(path), fps=videos.FPS)
     data = videos.encode_video(frames)
-    return tell(f"a video of {len(data)} bytes", data == path.read_bytes())
+    return report(f"a video of {len(data)} bytes", data == path.read_bytes())
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""The word error rate of Whisper beside the one that the reference's own script prints.
+"""The word error rate of Whisper next to the one that the reference's own script prints.
 
     python -m tests.benchmarks.reference_whisper CHECKOUT PYTHON
 
 CHECKOUT is one of mlcommons/inference with the folder speech2text, PYTHON has openai-whisper. Sounds are a rehearsal's;
-answers are its network's own, the first half of them, words of English that were heard nearly right, and drawn letters.
+answers are its network's own, the first half of them, English words with few errors, and random letters.
 Prints both figures and ends with 1 where they differ.
 """
 
@@ -69,7 +69,7 @@ def compare(asked: argparse.Namespace, folder: Path) -> int:
 
 
 def draw_answers(data: Path) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Kind, what was said in each utterance, and what was heard."""
+    """Kind, what was said in each utterance, and what was transcribed."""
     said = [entry["transcript"] for entry in json.loads((data / librispeech.MANIFEST).read_text())]
     rng = np.random.default_rng(5)
     drawn = ["".join(rng.choice(list(letters.LETTERS), int(rng.integers(2, 60)))) for _ in said]
@@ -78,8 +78,8 @@ def draw_answers(data: Path) -> Iterator[tuple[str, list[str], list[str]]]:
     yield "random", said, drawn
     for number in range(4):
         english = [[str(word) for word in rng.choice(WORDS, int(rng.integers(3, 40)))] for _ in said]
-        heard = [[change(word, rng) for word in words] for words in english]
-        yield f"English {number}", [" ".join(words) for words in english], [" ".join(words) for words in heard]
+        received = [[change(word, rng) for word in words] for words in english]
+        yield f"English {number}", [" ".join(words) for words in english], [" ".join(words) for words in received]
 
 
 def change(word: str, rng: np.random.Generator) -> str:

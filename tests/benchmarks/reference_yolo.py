@@ -1,4 +1,4 @@
-"""Preprocessing and objects of YOLO beside those of ultralytics, with which the reference predicts.
+"""Preprocessing and objects of YOLO against those of ultralytics, with which the reference predicts.
 
     python -m tests.benchmarks.reference_yolo PYTHON
 

@@ -3,7 +3,7 @@
 
 Of each benchmark that can be rehearsed here the data and the network are generated and the engine is built; then
 samples/s of an Offline run, as the rehearsal runs it, over those of plain threads that call the same engine with the
-same batch. Beside other load samples/s say little; the detail has processor seconds of the plain threads over those of
+same batch. Next to other load samples/s say little; the detail has processor seconds of the plain threads over those of
 the run, without what a run of a single pass takes: loading, and LoadGen's start and end, which no rate counts.
 """
 
@@ -61,9 +61,9 @@ class Rehearsed:
         return max(2, int(np.ceil(passes * SECONDS * self.run["streams"] / used)))
 
     def bare(self, passes: int) -> float:
-        told = self._run_bare(passes)
-        self.used["bare"].append(told["processor_seconds"])
-        return told["rate"]
+        reported = self._run_bare(passes)
+        self.used["bare"].append(reported["processor_seconds"])
+        return reported["rate"]
 
     def _run_bare(self, passes: int) -> dict[str, float]:
         settings: dict[str, Any] = {
@@ -74,10 +74,10 @@ class Rehearsed:
             "passes": passes,
             **self.run,
         }
-        told: dict[str, float] = json.loads(
+        reported: dict[str, float] = json.loads(
             start(["-m", "tests.benchmarks.bare_rehearsed", json.dumps(settings)], self.folder)
         )
-        return told
+        return reported
 
     def offline(self, passes: int) -> float:
         """Samples/s; LoadGen asks for each sample equally often, since they may differ in size."""

@@ -65,8 +65,8 @@ def export(path: Path) -> None:
             inner = net.convolution(top, channels, width, 1, 1)
             inner = net.convolution(inner, width, width, 3, stride)
             inner = net.convolution(inner, width, 4 * width, 1, 1, active=False)
-            beside = top if block else net.convolution(top, channels, 4 * width, 1, stride, active=False)
-            top = net.node("Relu", [net.node("Add", [inner, beside])])
+            others = top if block else net.convolution(top, channels, 4 * width, 1, stride, active=False)
+            top = net.node("Relu", [net.node("Add", [inner, others])])
             channels = 4 * width
     pooled = net.node("Flatten", [net.node("GlobalAveragePool", [top])])
     net.nodes.append(

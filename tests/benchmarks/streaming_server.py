@@ -22,7 +22,7 @@ _TOKEN = 128_000  # any
 
 
 def cut(data: bytes) -> bytes:
-    """One chunk of a body whose length nobody knows."""
+    """One chunk of a body whose length no one knows."""
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
@@ -73,7 +73,7 @@ class Server:
         self._times: dict[int, list[int]] = {}
         self._due: deque[Stream] = deque()
         self._piece = write_choice(None)
-        usage = write_event(choices=[], usage={"completion_tokens": tokens})  # nobody reads it where ids come
+        usage = write_event(choices=[], usage={"completion_tokens": tokens})  # no one reads it where ids come
         self._end = write_choice("length") + usage + cut(b"data: [DONE]\n\n") + b"0\r\n\r\n"
         self._start = _HEAD % (b"text/event-stream", b"Transfer-Encoding: chunked\r\n") + self._piece
         self._streams: dict[int, Stream] = {}
@@ -87,7 +87,7 @@ class Server:
         last = time.monotonic()
         while True:
             for descriptor, _ in self._poller.poll(_TICK, 64):  # few, so that no stream waits long for the others
-                self._hear(descriptor)
+                self._receive_all(descriptor)
             now = time.monotonic()
             for _ in range(min(len(self._due), round(self._rate * min(now - last, 0.1)))):
                 stream = self._due.popleft()
@@ -97,7 +97,7 @@ class Server:
                     continue
             last = now
 
-    def _hear(self, descriptor: int) -> None:
+    def _receive_all(self, descriptor: int) -> None:
         if descriptor == self._listener.fileno():
             connection, _ = self._listener.accept()
             self._streams[connection.fileno()] = Stream(connection)

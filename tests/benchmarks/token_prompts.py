@@ -1,4 +1,4 @@
-"""A benchmark of prompts alone, drawn from a seed, for engines whose answers nobody reads."""
+"""A benchmark of prompts alone, drawn from a seed, for engines whose answers no one reads."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ def measure(folder: Path, backend: str, model: Path, rounds: int, **settings: An
     busy: dict[str, list[float]] = {"bare": [], "harness": []}  # seconds of processor time for each sample
 
     def alone() -> float:
-        told = {"model": str(model), "dataset": str(dataset), "repeats": REPEATS, "tokens": LENGTH, **settings}
-        found = bare(backend.replace("-", "_"), told, folder)
+        reported = {"model": str(model), "dataset": str(dataset), "repeats": REPEATS, "tokens": LENGTH, **settings}
+        found = bare(backend.replace("-", "_"), reported, folder)
         busy["bare"].append(found["busy"])
         return float(found["rate"])
 
@@ -84,7 +84,7 @@ def measure_vllm(folder: Path, rounds: int) -> list[Measure]:
         return []
     write_checkpoint(folder / "llama", draw_weights(), end=7)
     offline, _ = measure(folder, "vllm", folder / "llama", rounds, graphs=False)
-    return [offline]  # a run tells of its own process, and vLLM computes in another
+    return [offline]  # a run reports its own process, and vLLM computes in another
 
 
 PARTS: dict[str, Callable[[Path, int], list[Measure]]] = {"openvino-genai": measure_openvino, "vllm": measure_vllm}

@@ -136,7 +136,7 @@ def test_what_strangers_write_is_only_shown(
 
 @pytest.fixture
 def other_site(tmp_path: Path) -> Iterator[Callable[[str], str]]:
-    """A page of somebody else, on another port of this machine; gives its address for what stands in it."""
+    """A page of somebody else, on another port of this machine; gives its address for what is in it."""
     folder = tmp_path / "other"
     folder.mkdir()
 

@@ -31,12 +31,12 @@ class Slurm:
         return {"SLURM_CONF": str(self.folder / "slurm.conf")}
 
     def do(self, command: str, *words: str) -> str:
-        told = self.folder / "told"  # daemons keep what they were given open: a pipe would never end
-        with told.open("wb") as out:
+        reported = self.folder / "reported"  # daemons keep what they were given open: a pipe would never end
+        with reported.open("wb") as out:
             ended = subprocess.run(
                 [SCRIPT, command, self.folder, *words], stdout=out, stderr=out, stdin=subprocess.DEVNULL, check=False
             )
-        said = told.read_text(errors="replace")
+        said = reported.read_text(errors="replace")
         assert ended.returncode == 0, said
         return said
 

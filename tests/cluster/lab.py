@@ -63,13 +63,13 @@ def make_lab(
 
 
 def add_waiting(repository: Repository, seconds: float) -> None:
-    """To each batch of the small benchmark: a run lasts, and computes nothing meanwhile."""
+    """To each batch of the small benchmark: a run lasts, and computes nothing in the meantime."""
     code = (repository.root / "benchmarks/tiny.py").read_text(encoding="utf-8")
     repository.write("benchmarks/tiny.py", f"{code}{_SLOW.format(seconds)}")
 
 
 def start_pass(repository: Repository, *words: str, said: Path | None = None) -> subprocess.Popen[bytes]:
-    """``said``: where what it prints goes; default: beside its repository's files."""
+    """``said``: where what it prints goes; default: next to its repository's files."""
     command = [sys.executable, "-m", "reconciler.cli.main", *words]
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
     with (said or repository.root / "said").open("ab") as out:
@@ -85,7 +85,7 @@ def said(report: PassReport) -> str:
 
 
 def is_timed_run(event: Event, scenario: str) -> TypeGuard[StepProgress]:
-    """Whether it tells that a performance run of the scenario answers queries."""
+    """Whether it reports that a performance run of the scenario answers queries."""
     return (
         isinstance(event, StepProgress)
         and event.progress.stage == "running"
@@ -102,10 +102,10 @@ def assert_nothing_is_lost_or_repeated(repository: Repository) -> None:
 
 def assert_every_cell_is_valid(repository: Repository, cells: int) -> None:
     done = [record for record in runs_of(repository) if record.ended is Ended.DONE]
-    told = {str(record.address): record.values.get("validity") for record in done}
-    timed = {address: validity for address, validity in told.items() if address.endswith("performance")}
+    reported = {str(record.address): record.values.get("validity") for record in done}
+    timed = {address: validity for address, validity in reported.items() if address.endswith("performance")}
     assert set(timed.values()) == {"VALID"}, timed
-    assert (len(timed), len(told)) == (cells, 2 * cells)
+    assert (len(timed), len(reported)) == (cells, 2 * cells)
 
 
 def assert_an_interrupted_pass_ends_its_jobs(

@@ -34,7 +34,7 @@ class SharedFolder:
         wait_for(self.seen.is_mount)
 
     def kill(self) -> None:
-        """The server alone: whoever uses the folder meets errors, until it is served again."""
+        """The server alone: anyone who uses the folder meets errors, until it is served again."""
         for process in psutil.process_iter(["cmdline"]):
             if (process.info["cmdline"] or [])[-2:] == [str(self.kept), str(self.seen)]:
                 process.kill()

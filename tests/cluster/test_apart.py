@@ -127,7 +127,7 @@ def test_runs_are_made_where_nothing_of_the_repository_is_seen(apart: Apart) -> 
     assert notes == [], "what was recorded is not waited for"
 
 
-def test_what_jobs_left_while_nobody_followed_them_is_taken_by_the_next_pass(apart: Apart) -> None:
+def test_what_jobs_left_while_no_one_followed_them_is_taken_by_the_next_pass(apart: Apart) -> None:
     repository = apart.make_lab("killed", seconds=4)
     process = start_pass(repository, "--busy")
     wait_for(lambda: bool(apart.running()), 180)

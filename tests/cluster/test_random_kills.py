@@ -63,7 +63,7 @@ def test_lost_folder_loses_and_repeats_nothing(tmp_path: Path, healthy: Slurm, s
         assert process.wait(240) in (0, 1, 2), (tmp_path / "said").read_text()
         wait_for(lambda: not running(healthy), 120)
         _pass_until_in_sync(repository)
-        # A job that was just ending held files of its folder open, which a file server then only hides.
+        # A job that was just ending kept files of its folder open, which a file server then only hides.
         assert start_pass(repository, "--busy").wait(240) == 0
         _assert_whole(repository)
 

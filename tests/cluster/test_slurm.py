@@ -91,7 +91,7 @@ def test_systems_are_measured_on_their_nodes_at_the_same_time(tmp_path: Path, sl
     assert repository.reconcile().outcomes == ()
 
 
-def test_one_job_does_several_short_steps_and_records_tell_the_truth(tmp_path: Path, slurm: Slurm) -> None:
+def test_one_job_does_several_short_steps_and_records_are_true(tmp_path: Path, slurm: Slurm) -> None:
     repository = make_lab(tmp_path / "lab", {"odd": ODD, "alone": EVEN.replace("b200", "b200, take_over: 0")}, cells=4)
     # What was made once is expected to take as long again.
     assert repository.reconcile().after.plan.in_sync

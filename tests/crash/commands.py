@@ -18,13 +18,13 @@ from reconciler.observed.loadgen_library import RELEASES
 from reconciler.rehearse import rehearsal_spec
 from reconciler.rules.rounds import load_ruleset
 from tests.passes.repository import Repository, make_repository
+from tests.unit.check.written import TOKENS, open_cell
 from tests.unit.cli.adopted import adopt_curve
 from tests.unit.cli.conftest import CELL, SPEC, edit, git
 from tests.unit.cli.test_import import export
 from tests.unit.cli.test_package import DECLARED, believe_logs, full_length
 from tests.unit.cli.test_start import make_loadgen
 from tests.unit.cli.test_trees import contradict
-from tests.unit.check.written import TOKENS, open_cell
 
 SCORE = "Score:open/box/tiny/Offline"
 DONE, NOT_IN_SYNC = 0, 2
@@ -41,8 +41,8 @@ class Written:
     """``start``: name of a folder that is copied for each try; ``words`` run in its ``at``. ``plan``: how `plan` ends
     afterwards, None where there is nothing to plan. ``exact``: what git would see is the same as after an undisturbed
     run; else it may hold times. ``then``: for a command that never ends, what is run instead of it. ``swept``: what it
-    leaves half written beside what the user asked for goes with the next pass. ``commits``: nothing of what it commits
-    is left to commit. ``other``: an end that says that nothing is left to do."""
+    leaves half written goes with the next pass. ``commits``: nothing of what it commits is left to commit.
+    ``other``: an end that says that nothing is left to do."""
 
     start: str
     words: tuple[str, ...]
@@ -262,7 +262,7 @@ def _make_key(root: Path) -> None:
 
 
 def _mirror(root: Path) -> None:
-    """Files of which nobody publishes a digest."""
+    """Files of which no one publishes a digest."""
     lab = root.parent / "lab"
     paths = [f"data/LibriSpeech/dev-clean/1/{number % 3}/{number}.flac" for number in range(2703)]
     for path in ("models/rnn-t/DistributedDataParallel_1576581068.9962234-epoch-100.pt", *paths):
@@ -295,7 +295,7 @@ def _declare_other_round(root: Path) -> None:
     edit(root, "round: v6.1", "round: v5.1")
     make_loadgen(root.parent, RELEASES["v5.1"], load_ruleset("v5.1").seeds())
     os.environ |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(root.parent), "PIP_CONFIG_FILE": os.devnull}
-    os.environ.pop("PIP_CONSTRAINT", None)  # of whoever runs the tests
+    os.environ.pop("PIP_CONSTRAINT", None)  # of the person who runs the tests
 
 
 def _make_folder(folder: Path) -> Path:
@@ -382,7 +382,7 @@ def find_wrong(folder: Path) -> list[str]:
     root = folder / "repository"
     repository = Repository(root)
     left = [p for p in folder.rglob("*") if p.name.endswith((".partial", ".gone"))]
-    # The index that a killed git was about to commit: nobody waits for it, and its name is never used again.
+    # The index that a killed git was about to commit: no one waits for it, and its name is never used again.
     left += [p for p in (root / ".git").rglob("*.lock") if not p.name.startswith("next-index-")]
     # A note that is not whole may be one that is being written: it goes with the first commit a minute later.
     left += [p for p in (root / ".git").glob("reconcile-*") if p.is_dir() or p.stat().st_size]

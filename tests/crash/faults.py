@@ -135,14 +135,14 @@ def one_try(
     return Try(number, name, fault, at, calls, where, status, tuple(wrong))
 
 
-def judge(status: int, fault: Fault, told: str, folder: Path) -> list[str]:
+def judge(status: int, fault: Fault, reported: str, folder: Path) -> list[str]:
     """What is wrong with how it ended. Nothing need be said of what could be done in spite of it."""
-    wrong = [f"ended with {status}: {told}"] if status not in (0, 1, 2) else []
-    wrong += [f"says {word!r}: {told}" for word in ("Traceback", "a bug", "please send") if word in told]
+    wrong = [f"ended with {status}: {reported}"] if status not in (0, 1, 2) else []
+    wrong += [f"says {word!r}: {reported}" for word in ("Traceback", "a bug", "please send") if word in reported]
     if status == 1 and fault.name != "ENOENT" and not wrong:
-        known = os.strerror(getattr(errno, fault.name)) in told or fault.name in told
-        wrong += [] if known else [f"does not name what was refused: {told}"]
-    wrong += [f"names no fix: {told}"] if status == 1 and "fix:" not in told else []
+        known = os.strerror(getattr(errno, fault.name)) in reported or fault.name in reported
+        wrong += [] if known else [f"does not name what was refused: {reported}"]
+    wrong += [f"names no fix: {reported}"] if status == 1 and "fix:" not in reported else []
     return wrong
 
 

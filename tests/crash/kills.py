@@ -214,7 +214,7 @@ def kill(count: int, seed: int, folder: Path, only: tuple[str, ...] = (), done: 
     for name, variable in (("locks", "RECONCILE_LOCKS"), ("temporary", "TMPDIR")):
         (
             folder / name
-        ).mkdir()  # whoever else works on this machine neither waits nor is waited for, and leaves nothing
+        ).mkdir()  # anyone else who works on this machine neither waits nor is waited for, and leaves nothing
         os.environ[variable] = str(folder / name)
     tempfile.tempdir = None
     starts = folder / "starts"
@@ -230,7 +230,7 @@ def kill(count: int, seed: int, folder: Path, only: tuple[str, ...] = (), done: 
         made = one_try(number, name, starts, folder / str(number), reference, draw)
         left = sorted(filter(None, map(name_left, (folder / "temporary").iterdir())))
         made = replace(made, wrong=(*made.wrong, *(f"left over among temporary files: {name}" for name in left)))
-        # One that came too late tells of a machine that is less busy than it was when the reference was measured.
+        # One that came too late reports a machine that is less busy than it was when the reference was measured.
         references[name] = reference if made.met else replace(reference, seconds=reference.seconds * _SHRINK)
         yield made
         shutil.rmtree(folder / str(number))
@@ -273,7 +273,7 @@ def main() -> int:
     os.nice(10)
     into = given.into.resolve() if given.into else None
     tries = read_tries(into)
-    with tempfile.TemporaryDirectory() as folder, contextlib.suppress(KeyboardInterrupt):  # and tell what was seen
+    with tempfile.TemporaryDirectory() as folder, contextlib.suppress(KeyboardInterrupt):  # and report what was seen
         for made in kill(given.count, given.seed, Path(folder).resolve(), tuple(given.only), len(tries)):
             tries.append(made)
             if into:

@@ -101,8 +101,8 @@ def error(settings: dict[str, Any]) -> dict[str, Any]:
 
         def answer(network: Any, dtype: torch.dtype) -> torch.Tensor:
             near = [item.to(dtype) if item.is_floating_point() else item for item in given]
-            told = {name: item.to(dtype) for name, item in more.items()}
-            return network(*near, added_cond_kwargs=told).sample.float()
+            reported = {name: item.to(dtype) for name, item in more.items()}
+            return network(*near, added_cond_kwargs=reported).sample.float()
 
         wanted = answer(exact, torch.float32)
         near = copy.deepcopy(exact).to(torch.bfloat16)

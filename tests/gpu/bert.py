@@ -96,8 +96,8 @@ class Encoder(Net):
     def mask(self) -> None:
         floats = self.node("Cast", ["attention_mask"], to=1)
         wide = self.node("Unsqueeze", [floats, self.constant(np.array([1, 2], np.int64))])
-        beside = self.node("Sub", [self.constant(np.float32(1)), wide])
-        self.masked = self.node("Mul", [beside, self.constant(np.float32(-10000))])
+        others = self.node("Sub", [self.constant(np.float32(1)), wide])
+        self.masked = self.node("Mul", [others, self.constant(np.float32(-10000))])
 
     def layer(self, top: str) -> str:
         attended = self.dense(self.attention(top), self.hidden, self.hidden)

@@ -4,7 +4,7 @@
 The benchmark's own reading of questions, of the reference's ONNX file and of the calibration list, with random weights
 and made-up texts of the lengths of the published set (tests.gpu.bert_texts).
 
-- outputs: the engine's answers beside those of the ONNX file in fp32 on the CPU.
+- outputs: the engine's answers against those of the ONNX file in fp32 on the CPU.
 - bare: samples/s of the engine alone, whose input stays in device memory, and where its time goes.
 - offline: LoadGen's Offline over that, $REPEATS runs of $SECONDS and more each.
 - server: the highest rate that is VALID within the round's 130 ms.
@@ -122,8 +122,8 @@ class PackedCase:
             inputs={"dataset": str(self.dataset), "engine": str(self.engine)},
         )
         facts = child(request, place).facts
-        told = {name: fact.value for name, fact in facts.items() if name.startswith(("telemetry.", "backend."))}
-        return place, read_detail(place) | told
+        reported = {name: fact.value for name, fact in facts.items() if name.startswith(("telemetry.", "backend."))}
+        return place, read_detail(place) | reported
 
     def answer_all(self) -> Path:
         """The log of an accuracy run."""
@@ -175,7 +175,7 @@ def compare_outputs(case: PackedCase, _known: Figures) -> Figures:
 
 
 def measure_bare(case: PackedCase, known: Figures) -> Figures:
-    told = {
+    reported = {
         "engine": str(case.engine),
         "packing": "bert",
         "samples": {name: str(case.dataset / f"{name}.npy") for name in INPUTS},
@@ -184,7 +184,7 @@ def measure_bare(case: PackedCase, known: Figures) -> Figures:
         "seconds": min(SECONDS, 20),
         "profile": True,
     }
-    found = bare("rate", told, case.folder, "tests.gpu.bare_packed")
+    found = bare("rate", reported, case.folder, "tests.gpu.bare_packed")
     known["bare"] = float(found["rate"])
     return found
 

@@ -59,7 +59,7 @@ def load(plan: LoadPlan) -> CudaSession:
 
 
 def harness_offline(folder: Path, dataset: Path, streams: int) -> float:
-    """A child of the harness in which this module stands for the null backend."""
+    """A child of the harness in which this module represents the null backend."""
     place = Path(tempfile.mkdtemp(dir=folder))
     write_conf(place / "user.conf", "Offline", {"min_duration": 0, "min_query_count": SAMPLES, "target_qps": 1})
     RunRequest(

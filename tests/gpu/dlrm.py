@@ -4,7 +4,7 @@ The benchmark's own reading of the day, of the checkpoint and of a sample's pair
 reference has them, tables cut to ``rows`` each. A batch is one of pairs, and so is what the bare engine computes.
 ``true`` is in fp8 (joined operators), ``fp16`` compiled by AOTInductor.
 
-- outputs: of fp8, the engine's probabilities beside those of the fp32 program on the CPU.
+- outputs: of fp8, the engine's probabilities against those of the fp32 program on the CPU.
 - bare: pairs/s of the engine alone, whose input stays in device memory, and where its time goes; of fp8 with tables as
   large as the reference's too.
 - offline: samples/s of LoadGen's Offline, $REPEATS runs of $SECONDS and more each, over the engine alone.
@@ -126,9 +126,14 @@ class DlrmCase:
     def bare(self, seconds: float, **more: Any) -> Figures:
         """The engine alone."""
         samples = {name: str(self.dataset / f"{name}.npy") for name in ("dense", "sparse")}
-        told = {"engine": str(self.engine), "backend": self.size.backend, "samples": samples, "batch": self.size.batch}
+        reported = {
+            "engine": str(self.engine),
+            "backend": self.size.backend,
+            "samples": samples,
+            "batch": self.size.batch,
+        }
         module = "tests.gpu.bare_fused" if self.size.precision == "fp8" else "tests.gpu.bare"
-        return bare("rate", {**told, "seconds": seconds, **more}, WORK, module)
+        return bare("rate", {**reported, "seconds": seconds, **more}, WORK, module)
 
     def run(self, scenario: Any, mode: Any, conf: dict[str, int | float], **settings: Any) -> tuple[Path, Figures]:
         """The folder of the logs, and the detail log with what telemetry and the backend say."""
@@ -148,8 +153,8 @@ class DlrmCase:
             inputs={"dataset": str(self.dataset), "engine": str(self.engine)},
         )
         facts = child(request, place).facts
-        told = {name: fact.value for name, fact in facts.items() if name.startswith(("telemetry.", "backend."))}
-        return place, read_detail(place) | told
+        reported = {name: fact.value for name, fact in facts.items() if name.startswith(("telemetry.", "backend."))}
+        return place, read_detail(place) | reported
 
     def serve(self, rate: float, seconds: float) -> Figures:
         conf = {"min_duration": round(1000 * seconds), "min_query_count": 1000, "target_qps": rate}
@@ -172,7 +177,7 @@ class DlrmCase:
 
 
 def compare_outputs(case: DlrmCase, _known: Figures) -> Figures:
-    """What the fp8 engine makes of pairs, through LoadGen's accuracy log, beside the fp32 network on the CPU."""
+    """What the fp8 engine makes of pairs, through LoadGen's accuracy log, next to the fp32 network on the CPU."""
     import torch
 
     from harness.benchmarks.accuracy import read_accuracy_log

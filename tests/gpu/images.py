@@ -11,7 +11,7 @@ says, such as fp8 with --compile default.
   pipeline, batch and compilation) in a process before it and one behind it.
 - server: the highest rate that is VALID within the round's 20 s, over Offline.
 
-It takes the packages of tests/gpu/images-packages.txt beside PyTorch. What torch.compile made is kept where
+It takes the packages of tests/gpu/images-packages.txt in addition to PyTorch. What torch.compile made is kept where
 $TORCHINDUCTOR_CACHE_DIR says. ``--size small --device cpu`` tries all of it anywhere.
 """
 
@@ -95,14 +95,14 @@ class ImageCase:
 
     def bare(self) -> float:
         """Samples/s of the plain loop, after its warm-up."""
-        told = {
+        reported = {
             **{name: self.settings[name] for name in ("precision", "device", "compile", "channels_last", "steps")},
             "model": str(self.model),
             "dataset": str(self.dataset),
             "batch": self.options.batch,
             "batches": self.options.batches,
         }
-        return float(bare("rate", told, self.folder, self.plain)["rate"])
+        return float(bare("rate", reported, self.folder, self.plain)["rate"])
 
     def measure(self, scenario: Any, conf: dict[str, int | float], **options: Any) -> Figures:
         return run(
@@ -159,9 +159,9 @@ def measure_server(case: ImageCase, known: Figures) -> Figures:
 
 def ask_painter(program: str, case: ImageCase, **more: Any) -> Figures:
     names = ("precision", "device", "compile", "channels_last", "steps")
-    told = {**{name: case.settings[name] for name in names}, "model": str(case.model), "dataset": str(case.dataset)}
-    told |= {"batch": case.options.batch, "batches": case.options.batches, **more}
-    return bare(program, told, case.folder, "tests.gpu.bare_painter")
+    reported = {**{name: case.settings[name] for name in names}, "model": str(case.model), "dataset": str(case.dataset)}
+    reported |= {"batch": case.options.batch, "batches": case.options.batches, **more}
+    return bare(program, reported, case.folder, "tests.gpu.bare_painter")
 
 
 def measure_error(case: ImageCase, _known: Figures) -> Figures:

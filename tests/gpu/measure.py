@@ -44,7 +44,7 @@ def offline_run(case: Case, count: int, **settings: Any) -> Figures:
 
 
 def offline(case: Case, rounds: int) -> Figures:
-    """Each run of the harness stands between two of the bare engine: a device at its power limit slows as it warms."""
+    """Each run of the harness lies between two of the bare engine: a device at its power limit slows as it warms."""
     batch = case.shape.batch
     expected = bare_rate(case, 1)
     count = max(4 * batch, round(expected * SECONDS / batch) * batch)
@@ -122,7 +122,7 @@ def chosen_ways(case: Case) -> Sequence[Sequence[int]]:
 
 
 def single(case: Case, rounds: int) -> Figures:
-    """Each run of the harness stands between two of the bare engine."""
+    """Each run of the harness lies between two of the bare engine."""
     bare, runs = [case.bare("latency", batch=1)], []
     count = min(3000, max(200, round(SECONDS / min(bare[0].values()) * 1e6)))
     conf = {"min_duration": 2000, "min_query_count": count, "target_latency": 0.5}

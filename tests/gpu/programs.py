@@ -30,7 +30,7 @@ class ResNet(nn.Module):
     def __init__(self, weights: Iterator[torch.Tensor], blocks: list[int]) -> None:
         super().__init__()
         self.convolutions = nn.ModuleList()
-        self.plan: list[tuple[int, bool]] = []  # of each block: stride, and whether a convolution stands beside it
+        self.plan: list[tuple[int, bool]] = []  # of each block: stride, and whether a convolution accompanies it
         self._weights = weights
         self._add(7, 2)
         for stage, count in enumerate(blocks):
@@ -54,11 +54,11 @@ class ResNet(nn.Module):
     def forward(self, image: torch.Tensor) -> torch.Tensor:
         layers = iter(self.convolutions)
         top = functional.max_pool2d(torch.relu(next(layers)(image)), 3, 2, 1)
-        for _, beside in self.plan:
+        for _, others in self.plan:
             inner = torch.relu(next(layers)(top))
             inner = torch.relu(next(layers)(inner))
             inner = next(layers)(inner)
-            top = torch.relu(inner + (next(layers)(top) if beside else top))
+            top = torch.relu(inner + (next(layers)(top) if others else top))
         return self.classes(top.mean((2, 3)))
 
 
@@ -119,14 +119,14 @@ class UNet3d(nn.Module):
         return nn.Sequential(layer, norm, nn.ReLU())
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002  # as in the ONNX file
-        top, beside = input, []
+        top, others = input, []
         for number, block in enumerate(self.down):
             top = block(top)
             if number % 2:
-                beside.append(top)
-        beside.pop()
+                others.append(top)
+        others.pop()
         for wide, up in zip(self.wide, self.up, strict=True):
-            top = up(torch.cat([wide(top), beside.pop()], dim=1))
+            top = up(torch.cat([wide(top), others.pop()], dim=1))
         return self.classes(top)
 
 
@@ -140,7 +140,7 @@ def save(module: nn.Module, samples: dict[str, tuple[tuple[int, ...], Any]], pat
 
 
 def export_resnet(model: Path, blocks: list[int], side: int) -> None:
-    """model.pt2 beside ``model``, an ONNX file."""
+    """model.pt2 next to ``model``, an ONNX file."""
     save(ResNet(weights_of(model), blocks), {"image": ((3, side, side), torch.float32)}, model.with_suffix(".pt2"))
 
 

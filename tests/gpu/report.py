@@ -1,4 +1,4 @@
-"""One report of a session: ``python -m tests.gpu.report FILE…`` prints figures beside their goals, then the JSON."""
+"""One report of a session: ``python -m tests.gpu.report FILE…`` prints figures next to their goals, then the JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-# Where a figure stands in a shape's document, and its goal; the first that is found counts.
+# Where a figure is in a shape's document, and its goal; the first that is found counts.
 GOALS: tuple[tuple[str, tuple[str, str], str, float], ...] = (
     ("Offline from host memory over the bare engine", ("offline", "host_over_bare"), ">=", 0.98),
     ("Offline from device memory over the bare engine", ("offline", "device_over_bare"), ">=", 0.99),

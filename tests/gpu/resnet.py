@@ -1,7 +1,7 @@
 """ResNet-50 v1.5 with random weights, for speed and for comparing backends: its answers mean nothing.
 
 A benchmark file like a user's own (see harness.benchmarks). Dataset settings: count, side (of an image, in pixels),
-dtype (float32, float16 or int8; int8 stands for itself times SCALE). Model settings: blocks ("3,4,6,3"), side,
+dtype (float32, float16 or int8; int8 represents itself times SCALE). Model settings: blocks ("3,4,6,3"), side,
 program (also write model.pt2).
 """
 
@@ -104,5 +104,5 @@ class Net:
         inner = self.convolution(top, channels, width, 1, 1)
         inner = self.convolution(inner, width, width, 3, stride)
         inner = self.convolution(inner, width, 4 * width, 1, 1, active=False)
-        beside = top if channels == 4 * width else self.convolution(top, channels, 4 * width, 1, stride, active=False)
-        return self.node("Relu", [self.node("Add", [inner, beside])])
+        others = top if channels == 4 * width else self.convolution(top, channels, 4 * width, 1, stride, active=False)
+        return self.node("Relu", [self.node("Add", [inner, others])])

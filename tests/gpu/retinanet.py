@@ -2,7 +2,7 @@
 reference has: for speed and for comparing backends.
 
 The engine ends where that of the benchmark does (see harness.benchmarks.detection.ranking): of each level the best
-scores, where they stand, and their offsets. Decoding and suppression are left to the host, and here to nobody. A
+scores, where they stand, and their offsets. Decoding and suppression are left to the host, and here to no one. A
 benchmark file like a user's own (see harness.benchmarks). Dataset settings: count, side, dtype. Model settings: side,
 blocks.
 """
@@ -103,8 +103,8 @@ class Detector(Net):
         inner = self.node("Conv", [inner, *weights], kernel_shape=[3, 3], strides=[stride, stride], pads=[1] * 4,
                           group=GROUPS)  # fmt: skip
         inner = self.convolution(self.node("Relu", [inner]), inside, width, 1, 1, active=False)
-        beside = top if channels == width else self.convolution(top, channels, width, 1, stride, active=False)
-        return self.node("Relu", [self.node("Add", [inner, beside])])
+        others = top if channels == width else self.convolution(top, channels, width, 1, stride, active=False)
+        return self.node("Relu", [self.node("Add", [inner, others])])
 
     def head(self, levels: list[str], width: int) -> list[str]:
         """The same weights on every level."""

@@ -46,7 +46,7 @@ def find_highest(
     them. ``whole``: Offline samples/s, of which ``first``, ``step`` and ``resolution`` are shares. A run that confirms
     takes ``confirming`` seconds; where those before it took as long, they need none."""
     tried: list[Figures] = []
-    known: dict[float, bool] = {}  # share → whether a run that is long enough held it
+    known: dict[float, bool] = {}  # share → whether a run that is long enough sustained it
 
     def holds(share: float, lasting: float = seconds) -> bool:
         tried.append(serve(share * whole, lasting))

@@ -5,9 +5,9 @@ transcript of 75 tokens for each: the mean of Red Hat's published result of v6.0
 
 - whole: LoadGen's Offline samples/s alone.
 - offline: LoadGen's Offline samples/s through the ``vllm`` backend, over ``LLM.generate`` of the same sounds in a
-  process before it and one behind it. Both compute what is heard of a waveform anew each time. Beside it where the
+  process before it and one behind it. Both encode each waveform anew. The report also shows where the
   time went: ``hearing_seconds`` of processor time over ``listeners`` processes, ``hearing_span`` until the last sound
-  was heard and ``answering_span`` until the last was answered. No more than twice ``sequences`` are heard and not
+  was encoded and ``answering_span`` until the last was answered. No more than twice ``sequences`` are encoded and not
   answered, so where the engine is the slower, both spans are nearly equal while hearing_seconds / listeners is short.
 
 ``--size small`` tries it anywhere.
@@ -88,7 +88,7 @@ class SpeechCase:
         }
         if memory := engine.get("memory_percent"):
             arguments["gpu_memory_utilization"] = memory / 100
-        told = {
+        reported = {
             "model": str(self.model),
             "dataset": str(self.dataset),
             "sounds": [MARKS.index(mark) for mark in PROMPT],
@@ -97,7 +97,7 @@ class SpeechCase:
             "arguments": arguments,
             "passes": 2,
         }
-        rates: list[float] = bare("vllm", told, self.folder)["rates"]
+        rates: list[float] = bare("vllm", reported, self.folder)["rates"]
         return rates
 
     def offline(self) -> Figures:

@@ -1,5 +1,4 @@
-"""What goes wrong on a GPU is told with a reason and what to do: memory that does not suffice, an engine that does not
-fit, evidence that is missing."""
+"""Faults of a GPU have a reason and a fix: too little memory, an engine that does not fit, missing evidence."""
 
 from __future__ import annotations
 
@@ -23,11 +22,11 @@ def case() -> Case:
     return Case("small-fp16")
 
 
-def test_out_of_memory_is_told_with_a_batch(case: Case) -> None:
+def test_out_of_memory_is_reported_with_a_batch(case: Case) -> None:
     """The engine is loaded; then another program takes what is left of the device."""
     session = opened(case, "Server", Answers())
     device = session.workers[0].device
-    held = all_memory(device)
+    kept = all_memory(device)
     try:
         with pytest.raises(HarnessError, match="out of memory") as caught:
             session.place(fresh(case))
@@ -35,7 +34,7 @@ def test_out_of_memory_is_told_with_a_batch(case: Case) -> None:
         print(caught.value.problem, "|", caught.value.fix)
     finally:
         device.activate()
-        for memory in held:
+        for memory in kept:
             device.free(memory)
 
 
@@ -43,13 +42,13 @@ def all_memory(device: Any) -> list[Any]:
     """Blocks of device memory until not even a small one is left."""
     from harness.cuda.driver import DeviceMemoryError
 
-    held, size = [], 2**36
+    kept, size = [], 2**36
     while size >= 2**16:
         try:
-            held.append(device.allocate(size))
+            kept.append(device.allocate(size))
         except DeviceMemoryError:
             size //= 2
-    return held
+    return kept
 
 
 def changed(case: Case, folder: Path, **changes: Any) -> None:

@@ -32,7 +32,7 @@ def load_samples(dataset: Path) -> dict[str, np.ndarray]:
 
 
 def postprocess(outputs: Any) -> np.ndarray:
-    """[n, 3, side, side, side] -> float32 [n, 8]: enough to tell answers apart, and cheap."""
+    """[n, 3, side, side, side] -> float32 [n, 8]: enough to distinguish answers, and cheap."""
     return np.ascontiguousarray(outputs[0].reshape(len(outputs[0]), -1)[:, :8], np.float32)
 
 
@@ -57,14 +57,14 @@ def export(path: Path, widths: list[int], side: int) -> None:
     from onnx import TensorProto, helper, save
 
     net = Volume()
-    top, channels, beside = "input", 1, []
+    top, channels, others = "input", 1, []
     for level, width in enumerate(widths):
         top = net.block(top, channels, width, 2 if level else 1)
         top = net.block(top, width, width, 1)
-        beside.append((top, width))
+        others.append((top, width))
         channels = width
-    beside.pop()
-    for skipped, width in reversed(beside):
+    others.pop()
+    for skipped, width in reversed(others):
         wide = net.node("ConvTranspose", [top, net.weight((channels, width, 2, 2, 2), channels)], strides=[2] * 3)
         top = net.node("Concat", [wide, skipped], axis=1)
         top = net.block(net.block(top, 2 * width, width, 1), width, width, 1)

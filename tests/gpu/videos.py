@@ -9,7 +9,7 @@ and the text encoder take 64 GiB, so a GPU of 80 GB is full.
 
 The round's 20 steps take minutes for each video: --steps 2 compares harness and loop as well, in a tenth of the time,
 and so does --frames 41, in a third of it.
-It takes the packages of tests/gpu/images-packages.txt beside PyTorch. ``--size small --device cpu`` tries it anywhere.
+It takes the packages of tests/gpu/images-packages.txt and PyTorch; ``--size small --device cpu`` runs anywhere.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.kept_logs import FOLDER
-from tests.unit.rules.compliance.runs import make_all
-from tests.unit.loadgen.conftest import RUNS, make_run
 from tests.unit.check.made import make_logs
+from tests.unit.loadgen.conftest import RUNS, make_run
+from tests.unit.rules.compliance.runs import make_all
 
 
 def make_runs(folder: Path) -> None:

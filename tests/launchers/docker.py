@@ -1,4 +1,4 @@
-"""Stands in for docker and podman: run, exec and rm. A container has its own environment and folder, sees only what is
+"""Stand-in for docker and podman: run, exec and rm. A container has its own environment and folder, sees only what is
 mounted, gets input only when asked to, and lives on without its client until it ends or is removed."""
 
 import os

@@ -1,4 +1,4 @@
-"""Stands in for srun: as many tasks as nodes, each on its own; input goes to all; the environment travels, as does the
+"""Stand-in for srun: as many tasks as nodes, each on its own; input goes to all; the environment travels, as does the
 folder; a container starts in its own and sees what is mounted."""
 
 import os

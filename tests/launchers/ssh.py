@@ -1,4 +1,4 @@
-"""Stands in for ssh: the words after the host become one text, which a shell takes apart in the home folder."""
+"""Stand-in for ssh: the words after the host become one text, which a shell takes apart in the home folder."""
 
 import os
 import sys

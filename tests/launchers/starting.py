@@ -48,7 +48,7 @@ def on_node(folder, name, environment):
 
 def run(folder, commands, *, hand_on=True):
     """[(name, words, environment, cwd, gets input)] → the highest status, when all have ended. SIGTERM is handed on,
-    unless nobody there would take it."""
+    unless no one there would take it."""
     clients = [_client(folder, command) for command in commands]
     names = [command[0] for command in commands]
     signal.signal(signal.SIGTERM, lambda *_: [kill(folder, name, signal.SIGTERM) for name in names if hand_on])

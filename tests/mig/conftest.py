@@ -21,7 +21,7 @@ gpu GPU-2b8f 00000000:02:00.0 -1 NVIDIA T4
 
 @dataclass(frozen=True, slots=True)
 class CutMachine:
-    """``folder`` holds the driver's library, which reads its devices beside itself, and the tool that changes them."""
+    """``folder`` holds the driver's library, which reads its devices next to itself, and the tool that changes them."""
 
     folder: Path
 

@@ -1,4 +1,4 @@
-"""As much of nvidia-smi as makes and takes away slices, of the devices in devices.txt beside it."""
+"""As much of nvidia-smi as makes and takes away slices, of the devices in devices.txt next to it."""
 
 import sys
 import uuid

@@ -27,7 +27,7 @@ def console(repository: Repository, words: tuple[str, ...], environment: dict[st
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [CREATE, DESTROY], ids=["create", "destroy"])
 @pytest.mark.parametrize("name", ["full", "read-only", "failing", "one stale file"])
-def test_a_refusal_is_told_and_the_next_run_finishes(
+def test_a_refusal_is_reported_and_the_next_run_finishes(
     machine: CutMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, words: tuple[str, ...]
 ) -> None:
     disk_folder = tmp_path / "disk"

@@ -54,9 +54,9 @@ def test_slices_are_made_computed_on_and_taken_away(machine: CutMachine, reposit
     assert (made.returncode, len(machine.slices())) == (0, 2), made.stderr
     machine.smi("mig", "-i", "0", "-cgi", "2g.20gb", "-C")
     assert "made by reconcile" in console(repository, "mig").stdout
-    told = json.loads(console(repository, "mig", "--json").stdout)
-    assert [part["made_here"] for part in told["gpus"][0]["slices"]] == [True, True, False]
-    assert (told["gpus"][1]["mig"], told["gpus"][1]["slices"]) == (None, [])
+    reported = json.loads(console(repository, "mig", "--json").stdout)
+    assert [part["made_here"] for part in reported["gpus"][0]["slices"]] == [True, True, False]
+    assert (reported["gpus"][1]["mig"], reported["gpus"][1]["slices"]) == (None, [])
     left_to_do = console(repository, "mig", "create", "--json")
     assert (left_to_do.returncode, json.loads(left_to_do.stdout)["commands"]) == (0, [])
 
@@ -78,7 +78,7 @@ def test_slices_are_made_computed_on_and_taken_away(machine: CutMachine, reposit
 
 
 def test_a_run_is_measured_while_other_slices_compute(machine: CutMachine, repository: Repository) -> None:
-    """On one slice, beside itself on another one."""
+    """On one slice, next to itself on another one."""
     repository.edit("specs/spec.yaml", "count: 2}", "count: 1}")
     repository.edit("specs/spec.yaml", "min_query_count: 100}", "min_query_count: 100, background: [tiny/Offline]}")
     machine.smi("-i", "0", "-mig", "1")
@@ -96,14 +96,14 @@ def test_a_run_is_measured_while_other_slices_compute(machine: CutMachine, repos
     assert "background.samples_per_second" not in accuracy.facts
 
 
-def test_detection_tells_slices(machine: CutMachine, repository: Repository) -> None:
+def test_detection_reports_slices(machine: CutMachine, repository: Repository) -> None:
     machine.smi("-i", "0", "-mig", "1")
     for _ in range(3):
         machine.smi("mig", "-i", "0", "-cgi", "1g.10gb", "-C")
-    told = json.loads(console(repository, "detect", "--json", "--system", "other").stdout)
-    assert told["hardware"]["mig"] == {"profile": "1g.10gb", "count": 3}
-    assert "MIG 3x 1g.10gb" in told["description"]["accelerator_model_name"]
-    assert told["description"]["accelerators_per_node"] == "2"
+    reported = json.loads(console(repository, "detect", "--json", "--system", "other").stdout)
+    assert reported["hardware"]["mig"] == {"profile": "1g.10gb", "count": 3}
+    assert "MIG 3x 1g.10gb" in reported["description"]["accelerator_model_name"]
+    assert reported["description"]["accelerators_per_node"] == "2"
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Stands before a server that speaks OpenAI's protocol and bends its answers, as the file beside it says:
+"""A proxy in front of a server that speaks OpenAI's protocol and bends its answers, as the file next to it says:
 ``python -m tests.passes.bending_proxy UPSTREAM PORT FILE``.
 
 The file is read anew for each request. Without it, or empty: everything is handed on as it comes.

@@ -1,4 +1,4 @@
-"""A stand-in for the endpoints harness: it serves a model over HTTP, asks it as it is told, and writes its files."""
+"""A stand-in for the endpoints harness: it serves a model over HTTP, asks it as instructed, and writes its files."""
 
 from __future__ import annotations
 

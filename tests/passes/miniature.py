@@ -119,8 +119,8 @@ def with_miniature(root: Path, test: str, *, official: str = "resnet", key: str 
     repository.edit("specs/spec.yaml", "      as: resnet\n      code: benchmarks/tiny.py\n", "")
     repository.edit("specs/spec.yaml", '      engine: {backend: "null", precision: fp32, batch_size: 4}\n', "")
     repository.edit("specs/spec.yaml", "      performance_sample_count: 16\n", "")
-    told = SPEC.replace("OFFICIAL", official).replace("KEY", key)
-    repository.edit("specs/spec.yaml", "    tiny:\n      model", f"    tiny:{told}      model")
+    reported = SPEC.replace("OFFICIAL", official).replace("KEY", key)
+    repository.edit("specs/spec.yaml", "    tiny:\n      model", f"    tiny:{reported}      model")
     repository.edit("specs/spec.yaml", "min_duration: 0", "min_duration: 300 ms")
     if official != "resnet":
         repository.edit("specs/spec.yaml", "category: edge", "category: datacenter")

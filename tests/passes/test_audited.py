@@ -167,6 +167,23 @@ def test_one_byte_of_one_log_contradicts_exactly_its_claim(clone: Repository) ->
     )
 
 
+def test_one_byte_in_any_log_is_seen_also_of_superseded_runs(recorded: Repository, tmp_path: Path) -> None:
+    repository = recorded.copy(tmp_path / "copy")
+    old = {path.name for path in (repository.root / "state/logs").iterdir()}
+    repository.edit(SPEC, "target_qps: 400, min_query_count: 320", "target_qps: 390, min_query_count: 320")
+    repository.reconcile()
+    repository.commit()
+    assert of(claims(repository), Proof.CONTRADICTED) == set()
+    logs = [path for path in (repository.root / "state/logs").iterdir() if not path.name.startswith(".")]
+    named = {a.sha256 for record in repository.records().values() for a in record.artifacts if a.place == "logs"}
+    assert old & named == {path.name for path in logs} & old, "superseded runs keep their logs"
+    for path in logs:
+        path.write_bytes(path.read_bytes() + b" ")
+    repository.commit()
+    details = " ".join(detail for proof, detail in claims(repository).values() if proof is Proof.CONTRADICTED)
+    assert {path.name for path in logs if path.name[:12] not in details} == set()
+
+
 def test_without_the_whole_answers_their_comparison_is_attested(clone: Repository) -> None:
     log_of(clone, f"ComplianceTest:{CELL}/TEST01", ACCURACY_LOG).unlink()
     clone.commit()

@@ -87,7 +87,7 @@ def test_a_second_pass_builds_nothing(made: Repository, tmp_path: Path) -> None:
     assert len(builds(repository)) == 1
 
 
-def test_its_code_and_what_it_is_told_make_it_stale_not_the_code_of_runs(made: Repository, tmp_path: Path) -> None:
+def test_its_code_and_what_it_is_given_make_it_stale_not_the_code_of_runs(made: Repository, tmp_path: Path) -> None:
     repository = made.copy(tmp_path / "copy")
     repository.reconcile()
     assert not due(repository)
@@ -108,7 +108,7 @@ def test_other_bytes_under_the_same_key_repeat_runs_that_must_count_together(tmp
     first = repository.objects_of(ENGINE, "engine.bin")
     for path in repository.objects_of(ENGINE):
         path.unlink()
-    assert not due(repository)  # a lost engine matters to nobody until a run is due
+    assert not due(repository)  # a lost engine matters to no one until a run is due
     for path in repository.record_paths(RUN):
         path.unlink()
     report = repository.reconcile()

@@ -28,7 +28,7 @@ LOOP = "while True: pass"
 
 @pytest.fixture(autouse=True)
 def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine of its own: whoever else runs here times nothing on it."""
+    """A machine of its own: anyone else who runs here times nothing on it."""
     monkeypatch.setenv("RECONCILE_LOCKS", str(tmp_path / "locks"))
     return tmp_path / "locks"
 
@@ -48,12 +48,12 @@ def strict(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def reconcile(repository: Repository, said: list[str], heard: Any = None, **options: Any) -> PassReport:
+def reconcile(repository: Repository, said: list[str], received: Any = None, **options: Any) -> PassReport:
     def report(event: Event) -> None:
         if isinstance(event, Message):
             said.append(event.text)
-            if heard is not None and "waiting for " in event.text:
-                heard()
+            if received is not None and "waiting for " in event.text:
+                received()
 
     return run_pass(repository.paths, Options(**options), report=report)
 

@@ -1,4 +1,4 @@
-"""A pass after the clock was put back, or beside records of a machine whose clock runs ahead."""
+"""A pass after the clock was put back, or next to records of a machine whose clock runs ahead."""
 
 from __future__ import annotations
 

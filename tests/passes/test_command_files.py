@@ -89,9 +89,9 @@ def test_what_a_command_leaves_in_place_of_its_files_is_refused(
     for mode, (name, how) in {"accuracy": accuracy, "performance": performance}.items():
         lines += f"if mode == {mode!r}:\n    path = folder / {name!r}\n    path.touch()\n    {LEFT[how]}\n"
     script(repository, "sys.exit(0 if", f"{lines}sys.exit(0 if")
-    told = {address: outcome.message for address, outcome in failed(repository).items()}
-    assert accuracy[0] in told[RUN.replace("performance", "accuracy")], told
-    assert performance[0] in told[RUN], told
+    reported = {address: outcome.message for address, outcome in failed(repository).items()}
+    assert accuracy[0] in reported[RUN.replace("performance", "accuracy")], reported
+    assert performance[0] in reported[RUN], reported
     assert not repository.damage()
 
 
@@ -223,7 +223,7 @@ def test_placed_audit_settings_are_no_code_of_the_command(tmp_path: Path) -> Non
     assert not [name for name in due if name.startswith(("Run:", "Score:"))]
     running = [started.pid, int((tmp_path / "pid").read_text(encoding="utf-8")), *processes_in(tmp_path)]
     for number in running:
-        os.kill(number, signal.SIGSTOP)  # all at once, so that nobody sees another's end
+        os.kill(number, signal.SIGSTOP)  # all at once, so that no one sees another's end
     for number in running:
         os.kill(number, signal.SIGKILL)
     started.wait(120)

@@ -147,8 +147,8 @@ def lied_to(made: Repository, tmp_path_factory: pytest.TempPathFactory) -> Repos
 def test_a_lie_is_refused_by_name_and_its_logs_are_kept(lied_to: Repository, tmp_path: Path, lie: str) -> None:
     repository = lied_to.copy(tmp_path / "copy")
     spec = (repository.root / "specs/spec.yaml").read_text(encoding="utf-8")
-    told = f'        env: {{LIE: "{lie}", OLD: "{repository.root / "old"}"}}\n        code: ours\n'
-    repository.write("specs/spec.yaml", spec.replace("        code: ours\n", told))
+    reported = f'        env: {{LIE: "{lie}", OLD: "{repository.root / "old"}"}}\n        code: ours\n'
+    repository.write("specs/spec.yaml", spec.replace("        code: ours\n", reported))
     failed = {str(o.step.change.address): o for o in repository.reconcile().outcomes if o.status is Status.FAILED}
     assert LIES[lie] in failed[RUN].message
     record = next(r for r in repository.records().values() if str(r.address) == RUN and r.ended is Ended.FAILED)

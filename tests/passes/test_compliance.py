@@ -248,7 +248,7 @@ def test_a_verdict_that_is_named_is_taken_again(audited: Repository, tmp_path: P
 
 
 def test_new_model_bytes_repeat_accuracy_and_tests(audited: Repository, tmp_path: Path) -> None:
-    """The model's key is the same, its bytes are not: nothing may stand beside the new performance run."""
+    """The model's key is the same, its bytes are not: nothing may stand next to the new performance run."""
     repository = audited.copy(tmp_path / "copy")
     for path in repository.objects_of("Model:tiny"):
         path.unlink()
@@ -343,7 +343,7 @@ def test_a_target_of_the_tests_own_makes_only_that_test_stale(audited: Repositor
 
 
 @pytest.mark.parametrize("kinds", [("ComplianceTest", "Run"), ("ComplianceTest",)], ids="-".join)
-def test_comparison_of_answers_stands_where_a_whole_log_is_not(
+def test_comparison_of_answers_is_kept_where_a_whole_log_is_not(
     kinds: tuple[str, ...], large: Repository, tmp_path: Path
 ) -> None:
     repository = large.copy(tmp_path / "copy")
@@ -411,7 +411,7 @@ def test_failing_verdict_repeats_its_test_while_attempts_last(tmp_path: Path) ->
     assert made(repository.reconcile()) == {}
 
 
-def test_failure_of_older_code_repeats_what_newer_tests_cannot_stand_beside(tmp_path: Path) -> None:
+def test_failure_of_older_code_repeats_what_newer_tests_cannot_be_published_with(tmp_path: Path) -> None:
     """Each further test would be made by the newer code as well, and be as unlike the performance run."""
     repository = make(tmp_path / "repository", DRIFTING, ", compliance: {TEST01: {attempts: 2}}")
     repository.reconcile()

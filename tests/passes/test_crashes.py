@@ -134,11 +134,11 @@ def test_kill_at_many_random_instants(whole: Repository, tmp_path: Path) -> None
     kill_at_random_instants(50, 2, whole, tmp_path)
 
 
-# -- a pass that stands still at a known place ----------------------------------------------------------------------
+# -- a pass that stops at a known place ----------------------------------------------------------------------
 
 
 class Patient:
-    """A repository whose dataset is made only when it is told to go on."""
+    """A repository whose dataset is made only when it is ordered to go on."""
 
     def __init__(self, root: Path) -> None:
         self.repository = make_repository(root)
@@ -184,7 +184,7 @@ def test_child_dies_with_a_killed_pass(patient: Patient) -> None:
 
 
 def test_next_pass_waits_for_the_child_of_a_killed_one(patient: Patient) -> None:
-    """Nobody has to unlock anything, however soon the next pass begins."""
+    """No one has to unlock anything, however soon the next pass begins."""
     doomed = start_pass(patient.repository)
     patient.child()
     patient.release()

@@ -121,7 +121,7 @@ def test_another_stack_makes_every_point_stale_and_none_measured_before_enters(
     assert not any(chosen.performance or chosen.accuracy for chosen in seen.difference.chosen.values())
 
 
-def test_a_dedicated_offline_run_is_one_more_point_and_nodes_are_told_apart(
+def test_a_dedicated_offline_run_is_one_more_point_and_nodes_are_distinguished(
     measured: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing else is measured again: the point at the maximum is only no longer elected."""
@@ -217,7 +217,7 @@ def test_a_client_that_ran_something_else_is_not_believed(
         assert {item.rule for judgement in found for item in judgement.findings} == {"summary.events"}
 
 
-def test_status_tells_of_the_curve_what_its_cells_do_not(
+def test_status_reports_of_the_curve_what_its_cells_do_not(
     measured: Repository, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(measured.root)

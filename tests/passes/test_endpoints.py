@@ -89,7 +89,7 @@ def test_the_tree_has_the_harness_files_and_none_of_loadgen(made: Repository) ->
     assert "user.conf" not in (made.paths.tree / top / "README.md").read_text(encoding="utf-8")
 
 
-def test_an_accuracy_run_is_told_what_the_performance_run_is(made: Repository) -> None:
+def test_an_accuracy_run_is_given_what_the_performance_run_is(made: Repository) -> None:
     """Nothing hangs on it there, but the harness reads it of its configuration."""
     asked = [made.log_of(address, "config.yaml").read_text(encoding="utf-8") for address in (RUN, ACCURACY)]
     for line in ("target_qps: 100.0", "min_duration_ms: 0", "n_samples_to_issue: 40"):
@@ -177,8 +177,8 @@ def lie_in(made: Repository, tmp_path: Path, lie: str) -> Repository:
         stated = summary_of(made)
         long = {"duration_ns": 600 * 10**9, "qps": 40 / 600, "tps": stated["output_sequence_lengths"]["total"] / 600}
         (old / name).write_text(data if name == text else json.dumps({**json.loads(data), **long}), encoding="utf-8")
-    told = f'        env: {{LIE: "{lie}", OLD: "{old}"}}\n        code: ours\n'
-    repository.edit(SPEC, "        code: ours\n", told)
+    reported = f'        env: {{LIE: "{lie}", OLD: "{old}"}}\n        code: ours\n'
+    repository.edit(SPEC, "        code: ours\n", reported)
     return repository
 
 

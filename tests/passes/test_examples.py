@@ -1,4 +1,4 @@
-"""The worked examples of harnesses, each run as it stands: only the folders they name are others.
+"""The worked examples of harnesses, each run as written: only the folders they name are others.
 
 The programs that they start are stand-ins around LoadGen, as strict about their options as the real ones are.
 """
@@ -86,7 +86,7 @@ options.add_argument("--total-sample-count", default=13368, type=int)
 assert len(json.load(open(options.parse_args().mlperf_accuracy_file))) == 16
 print("{LLAMA3}")
 '''
-# vision/classification_and_detection/python/main.py: its options; what stands in its way is an audit_conf of "".
+# vision/classification_and_detection/python/main.py: its options; what is in its way is an audit_conf of "".
 VISION = """\
 import argparse, os, sys
 sys.path.insert(0, os.getcwd())
@@ -248,7 +248,7 @@ settings:
     scheduler_random_seed: ${SCHEDULE_SEED}
 endpoint_config: {endpoints: ["http://127.0.0.1:8000"]}
 """
-# What `vllm serve` is told, and what it answers; it ends by SIGINT as a person would end it.
+# What `vllm serve` is given, and what it answers; it ends by SIGINT as a person would end it.
 SERVE = """\
 import argparse, http.server
 options = argparse.ArgumentParser()
@@ -411,9 +411,7 @@ def find_left(root: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("words", FILES)
-def test_an_example_of_the_readme_runs_as_it_stands(
-    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_example_of_the_readme_runs_as_written(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     repository = with_example(tmp_path, words, monkeypatch)
     outcomes = repository.reconcile().outcomes
     assert {o.status for o in outcomes} == {Status.DONE}, [(o.message, o.log) for o in outcomes]

@@ -382,7 +382,7 @@ def test_a_log_that_began_before_its_attempt_on_one_machine_is_contradicted(clon
 def test_records_logs_and_commit_that_were_dated_before_the_parent_are_contradicted(clone: Repository) -> None:
     """All of them a month back: each fits the others, and only the history does not."""
 
-    clone.git("reset", "--quiet", "--soft", "HEAD~1")  # nobody has seen the honest ones
+    clone.git("reset", "--quiet", "--soft", "HEAD~1")  # no one has seen the honest ones
     for address in (DATASET, MODEL, ENGINE, PERFORMANCE, ACCURACY, SCORE):
         forged(clone, address, lambda record: _date_log_back(clone, date_back(record)))
     _commit_dated(clone, f"{datetime.now(UTC) - timedelta(days=29):%Y-%m-%dT%H:%M:%S}+00:00")

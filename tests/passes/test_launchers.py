@@ -40,8 +40,8 @@ RUN = "Run:open/box/tiny/Offline/performance"
 IMAGE = f"lab.example/mlperf@sha256:{'0' * 63}1"
 SRUN, DOCKER, SSH = "[srun, -N, 2, -p, gpu]", f'[docker, run, --gpus, all, "{IMAGE}"]', "[ssh, n1]"
 
-TELL = "p = os.environ['NODES'].replace('nodes.json', 'pid'); open(p + '.new', 'w').write(str(os.getpid())); "
-TELL += "os.rename(p + '.new', p)"
+REPORT = "p = os.environ['NODES'].replace('nodes.json', 'pid'); open(p + '.new', 'w').write(str(os.getpid())); "
+REPORT += "os.rename(p + '.new', p)"
 
 
 @pytest.fixture
@@ -189,7 +189,7 @@ def test_launcher_that_hands_on_no_input_is_one_too(tmp_path: Path, cluster: Clu
     assert record_of(repository).inputs["launcher"].value == ["launch"]
 
 
-def test_what_fails_behind_a_launcher_is_told_with_its_last_words(tmp_path: Path, cluster: Cluster) -> None:
+def test_what_fails_behind_a_launcher_is_reported_with_its_last_words(tmp_path: Path, cluster: Cluster) -> None:
     script = tmp_path / "launch"
     script.write_text(
         '#!/bin/sh\ncase "$*" in *"harness probe"*) exec "$@";; esac\necho node fell over >&2\nexit 9\n',
@@ -202,11 +202,11 @@ def test_what_fails_behind_a_launcher_is_told_with_its_last_words(tmp_path: Path
 
 
 @contextmanager
-def killed(repository: Repository, told: Path, number: signal.Signals) -> Iterator[list[int]]:
+def killed(repository: Repository, reported: Path, number: signal.Signals) -> Iterator[list[int]]:
     """A pass that is sent a signal at the end of this, with the processes of its command."""
     started = start_doomed_pass(repository)
-    wait_for(told, 60)
-    yield [int(pid) for pid in told.read_text(encoding="utf-8").split()]
+    wait_for(reported, 60)
+    yield [int(pid) for pid in reported.read_text(encoding="utf-8").split()]
     started.send_signal(number)
     started.wait(120)
 
@@ -225,7 +225,7 @@ def killed(repository: Repository, told: Path, number: signal.Signals) -> Iterat
 def test_what_runs_elsewhere_ends_with_the_pass(
     tmp_path: Path, cluster: Cluster, launcher: str, number: signal.Signals
 ) -> None:
-    """Also what a launcher's process no longer stands above."""
+    """Also what a launcher's process no longer is above."""
     root = tmp_path / "lab"
     repository = behind(with_command(root), launcher)
     repository.write("ours/run.py", SLEEPER)
@@ -240,7 +240,7 @@ def test_what_runs_elsewhere_ends_with_the_pass(
 
 
 def test_no_audit_settings_stay_behind_a_pass_that_was_killed(tmp_path: Path, cluster: Cluster) -> None:
-    """Whoever placed them is the first process of a container, and all others there end with it."""
+    """The process that placed them is the first process of a container, and all others there end with it."""
     root = tmp_path / "lab"
     repository = behind(audited(root), DOCKER)
     sleep = 'if os.path.exists("audit.config"):\n    open("../pids.partial", "w").write(str(os.getpid()))\n'
@@ -259,7 +259,7 @@ def test_container_that_hears_nothing_is_removed_by_its_name(
     tmp_path: Path, cluster: Cluster, number: signal.Signals
 ) -> None:
     """It reads no input, and what is first in a container ignores the signals that docker hands on."""
-    mute = f"import os, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); {TELL}; time.sleep(600)"
+    mute = f"import os, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); {REPORT}; time.sleep(600)"
     request = LaunchRequest(
         command=("docker", "run", "--interactive", "--name", "mute", IMAGE, "python3", "-c", mute),
         answer=str(tmp_path / "answer.json"),
@@ -282,7 +282,7 @@ def test_container_that_hears_nothing_is_removed_by_its_name(
 
 
 def test_server_runs_where_its_runs_do(tmp_path: Path, cluster: Cluster) -> None:
-    """Its launcher is told of the end by its input, which the server learns as the signal that puts it in order."""
+    """Its launcher learns of the end by its input, which the server learns as the signal that puts it in order."""
     more = '          ready: {url: "{service_url}/health", timeout: 60 s}\n'
     repository = behind(with_service(tmp_path / "lab", more=more), "[srun, --overlap]")
     assert repository.reconcile().after.plan.in_sync
@@ -299,7 +299,7 @@ def test_server_runs_where_its_runs_do(tmp_path: Path, cluster: Cluster) -> None
 # -- runs that count together ----------------------------------------------------------------------------------------
 
 
-def test_another_driver_is_named_with_the_run_to_repeat_and_another_host_is_only_told(
+def test_another_driver_is_named_with_the_run_to_repeat_and_another_host_is_only_reported(
     tmp_path: Path, cluster: Cluster
 ) -> None:
     gpu = {"name": "NVIDIA H200", "watts": 700}
@@ -311,8 +311,8 @@ def test_another_driver_is_named_with_the_run_to_repeat_and_another_host_is_only
     repository.edit(SPEC, "[ssh, n0]", "[ssh, n1]")
     report = repository.reconcile(rerun=("mode=performance",))
     assert report.after.plan.in_sync
-    (told,) = report.after.plan.drifts
-    assert (told.address.label, told.what) == ("Run accuracy", "machine.host (n0, of the performance run n1)")
+    (reported,) = report.after.plan.drifts
+    assert (reported.address.label, reported.what) == ("Run accuracy", "machine.host (n0, of the performance run n1)")
     text = render_plan_text(repository.look().plan)
     assert "drift open / box / tiny / Offline: Run accuracy machine.host (n0, of the performance run n1)" in text
 
@@ -335,7 +335,7 @@ def test_another_driver_is_named_with_the_run_to_repeat_and_another_host_is_only
 def test_load_blocks_a_timed_run_where_it_would_run(
     tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, launcher: str, where: str
 ) -> None:
-    """Every core is really busy; by processes that are nobody's children here."""
+    """Every core is really busy; by processes that are no one's children here."""
     monkeypatch.setattr(plan_executor, "REHEARSAL", "nothing is one")
     repository = make_repository(tmp_path / "lab")
     if launcher:

@@ -1,9 +1,9 @@
-"""A lie about each key, told to all that believe logs: the record of a run, an audit of it, a tree's verification.
+"""A lie about each key, shown to all that believe logs: the record of a run, an audit of it, a tree's verification.
 
 Tests of LoadGen's logs judge every lie of the table by the function that all of them ask.
 
 In one real repository honest logs are exchanged for those of another honest run, and for that run's forged ones. What
-is held against the forged logs, and not against the honest ones, must name the lie.
+is checked against the forged logs, and not against the honest ones, must name the lie.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ CELLS = """\
 
 
 @dataclass(frozen=True)
-class Told:
+class Reported:
     """The logs of one run, and where in the repository they stand: in which cell, as which of its runs."""
 
     cell: Cell
@@ -79,53 +79,53 @@ class Believers:
     def snapshot(self) -> Snapshot:
         return read_snapshot(self.repository.root, git.resolve(self.repository.root, "HEAD"))
 
-    def _record(self, told: Told) -> tuple[Record, Detail]:
-        kind = "ComplianceTest" if told.name.startswith("TEST") else "Run"
-        address = f"{kind}:{told.cell}/{told.name}"
+    def _record(self, reported: Reported) -> tuple[Record, Detail]:
+        kind = "ComplianceTest" if reported.name.startswith("TEST") else "Run"
+        address = f"{kind}:{reported.cell}/{reported.name}"
         record = next(r for r in self.snapshot.records.values() if address in map(str, (r.address, *r.shared)))
         declared = self.snapshot.list_declared(record)
         assert declared is not None
         return record, self.snapshot.desired.detail(declared.address)
 
-    def tell(self, told: Told, scratch: Path) -> dict[str, set[str]]:
+    def show(self, reported: Reported, scratch: Path) -> dict[str, set[str]]:
         return {
-            "record": self.tell_record(told, scratch / "record"),
-            "audit": self.tell_audit(told),
-            "tree": self.tell_tree(told, scratch / "tree"),
+            "record": self.report_record(reported, scratch / "record"),
+            "audit": self.report_audit(reported),
+            "tree": self.report_tree(reported, scratch / "tree"),
         }
 
-    def tell_record(self, told: Told, scratch: Path) -> set[str]:
+    def report_record(self, reported: Reported, scratch: Path) -> set[str]:
         """As a pass judges what its child left."""
-        record, asked = self._record(told)
+        record, asked = self._record(reported)
         output = scratch / "output"
         output.mkdir(parents=True, exist_ok=True)
-        for name, data in told.files.items():
+        for name, data in reported.files.items():
             (output / name).write_bytes(data)
         inputs = {name: item.value for name, item in record.inputs.items()}
         run = RunFiles(output, inputs, asked.ruling, {}, scratch / "user.conf", scratch)
-        files = {name: output / name for name in told.files}
+        files = {name: output / name for name in reported.files}
         kept = loadgen_logs.judge_kept(Kept(inputs, 3600.0, 0.0, files, rehearsal=False))
         return {*loadgen_logs.judge_run(run).values.get("contradictions", ()), *(item.text for item in kept)}
 
-    def tell_audit(self, told: Told) -> set[str]:
+    def report_audit(self, reported: Reported) -> set[str]:
         """As an audit of a commit that holds these logs, and a record that names them."""
-        record, _ = self._record(told)
-        logs = {hashlib.sha256(data).hexdigest(): data for data in told.files.values()}
-        named = {name: hashlib.sha256(data).hexdigest() for name, data in told.files.items()}
+        record, _ = self._record(reported)
+        logs = {hashlib.sha256(data).hexdigest(): data for data in reported.files.values()}
+        named = {name: hashlib.sha256(data).hexdigest() for name, data in reported.files.items()}
         kept = tuple(a for a in record.artifacts if a.name not in named and not a.name.startswith("mlperf_log_acc"))
         new = tuple(Artifact(name, sha256, len(logs[sha256]), "logs") for name, sha256 in named.items())
         forged = replace(record, artifacts=kept + new)
-        claims = list(verify_runs(told.cell, told.name, forged, self.snapshot, logs))
+        claims = list(verify_runs(reported.cell, reported.name, forged, self.snapshot, logs))
         return {text for c in claims if c.proof is Proof.CONTRADICTED for text in c.detail.split("; ")}
 
-    def tell_tree(self, told: Told, scratch: Path) -> set[str]:
-        """As the verification of a tree that shows these logs, beside an archive of whole accuracy logs."""
+    def report_tree(self, reported: Reported, scratch: Path) -> set[str]:
+        """As the verification of a tree that shows these logs, next to an archive of whole accuracy logs."""
         root = scratch
-        cell = root / f"open/ACME/results/box/tiny/{told.cell.scenario}"
+        cell = root / f"open/ACME/results/box/tiny/{reported.cell.scenario}"
         shutil.copytree(self.repository.paths.tree, root)
-        for name, data in told.files.items():
-            audited = told.name.startswith("TEST") and name == ACCURACY_LOG
-            folder = cell / (f"{told.name}/accuracy" if audited else told.folder)
+        for name, data in reported.files.items():
+            audited = reported.name.startswith("TEST") and name == ACCURACY_LOG
+            folder = cell / (f"{reported.name}/accuracy" if audited else reported.folder)
             folder.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(data)
         answers = cell / "accuracy" / ACCURACY_LOG
@@ -135,13 +135,13 @@ class Believers:
         return {
             f"{finding.rule.id}: {finding.complaint.found}; {finding.complaint.wanted}; {_lines(root, finding)}"
             for finding in report.findings
-            # Whoever forges a detail log forges the summary beside it.
+            # Anyone who forges a detail log forges the summary next to it.
             if finding.rule.id != "summary.contradicts"
         }
 
 
 def _lines(root: Path, finding: TreeFinding) -> str:
-    """What stands where the finding points."""
+    """What is where the finding points."""
     named = {"log.duration": "result_min_duration_met"}.get(finding.rule.id, "")  # it points at the least duration
     places = (place for place in (finding.complaint.place, finding.complaint.other) if place is not None and place.line)
     lines = [(root / place.file).read_text().splitlines()[place.line - 1] for place in places]
@@ -163,14 +163,14 @@ def _make(folder: Path) -> Repository:
     return repository
 
 
-def place(run: Run, detail: bytes, answers: bytes) -> Told:
+def place(run: Run, detail: bytes, answers: bytes) -> Reported:
     """Where the run would stand: each scenario has a cell, and one has an accuracy run whose whole log is in git."""
     files = {DETAIL: detail, SUMMARY: run.bytes("summary.txt")}
     if run.case.audit:
-        return Told(Cell.parse(CLOSED), "TEST01", {**files, ACCURACY_LOG: answers})
+        return Reported(Cell.parse(CLOSED), "TEST01", {**files, ACCURACY_LOG: answers})
     if run.case.mode == "AccuracyOnly":
-        return Told(Cell.parse(CLOSED), "accuracy", {**files, ACCURACY_LOG: answers})
-    return Told(Cell.parse(f"{OPEN}/{run.case.scenario}"), "performance", files)
+        return Reported(Cell.parse(CLOSED), "accuracy", {**files, ACCURACY_LOG: answers})
+    return Reported(Cell.parse(f"{OPEN}/{run.case.scenario}"), "performance", files)
 
 
 def forge(lie: Lie, run: Run) -> tuple[bytes, bytes]:
@@ -189,9 +189,9 @@ def test_a_lie_is_refused_wherever_logs_are_believed(
     run = loadgen_run(lie.run)
     if lie.run not in believers.honest:
         honest = place(run, run.bytes("detail.txt"), run.bytes("accuracy.json"))
-        believers.honest[lie.run] = believers.tell(honest, tmp_path / "honest")
-    told = believers.tell(place(run, *forge(lie, run)), tmp_path / "forged")
-    found = {level: against - believers.honest[lie.run][level] for level, against in told.items()}
+        believers.honest[lie.run] = believers.show(honest, tmp_path / "honest")
+    reported = believers.show(place(run, *forge(lie, run)), tmp_path / "forged")
+    found = {level: against - believers.honest[lie.run][level] for level, against in reported.items()}
     # Clocks are no claim of a commit, and what a tree's verification asks about them is its own.
     levels = {"record"} if lie.dated else set(found)
     assert not {level: new for level, new in found.items() if not any(lie.key in text for text in new)}.keys() & levels

@@ -82,8 +82,8 @@ BENCHMARK = """\
 # A pass makes none of them: no spec says how many queries are enough, no test of the open division samples answers, and
 # the images of this one have no tokens.
 ELSEWHERE = ("single-stream-max-count", "offline-audit", "server-tokens", "offline-tokens")
-TOLD = [lie for lie in LIES if lie.run not in ELSEWHERE]
-# Told in every run of the tests; the others in the slow ones.
+GIVEN = [lie for lie in LIES if lie.run not in ELSEWHERE]
+# Reported in every run of the tests; the others in the slow ones.
 NEWEST = 8
 
 
@@ -139,7 +139,7 @@ def make_passed_lies(factory: pytest.TempPathFactory, name: str, lies: list[Lie]
     return make_once(factory, name, make)
 
 
-def assert_told(lie: Lie, repository: Repository) -> None:
+def assert_reported(lie: Lie, repository: Repository) -> None:
     """Another run's log fails its run. What contradicts itself is recorded, and found in the kept log: an error, or a
     note where only clocks contradict it."""
     mode = "accuracy" if "accuracy" in lie.run else "performance"
@@ -154,20 +154,20 @@ def assert_told(lie: Lie, repository: Repository) -> None:
     assert any(lie.key in item.text for item in found), judgement
 
 
-@pytest.mark.parametrize("lie", TOLD[-NEWEST:], ids=lambda lie: lie.name)
+@pytest.mark.parametrize("lie", GIVEN[-NEWEST:], ids=lambda lie: lie.name)
 def test_a_lie_is_found_in_its_run(lie: Lie, tmp_path_factory: pytest.TempPathFactory) -> None:
-    assert_told(lie, make_passed_lies(tmp_path_factory, "newest-lies", TOLD[-NEWEST:]))
+    assert_reported(lie, make_passed_lies(tmp_path_factory, "newest-lies", GIVEN[-NEWEST:]))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lie", TOLD[:-NEWEST], ids=lambda lie: lie.name)
+@pytest.mark.parametrize("lie", GIVEN[:-NEWEST], ids=lambda lie: lie.name)
 def test_an_older_lie_is_found_in_its_run(lie: Lie, tmp_path_factory: pytest.TempPathFactory) -> None:
-    assert_told(lie, make_passed_lies(tmp_path_factory, "older-lies", TOLD[:-NEWEST]))
+    assert_reported(lie, make_passed_lies(tmp_path_factory, "older-lies", GIVEN[:-NEWEST]))
 
 
-def test_the_honest_runs_beside_them_are_believed(tmp_path_factory: pytest.TempPathFactory) -> None:
-    lying = make_passed_lies(tmp_path_factory, "newest-lies", TOLD[-NEWEST:])
-    runs = sorted({lie.run for lie in TOLD[-NEWEST:]})
+def test_the_honest_runs_alongside_them_are_believed(tmp_path_factory: pytest.TempPathFactory) -> None:
+    lying = make_passed_lies(tmp_path_factory, "newest-lies", GIVEN[-NEWEST:])
+    runs = sorted({lie.run for lie in GIVEN[-NEWEST:]})
     for number, run in enumerate(runs):
         record = find_run(lying, f"honest{number}", run)
         assert (record.ended, record.problem) == (Ended.DONE, ""), (run, record.problem)

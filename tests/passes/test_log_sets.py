@@ -108,8 +108,8 @@ def does_then(made: Repository, root: Path, statement: str, *addresses: str) -> 
     for address in addresses:
         for path in repository.record_paths(address):
             path.unlink()
-    told = f"        env: {{THEN: {json.dumps(statement)}}}\n"
-    repository.edit(SPEC, "        code: ours\n", f"{told}        code: ours\n")
+    reported = f"        env: {{THEN: {json.dumps(statement)}}}\n"
+    repository.edit(SPEC, "        code: ours\n", f"{reported}        code: ours\n")
     return repository
 
 

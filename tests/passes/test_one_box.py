@@ -1,4 +1,4 @@
-"""Several passes on one machine: timed runs take turns, and who is killed holds nobody up."""
+"""Several passes on one machine: timed runs take turns, and who is killed blocks no one."""
 
 from __future__ import annotations
 

@@ -222,8 +222,8 @@ def test_bent_answers_fail_each_run_and_the_next_pass_recovers(
         monkeypatch.setenv("SERVER_KEY", f"old-{KEY}")
     failed = unhappy(bent.reconcile().outcomes)
     for mode in ("performance", "accuracy"):
-        (told,) = [line for line in failed if line.startswith(f"Run:open/box/bent/Server/{mode}")]
-        assert said in told
+        (reported,) = [line for line in failed if line.startswith(f"Run:open/box/bent/Server/{mode}")]
+        assert said in reported
     holding = [path for path in bent.root.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
     assert holding == []
     (bent.root / "mischief").unlink()

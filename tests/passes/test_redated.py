@@ -32,7 +32,7 @@ need("mlperf_loadgen")
 
 
 def test_a_run_that_was_dated_after_its_log_and_its_commit_is_not_proven(clone: Repository) -> None:
-    """The newest run counts: whoever dates an old one anew chooses which is published."""
+    """The newest run counts: anyone who dates an old one anew chooses which is published."""
     forged(clone, PERFORMANCE, lambda record: replace(record, started="2100-01-01T00:00:00.000000Z"))
     clone.commit()
     found = claims(clone)
@@ -48,7 +48,7 @@ def test_a_run_that_was_dated_after_its_log_and_its_commit_is_not_proven(clone: 
 
 @pytest.mark.parametrize("waited", ["", "machine.job", "seconds"])
 def test_a_later_run_that_was_dated_before_the_published_one_is_not_proven(clone: Repository, waited: str) -> None:
-    """A worse run is passed over so, unless it may have waited meanwhile."""
+    """A worse run is passed over so, unless it may have waited in the meantime."""
     (path,) = clone.record_paths(PERFORMANCE)
     record = decode(path.read_bytes(), str(path))
 
@@ -158,7 +158,7 @@ def test_a_decision_that_was_dated_after_its_commit_or_before_its_base_is_not_pr
     assert says in found[CELL, "freeze: when it was decided"][1]
 
 
-def test_a_history_that_was_cut_off_is_told(clone: Repository) -> None:
+def test_a_history_that_was_cut_off_is_reported(clone: Repository) -> None:
     """What was removed before cannot be seen."""
     clone.write("notes.txt", "later\n")
     clone.commit()

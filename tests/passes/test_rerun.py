@@ -67,7 +67,7 @@ def test_what_fits_nothing_is_refused(made: Repository, tmp_path: Path, words: t
     assert set(copied.records()) == before
 
 
-def test_a_repeat_that_failed_leaves_the_earlier_result_and_is_told(tmp_path: Path) -> None:
+def test_a_repeat_that_failed_leaves_the_earlier_result_and_is_reported(tmp_path: Path) -> None:
     """The command is the same, and so is the key: nothing is due again, though the pass says that it failed."""
     repository = with_command(tmp_path / "repository")
     broken = tmp_path / "broken"

@@ -211,13 +211,13 @@ def test_a_compliance_test_asks_the_same_server(tmp_path: Path) -> None:
     assert len(started(repository)) == 1
 
 
-@pytest.mark.parametrize(("heard", "left"), [("SIGINT", ["in order"]), ("SIGHUP", [])])
-def test_it_is_asked_by_its_signal_then_killed(tmp_path: Path, heard: str, left: list[str]) -> None:
+@pytest.mark.parametrize(("received", "left"), [("SIGINT", ["in order"]), ("SIGHUP", [])])
+def test_it_is_asked_by_its_signal_then_killed(tmp_path: Path, received: str, left: list[str]) -> None:
     """Python ignores an interrupt that its parent ignores: a server must not inherit that of ours."""
     repository = with_service(tmp_path, more="          stop: {signal: SIGINT, timeout: 1 s}\n")
-    deaf = "" if heard == "SIGINT" else "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+    deaf = "" if received == "SIGINT" else "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
     repository.edit(
-        "server/server.py", "signal.signal(signal.SIGTERM, end)", f"{deaf}signal.signal(signal.{heard}, end)"
+        "server/server.py", "signal.signal(signal.SIGTERM, end)", f"{deaf}signal.signal(signal.{received}, end)"
     )
     assert not unhappy(repository)
     ended = tmp_path / "ended"
@@ -234,12 +234,12 @@ def test_another_run_does_not_start_while_it_is_up(tmp_path: Path) -> None:
     other += "      min_duration: 0\n      performance_sample_count: 16\n"
     cell = "        plain:\n          Offline: {target_qps: 100, min_query_count: 100}\n"
     repository.write("specs/spec.yaml", spec.replace(first, other + first) + cell)
-    told: list[str] = []
-    report = run_pass(repository.paths, Options(), report=lambda event: told.extend(seen(repository, event)))
+    reported: list[str] = []
+    report = run_pass(repository.paths, Options(), report=lambda event: reported.extend(seen(repository, event)))
     assert all(outcome.status is Status.DONE for outcome in report.outcomes)
-    assert "tiny: up" in told
-    assert "plain: down" in told
-    assert not {"tiny: down", "plain: up"}.intersection(told)
+    assert "tiny: up" in reported
+    assert "plain: down" in reported
+    assert not {"tiny: down", "plain: up"}.intersection(reported)
 
 
 def seen(repository: Repository, event: Event) -> Iterator[str]:

@@ -18,7 +18,7 @@ from tests.shared import need
 
 need("mlperf_loadgen")
 _CELL = "        tiny:\n          Offline: {target_qps: 100, min_query_count: 100}\n"
-# Long enough for another box to begin meanwhile.
+# Long enough for another box to begin in the meantime.
 _SLOW = """
 
 def postprocess(outputs):

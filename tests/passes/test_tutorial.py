@@ -1,4 +1,4 @@
-"""The tutorial, typed as it stands: every command, and the output that is shown of it."""
+"""The tutorial, typed as written: every command, and the output that is shown of it."""
 
 from __future__ import annotations
 

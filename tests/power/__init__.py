@@ -1,1 +1,1 @@
-"""Stand-ins for MLCommons' power kit and for its server beside an analyzer, on the loopback interface."""
+"""Stand-ins for MLCommons' power kit and for its server next to an analyzer, on the loopback interface."""

@@ -1,4 +1,4 @@
-"""Stands in for the analyzer's licensed daemon, as the power kit's server speaks to it: 200 W, a sample each second.
+"""Stand-in for the analyzer's licensed daemon, as the power kit's server speaks to it: 200 W, a sample each second.
 
 Started by the kit's server with the daemon's own options (-l LOG, -p PORT, ...). What only a real meter can show, such
 as its ranges and its uncertainty, is made up. Answers have the fields of those in published sessions (v4.1, v5.1).
@@ -22,7 +22,7 @@ def stamp(at):
     return f"{time.strftime('%m-%d-%Y %H:%M:%S', time.gmtime(at))}.{int(at % 1 * 1000):03}"
 
 
-def tell(text):
+def write(text):
     """On its output, which the kit keeps and reads."""
     print(f"{stamp(time.time())}: {text}", flush=True)
 
@@ -35,19 +35,19 @@ class Client(socketserver.StreamRequestHandler):
             for at, reply in enumerate(self.answer(line.decode().strip())):
                 self.wfile.write(f"{reply}\r\n".encode())
                 if at == 0:
-                    tell(f"Response to client sent: {reply}")
+                    write(f"Response to client sent: {reply}")
 
     def answer(self, command):
         words = command.split(",")
         if words[0] == "Go":
             type(self).began, type(self).ended, type(self).mark = time.time(), 0.0, words[3]
-            tell(f"Go with mark '{words[3]}'")
+            write(f"Go with mark '{words[3]}'")
             for entry in range(200):  # as talkative as the real one: the kit's server keeps its output by whole buffers
-                tell(f"the stand-in has nothing to say of entry {entry}")
+                write(f"the stand-in has nothing to say of entry {entry}")
             return ["Starting untimed measurement, maximum 500000 samples at 1000ms with 0 rampup samples"]
         if words[0] == "Stop":
             type(self).ended = time.time()
-            tell("Completed test")
+            write("Completed test")
             with options.l.open("a") as log:
                 log.writelines(f"{sample},Mark,{self.mark}\n" for sample in self.samples())
             return ["Stopping untimed measurement"]
@@ -78,6 +78,6 @@ class Server(socketserver.ThreadingTCPServer):
     allow_reuse_address = daemon_threads = True
 
 
-tell("Uncertainty checking for YokogawaWT310 is activated")
+write("Uncertainty checking for YokogawaWT310 is activated")
 with Server(("127.0.0.1", options.p), Client) as server:
     server.serve_forever()

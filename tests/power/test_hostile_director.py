@@ -54,7 +54,7 @@ DIRECTORS: dict[str, tuple[Talk, str]] = {
 
 @contextmanager
 def direct(talk: Talk) -> Iterator[str]:
-    """-> The address of a director that talks so to whoever connects."""
+    """-> The address of a director that talks so to anyone who connects."""
     over = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listening:
 

@@ -67,11 +67,11 @@ def test_session_is_recorded_rendered_and_in_sync_afterwards(tmp_path: Path, dir
     power = record.values["power"]
     assert (power["watts"], power["check"]) == ("200", "passed")
     assert power["samples"] > 0
-    (told,) = [o.message for o in report.outcomes if str(o.step.change.address) == RUN]
-    assert "200 W" in told
+    (reported,) = [o.message for o in report.outcomes if str(o.step.change.address) == RUN]
+    assert "200 W" in reported
     efficiency = power["efficiency"]
     assert float(efficiency["value"]) == pytest.approx(float(record.values["metric"]["value"]) / 200, rel=1e-4)
-    assert f"{efficiency['value']} samples/J" in told
+    assert f"{efficiency['value']} samples/J" in reported
     (cell,) = [cell for cell in list_cells(repository.look()) if cell.efficiency]
     assert cell.efficiency == (efficiency["value"], "samples/J")
     names = {artifact.name for artifact in record.artifacts}

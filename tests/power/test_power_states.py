@@ -116,7 +116,7 @@ def test_state_that_does_not_last_fails_the_run(machine: Machine) -> None:
     assert machine.state == USUAL
 
 
-def test_machine_that_is_not_put_back_is_told_and_tried_again(machine: Machine) -> None:
+def test_machine_that_is_not_put_back_is_reported_and_tried_again(machine: Machine) -> None:
     script = "echo accuracy > accuracy.txt"
     result = machine.carry_out(machine.ask(script, restore=("true",)))
     assert not result.done

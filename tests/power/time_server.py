@@ -1,4 +1,4 @@
-"""A time server on 127.0.0.1 that tells this machine's own time, as the power kit asks for it (RFC 5905, port 123)."""
+"""A time server on 127.0.0.1 with this machine's own time, as the power kit asks for it (RFC 5905, port 123)."""
 
 import socket
 import struct
@@ -16,6 +16,6 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
     server.bind(("127.0.0.1", 123))
     while True:
         asked, who = server.recvfrom(512)
-        heard = stamp()
+        received = stamp()
         head = struct.pack("!BBBbII4s", 0x24, 1, 4, -20, 0, 0, b"LOCL")
-        server.sendto(head + heard + asked[40:48] + heard + stamp(), who)
+        server.sendto(head + received + asked[40:48] + received + stamp(), who)

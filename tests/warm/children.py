@@ -1,4 +1,4 @@
-"""Stands in for ``subprocess`` where a pass starts its children, and starts everything else as that does."""
+"""Stand-in for ``subprocess`` where a pass starts its children, and starts everything else as that does."""
 
 from __future__ import annotations
 

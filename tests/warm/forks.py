@@ -70,29 +70,29 @@ class Fork:
     def __init__(
         self, forks: Forks, words: Sequence[str], folder: Path, environment: Mapping[str, str], streams: Sequence[int]
     ) -> None:
-        self._told, telling = os.pipe()
+        self._reported, telling = os.pipe()
         try:
             request = {"words": list(words), "folder": str(folder), "environment": dict(environment)}
             forks.ask(request, [telling, *streams])
         finally:
             os.close(telling)
         self._said = b""
-        self._hear(None, 1)
+        self._receive(None, 1)
         self.pid = int(self._said.split(b"\n")[0])
 
     def wait(self, seconds: float | None = None) -> int | None:
         """The exit status, negative for a signal; None while it lives on after these seconds. Not again after that."""
-        if not self._hear(seconds, 2):
+        if not self._receive(seconds, 2):
             return None
-        os.close(self._told)
+        os.close(self._reported)
         return int(self._said.split(b"\n")[1] or -9)
 
-    def _hear(self, seconds: float | None, lines: int) -> bool:
+    def _receive(self, seconds: float | None, lines: int) -> bool:
         """Whether so many lines were said in that time, or nothing more will be."""
         while self._said.count(b"\n") < lines:
-            if not select.select([self._told], [], [], seconds)[0]:
+            if not select.select([self._reported], [], [], seconds)[0]:
                 return False
-            data = os.read(self._told, 64)
+            data = os.read(self._reported, 64)
             if not data:
                 break
             self._said += data

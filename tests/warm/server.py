@@ -38,11 +38,11 @@ def serve(asked: socket.socket, main: str) -> None:
         for key, _ in watched.select():
             if key.fileobj is not asked:
                 watched.unregister(key.fileobj)
-                pid, told = key.data
+                pid, reported = key.data
                 status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
                 os.close(key.fd)
-                os.write(told, f"{status}\n".encode())
-                os.close(told)
+                os.write(reported, f"{status}\n".encode())
+                os.close(reported)
                 continue
             data, files, _, _ = socket.recv_fds(asked, MOST, _DESCRIPTORS)
             if not data:

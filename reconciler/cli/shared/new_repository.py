@@ -11,7 +11,7 @@ from harness.contract import ProbeRequest
 from reconciler.errors import ReconcilerError, StorageError
 from reconciler.launch.nodes import probe_nodes
 from reconciler.resource.launcher import Launcher
-from reconciler.spec.packaged_files import read_shipped
+from reconciler.resource.packaged_files import read_shipped
 from reconciler.spec.proposal import Proposal, propose
 from reconciler.spec.starter import NOTHING_READ
 from reconciler.storage.files import RepositoryPaths, replace

@@ -15,13 +15,12 @@ from msgspec.structs import replace as replaced
 
 from harness.contract import BACKENDS
 from reconciler.desired.compile import compile_desired
-from reconciler.desired.inputs import STALL_TIMEOUT
 from reconciler.desired.state import Pins
 from reconciler.loadgen.settings import RESULTS
 from reconciler.resource.inputs import Value
-from reconciler.resource.launcher import LAUNCHING
+from reconciler.resource.packaged_files import read_shipped
 from reconciler.resource.queues import EXECUTOR, QUEUES
-from reconciler.resource.settings import BUILD_COMMAND, COMMAND, SCORE_COMMAND, SERVICE_COMMAND
+from reconciler.resource.settings import BUILD_COMMAND, COMMAND, SCORE_COMMAND, SERVICE_COMMAND, is_placing
 from reconciler.rules.compliance.judging import TESTS
 from reconciler.rules.programs import load_programs
 from reconciler.rules.results.table import FORMATS
@@ -30,9 +29,8 @@ from reconciler.rules.ruleset import Ruleset
 from reconciler.spec import executor_models, harness_models, models, settings_models, submission_models
 from reconciler.spec.declared import Declared
 from reconciler.spec.files import Source, compute_blob_id
-from reconciler.spec.groups import Group
+from reconciler.spec.groups import Group, name_field
 from reconciler.spec.loading import load_sources
-from reconciler.spec.packaged_files import read_shipped
 
 _PROGRAMS = tuple(program.load_reference() for program in load_programs())
 # Title, where it is written, the model, and the prefix of its settings; None: the settings have names of their own.
@@ -74,25 +72,14 @@ _GROUPS: tuple[tuple[str, str, type[Group], str | None], ...] = (
     *(group for part in _PROGRAMS for group in part.groups),
 )
 _FREE = tuple(name for part in _PROGRAMS for name in part.free)  # groups of free names
-_OTHER_NAMES = {
-    "benchmark.as": "benchmark.official",
-    "model.retraining": "measurements.retraining",
-    "model.starting_weights_filename": "measurements.starting_weights_filename",
-    "model.weight_transformations": "measurements.weight_transformations",
-    "publish": "policy.publish",
-    "attempts": "",
-    "compliance.attempts": "",
-    "power": "power.path",
+# Settings that are read under other names.
+_READ_AS = {
     **{name: other for part in _PROGRAMS for name, other in part.recorded.items()},
     **{name: f"{name}.any" for name in _FREE},
 }
-# Shared files of the tree show these; the submission's inputs are whole mappings, not single settings.
-_RENDERED = (
-    *("submitter", "round", "system.category", "system.status", "system.description", "system.original"),
-    "system.node_types",
-    *("benchmark.source", "benchmark.excluded_code", "documents.calibration", "documents.bandwidth"),
-    *("documents.folder", "system.nameplate"),
-)
+# Shared files of the tree show these, and all that is said of documents and systems.
+_RENDERED = ("submitter", "benchmark.source", "benchmark.excluded_code")
+_OF_SHARED_FILES = ("documents.", "system.", "hardware.")
 _LABELS = dict.fromkeys(TESTS, "Compliance test") | {f"{test} verdict": "Verdict" for test in TESTS}
 _ORDER = (
     *("Dataset", "Model", "Engine", "Service", "Run accuracy", "Run performance", "Score"),
@@ -114,9 +101,6 @@ def find_field_effects() -> Mapping[str, tuple[str, ...]]:
     names = sorted(set().union(*noted.values()))
     found = {name: [kind for kind in _ORDER if name in noted.get(kind, ())] for name in names}
     found["compliance"] = ["Compliance test", "Result"]
-    published = [name for name in found if name.startswith(("hardware.", "system.")) and name not in LAUNCHING]
-    for name in dict.fromkeys((*_RENDERED, *published)):
-        found[name] = [*found.get(name, []), "Submission"]
     return {name: tuple(kinds) for name, kinds in found.items()}
 
 
@@ -145,12 +129,12 @@ def note_reads(declared: Declared, ruleset: Ruleset) -> Mapping[str, set[str]]:
 
 def _stale(name: str, table: Mapping[str, tuple[str, ...]]) -> str:
     """Direct effects only: what is made from a stale resource is stale with it."""
-    if name == STALL_TIMEOUT:
-        return "nothing"
     if name == "round":
         return "Submission, and the runs that read a value which the rounds rule differently"
     patterns = (name, f"{name}.*", f"{name.partition('.')[0]}.*")
     kinds = {kind for pattern in patterns for kind in table.get(pattern, ())}
+    if name in _RENDERED or (name.startswith(_OF_SHARED_FILES) and not is_placing(name)):
+        kinds.add("Submission")
     return ", ".join(sorted(kinds, key=_ORDER.index)) or "nothing"
 
 
@@ -166,7 +150,12 @@ def _rows(
             continue
         written = field.alias or name
         setting = f"{prefix}{written}"
-        yield written, field.description or "", _stale(_OTHER_NAMES.get(setting, setting), table)
+        stale = (
+            "nothing"
+            if name in group.list_unread()
+            else _stale(name_field(field, _READ_AS.get(setting, setting)), table)
+        )
+        yield written, field.description or "", stale
 
 
 def render_spec_reference() -> str:

@@ -1,7 +1,7 @@
 """Made-up images at the size of the official dataset, and a net that costs a millisecond or more per image on one core.
 
 Each of the 50,000 images has one bright band of ten; the class is where it lies. The net finds it with a matched
-filter, beside a stack of random convolutions that only costs time: its share of the scores is too small to change one.
+filter, next to a stack of random convolutions that only costs time: its share of the scores is too small to change one.
 """
 
 import numpy as np

@@ -1,5 +1,5 @@
 # ruff: noqa: N802
-"""As much of NVML as tells of the GPUs that ``nodes.json`` gives a node: name, power limit, driver, processes."""
+"""As much of NVML as reports the GPUs that ``nodes.json`` gives a node: name, power limit, driver, processes."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Makes ``repository`` beside it: what a version leaves that refuses a run whose trace took LoadGen some seconds.
+"""Makes ``repository`` next to it: what a version leaves that refuses a run whose trace took LoadGen some seconds.
 
     python -m tests.passes.refused.make CHECKOUT
 

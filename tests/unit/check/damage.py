@@ -60,7 +60,7 @@ def damage(root: Path, seed: int) -> str:
 
 
 def _files(root: Path) -> list[Path]:
-    """Without code: whatever it says, nobody judges it."""
+    """Without code: whatever it says, no one judges it."""
     found = (path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
     return sorted(path for path in found if _CODE not in path.relative_to(root).parts)
 
@@ -125,7 +125,7 @@ def retype_logged(root: Path, choose: random.Random) -> None:
 
 
 def change_number(root: Path, choose: random.Random) -> None:
-    """Wherever one stands, of whichever file."""
+    """Wherever one is, of whichever file."""
     if files := [path for path in _files(root) if path.stat().st_size < 1 << 20]:
         path = choose.choice(files)
         data = path.read_bytes()

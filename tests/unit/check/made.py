@@ -19,7 +19,7 @@ from reconciler.rules.accuracy import add_hash
 from reconciler.rules.rounds import load_ruleset
 from tests.unit.loadgen.truncation import truncate_log
 
-CHILD = Path(__file__).parents[2] / "mlperf" / "loadgen_child.py"
+CHILD = Path(__file__).parents[1] / "loadgen" / "loadgen_child.py"
 ROUND = "v6.1"
 SUBMITTER, SYSTEM, BENCHMARK = "Acme", "sys1", "resnet"
 SCENARIOS = ("SingleStream", "MultiStream", "Offline")
@@ -85,7 +85,7 @@ def make_tree(root: Path, logs: Path, *, division: str = "closed", lengthened: b
     """The smallest tree that the official checkers accept: one edge system, three scenarios, two compliance tests.
 
     ``lengthened``: the short runs' configured duration reads 600000 ms, as that of a real run would. The untruncated
-    accuracy logs lie beside the tree, in ``<root>.originals``.
+    accuracy logs lie next to the tree, in ``<root>.originals``.
     """
     top = root / division / SUBMITTER
     write(top / "systems" / f"{SYSTEM}.json", json.dumps(system(division), indent=2))
@@ -123,7 +123,7 @@ def make_cell(cell: Path, logs: Path, scenario: str, *, lengthened: bool) -> Non
 
 
 def make_accuracy(folder: Path, log: bytes, text: str = "accuracy=76.456%, good=38228, total=50000\n") -> None:
-    """accuracy.txt and the truncated log; the original is kept beside the tree."""
+    """accuracy.txt and the truncated log; the original is kept next to the tree."""
     digest = hashlib.sha256(log).hexdigest()
     write(folder / "accuracy.txt", add_hash(text, digest))
     write(folder / "mlperf_log_accuracy.json", truncate_log(log, load_ruleset(ROUND).accuracy_log))
@@ -154,11 +154,13 @@ def _same_score(reference: Path, audited: Path) -> str:
     text = re.sub(r'("key": "power_begin".*"time_ms": \d+\.)\d', rf"\g<1>98{by}", text)
     write(audited / "mlperf_log_detail.txt", re.sub(_FASTEST, lambda found: f"{found[1]}{int(found[2]) - by}", text))
     summary = audited / "mlperf_log_summary.txt"
-    told_results, parameters = (
+    stated_results, parameters = (
         (folder / summary.name).read_text().partition(_PARAMETERS) for folder in (reference, audited)
     )
-    told = "".join((told_results[0], *parameters[1:]))
-    summary.write_text(re.sub(r"(Min latency \(ns\) +: )(\d+)", lambda found: f"{found[1]}{int(found[2]) - by}", told))
+    reported = "".join((stated_results[0], *parameters[1:]))
+    summary.write_text(
+        re.sub(r"(Min latency \(ns\) +: )(\d+)", lambda found: f"{found[1]}{int(found[2]) - by}", reported)
+    )
     found = (re.search(rf'"key": "{key}", "value": ([0-9.e+]+)', detail(reference)) for key in _SCORES)
     return next((score[1] for score in found if score), "0")
 

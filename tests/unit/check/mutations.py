@@ -120,7 +120,7 @@ def measured(field: str, value: object, root: Path) -> None:
 
 
 def fallback(root: Path, after: str, listed: bool = True) -> None:
-    """TEST01 that is not deterministic: accuracy on the audited samples stands for it."""
+    """TEST01 that is not deterministic: accuracy on the audited samples represents it."""
     folder = cell(root) / "TEST01"
     write(folder / "verify_accuracy.txt", "TEST FAIL\n")
     write(folder / "accuracy/baseline_accuracy.txt", "accuracy=76.400%\n")

@@ -26,8 +26,8 @@ from reconciler.rules.accuracy import add_hash
 from reconciler.rules.rounds import load_ruleset
 from reconciler.tree.findings import Severity
 from tests.unit.check.made import BENCHMARK, SUBMITTER, SYSTEM, write
-from tests.unit.tree.small_cells import DETAIL, Line, log, rules, say, small_cell
 from tests.unit.loadgen.truncation import truncate_log
+from tests.unit.tree.small_cells import DETAIL, Line, log, rules, say, small_cell
 
 DIGEST = "ab" * 32
 
@@ -102,7 +102,7 @@ STATED = (
     (
         "nothing\n",
         ["", ""],
-        # The official checkers look for a metric that has a least value; another is held to its bar where it is stated.
+        # The official checkers look for a metric that has a least value; another must meet its bar where it is stated.
         [""],
     ),
 )
@@ -144,7 +144,7 @@ def test_an_accuracy_is_asked_for_where_the_round_and_the_files_have_one(tmp_pat
         assert not list(check(small_cell(tmp_path / "b", accuracy(), benchmark=asked)))
 
 
-def test_one_number_that_is_a_scalar_of_numpy_is_told(tmp_path: Path) -> None:
+def test_one_number_that_is_a_scalar_of_numpy_is_reported(tmp_path: Path) -> None:
     bars = (Bar("ROUGE2", Decimal(1)), Bar("acc", Decimal(1)), Bar("ROUGE1", Decimal(1)), Bar("unheard", Decimal(1)))
     text = "{'rouge2': 7}\naccuracy=np.float32(80.5)\n{'rouge1': np.float64(9)}\n"
     found = say(check_number_form(small_cell(tmp_path, accuracy(text), benchmark=rules(asked=bars))))
@@ -155,17 +155,17 @@ HASHES = {
     "of the log": (f"\nhash={OWN}", ANSWERS, ""),
     "in capitals": (f"\nhash={OWN.upper()}", ANSWERS, ""),
     "of the log with the line ends of Windows": ("hash=" + hashlib.sha256(b"[ 1\r\n]").hexdigest(), b"[ 1\n]", ""),
-    "another": (f"\nhash={DIGEST}", ANSWERS, "./accuracy/accuracy.txt:2; beside ./accuracy/mlperf_log_accuracy.json"),
+    "another": (f"\nhash={DIGEST}", ANSWERS, "./accuracy/accuracy.txt:2; see ./accuracy/mlperf_log_accuracy.json"),
     "of 17 digits": (
         f"hash={DIGEST[:17]}",
         ANSWERS,
-        "./accuracy/accuracy.txt:1; beside ./accuracy/mlperf_log_accuracy.json",
+        "./accuracy/accuracy.txt:1; see ./accuracy/mlperf_log_accuracy.json",
     ),
-    "of an empty log": (f"hash={DIGEST}", b"", "./accuracy/accuracy.txt:1; beside ./accuracy/mlperf_log_accuracy.json"),
+    "of an empty log": (f"hash={DIGEST}", b"", "./accuracy/accuracy.txt:1; see ./accuracy/mlperf_log_accuracy.json"),
     "of the truncated log": (
         f"hash={hashlib.sha256(CUT).hexdigest().upper()}",
         CUT,
-        "./accuracy/accuracy.txt:1; beside ./accuracy/mlperf_log_accuracy.json",
+        "./accuracy/accuracy.txt:1; see ./accuracy/mlperf_log_accuracy.json",
     ),
     "that is none of a truncated log": ("hash=cafe", CUT, "./accuracy/accuracy.txt:1"),
     "of 16 digits of a truncated log": (f"hash={DIGEST[:16]}", CUT, "./accuracy/accuracy.txt:1"),
@@ -206,7 +206,7 @@ def test_the_hash_of_a_truncated_log_is_looked_up_in_the_archive(tmp_path: Path)
     missing = small_cell(tmp_path / "a", accuracy(f"hash={DIGEST.upper()}", answers=CUT), original=find)
     assert say(hash_of_log(missing)) == ["./accuracy/accuracy.txt:1"]
     other = small_cell(tmp_path / "b", accuracy(f"hash={OWN}", answers=CUT), original=find)
-    assert say(hash_of_log(other)) == ["./accuracy/mlperf_log_accuracy.json; beside ./accuracy/accuracy.txt:1"]
+    assert say(hash_of_log(other)) == ["./accuracy/mlperf_log_accuracy.json; see ./accuracy/accuracy.txt:1"]
     assert asked == [DIGEST, OWN]
     (tmp_path / "original").write_bytes(CUT)
     assert not list(hash_of_log(other))
@@ -215,7 +215,7 @@ def test_the_hash_of_a_truncated_log_is_looked_up_in_the_archive(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("count", "there", "lacking", "beyond"),
+    ("count", "there", "absent", "beyond"),
     [
         (10, ("3.png", "9.png", "10.png", "sheet"), False, False),
         (10, ("3.png", "10.png", "sheet.txt"), True, False),
@@ -225,13 +225,13 @@ def test_the_hash_of_a_truncated_log_is_looked_up_in_the_archive(tmp_path: Path)
     ],
 )
 def test_pictures_of_the_samples_that_the_round_names_are_there(
-    tmp_path: Path, count: int | None, there: tuple[str, ...], lacking: bool, beyond: bool
+    tmp_path: Path, count: int | None, there: tuple[str, ...], absent: bool, beyond: bool
 ) -> None:
     files = accuracy(log_lines=((COUNT, count),) if count else ()) | {f"accuracy/images/{name}": "x" for name in there}
     asked = rules(extra=ExtraFiles("images", ("3", "9", "10", "sheet")))
     for exempt, severity in (((), ""), (("accuracy_files",), "warning ")):
         view = small_cell(tmp_path, files, benchmark=asked, exempt=exempt)
-        for check, said in ((check_extra_files, lacking), (check_extra_samples, beyond)):
+        for check, said in ((check_extra_files, absent), (check_extra_samples, beyond)):
             assert say(check(view)) == [f"{severity}./accuracy/images"] * said
 
 
@@ -244,13 +244,13 @@ TEXT, LOG = "accuracy.txt", "mlperf_log_accuracy.json"
 OTHER = "cd" * 32
 
 
-COPIED_LOG = f"{PLACE}{LOG}; beside ./accuracy/{LOG}; mechanism: copied-logs"
+COPIED_LOG = f"{PLACE}{LOG}; see ./accuracy/{LOG}; mechanism: copied-logs"
 
 
-COPIED_HASH = f"{PLACE}{TEXT}:2; beside ./accuracy/{TEXT}:1"
+COPIED_HASH = f"{PLACE}{TEXT}:2; see ./accuracy/{TEXT}:1"
 
 
-TAKEN = f"./accuracy/{TEXT}:1; beside {PLACE}{LOG}; mechanism: accuracy-of-another-run"
+TAKEN = f"./accuracy/{TEXT}:1; see {PLACE}{LOG}; mechanism: accuracy-of-another-run"
 
 
 TWO_RUNS: dict[str, tuple[tuple[str, bytes | None], tuple[str, bytes | None], list[str]]] = {

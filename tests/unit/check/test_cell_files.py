@@ -30,10 +30,10 @@ def some(*paths: str, data: str = "x") -> dict[str, str]:
 TOLERATED = (ANSWERS, "mlperf_log_trace.json", "results.json", ".gitkeep")
 
 
-def test_nothing_but_logs_is_beside_them(tmp_path: Path) -> None:
-    beside = [f"{folder}/{name}" for folder in (RUN, "accuracy") for name in TOLERATED]
+def test_nothing_but_logs_is_next_to_them(tmp_path: Path) -> None:
+    others = [f"{folder}/{name}" for folder in (RUN, "accuracy") for name in TOLERATED]
     strange = (f"{RUN}/{TEXT}", f"{RUN}/spl.txt", "accuracy/spl.txt", "accuracy/z.txt")
-    files = some(*LOGS, *beside, *strange)
+    files = some(*LOGS, *others, *strange)
     said = [f"./{path}" for path in strange]
     assert say(check_extra_files(small_cell(tmp_path / "a", files))) == said
     powered = small_cell(tmp_path / "b", files | some("performance/power/client.json"))
@@ -72,7 +72,7 @@ def test_measurements_state_each_field(tmp_path: Path, changed: Mapping[str, obj
         assert say(check_measurements_fields(view)) == ([f"{severity}./measurements.json{said}"] if said else [])
 
 
-def test_files_that_cannot_be_read_are_told_at_their_lines(tmp_path: Path) -> None:
+def test_files_that_cannot_be_read_are_reported_at_their_lines(tmp_path: Path) -> None:
     broken = some(
         f"{RUN}/{DETAIL}",
         f"accuracy/{DETAIL}",

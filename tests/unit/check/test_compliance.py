@@ -78,7 +78,7 @@ def test_a_test_has_its_files(tmp_path: Path, changed: Mapping[str, str | None],
     assert found == [f"./{path.removesuffix(f'{RUN}/{DETAIL}')}{RUN * path.endswith(DETAIL)}" for path in missing]
 
 
-def test_nothing_but_the_listed_files_is_beside_a_tests_logs(tmp_path: Path) -> None:
+def test_nothing_but_the_listed_files_is_next_to_a_tests_logs(tmp_path: Path) -> None:
     logs = (SUMMARY, "mlperf_log_trace.json", "mlperf_log_accuracy.json", "y.txt")
     others = f"TEST01/{RUN}/y.txt", "TEST04/accuracy/y.txt", "TEST01/accuracy/y.txt"
     more = dict.fromkeys((*(f"TEST04/{RUN}/{name}" for name in logs), *others), "x")
@@ -99,7 +99,7 @@ def test_a_verdict_says_that_the_test_is_passed(tmp_path: Path) -> None:
     assert not list(check_verdicts(cell(tmp_path / "none", without)))
 
 
-BESIDE = "beside ./TEST01/accuracy/baseline_accuracy.txt"
+OTHER = "see ./TEST01/accuracy/baseline_accuracy.txt"
 AFTER = "./TEST01/accuracy/compliance_accuracy.txt"
 
 
@@ -127,7 +127,7 @@ def test_a_test_that_failed_may_have_the_score_of_the_accuracy_run(
         for path, values in zip(REPORTS, (before, after), strict=True)
     }
     files = GOOD | reports | {f"TEST01/{ACCURACY}": FAILED}
-    assert say(check_verdicts(cell(tmp_path / "a", files))) == [f"{AFTER}; {BESIDE}"] * denied
+    assert say(check_verdicts(cell(tmp_path / "a", files))) == [f"{AFTER}; {OTHER}"] * denied
     assert not list(check_verdicts(cell(tmp_path / "b", files | {f"TEST01/{ACCURACY}": PASSED})))
     for number, path in enumerate(REPORTS):
         fewer = {name: text for name, text in files.items() if name != path}

@@ -43,7 +43,7 @@ def test_damaged_trees_give_findings(clean_trees: Callable[[str], Path], tmp_pat
 def test_no_number_breaks_a_rule(clean_trees: Callable[[str], Path], tmp_path: Path) -> None:
     tree, found = copy_tree(clean_trees("closed"), tmp_path / "tree"), 0
     choose = random.Random(1)
-    for _ in range(20):  # each beside those before it
+    for _ in range(20):  # each next to those before it
         change_number(tree, choose)
         for look in (check_tree, verify_tree):
             report = look(tree, round_name="v6.1")

@@ -33,12 +33,12 @@ TARGET = "effective_target_latency_ns"
 
 
 @pytest.mark.parametrize(
-    ("found", "told"),
+    ("found", "reported"),
     [(15_000_000, []), (15_000_001, ["detail.txt:2"]), (1, []), (None, ["detail.txt"]), ("soon", ["detail.txt:2"])],
 )
-def test_the_target_latency_of_server_is_at_most_the_rounds(found: object, told: list[str]) -> None:
+def test_the_target_latency_of_server_is_at_most_the_rounds(found: object, reported: list[str]) -> None:
     lines, values = [] if found is None else [(TARGET, found)], {"most_target_latency": 15_000_000}
-    assert say(check_target_latency(made(*lines, values=values))) == told
+    assert say(check_target_latency(made(*lines, values=values))) == reported
     assert not list(check_target_latency(made(*lines)))
     assert not list(check_target_latency(made(*lines, values=values, ran="Offline", folder="Offline")))
 

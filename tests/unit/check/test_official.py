@@ -18,7 +18,7 @@ RESNET = "closed/Acme/results/sys1/resnet"
 
 
 def stand_in(root: Path, file: str, *lines: str, status: int = 0) -> Path:
-    """A checkout whose checker says these lines, and notes beside it how it was called."""
+    """A checkout whose checker says these lines, and notes next to it how it was called."""
     path = root / "checkout/tools/submission" / file
     path.parent.mkdir(parents=True, exist_ok=True)
     said = "\n".join(lines)

@@ -265,7 +265,7 @@ def test_before_early_stopping_a_number_of_queries_was_asked_for(tree: Path) -> 
         ("v6.1", "resnet50-sparse", "resnet"),
     ],
 )
-def test_a_folder_stands_for_what_the_round_s_checker_guesses(round_name: str, folder: str, official: str) -> None:
+def test_a_folder_represents_what_the_round_s_checker_guesses(round_name: str, folder: str, official: str) -> None:
     assert find_official_name(folder, load_ruleset(round_name), {}) == official
 
 

@@ -22,7 +22,7 @@ from tests.unit.tree.small_cells import say
 SHOWN = "closed/Acme/results/box"
 
 
-def tell(
+def find(
     root: Path,
     benchmark: str,
     names: str,
@@ -40,12 +40,14 @@ def tell(
     system = SystemFile("box", Read("systems/box.json", described))
     view = BenchmarkView(place, system, benchmark, benchmark if official is None else official, load_ruleset("v6.1"))
     return [
-        (rule.id, str(told.place).removeprefix(f"{SHOWN}/")) for rule, check in BENCHMARK_RULES for told in check(view)
+        (rule.id, str(reported.place).removeprefix(f"{SHOWN}/"))
+        for rule, check in BENCHMARK_RULES
+        for reported in check(view)
     ]
 
 
 @pytest.mark.parametrize(
-    ("benchmark", "names", "category", "told"),
+    ("benchmark", "names", "category", "reported"),
     [
         pytest.param("resnet", "SingleStream MultiStream Offline", "edge", [], id="all"),
         pytest.param("resnet", "SingleStream MultiStream Offline", "", [], id="of an unknown system"),
@@ -68,10 +70,10 @@ def tell(
     ],
 )
 def test_scenarios_are_those_that_the_round_has_for_the_system(
-    tmp_path: Path, benchmark: str, names: str, category: str, told: list[tuple[str, str]]
+    tmp_path: Path, benchmark: str, names: str, category: str, reported: list[tuple[str, str]]
 ) -> None:
-    assert tell(tmp_path / "closed", benchmark, names, category) == told
-    assert tell(tmp_path / "open", benchmark, names, category, "open") == []
+    assert find(tmp_path / "closed", benchmark, names, category) == reported
+    assert find(tmp_path / "open", benchmark, names, category, "open") == []
 
 
 def judge(

@@ -51,15 +51,15 @@ def run(
     return SimpleNamespace(log=log, cell=cell, inferred=inferred, scenario=ran if inferred else folder, seeds=seeds)
 
 
-def tell(rule: str, of: Any) -> list[int]:
+def find_wrong(rule: str, of: Any) -> list[int]:
     """The line of each finding, 0 for none."""
     found: list[Complaint] = list(getattr(runs, f"check_{rule}")(of))
-    assert {told.place.file for told in found} <= {FILE}
-    return [told.place.line for told in found]
+    assert {reported.place.file for reported in found} <= {FILE}
+    return [reported.place.line for reported in found]
 
 
 @pytest.mark.parametrize(
-    ("folder", "ran", "category", "told"),
+    ("folder", "ran", "category", "reported"),
     [
         ("Offline", "Offline", "edge", []),
         ("Offline", "SingleStream", "edge", []),
@@ -70,23 +70,23 @@ def tell(rule: str, of: Any) -> list[int]:
     ],
 )
 def test_folder_holds_the_logs_of_its_scenario_or_of_one_that_it_is_inferred_from(
-    folder: str, ran: str, category: str, told: list[int]
+    folder: str, ran: str, category: str, reported: list[int]
 ) -> None:
-    assert tell("scenario", run(folder=folder, ran=ran, category=category)) == told
+    assert find_wrong("scenario", run(folder=folder, ran=ran, category=category)) == reported
 
 
 def test_scenario_is_inferred_from_an_estimate() -> None:
     key, rate = "early_stopping_latency_ms", "result_qps_without_loadgen_overhead"
 
     def find(*lines: tuple[str, object], folder: str = "MultiStream", category: str = "edge") -> list[int]:
-        return tell("inferred_metric", run(*lines, folder=folder, ran="SingleStream", category=category))
+        return find_wrong("inferred_metric", run(*lines, folder=folder, ran="SingleStream", category=category))
 
     assert find((key, 5)) == find(category="datacenter") == find(category="") == []
     assert find() == [0]
     assert find((key, 0)) == [2]
     assert find((rate, 5), folder="Offline") == []
     assert find(folder="Offline") == [0]
-    assert tell("inferred_metric", run()) == []
+    assert find_wrong("inferred_metric", run()) == []
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_counts_are_at_least_what_the_round_demands(rule: str, key: str, least: 
     scenario, exempt = ("Offline" if rule == "samples_per_query" else "Server"), ("early_stopping",)
 
     def find(*lines: tuple[str, object]) -> list[int]:
-        return tell(rule, run(*lines, folder=scenario, ran=scenario, exempt=exempt))
+        return find_wrong(rule, run(*lines, folder=scenario, ran=scenario, exempt=exempt))
 
     assert find((key, least)) == find((key, least + 1)) == []
     assert find((key, least - 1)) == find((key, "many")) == [2]
@@ -111,11 +111,11 @@ def test_counts_are_at_least_what_the_round_demands(rule: str, key: str, least: 
 
 def test_samples_of_a_query_are_noted_where_only_the_older_checker_asks_for_them() -> None:
     few = ("effective_samples_per_query", 1)
-    told = [
+    reported = [
         list(runs.check_samples_per_query(run(few, folder="Offline", ran="Offline", exempt=exempt)))
         for exempt in ((), ("least_samples_per_query",))
     ]
-    assert [[complaint.severity for complaint in found] for found in told] == [[None], [Severity.NOTE]]
+    assert [[complaint.severity for complaint in found] for found in reported] == [[None], [Severity.NOTE]]
     assert list(runs.check_samples_per_query(run(few))) == []
 
 
@@ -123,7 +123,7 @@ VALIDITY = ("result_validity", "VALID")
 
 
 @pytest.mark.parametrize(
-    ("scenario", "lines", "told"),
+    ("scenario", "lines", "reported"),
     [
         ("Server", [("early_stopping_met", True), VALIDITY], []),
         ("Server", [VALIDITY], [0]),
@@ -138,12 +138,12 @@ VALIDITY = ("result_validity", "VALID")
         ("Offline", [("early_stopping_met", "yes"), VALIDITY], []),
     ],
 )
-def test_early_stopping_is_met(scenario: str, lines: list[tuple[str, object]], told: list[int]) -> None:
-    assert tell("early_stopping", run(*lines, folder=scenario, ran=scenario)) == told
+def test_early_stopping_is_met(scenario: str, lines: list[tuple[str, object]], reported: list[int]) -> None:
+    assert find_wrong("early_stopping", run(*lines, folder=scenario, ran=scenario)) == reported
 
 
 @pytest.mark.parametrize(
-    ("division", "name", "told"),
+    ("division", "name", "reported"),
     [
         ("network", "Network SUT", False),
         ("network", "our SUT", True),
@@ -151,12 +151,12 @@ def test_early_stopping_is_met(scenario: str, lines: list[tuple[str, object]], t
         ("closed", "our", False),
     ],
 )
-def test_system_of_the_network_division_says_so(division: str, name: str | None, told: bool) -> None:
+def test_system_of_the_network_division_says_so(division: str, name: str | None, reported: bool) -> None:
     lines = [("sut_name", name)] if name else []
-    assert tell("network_name", run(*lines, division=division)) == [2 if name else 0] * told
+    assert find_wrong("network_name", run(*lines, division=division)) == [2 if name else 0] * reported
 
 
-def test_run_with_the_settings_of_an_audit_is_told_at_its_line() -> None:
+def test_run_with_the_settings_of_an_audit_is_reported_at_its_line() -> None:
     marker = {
         "key": "warning_generic",
         "value": "Found Audit Config file (audit.config)",
@@ -165,6 +165,6 @@ def test_run_with_the_settings_of_an_audit_is_told_at_its_line() -> None:
     audited = run()
     text = f':::MLLOG {{"key": "effective_scenario", "value": "Server"}}\n:::MLLOG {json.dumps(marker)}\n'
     audited.log = parse_detail(text.encode(), FILE)
-    (told,) = runs.check_audit_absent(audited)
-    assert told.place == Place(FILE, 2)
+    (reported,) = runs.check_audit_absent(audited)
+    assert reported.place == Place(FILE, 2)
     assert not list(runs.check_audit_absent(run()))

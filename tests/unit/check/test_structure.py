@@ -1,4 +1,4 @@
-"""What may stand in the root of a tree and in a submitter's folder: small trees, whose runs nobody looks at here."""
+"""What may stand in the root of a tree and in a submitter's folder: small trees, whose runs no one looks at here."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def find(root: Path, rule: str, round_name: str = "v6.1") -> list[TreeFinding]:
     return [f for f in check_tree(root, round_name=round_name).findings if f.rule.id == rule]
 
 
-def told(root: Path, rule: str) -> list[tuple[str, str]]:
+def find_wrong(root: Path, rule: str) -> list[tuple[str, str]]:
     return [(f.complaint.place.file, f.complaint.found) for f in find(root, rule)]
 
 
@@ -50,13 +50,13 @@ def test_the_root_holds_divisions_documents_and_what_git_and_its_hosts_put_there
     tree: Path, name: str, is_folder: bool, found: str
 ) -> None:
     write(tree / name / "x.md" if is_folder else tree / name, "x")
-    assert told(tree, "tree.root") == ([(name, found)] if found else [])
+    assert find_wrong(tree, "tree.root") == ([(name, found)] if found else [])
 
 
 def test_a_division_holds_submitters_alone(tree: Path) -> None:
     write(tree / "closed/a.md", "x")
     write(tree / "open/b.md", "x")
-    assert told(tree, "tree.division") == [
+    assert find_wrong(tree, "tree.division") == [
         ("closed/a.md", "file a.md next to the submitters"),
         ("open/b.md", "file b.md next to the submitters"),
     ]
@@ -96,7 +96,7 @@ def test_code_is_published_or_named_with_its_commit_or_release(
         path.unlink()
     write(folder / file, text)
     found = f"{ACME}/src/resnet", "no code, documents only"
-    assert told(tree, "submitter.code") == ([] if accepted else [found])
+    assert find_wrong(tree, "submitter.code") == ([] if accepted else [found])
 
 
 def test_documents_of_what_was_not_entered_are_no_missing_code(tree: Path) -> None:
@@ -108,9 +108,9 @@ def test_the_folder_of_the_code_may_have_its_older_name(tree: Path) -> None:
     (tree / ACME / "src").rename(tree / ACME / "code")
     assert not find(tree, "submitter.source")
     (tree / ACME / "code").rename(tree / ACME / "sources")
-    assert told(tree, "submitter.source") == [(f"{ACME}/src", "missing")]
+    assert find_wrong(tree, "submitter.source") == [(f"{ACME}/src", "missing")]
     (tree / ACME / "measurements").mkdir()  # as older trees have them
-    assert told(tree, "submitter.source") == [(f"{ACME}/code", "missing")]
+    assert find_wrong(tree, "submitter.source") == [(f"{ACME}/code", "missing")]
     (tree / ACME / "sources").rename(tree / ACME / "src")
     assert not find(tree, "submitter.source")
 
@@ -119,15 +119,15 @@ def test_in_older_trees_each_benchmark_with_results_has_code_or_names_whose_it_s
     write(tree / ACME / "results/sys1/bert/Offline/README.md", "x")
     assert not find(tree, "submitter.source")  # only its checkers ask for it
     (tree / ACME / "src").rename(tree / ACME / "code")
-    assert told(tree, "submitter.source") == [(f"{ACME}/code/bert", "missing")]
+    assert find_wrong(tree, "submitter.source") == [(f"{ACME}/code/bert", "missing")]
     code = tree / ACME / "code/bert"
     write(code, "vgg\n")
-    assert told(tree, "submitter.source") == [(f"{ACME}/code/bert", "missing")]
+    assert find_wrong(tree, "submitter.source") == [(f"{ACME}/code/bert", "missing")]
     write(code, "resnet\n")
     assert not find(tree, "submitter.source")
     code.unlink()
     code.symlink_to("vgg")
-    assert told(tree, "submitter.source") == [(f"{ACME}/code/bert", "missing")]
+    assert find_wrong(tree, "submitter.source") == [(f"{ACME}/code/bert", "missing")]
     code.unlink()
     code.symlink_to("resnet")
     assert not find(tree, "submitter.source")
@@ -154,16 +154,16 @@ def test_calibration_is_documented_in_one_of_its_places(tree: Path, file: str, a
     (tree / ACME / "documentation/calibration.md").unlink()
     write(tree / ACME / file, "by hand")
     missing = f"{ACME}/documentation/calibration.md", "missing"
-    assert told(tree, "submitter.calibration") == ([] if accepted else [missing])
+    assert find_wrong(tree, "submitter.calibration") == ([] if accepted else [missing])
 
 
 @pytest.mark.parametrize(("text", "empty"), [("", True), (" \n", True), ("-", False)])
 def test_calibration_that_says_nothing_is_none(tree: Path, text: str, empty: bool) -> None:
     write(tree / ACME / "documentation/calibration.md", text)
     said = f"{ACME}/documentation/calibration.md", "empty"
-    assert told(tree, "submitter.calibration") == ([said] if empty else [])
+    assert find_wrong(tree, "submitter.calibration") == ([said] if empty else [])
     write(tree / ACME / "calibration.md", "by hand")
-    assert told(tree, "submitter.calibration") == []
+    assert find_wrong(tree, "submitter.calibration") == []
 
 
 def test_the_open_division_documents_no_calibration(tree: Path) -> None:
@@ -184,7 +184,7 @@ def test_the_open_division_documents_no_calibration(tree: Path) -> None:
 )
 def test_files_among_the_results_are_those_that_checkers_leave(tree: Path, file: str, found: str) -> None:
     write(tree / ACME / file, "x")
-    assert told(tree, "submitter.loose") == ([(f"{ACME}/{file}", found)] if found else [])
+    assert find_wrong(tree, "submitter.loose") == ([(f"{ACME}/{file}", found)] if found else [])
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_files_among_the_results_are_those_that_checkers_leave(tree: Path, file:
 def test_names_are_those_that_every_file_system_shows(tree: Path, name: str, found: str) -> None:
     write(tree / ACME / "src/resnet" / name, "x")
     place = f"{ACME}/src/resnet/{name.partition('/')[0]}"
-    assert told(tree, "submitter.names") == ([(place, found)] if found else [])
+    assert find_wrong(tree, "submitter.names") == ([(place, found)] if found else [])
 
 
 @pytest.mark.parametrize(("size", "found"), [(50 << 20, []), ((50 << 20) + 1, ["52,428,801 bytes"])])
@@ -210,7 +210,7 @@ def test_a_file_has_50_mebibytes_at_most(tree: Path, size: int, found: list[str]
     with path.open("wb") as stream:
         stream.truncate(size)
     path.with_name("other").symlink_to(path.name)
-    assert told(tree, "submitter.sizes") == [(f"{ACME}/src/resnet/weights.bin", text) for text in found]
+    assert find_wrong(tree, "submitter.sizes") == [(f"{ACME}/src/resnet/weights.bin", text) for text in found]
 
 
 def test_entries_are_named_in_their_order_to_the_deepest_that_is_examined(tree: Path) -> None:
@@ -221,11 +221,13 @@ def test_entries_are_named_in_their_order_to_the_deepest_that_is_examined(tree: 
     deep.mkdir(parents=True)
     shown = deep.relative_to(tree).as_posix()
     write(deep / "x y", "not examined")
-    assert [file for file, _ in told(tree, "submitter.names")] == [f"{ACME}/src/{n}" for n in ("a b", "b c", "c d")]
+    assert [file for file, _ in find_wrong(tree, "submitter.names")] == [
+        f"{ACME}/src/{n}" for n in ("a b", "b c", "c d")
+    ]
     nested = f"folders nested more than {DEEPEST} deep, which were not examined"
-    assert told(tree, "submitter.depth") == [(shown, nested)]
+    assert find_wrong(tree, "submitter.depth") == [(shown, nested)]
     (deep / "x y").unlink()
     deep.rmdir()
     write(deep.parent / "x y", "examined")
-    assert told(tree, "submitter.depth") == []
-    assert told(tree, "submitter.names")[-1][0] == f"{shown.rpartition('/')[0]}/x y"
+    assert find_wrong(tree, "submitter.depth") == []
+    assert find_wrong(tree, "submitter.names")[-1][0] == f"{shown.rpartition('/')[0]}/x y"

@@ -59,7 +59,7 @@ def system(
     return SimpleNamespace(submitter=place, system=SubmitterFiles(place).read_system("sys1"), ruleset=ruleset)
 
 
-def tell(check: Callable[[Any], Complaints], *args: Any, **options: Any) -> list[str]:
+def find_wrong(check: Callable[[Any], Complaints], *args: Any, **options: Any) -> list[str]:
     """The file is left out."""
     place = f"{options.get('division', 'closed')}/Acme/systems/sys1.json"
     return [line.replace(place, "").lstrip(": ") for line in say(check(system(*args, **options)))]
@@ -103,13 +103,13 @@ def test_each_field_has_a_value_of_its_kind(
     tmp_path: Path, changed: Mapping[str, object], said: list[str] | None
 ) -> None:
     both = ["2", "4"]
-    assert tell(check_fields, tmp_path, {**GOOD, **changed}) == (both if said is None else said)
+    assert find_wrong(check_fields, tmp_path, {**GOOD, **changed}) == (both if said is None else said)
 
 
 def test_fields_that_are_missing_and_numbers_in_words_where_they_are_tolerated(tmp_path: Path) -> None:
-    found = tell(check_fields, tmp_path, {})
+    found = find_wrong(check_fields, tmp_path, {})
     assert found == [*("" for name in ("status", "system_type", "nodes")), ""]
-    mild = tell(check_fields, tmp_path, {**GOOD, "nodes": "N/A", "status": "soon"}, exempt=("whole_numbers",))
+    mild = find_wrong(check_fields, tmp_path, {**GOOD, "nodes": "N/A", "status": "soon"}, exempt=("whole_numbers",))
     assert mild == ["2", "warning :4"]
 
 
@@ -135,7 +135,7 @@ NETWORK = {"network_type": "x", "network_media": "y", "is_network": "True"}
 def test_only_systems_of_the_network_division_describe_a_network(
     tmp_path: Path, division: str, fields: Mapping[str, object], said: list[str]
 ) -> None:
-    assert tell(check_network, tmp_path, fields, division=division) == said
+    assert find_wrong(check_network, tmp_path, fields, division=division) == said
 
 
 TREE = Path("closed/Acme")
@@ -159,7 +159,7 @@ def measured(tree_of: Callable[[str], Path]) -> Path:
     return root
 
 
-def test_without_a_power_measurement_nobody_asks(tree_of: Callable[[str], Path]) -> None:
+def test_without_a_power_measurement_no_one_asks(tree_of: Callable[[str], Path]) -> None:
     assert not find(tree_of("closed"))
 
 
@@ -169,7 +169,7 @@ def test_missing_nameplate_is_a_warning(measured: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["file", "field"])
-def test_either_way_to_tell_it_is_enough(measured: Path, way: str) -> None:
+def test_either_way_to_say_it_is_enough(measured: Path, way: str) -> None:
     if way == "file":
         (measured / FILE_NAMEPLATE).write_text(GOOD_NAMEPLATE)
     else:
@@ -188,7 +188,7 @@ def test_either_way_to_tell_it_is_enough(measured: Path, way: str) -> None:
         (GOOD_NAMEPLATE.replace("PSUs", "Supplies"), Severity.WARNING),
     ],
 )
-def test_file_that_tells_nothing_is_found(measured: Path, text: str, severity: Severity) -> None:
+def test_file_that_shows_nothing_is_found(measured: Path, text: str, severity: Severity) -> None:
     (measured / FILE_NAMEPLATE).write_text(text)
     (found,) = find(measured)
     assert found.severity is severity

@@ -26,8 +26,8 @@ def test_a_cell_that_was_looked_at_is_gone_without_the_collector(consistent: Pat
 
     def remember(view: CellView) -> None:
         assert view.performance is not None
-        for held, traces in ((view, views), (view.performance, read)):
-            trace = vars(held)["trace"] = Trace()
+        for kept, traces in ((view, views), (view.performance, read)):
+            trace = vars(kept)["trace"] = Trace()
             traces.append(weakref.ref(trace))
 
     (survey,) = survey_tree(consistent)

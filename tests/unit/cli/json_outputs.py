@@ -53,10 +53,10 @@ _ARGUMENTS: Mapping[str, str] = {
     "rounds conflicts": "v6.1",
     "rounds diff": "v5.1 v6.1",
 }
-# What shows most in its place: before anything ran, and after the spec was edited. All else stands between these.
+# What shows most in its place: before anything ran, and after the spec was edited. All else lies between these.
 _FIRST, _LAST = ("plan", _A_PASS), ("plan", "pr", "diff", "apply", "history", "blame", "compare", "prune")
 _THEN: Mapping[str, str] = {"freeze": "unfreeze digits --commit"}  # so that the next commands have something to do
-# They need a tree, an archive, a key, an official name or an optional library that the example does not have, or tell
+# They need a tree, an archive, a key, an official name or an optional library that the example does not have, or report
 # of the machine.
 _MACHINE = ("mig", "mig create", "mig destroy")
 WITHOUT_EXAMPLE = frozenset({"import", "doctor", "adopt", "move", "unpack", "sign", "rehearse", "densify", *_MACHINE})

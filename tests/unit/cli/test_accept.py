@@ -9,7 +9,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from reconciler.spec.packaged_files import read_shipped
+from reconciler.resource.packaged_files import read_shipped
 from reconciler.storage.files import hash_bytes
 
 from .conftest import CELL, Reconcile, edit, expire, git, read_day
@@ -141,7 +141,7 @@ def test_revoking_that_was_killed_before_its_commit_or_after_it_is_finished_by_t
     accept(reconcile, "--commit")
     (path,) = Path("state/accepted").glob("*.json")
     path.unlink()
-    assert reconcile("accept", "digits", "--revoke")[0] == 1  # nothing here, and nobody asked for a commit
+    assert reconcile("accept", "digits", "--revoke")[0] == 1  # nothing here, and no one asked for a commit
     code, out, _ = reconcile("accept", "digits", "--revoke", "--commit", "--json")
     assert (code, json.loads(out)["revoked"]) == (0, [path.as_posix()])
     assert git(recorded, "log", "-1", "--format=%s") == f"Revoke what was accepted for {CELL}"

@@ -226,7 +226,7 @@ def test_what_leads_out_of_the_folder_is_not_read(sent: Path, adopt: Adopt) -> N
 def test_a_point_is_imported_from_the_folder_that_the_client_reported_into(
     sent: Path, tmp_path: Path, adopt: Adopt, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A performance phase of one sample, which stands before an accuracy run, is no run of the point."""
+    """A performance phase of one sample, which comes before an accuracy run, is no run of the point."""
     top = sent / "results/box/gpt-oss-120b/r3"
     report = tmp_path / "report"
     for part, name in {"performance": "result_summary.json", "accuracy": "accuracy_results.json"}.items():

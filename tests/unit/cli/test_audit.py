@@ -98,7 +98,7 @@ def test_audit_when_a_record_is_not_what_the_spec_of_its_commit_asks_for(recorde
 
 @pytest.fixture
 def imported(declared: Path, logs: dict[str, Path], reconcile: Reconcile) -> Path:
-    """A repository whose runs were made elsewhere, and what nobody knows of them is not declared."""
+    """A repository whose runs were made elsewhere, and what no one knows of them is not declared."""
     for mode in ("accuracy", "performance"):
         assert reconcile("import", str(logs[mode]), "--cell", "offline")[0] == 0
     (declared / ".gitignore").write_text(".reconcile/\n")

@@ -119,16 +119,16 @@ def test_rescore_names_a_score_that_was_made_up(recorded: Path, tmp_path: Path, 
 
 def test_rescore_takes_the_place_of_what_is_said_of_accuracy_alone(recorded: Path) -> None:
     """What else is attested of a cell stays as it is, and so does what is said of others."""
-    told = (
+    reported = (
         Claim(CELL, "accuracy", Proof.ATTESTED, "as the scorer wrote it"),
         Claim("open/box/other/Offline", "accuracy", Proof.ATTESTED, "as the scorer wrote it"),
         Claim(CELL, "accuracy", Proof.MISSING, "no log"),
         Claim(CELL, "model: made from", Proof.ATTESTED, "as declared by a person"),
     )
     at = read_snapshot(recorded, git(recorded, "rev-parse", "HEAD"))
-    found = rescore_runs(RepositoryPaths(recorded), at, AuditReport(at.commit, told)).claims
-    assert found[:2] == (told[2], told[3])
-    assert found[3:] == (told[1],)
+    found = rescore_runs(RepositoryPaths(recorded), at, AuditReport(at.commit, reported)).claims
+    assert found[:2] == (reported[2], reported[3])
+    assert found[3:] == (reported[1],)
     assert (found[2].where, found[2].what, found[2].proof) == (CELL, "accuracy", Proof.PROVEN)
 
 
@@ -141,17 +141,17 @@ def test_a_score_that_was_made_again_is_compared_by_its_figures(
     measured, code = bar["measured"], RecordedFact("0" * 64, Role.EVIDENCE)
     lower = with_values(record, bars=[{**bar, "measured": "1"}])
     elsewhere = {"harness.code": code}
-    told = f"recorded {measured} acc, scored again it is"
+    reported = f"recorded {measured} acc, scored again it is"
     cases = [
         (record, "proven", f"{measured} acc, scored again from mlperf_log_accuracy.json: accuracy.txt byte for byte"),
         (replace(record, facts={**record.facts, **elsewhere}), "proven", None),
-        (lower, "contradicted", f"{told} 1 acc"),
+        (lower, "contradicted", f"{reported} 1 acc"),
         (
             replace(lower, facts={**record.facts, **elsewhere}),
             "contradicted",
-            f"{told} 1 acc; the scorer here is not the one that was recorded",
+            f"{reported} 1 acc; the scorer here is not the one that was recorded",
         ),
-        (with_values(record, metric={"value": "1", "unit": "%"}), "contradicted", f"{told} {measured} acc"),
+        (with_values(record, metric={"value": "1", "unit": "%"}), "contradicted", f"{reported} {measured} acc"),
         (replace(record, problem="no memory"), "missing", "cannot be scored again: no memory"),
         (replace(record, problem="no memory", fix="buy"), "missing", "cannot be scored again: no memory (buy)"),
     ]
@@ -178,9 +178,9 @@ def test_a_benchmark_that_is_elsewhere_is_scored_again_where_the_spec_has_a_scor
         values = {**found.settings.values, **({SCORE_COMMAND: ("score",)} if scored else {})}
         return replace(found, settings=CellSettings(values))
 
-    told = (Claim(CELL, "accuracy", Proof.ATTESTED, "as the scorer wrote it"),)
+    reported = (Claim(CELL, "accuracy", Proof.ATTESTED, "as the scorer wrote it"),)
     elsewhere = replace(at, desired=replace(at.desired, detail=detail))
-    (claim,) = rescore_runs(RepositoryPaths(recorded), elsewhere, AuditReport(at.commit, told)).claims
+    (claim,) = rescore_runs(RepositoryPaths(recorded), elsewhere, AuditReport(at.commit, reported)).claims
     assert claim.proof is (Proof.PROVEN if scored else Proof.ATTESTED)
 
 

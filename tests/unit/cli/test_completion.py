@@ -1,4 +1,4 @@
-"""What the shell is told of cells, selectors, rounds and commits, by the same door that it asks."""
+"""What the shell learns of cells, selectors, rounds and commits, by the same door that it asks."""
 
 from __future__ import annotations
 

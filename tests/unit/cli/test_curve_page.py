@@ -45,7 +45,7 @@ def test_the_page_shows_a_curve_its_row_and_its_points(root: Path) -> None:
     assert CURVE in caught.value.fix
 
 
-def test_a_curve_is_plotted_beside_itself_at_another_commit(
+def test_a_curve_is_plotted_next_to_itself_at_another_commit(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     need("matplotlib")

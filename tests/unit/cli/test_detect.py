@@ -64,7 +64,7 @@ def test_accelerators_with_their_links() -> None:
     assert "host_networking_topology" in found.unread
 
 
-def test_slices_of_gpus_are_told_in_hardware_and_description() -> None:
+def test_slices_of_gpus_are_reported_in_hardware_and_description() -> None:
     here = node(gpus=2)
     small, large = {"profile": "1g.18gb", "memory_bytes": 16384 << 20}, {"profile": "3g.71gb", "memory_bytes": 0}
     here["accelerators"] = [{**gpu, "mig": True, "slices": [small] * 3} for gpu in here["accelerators"]]

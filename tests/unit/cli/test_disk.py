@@ -57,7 +57,7 @@ def leftovers(root: Path) -> list[str]:
 
 
 def strike(root: Path, reconcile: Reconcile, name: str, at: int, calls: dict[str, Any], *words: str) -> int:
-    """Gives the number of calls; fails unless all went well or the refusal is told as one."""
+    """Gives the number of calls; fails unless all went well or the refusal is reported as one."""
     fault = Fault(root, name, at)
     with pytest.MonkeyPatch.context() as patch:
         fault.install(patch, calls)
@@ -168,7 +168,7 @@ def test_answer_to_an_objection_that_a_full_disk_ends_can_be_written_again(
 
 
 @pytest.mark.parametrize("name", ["ENOLCK", "EIO", "ENOTSUP"])
-def test_file_system_without_locks_is_not_a_lock_that_is_held(
+def test_file_system_without_locks_is_not_a_lock_that_another_has(
     recorded: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     number = getattr(errno, name)
@@ -249,7 +249,7 @@ def test_what_cannot_be_looked_at_is_not_called_absent(
     )
 
 
-def test_paths_that_are_absent_closed_or_of_another_kind_are_told_apart(
+def test_paths_that_are_absent_closed_or_of_another_kind_are_distinguished(
     tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -294,7 +294,7 @@ def test_refusal_that_a_library_wrapped_is_no_bug(
     assert list((recorded / ".reconcile").glob("bug-*.txt"))
 
 
-def test_machine_without_a_folder_for_temporary_files_is_told_so(
+def test_machine_without_a_folder_for_temporary_files_is_reported_as_such(
     recorded: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def find_none() -> str:

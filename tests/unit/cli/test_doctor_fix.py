@@ -1,4 +1,4 @@
-"""`doctor --fix` in repositories that are odd, or that somebody made for whoever runs it there."""
+"""`doctor --fix` in repositories that are odd, or that somebody made for anyone who runs it there."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def test_a_push_by_hand_is_refused_until_the_spec_allows_it(recorded: Path, remo
     assert git(remote, "rev-parse", "main") == git(recorded, "rev-parse", "HEAD")
 
 
-def test_the_hook_is_made_again_but_takes_nobody_elses_place(recorded: Path, reconcile: Reconcile) -> None:
+def test_the_hook_is_made_again_but_takes_no_one_elses_place(recorded: Path, reconcile: Reconcile) -> None:
     assert reconcile("embargo", "--install")[0] == 0
     assert reconcile("embargo", "--install")[0] == 0
     hook = recorded / ".git/hooks/pre-push"

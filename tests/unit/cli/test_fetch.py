@@ -28,11 +28,11 @@ def _scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_a_dry_run_says_what_would_come_and_asks_nobody(tmp_path: Path) -> None:
-    told = run("resnet50", "--dry-run")
-    assert told.return_value == NOT_IN_SYNC
+def test_a_dry_run_says_what_would_come_and_asks_no_one(tmp_path: Path) -> None:
+    reported = run("resnet50", "--dry-run")
+    assert reported.return_value == NOT_IN_SYNC
     for part in ("models/ResNet50/resnet50_v1.onnx", "to be fetched", "image-net.org", "are needed there", "are free"):
-        assert part in told.output
+        assert part in reported.output
     assert not (tmp_path / "scratch").exists()
 
 
@@ -55,18 +55,18 @@ def test_everything_there_is_in_sync(tmp_path: Path) -> None:
     ("mirror", "problem"),
     [("ftp://lab.example/x", "ftp://lab.example/x cannot be read"), ("/none/here", "not a folder")],
 )
-def test_a_mirror_that_cannot_be_one_is_told_before_anything(mirror: str, problem: str) -> None:
-    told = run("bert", "--mirror", mirror, "--dry-run").exception
-    assert isinstance(told, ReconcilerError)
-    assert problem in told.message
+def test_a_mirror_that_cannot_be_one_is_reported_before_anything(mirror: str, problem: str) -> None:
+    reported = run("bert", "--mirror", mirror, "--dry-run").exception
+    assert isinstance(reported, ReconcilerError)
+    assert problem in reported.message
 
 
 def test_a_failure_says_which_address_and_what_to_do(tmp_path: Path) -> None:
     with serve(Behaviour({"/data/squad/dev-v1.1.json": b"{}"})) as address:
-        told = run("bert", "--mirror", address)
-    assert told.return_value == ERROR
-    assert f"{address}/data/squad/vocab.txt: the server answers 404" in told.output
-    assert "3e85deb501d4e538b6bc56f786231552" in told.output  # the md5 that was asked for
+        reported = run("bert", "--mirror", address)
+    assert reported.return_value == ERROR
+    assert f"{address}/data/squad/vocab.txt: the server answers 404" in reported.output
+    assert "3e85deb501d4e538b6bc56f786231552" in reported.output  # the md5 that was asked for
     assert not (tmp_path / "scratch/data/squad/dev-v1.1.json").exists()
 
 
@@ -75,8 +75,8 @@ def test_the_benchmarks_of_the_spec_are_the_default(declared: Path) -> None:
     text = spec.read_text().replace("      model: {settings: {epochs: 1}}\n", "")  # a setting of digits alone
     assert "digits" in text
     assert "epochs" not in text
-    told = run("--dry-run")
-    assert isinstance(told.exception, ReconcilerError)  # digits needs no file
+    reported = run("--dry-run")
+    assert isinstance(reported.exception, ReconcilerError)  # digits needs no file
     spec.write_text(text.replace("digits", "resnet50"))
     assert "resnet50_v1.onnx" in run("--dry-run").output
     spec.write_text(text.replace("digits", "dlrm_v2"))  # its code has another name than its files
@@ -84,9 +84,9 @@ def test_the_benchmarks_of_the_spec_are_the_default(declared: Path) -> None:
 
 
 def test_an_unknown_name_gets_the_nearest() -> None:
-    told = run("resnet51")
-    assert isinstance(told.exception, ReconcilerError)
-    assert "did you mean resnet50?" in told.exception.fix
+    reported = run("resnet51")
+    assert isinstance(reported.exception, ReconcilerError)
+    assert "did you mean resnet50?" in reported.exception.fix
 
 
 def test_an_interrupted_fetch_ends_at_once_and_goes_on_later(tmp_path: Path) -> None:
@@ -102,9 +102,9 @@ def test_an_interrupted_fetch_ends_at_once_and_goes_on_later(tmp_path: Path) -> 
             time.sleep(0.02)
             parts = list((tmp_path / "scratch/.mlperf-reconciler/incoming").glob("*.pt.part"))
         child.send_signal(signal.SIGINT)
-        _, told = child.communicate(timeout=60)
+        _, reported = child.communicate(timeout=60)
         assert child.returncode == INTERRUPTED
-        assert "goes on from there" in told
+        assert "goes on from there" in reported
         (part,) = parts
         have = part.stat().st_size
         behaviour.stall.clear()

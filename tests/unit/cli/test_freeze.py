@@ -48,7 +48,7 @@ def test_a_frozen_cell_is_left_alone_and_the_plan_says_by_whom(recorded: Path, r
     assert len(records(recorded)) > len(before[1])
 
 
-def test_a_neighbour_is_made_and_rendered_beside_a_frozen_cell(recorded: Path, reconcile: Reconcile) -> None:
+def test_a_neighbour_is_made_and_rendered_alongside_a_frozen_cell(recorded: Path, reconcile: Reconcile) -> None:
     reconcile()
     before = tree(recorded)
     freeze(reconcile, "digits")
@@ -72,7 +72,7 @@ def test_a_neighbour_is_made_and_rendered_beside_a_frozen_cell(recorded: Path, r
     assert tree(recorded) == settled
 
 
-def test_a_frozen_cell_that_nobody_declares_any_more_stays_in_the_tree(recorded: Path, reconcile: Reconcile) -> None:
+def test_a_frozen_cell_that_no_one_declares_any_more_stays_in_the_tree(recorded: Path, reconcile: Reconcile) -> None:
     reconcile()
     before = tree(recorded)
     freeze(reconcile, "digits")

@@ -23,7 +23,7 @@ DEEP = 200_000
 
 
 def named(folder: Path, data: bytes, start: str = "a" * 12) -> None:
-    """Under the name that its bytes ask for, as whoever attacks would name it."""
+    """Under the name that its bytes ask for, as anyone who attacks would name it."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{start}-{hashlib.sha256(data).hexdigest()[:20]}.json").write_bytes(data)
 
@@ -234,7 +234,7 @@ PRIVATE = "do not show"
 
 
 @pytest.mark.parametrize("names", ["{outside}", "../outside.md"])
-def test_an_audit_reads_no_file_beside_the_repository(
+def test_an_audit_reads_no_file_next_to_the_repository(
     recorded: Path, reconcile: Reconcile, tmp_path: Path, names: str
 ) -> None:
     """Nor would two people see the same, who have different ones."""
@@ -271,8 +271,8 @@ LOOKS = (
 def test_looking_at_a_pull_request_runs_nothing_that_it_brings(
     recorded: Path, reconcile: Reconcile, tmp_path: Path
 ) -> None:
-    """A folder that git takes for a bare repository is the code of a harness, beside a command, a scorer and a launcher
-    that leave a trace too."""
+    """A folder that git takes for a bare repository is the code of a harness; its command, scorer and launcher leave
+    a trace too."""
     code, ran, program = recorded / "code", tmp_path / "ran", recorded / "launch"
     for name in ("objects", "refs", "wt"):
         (code / name).mkdir(parents=True)

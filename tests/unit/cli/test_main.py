@@ -186,7 +186,7 @@ def test_a_report_that_fails_itself_still_ends_with_words_and_the_same_code(
         assert ("fix: the disk" in err) == isinstance(second, OSError)
 
 
-def test_a_file_that_somebody_removed_meanwhile_is_no_bug(
+def test_a_file_removed_concurrently_is_no_bug(
     tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "specs").mkdir()

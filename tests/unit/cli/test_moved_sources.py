@@ -11,7 +11,7 @@ import pytest
 
 from reconciler.cli.main import main
 from reconciler.cli.shared.moved_sources import list_moved_sources
-from reconciler.spec.packaged_files import read_shipped
+from reconciler.resource.packaged_files import read_shipped
 from tests.passes.repository import HERE, SPEC, Repository, make_repository, make_whole
 from tests.shared import make_once
 
@@ -32,7 +32,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Repo
     return made.copy(tmp_path / "repository")
 
 
-def test_a_path_that_names_nothing_here_is_told_while_the_record_counts(
+def test_a_path_that_names_nothing_here_is_reported_while_the_record_counts(
     repository: Repository, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repository.edit(SPEC, "models/net.onnx", "models/nett.onnx")
@@ -48,8 +48,8 @@ def test_a_path_that_names_nothing_here_is_told_while_the_record_counts(
         assert str(note) in capsys.readouterr().out.splitlines(), command
         assert main([*command, "--json"]) == 0
         document = json.loads(capsys.readouterr().out)
-        told = {"field": "model.path", "path": "models/nett.onnx", "before": "models/net.onnx"}
-        assert document["moved_sources"] == [{"address": "Model:tiny", **told}], command
+        reported = {"field": "model.path", "path": "models/nett.onnx", "before": "models/net.onnx"}
+        assert document["moved_sources"] == [{"address": "Model:tiny", **reported}], command
         if command[0] == "plan":
             jsonschema.validate(document, json.loads(read_shipped("schemas/plan.schema.json")))
 
@@ -67,7 +67,7 @@ def test_a_saved_plan_has_nothing_of_it_and_a_printed_one_is_carried_out(
     assert main(["apply", "printed.json"]) == 0
 
 
-def test_a_clone_without_the_file_is_told_nothing(repository: Repository) -> None:
+def test_a_clone_without_the_file_is_not_reported(repository: Repository) -> None:
     shutil.rmtree(repository.root / "models")
     shutil.rmtree(repository.paths.index)
     seen = repository.look()
@@ -79,10 +79,10 @@ def test_a_clone_without_the_file_is_told_nothing(repository: Repository) -> Non
 @pytest.mark.parametrize(
     "written", ["./models/net.onnx", "specs/../models/net.onnx", "{root}/models/net.onnx", WRITTEN]
 )
-def test_a_path_that_is_only_written_otherwise_is_told_nothing(
+def test_a_path_that_is_only_written_otherwise_is_not_reported(
     written: str, repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a clone without the file, which cannot tell by its bytes."""
+    """In a clone without the file, which cannot recognise it by its bytes."""
     monkeypatch.setenv("MODELS", str(repository.root / "models"))
     repository.edit(SPEC, "models/net.onnx", written.replace("{root}", str(repository.root)))
     shutil.rmtree(repository.root / "models")
@@ -92,7 +92,7 @@ def test_a_path_that_is_only_written_otherwise_is_told_nothing(
     assert list_moved_sources(seen) == ()
 
 
-def test_a_file_that_moved_is_told_nothing(repository: Repository) -> None:
+def test_a_file_that_moved_is_not_reported(repository: Repository) -> None:
     repository.edit(SPEC, "models/net.onnx", "elsewhere/net.onnx")
     assert list_moved_sources(repository.look())
     (repository.root / "models").rename(repository.root / "elsewhere")

@@ -45,7 +45,7 @@ def _stated(values: dict[str, str]) -> dict[str, str]:
 
 def full_length(tree: Path) -> None:
     """Relabel the logs of a short rehearsal as those of a full-length run of the official size. No test has the time
-    for a real one, so nobody may ask whether these agree with themselves (``believe_logs``)."""
+    for a real one, so no one may ask whether these agree with themselves (``believe_logs``)."""
     edits = {
         r'("(?:effective|requested)_min_duration_ms", "value": )\d+': r"\g<1>600000",
         r'("effective_performance_sample_count", "value": )\d+': r"\g<1>1024",
@@ -386,7 +386,7 @@ def test_hostile_archives(tmp_path: Path, reconcile: Reconcile, bad: list[tarfil
         [member("closed/x", tarfile.DIRTYPE), member("closed/x")],
     ],
 )
-def test_an_archive_with_one_path_as_file_and_as_folder_is_told_so(
+def test_an_archive_with_one_path_as_file_and_as_folder_is_reported_as_such(
     tmp_path: Path, reconcile: Reconcile, members: list[tarfile.TarInfo]
 ) -> None:
     archive = hostile(tmp_path / "x.tar.gz", *members)

@@ -166,7 +166,7 @@ def test_what_is_not_there_is_said_and_not_found(client: Any) -> None:
     assert "did you mean" in client.get(f"/log?cell={CELL}&name=performance/mlperf_log_sumary.txt").text
 
 
-def test_no_script_and_no_style_stands_in_a_page(client: Any) -> None:
+def test_no_script_and_no_style_is_in_a_page(client: Any) -> None:
     for path in ("/", "/live", f"/cell/{CELL}", "/nowhere"):
         page = Page(client.get(path).text)
         assert not page.all("style")
@@ -326,7 +326,7 @@ def test_no_pass_is_live_when_none_runs(recorded: Path) -> None:
 
 
 def test_a_pass_that_left_off_is_not_live(recorded: Path) -> None:
-    """Its process is gone, though nobody wrote that it ended."""
+    """Its process is gone, though no one wrote that it ended."""
     log = recorded / ".reconcile/log/99991231T000000.000000-999999999.jsonl"
     log.write_text(json.dumps({"message": "pass began", "time": "9999-12-31T00:00:00", "reconcile": "x"}) + "\n")
     assert not report_live(RepositoryPaths(recorded), ())["running"]
@@ -352,7 +352,7 @@ def test_a_job_that_no_pass_follows_is_live(recorded: Path) -> None:
     assert f"cell/{CELL}" in [a["href"] for a in shown.all("a")]
 
 
-def test_a_job_that_a_pass_follows_is_told_once(recorded: Path) -> None:
+def test_a_job_that_a_pass_follows_is_reported_once(recorded: Path) -> None:
     paths = RepositoryPaths(recorded)
     log = paths.log / f"99991231T000001.000000-{os.getpid()}.jsonl"
     log.write_text('{"message": "pass began", "time": "", "reconcile": "x"}\n')
@@ -364,7 +364,7 @@ def test_a_job_that_a_pass_follows_is_told_once(recorded: Path) -> None:
     assert document["jobs"] == []
 
 
-def test_a_run_in_progress_is_told_from_its_counter_and_readings(recorded: Path) -> None:
+def test_a_run_in_progress_is_shown_by_its_counter_and_readings(recorded: Path) -> None:
     paths = RepositoryPaths(recorded)
     log = paths.log / f"99991231T000001.000000-{os.getpid()}.jsonl"
     log.write_text('{"message": "pass began", "time": "", "reconcile": "x"}\n')

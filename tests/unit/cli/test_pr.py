@@ -303,7 +303,7 @@ def test_pr_when_the_embargo_allows_the_repository_withholds_nothing(recorded: P
     assert "withheld" not in commented(reconcile, recorded)[0]
 
 
-def test_pr_when_nobody_says_where_the_comment_goes_withholds(recorded: Path, reconcile: Reconcile) -> None:
+def test_pr_when_no_one_says_where_the_comment_goes_withholds(recorded: Path, reconcile: Reconcile) -> None:
     under_embargo(recorded)
     assert "an unknown place is not among embargo.allow" in commented(reconcile, recorded)[0]
 

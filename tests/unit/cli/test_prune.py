@@ -56,7 +56,7 @@ def swapped(swapped_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     return root
 
 
-def test_prune_shows_and_removes_nothing_until_it_is_told(swapped: Path, reconcile: Reconcile) -> None:
+def test_prune_shows_and_removes_nothing_until_it_is_asked(swapped: Path, reconcile: Reconcile) -> None:
     before = records(swapped), objects(swapped), logs(swapped)
     code, out, _ = reconcile("prune", *ALL)
     assert code == 0

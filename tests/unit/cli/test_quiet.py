@@ -20,7 +20,7 @@ def test_where_all_is_well_nothing_is_said(words: tuple[str, ...], reconcile: Re
     assert reconcile(*words) == (0, "", "")
 
 
-def test_what_is_not_in_sync_is_told_as_ever(recorded: Path, reconcile: Reconcile) -> None:
+def test_what_is_not_in_sync_is_reported_as_ever(recorded: Path, reconcile: Reconcile) -> None:
     edit(recorded, "batch_size: 8", "batch_size: 16")
     assert reconcile("plan", "-q") == reconcile("plan")
     assert reconcile("plan", "-q")[0] == 2

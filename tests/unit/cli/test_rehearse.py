@@ -225,33 +225,35 @@ def test_a_rehearsal_is_green_then_in_sync_and_cannot_be_packed(
         ("rnnt", {"soundfile": "1"}, "rnnt (onnxruntime)", "cpu"),
     ],
 )
-def test_packages_that_a_named_benchmark_lacks_are_told_at_once_with_all_that_brings_them(
+def test_packages_that_a_named_benchmark_lacks_are_reported_at_once_with_all_that_brings_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, there: dict[str, str], said: str, extras: str
 ) -> None:
     monkeypatch.setattr(rehearsing, "list_installed", lambda: {PROJECT: "1", **there})
-    told = CliRunner().invoke(command, [name, "--output", str(tmp_path / "rehearsal")], standalone_mode=False)
-    assert isinstance(told.exception, ReconcilerError)
-    assert told.exception.message.endswith(f": {said}")
-    assert f"mlperf-reconciler[{extras}]'" in told.exception.fix
+    reported = CliRunner().invoke(command, [name, "--output", str(tmp_path / "rehearsal")], standalone_mode=False)
+    assert isinstance(reported.exception, ReconcilerError)
+    assert reported.exception.message.endswith(f": {said}")
+    assert f"mlperf-reconciler[{extras}]'" in reported.exception.fix
     assert not (tmp_path / "rehearsal").exists()
 
 
 def test_no_sample_at_all_is_not_taken_for_the_usual_number(tmp_path: Path) -> None:
     asked = ["resnet50", "--samples", "0", "--output", str(tmp_path / "rehearsal")]
-    told = CliRunner().invoke(command, asked, standalone_mode=False)
-    assert "0 is not in the range x>=1" in str(told.exception)
+    reported = CliRunner().invoke(command, asked, standalone_mode=False)
+    assert "0 is not in the range x>=1" in str(reported.exception)
     assert not (tmp_path / "rehearsal").exists()
 
 
 def run(arguments: list[str]) -> dict[str, Any]:
-    told = CliRunner().invoke(command, arguments, standalone_mode=False)
-    assert told.exception is None, told.output
-    assert told.return_value == IN_SYNC, told.output
-    document: dict[str, Any] = json.loads(told.stdout)
+    reported = CliRunner().invoke(command, arguments, standalone_mode=False)
+    assert reported.exception is None, reported.output
+    assert reported.return_value == IN_SYNC, reported.output
+    document: dict[str, Any] = json.loads(reported.stdout)
     return document
 
 
-def test_a_benchmark_whose_name_has_another_one_now_is_rehearsed_beside_it_in_the_open_division(tmp_path: Path) -> None:
+def test_a_benchmark_whose_name_has_another_one_now_is_rehearsed_next_to_it_in_the_open_division(
+    tmp_path: Path,
+) -> None:
     facts = list(load_benchmark_facts().values())
     both = [find_rehearsed(name, facts) for name in ("3d-unet-99", "3d-unet-brats")]
     assert [item.official for item in both] == ["3d-unet-99", "3d-unet-99"]

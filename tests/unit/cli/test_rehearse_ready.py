@@ -1,4 +1,4 @@
-"""`reconcile rehearse` without a name: what has its packages here; the rest is told of."""
+"""`reconcile rehearse` without a name: what has its packages here; the rest is reported of."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_what_is_named_is_not_left_out(
     assert chosen == ["resnet50"]  # nothing is generated of either
 
 
-def test_a_machine_with_none_of_them_is_told_what_to_install(
+def test_a_machine_with_none_of_them_learns_what_to_install(
     chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(rehearse, "list_installed", lambda: {"mlperf-reconciler": "0.1.0"})

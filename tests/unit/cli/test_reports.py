@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from reconciler.execute.executors.executor import Handle, write_handle
-from reconciler.spec.packaged_files import read_shipped
+from reconciler.resource.packaged_files import read_shipped
 from reconciler.storage.files import Lock, RepositoryPaths
 from tests.unit.cli.conftest import CELL, Reconcile, edit, git
 from tests.unit.cli.test_main import imported_by
@@ -322,7 +322,7 @@ def test_why_of_what_is_not_committed_says_so(recorded: Path, reconcile: Reconci
     assert run["recorded_by"]["commit"] == git(recorded, "rev-parse", "HEAD")
 
 
-def test_status_and_plan_tell_of_the_pass_that_is_under_way(recorded: Path, reconcile: Reconcile) -> None:
+def test_status_and_plan_report_the_pass_that_is_under_way(recorded: Path, reconcile: Reconcile) -> None:
     paths = RepositoryPaths(recorded)
     paths.log.mkdir(parents=True, exist_ok=True)
     lines = [

@@ -40,7 +40,7 @@ def test_objections_name_what_contradicts_itself_and_what_breaks_a_rule(
     assert "Rule: submission rules: source code. " in draft
 
 
-def test_nobody_is_blamed_for_what_no_rule_but_ours_asks_for(
+def test_no_one_is_blamed_for_what_no_rule_but_ours_asks_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -52,7 +52,7 @@ def test_nobody_is_blamed_for_what_no_rule_but_ours_asks_for(
     assert "scenario-name" not in reconcile("objections", str(root))[1]
 
 
-def test_nobody_objects_to_their_own_results(contradicted: Path, reconcile: Reconcile) -> None:
+def test_no_one_objects_to_their_own_results(contradicted: Path, reconcile: Reconcile) -> None:
     assert reconcile("objections", str(contradicted), "--by", "Acme")[:2] == (0, "Nothing to object to.\n")
     assert reconcile("objections", str(contradicted), "--against", "Acme")[1].startswith("# Acme\n")
     code, _, err = reconcile("objections", str(contradicted), "--against", "Acne")
@@ -141,6 +141,27 @@ def test_an_amendment_says_what_differs_what_was_repeated_and_for_which_objectio
     assert reconcile("plan")[0] == 0, "it changes nothing of what is due"
     path.write_text(path.read_text().replace("42", "43"))
     assert "was changed after it was written" in reconcile("plan")[1]
+
+
+def test_another_description_of_the_system_needs_an_amendment(recorded: Path, reconcile: Reconcile) -> None:
+    def find_unexplained() -> list[str]:
+        report = json.loads(reconcile("package", "--json", "--amends", submitted)[1])
+        return [item["where"] for item in report["refused"] if "no amendment" in item["reason"]]
+
+    submitted = git(recorded, "rev-parse", "HEAD")
+    edit(recorded, "hardware: {count: 0}", "hardware: {count: 0}\n      description: {sw_notes: tuned}")
+    git(recorded, "commit", "--quiet", "--all", "--message", "Describe the software")
+    assert reconcile("--commit")[0] == 0
+    assert CELL in find_unexplained()
+    assert reconcile(*AMEND, submitted, "--commit")[0] == 0
+    (path,) = (recorded / "state/amended").iterdir()
+    found = json.loads(path.read_text())
+    assert [name for name in found["inputs"] if name.endswith(".sw_notes")] == list(found["inputs"])
+    assert found["repeated"] == []
+    assert CELL not in find_unexplained()
+    assert reconcile("apply", "--rerun", "digits", "--commit")[0] == 0
+    code, _, err = reconcile(*AMEND, submitted)
+    assert (code, "another run of the same is not a correction" in err) == (1, True)
 
 
 def test_what_is_no_correction_is_refused(recorded: Path, reconcile: Reconcile) -> None:

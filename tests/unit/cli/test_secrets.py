@@ -56,7 +56,7 @@ def test_value_of_another_variable_is_neither_shown_nor_kept(
     assert not [path for path in kept if f"{value}/nets".encode() in path.read_bytes()]
 
 
-def test_location_that_could_not_be_told_apart_is_refused(
+def test_location_that_could_not_be_distinguished_is_refused(
     declared: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PIN", "1234")

@@ -108,7 +108,7 @@ def test_a_signature_of_other_bytes_is_invalid(signing: Path, reconcile: Reconci
     assert detail.startswith("invalid: ")
 
 
-def test_a_key_that_nobody_allowed_is_named(signing: Path, tmp_path: Path, reconcile: Reconcile) -> None:
+def test_a_key_that_no_one_allowed_is_named(signing: Path, tmp_path: Path, reconcile: Reconcile) -> None:
     stranger = keygen(tmp_path / "keys", "eve")
     use(signing, stranger)
     reconcile("sign")
@@ -177,7 +177,7 @@ def test_a_key_that_git_knows_as_revoked_proves_nothing(signing: Path, key: Path
     assert set(found.values()) == {("missing", "unknown signer ann@lab: revoked revokes that key")}
 
 
-def test_a_key_is_held_against_the_time_of_the_record_whatever_the_zone_here(
+def test_a_key_is_checked_against_the_time_of_the_record_whatever_the_zone_here(
     signing: Path, key: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started = min(json.loads(path.read_text())["started"] for path in (signing / "state/records").rglob("*.json"))
@@ -195,7 +195,7 @@ def test_a_key_is_held_against_the_time_of_the_record_whatever_the_zone_here(
         time.tzset()
 
 
-def test_an_auditor_who_names_signers_is_told_what_is_unsigned(
+def test_an_auditor_who_names_signers_sees_what_is_unsigned(
     recorded: Path, tmp_path: Path, key: Path, reconcile: Reconcile
 ) -> None:
     (tmp_path / "mine").write_text(f"ann@lab {key.read_text()}")

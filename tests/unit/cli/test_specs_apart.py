@@ -1,4 +1,4 @@
-"""A spec that applies only when it is named, beside one that always does: every command reads the same files."""
+"""A spec that applies only when it is named, next to one that always does: every command reads the same files."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def install_older_loadgen(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     return library
 
 
-def test_a_loadgen_of_another_round_is_told_before_anything_runs(
+def test_a_loadgen_of_another_round_is_reported_before_anything_runs(
     begun: tuple[Path, str], reconcile: Reconcile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library = install_older_loadgen(tmp_path, monkeypatch)
@@ -230,7 +230,7 @@ def make_loadgen(folder: Path, release: str, seeds: dict[str, int]) -> None:
         wheel.writestr(f"{information}/RECORD", "")
 
 
-def test_doctor_installs_the_loadgen_of_a_round_beside_the_one_that_is_here(
+def test_doctor_installs_the_loadgen_of_a_round_next_to_the_one_that_is_here(
     begun: tuple[Path, str], reconcile: Reconcile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root, _ = begun
@@ -239,7 +239,7 @@ def test_doctor_installs_the_loadgen_of_a_round_beside_the_one_that_is_here(
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.delenv("PIP_CONSTRAINT", raising=False)  # of whoever runs the tests
+    monkeypatch.delenv("PIP_CONSTRAINT", raising=False)  # of the person who runs the tests
     make_loadgen(tmp_path, RELEASES["v5.1"], load_ruleset("v5.0").seeds())
     code, _, err = reconcile("doctor", "--fix")
     environment = root / ".reconcile/environments/v5.1"

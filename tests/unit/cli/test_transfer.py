@@ -139,7 +139,7 @@ def test_a_secret_option_comes_from_the_environment(
 
 
 @pytest.mark.parametrize("command", ["push", "pull"])
-def test_a_spec_does_not_choose_which_variables_a_store_is_told(
+def test_a_spec_does_not_choose_which_variables_a_store_gets(
     stored: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     """That of a pull request would name a store of its own, and our token as its user."""

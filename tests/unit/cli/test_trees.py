@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.cli.main import main
-from tests.unit.cli.conftest import git
 from tests.unit.check.written import TOKENS, open_cell
+from tests.unit.cli.conftest import git
 
 CELL = "open/sys1/llama3.1-8b/Server"
 

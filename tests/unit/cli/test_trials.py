@@ -1,4 +1,4 @@
-"""Trials and quick runs: recorded beside everything that is published, and never among it."""
+"""Trials and quick runs: recorded alongside everything that is published, and never among it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ def read_json(reconcile: Reconcile, *arguments: str) -> dict[str, object]:
     return found
 
 
-def test_a_trial_is_recorded_beside_what_is_published(recorded_once: Path, tried: Path, reconcile: Reconcile) -> None:
+def test_a_trial_is_recorded_in_addition_to_what_is_published(
+    recorded_once: Path, tried: Path, reconcile: Reconcile
+) -> None:
     before = {path.removeprefix(str(recorded_once)): data for path, data in list_published(recorded_once).items()}
     after = {path.removeprefix(str(tried)): data for path, data in list_published(tried).items()}
     assert after == before

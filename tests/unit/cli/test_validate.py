@@ -45,7 +45,7 @@ def test_what_needs_an_unset_variable_is_blocked_and_says_so(
     assert "export NETS=/path/to/it" in out
 
 
-def test_rules_of_the_round_are_checked_beside_a_misspelt_key(declared: Path, reconcile: Reconcile) -> None:
+def test_rules_of_the_round_are_checked_next_to_a_misspelt_key(declared: Path, reconcile: Reconcile) -> None:
     edit(declared, "category: edge", "category: datacenter")
     edit(declared, "    open:", "    closed:\n      box:\n        digits: {SingleStream: {}}\n    open:")
     edit(declared, "target_qps: 1000", "target_qsp: 1000")
@@ -148,7 +148,7 @@ SECRET = "hunter2-0123456789"
 def test_a_link_out_of_the_repository_is_refused_and_nothing_of_its_file_is_shown(
     declared: Path, reconcile: Reconcile, tmp_path_factory: pytest.TempPathFactory, how: str
 ) -> None:
-    """In every command that reads specs: whoever sends a branch chooses where its links lead."""
+    """In every command that reads specs: anyone who sends a branch chooses where its links lead."""
     outside = tmp_path_factory.mktemp("outside")
     (outside / "secret.yaml").write_text(f"root: {SECRET}\n  {SECRET}: [\n")
     link = declared / "specs/linked.yaml"

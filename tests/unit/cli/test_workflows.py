@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 
 from reconciler.cli.main import main
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 OURS = sorted((ROOT / ".github" / "workflows").glob("*"))
 _EXPRESSION = re.compile(r"\$\{\{\s*(.*?)\s*\}\}")
 _VERSIONED = re.compile(r"[\w.-]+/[\w./-]+@(v\d[\w.]*|[0-9a-f]{40})")

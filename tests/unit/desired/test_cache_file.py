@@ -1,4 +1,4 @@
-"""A compiled state that is kept in a file: all of it comes back, no value of a variable stands there, and none is
+"""A compiled state that is kept in a file: all of it comes back, no value of a variable is there, and none is
 believed that was made of another environment."""
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def test_what_is_not_there_or_was_damaged_is_nothing(tmp_path: Path) -> None:
     [("Qx7w", "Qx7w"), ("Qx7w-5ab", "${LAB}"), ("Qx8", "Qx8"), ("/srv/Qx9w", "/srv/Qx9w"), ('Q"x\\1w', "${LAB}")],
     ids=["four letters", "more", "three letters", "a place", "quoted"],
 )
-def test_no_value_of_a_variable_stands_in_the_file_and_none_is_told_later(
+def test_no_value_of_a_variable_is_in_the_file_and_none_is_reported_later(
     value: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A short one might be anything else."""

@@ -13,7 +13,7 @@ from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import Cell
 from reconciler.resource.pins import Pin, PinKind
 from reconciler.spec.declared import Declared, DeclaredCell
-from tests.unit.desired.test_inputs import BASE, HERE, RULES, declare, declare_beside
+from tests.unit.desired.test_inputs import BASE, HERE, RULES, declare, declare_with
 
 CELLS = [
     Cell(division, "box", benchmark, scenario)
@@ -88,7 +88,7 @@ def test_cells_that_did_not_change_are_not_compiled_again() -> None:
 
 
 def test_a_cell_with_others_in_the_background_is_compiled_again_as_afresh() -> None:
-    reuse, declared = CellCache(), declare_beside()
+    reuse, declared = CellCache(), declare_with()
     for _ in range(2):
         again, _ = compile_desired(declared, RULES, Pins(), reuse)
         assert everything(again) == everything(compile_desired(declared, RULES, Pins())[0])

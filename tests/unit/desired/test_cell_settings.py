@@ -73,7 +73,7 @@ def seconds(ttft: str | None, tpot: str | None, latency: str | None) -> LatencyL
 def test_what_the_round_asks_of_results_of_endpoints(
     division: str, benchmark: str, scenario: str, wanted: EndpointsContext
 ) -> None:
-    """Its tests bind closed alone; ten minutes are what the harness is told in any division."""
+    """Its tests bind closed alone; ten minutes are what the harness is given in any division."""
     found = rule(division, benchmark, scenario).endpoints
     assert found is not None
     assert (found.limits, dict(found.audits)) == (wanted.limits, dict(wanted.audits))

@@ -147,7 +147,7 @@ def test_nothing_is_said_of_a_cell_that_hangs_on_what_was_refused(wrong: str, si
     [(None, "spec.round"), (None, "spec.systems"), (declare("Offline"), "spec.round")],
     ids=["nothing", "nothing of a round", "another round"],
 )
-def test_a_spec_of_no_round_is_told_what_the_reading_found(declared: Declared | None, path: str) -> None:
+def test_a_spec_of_no_round_reports_what_the_reading_found(declared: Declared | None, path: str) -> None:
     found = Problem("a.yaml", 5, 10, path, "there is no round v9", "choose one")
     with pytest.raises(SpecError) as caught:
         check_reading(Reading(declared, (found,)), lambda _: pytest.fail("no rules are asked for"))

@@ -1,4 +1,4 @@
-"""A curve of MLPerf Endpoints as desired state: points are cells, one stack stands behind all of them."""
+"""A curve of MLPerf Endpoints as desired state: points are cells, one stack is behind all of them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_rules_of_the_program_leave_the_least_duration_of_a_point_to_its_cli
 
 
 @pytest.mark.parametrize("rehearsal", [False, True])
-def test_the_accuracy_of_a_rehearsed_point_is_held_to_no_bar(rehearsal: bool) -> None:
+def test_the_accuracy_of_a_rehearsed_point_is_required_to_meet_no_bar(rehearsal: bool) -> None:
     text = SPEC.replace("submitter: ACME", f"submitter: ACME\n  rehearsal: {str(rehearsal).lower()}")
     rules = compile_curve(text).detail(Address(Kind.RUN, f"{CELL}/c256/performance")).rules
     assert rules is not None
@@ -141,7 +141,7 @@ def test_declared_accuracy_points_must_cover_the_regions(declared: str, message:
 
 
 def test_a_curve_measured_elsewhere_needs_neither_client_nor_server() -> None:
-    """Its runs are imported; what a run was told still counts."""
+    """Its runs are imported; what a run was given still counts."""
     benchmark = SPEC[SPEC.index("      model: {path") : SPEC.index("  divisions:")]
     elsewhere = "      code: external\n      client: {model_name: gpt-oss-120b, parameters: {temperature: 1}}\n"
     before = list_keys((benchmark, elsewhere))
@@ -179,11 +179,11 @@ def test_a_removed_point_makes_no_other_run_stale() -> None:
     eight = f"points: {sorted([*POINTS, 60])}"
     before, after = list_keys(("points: auto", eight)), list_keys(EXPLICIT)
     stale = list_stale(before, after)
-    assert set(before) - set(after) == {f"{kind}:{CELL}/c60{part}" for kind, part in _OF_A_LEANING_POINT}
+    assert set(before) - set(after) == {f"{kind}:{CELL}/c60{part}" for kind, part in _OF_A_SHARING_POINT}
     assert stale == {"Submission:curve"}
 
 
-_OF_A_LEANING_POINT = (("Service", ""), ("Run", "/performance"), ("Result", ""))
+_OF_A_SHARING_POINT = (("Service", ""), ("Run", "/performance"), ("Result", ""))
 
 
 def test_what_is_disclosed_only_renders_anew() -> None:
@@ -220,7 +220,9 @@ def test_the_plan_knows_how_long_a_point_takes_before_it_was_ever_measured() -> 
         (("as: gpt-oss-120b", "as: kimi-k3"), 11, "kimi-k3 is an agentic benchmark"),
     ],
 )
-def test_what_the_checker_would_refuse_is_told_at_its_line(change: tuple[str, str], line: int, message: str) -> None:
+def test_what_the_checker_would_refuse_is_reported_at_its_line(
+    change: tuple[str, str], line: int, message: str
+) -> None:
     found = [problem for problem in find_problems(change) if message in problem.message]
     assert found
     assert found[0].line == line
@@ -244,7 +246,7 @@ def test_a_dedicated_offline_run_is_a_point_of_its_own_with_an_accuracy_run() ->
 
 
 @pytest.mark.parametrize("written", ["[auto, 100, 20]", "{auto: , 20: {}, 100: {min_duration: 2 h}}"])
-def test_points_by_hand_come_beside_those_of_the_rules(written: str) -> None:
+def test_points_by_hand_are_added_to_those_of_the_rules(written: str) -> None:
     placed = list_points(list_keys())
     found = list_points(list_keys(("points: auto", f"points: {written}")))
     assert {20, 100}.isdisjoint(placed)
@@ -269,7 +271,7 @@ SERVICED = (
 
 
 @pytest.mark.parametrize("term", ["advertised_model", "pricing", "rate_limits", "endpoint_url"])
-def test_a_service_without_its_terms_is_told_so(term: str) -> None:
+def test_a_service_without_its_terms_is_reported_as_such(term: str) -> None:
     found = find_problems(*SERVICED, (f"{term}:", "else:"))
     assert any(f"{{{term}:" in problem.fix for problem in found)
 
@@ -358,7 +360,7 @@ OWN = "{{1: {}, 3: , 7: , 17: , 39: , 100: , 256: }}"
         (OWN.format("{performance_sample_count: 2}"), "one locked stack"),
     ],
 )
-def test_what_a_curve_cannot_have_is_told_at_its_line(points: str, message: str) -> None:
+def test_what_a_curve_cannot_have_is_reported_at_its_line(points: str, message: str) -> None:
     found = [p for p in find_problems(NODES, ("points: auto", f"points: {points}")) if message in p.message]
     assert found
     assert found[0].line

@@ -108,7 +108,7 @@ def test_systems_that_are_declared_alike_share_what_is_built_and_no_measurement(
     assert {label for label in one if one[label] != two[label]} - {"Submission"} == RUNS
 
 
-def declare_beside(**changes: object) -> Declared:
+def declare_with(**changes: object) -> Declared:
     """Offline with Server in the background; ``changes`` of Server, as they go with Offline's settings."""
     named = {name.replace("__", "."): value for name, value in changes.items()}
     ours = {f"background.0.{name}": value for name, value in {**BASE, **named}.items()}
@@ -127,14 +127,14 @@ def declare_beside(**changes: object) -> Declared:
     ],
     ids=name_case,
 )
-def test_what_computes_beside_a_run_makes_it_stale(change: dict[str, object], expected: set[str]) -> None:
-    before, after = compiled(declare_beside()), compiled(declare_beside(**change))
-    beside = {
+def test_what_computes_next_to_a_run_makes_it_stale(change: dict[str, object], expected: set[str]) -> None:
+    before, after = compiled(declare_with()), compiled(declare_with(**change))
+    others = {
         r.address.label
         for r in after.resources
         if r.cell is not None and r.cell.scenario == "Offline" and before.by_address[r.address].key != r.key
     }
-    assert beside == expected
+    assert others == expected
     run = next(r for r in after.resources if str(r.address) == "Run:open/box/digits/Offline/performance")
     assert "Engine:open/box/digits/Server" in {str(up) for up in run.upstream}
 
@@ -220,7 +220,7 @@ SERVED = {**COMMAND, "harness__service.command": ["serve"]}
     ],
     ids=lambda value: "-".join(map(str, value.values())) if isinstance(value, dict) and len(value) == 1 else "",
 )
-def test_what_a_command_is_told_makes_stale_what_it_makes(
+def test_what_a_command_is_given_makes_stale_what_it_makes(
     base: dict[str, object], change: dict[str, object], expected: set[str]
 ) -> None:
     assert stale(compiled(declare(**base)), compiled(declare(**{**base, **change}))) == expected
@@ -290,7 +290,7 @@ def test_cells_with_equal_settings_share_keys_and_keep_their_results_apart() -> 
     ],
 )
 def test_a_cell_whose_data_or_model_is_another_one_has_its_own(setting: str, other: object, apart: set[str]) -> None:
-    """What most cells of the benchmark have stands under its name."""
+    """What most cells of the benchmark have is under its name."""
     declared = declare("Offline")
     (cell,), (system,) = declared.cells, declared.systems.values()
     at = {name: replace(cell, cell=Cell("open", name, "digits", "Offline")) for name in ("box", "crate", "chest")}
@@ -307,7 +307,7 @@ def test_a_cell_whose_data_or_model_is_another_one_has_its_own(setting: str, oth
 
 
 def _list_used(desired: Desired, system: str, kind: Kind) -> list[Address]:
-    """What the engine of a system's cell stands on."""
+    """What the engine of a system's cell depends on."""
     (model,) = desired.by_address[Address(Kind.ENGINE, f"open/{system}/digits/Offline")].upstream
     return [model] if kind is Kind.MODEL else list(desired.by_address[model].upstream)
 
@@ -338,7 +338,7 @@ def test_what_a_resource_is_made_from_comes_before_it() -> None:
 
 
 @pytest.mark.parametrize("rehearsal", [False, True])
-def test_a_rehearsal_is_held_to_no_bar_of_the_whole_validation_set(rehearsal: bool) -> None:
+def test_a_rehearsal_is_required_to_meet_no_bar_of_the_whole_validation_set(rehearsal: bool) -> None:
     declared = declare("Offline", benchmark__official="gpt-oss-120b", benchmark__code="gpt_oss_120b")
     desired = compiled(replace(declared, rehearsal=Value(rehearsal, HERE)))
     rules = desired.detail(Address(Kind.SCORE, str(declared.cells[0].cell))).rules
@@ -349,7 +349,7 @@ def test_a_rehearsal_is_held_to_no_bar_of_the_whole_validation_set(rehearsal: bo
 
 
 @pytest.mark.parametrize(
-    ("backend", "accelerator", "told"),
+    ("backend", "accelerator", "reported"),
     [
         ("tensorrt", "NVIDIA H200", False),
         ("tensorrt", "AMD Radeon", True),
@@ -365,9 +365,9 @@ def test_a_rehearsal_is_held_to_no_bar_of_the_whole_validation_set(rehearsal: bo
         ("openvino", "Intel Arc B60", False),
     ],
 )
-def test_a_backend_fits_the_maker_of_the_accelerator(backend: str, accelerator: str | None, told: bool) -> None:
+def test_a_backend_fits_the_maker_of_the_accelerator(backend: str, accelerator: str | None, reported: bool) -> None:
     desired = compiled(declare("Offline", engine__backend=backend, hardware__accelerator=accelerator))
-    assert len([gap for gap in desired.gaps if gap.message.startswith(f"backend {backend} ")]) == told
+    assert len([gap for gap in desired.gaps if gap.message.startswith(f"backend {backend} ")]) == reported
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ COMPARED = """\
       box:
         net: {Offline: {target_qps: 5, compliance: {TEST01: {dtype: int32, target_qps: 4}, TEST04: {attempts: 3}}}}
 """
-BESIDE = """\
+OTHER_INPUTS = """\
   rehearsal: true
   systems:
     box:
@@ -166,7 +166,7 @@ CASES = {
     "a command with its own engine and server": HEADER + COMMAND,
     "tests with samples of their own": HEADER + TESTED,
     "tests that are compared with runs": HEADER + COMPARED,
-    "a background, slices, and answers that are generated": HEADER + BESIDE,
+    "a background, slices, and answers that are generated": HEADER + OTHER_INPUTS,
 }
 POINTS = "two points of a curve"
 

@@ -1,4 +1,4 @@
-"""What a spec is told that the round or this program cannot take, or that a submission would lack: each with its place
+"""What a spec is given that the round or this program cannot take, or that a submission would lack: each with its place
 and what to do."""
 
 from __future__ import annotations

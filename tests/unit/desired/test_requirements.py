@@ -65,8 +65,8 @@ def test_entries_of_one_benchmark_that_share_its_folder_are_complete_together() 
     one = entering("closed", "edge", "resnet", "Offline", "SingleStream")
     other = replace(one.cells[0], cell=Cell("closed", "box", "other", "MultiStream"))
     assert find_missing_cells(replace(one, cells=(*one.cells, other)), load_ruleset("v5.0")) == ()
-    lacking = replace(one, cells=(one.cells[0], other))
-    assert find_missing_cells(lacking, load_ruleset("v5.0")) == ("closed/box/mine/SingleStream",)
+    absent = replace(one, cells=(one.cells[0], other))
+    assert find_missing_cells(absent, load_ruleset("v5.0")) == ("closed/box/mine/SingleStream",)
 
 
 def needed(**changes: object) -> tuple[str, ...]:
@@ -86,7 +86,7 @@ def test_what_the_spec_pins_is_not_asked_of_the_world() -> None:
 def test_code_and_configuration_of_a_service_or_a_build_are_asked_of_the_world(part: str) -> None:
     command = {"engine__backend": None, "harness__command": ["run"]}
     own = {f"{part}.code": "/lab/serve", f"{part}.configs": ("a.yaml", "b.yaml")}
-    assert needed(**command, **own) == ()  # nobody runs them
+    assert needed(**command, **own) == ()  # no one runs them
     cell = "open/box/digits/Server"
     named = {f"{part}.code.sha256": "/lab/serve", f"{part}.config.0": "a.yaml", f"{part}.config.1": "b.yaml"}
     pins = {Pin(PinKind.SOURCE, name, cell, at) for name, at in named.items()}
@@ -96,7 +96,7 @@ def test_code_and_configuration_of_a_service_or_a_build_are_asked_of_the_world(p
     assert set(needed(**command, **whole)) == pins
 
 
-def test_variables_that_are_not_set_are_told_with_the_place_that_names_them() -> None:
+def test_variables_that_are_not_set_are_reported_with_the_place_that_names_them() -> None:
     declared = replace(declare(), unset={"DATA": Origin("specs/a.yaml", 7), "MODELS": Origin("specs/b.yaml", 9)})
     assert list_notes(declare(), RULES) == ()
     assert list_notes(declared, RULES) == tuple(

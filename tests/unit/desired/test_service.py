@@ -32,7 +32,7 @@ def collect(part: str, *words: str, **more: object) -> dict[str, Input]:
 
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize(
-    ("word", "told"),
+    ("word", "reported"),
     [
         ("", set[str]()),
         ("scenario", set[str]()),  # no placeholder
@@ -47,10 +47,12 @@ def collect(part: str, *words: str, **more: object) -> dict[str, Input]:
         ("{precision}{scenario}", {"engine.precision", "scenario"}),
     ],
 )
-def test_what_differs_between_cells_counts_where_the_words_name_it(part: str, word: str, told: set[str]) -> None:
+def test_what_differs_between_cells_counts_where_the_words_name_it(part: str, word: str, reported: set[str]) -> None:
     _, base = PARTS[part]
-    assert set(collect(part, word)) == base | told
-    assert set(collect(part, "x", **{f"harness__{part}.env.WORD": word})) == base | told | {f"harness.{part}.env.WORD"}
-    assert set(collect(part, "x", **{f"harness__{part}.cwd": word})) == base | told
-    assert set(collect(part, "x", harness__cwd=word)) == base | told
+    assert set(collect(part, word)) == base | reported
+    assert set(collect(part, "x", **{f"harness__{part}.env.WORD": word})) == base | reported | {
+        f"harness.{part}.env.WORD"
+    }
+    assert set(collect(part, "x", **{f"harness__{part}.cwd": word})) == base | reported
+    assert set(collect(part, "x", harness__cwd=word)) == base | reported
     assert set(collect(part, "x", harness__cwd=word, **{f"harness__{part}.cwd": "here"})) == base

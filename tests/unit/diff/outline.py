@@ -22,7 +22,7 @@ def outline(found: Difference, cells: Iterable[CellStatus]) -> dict[str, list[st
         + (f" {len(c.restore)}" if c.restore else "")
         for c in found.changes
     ]
-    told = {
+    reported = {
         "changes": changes,
         "drifts": [f"{d.address} {d.what} {d.presence}" for d in found.drifts],
         "findings": [f"{f.kind} {f.where}" for f in found.findings],
@@ -34,7 +34,7 @@ def outline(found: Difference, cells: Iterable[CellStatus]) -> dict[str, list[st
     }
     return {
         name: [line.replace("open/box/", "").replace(":", " ") for line in lines]
-        for name, lines in told.items()
+        for name, lines in reported.items()
         if lines
     }
 

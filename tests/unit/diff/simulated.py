@@ -76,8 +76,8 @@ def desire(wishes: Iterable[Wish]) -> Desired:
             at, tested = f"{cell}/{name}", dataset
             if wish.test_data:
                 tested = put(Kind.DATASET, at, None, Input("data", wish.test_data))
-            told = (engine, tested, *service, Input("scenario", wish.scenario), Input("test", name))
-            audit = put(Kind.COMPLIANCE_TEST, at, wish, *told, attempts=wish.test_attempts)
+            reported = (engine, tested, *service, Input("scenario", wish.scenario), Input("test", name))
+            audit = put(Kind.COMPLIANCE_TEST, at, wish, *reported, attempts=wish.test_attempts)
             verdict = put(Kind.VERDICT, at, wish, Input("test", name), replace(audit, name="audit"), *runs, dataset)
             verdicts.append(replace(verdict, name=f"verdict.{name}"))
         published = [Input("policy.publish", wish.policy)] if wish.policy else []

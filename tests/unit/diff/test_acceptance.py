@@ -48,8 +48,8 @@ def accepted(world: World, desired: Desired, cell: Cell) -> Acceptance:
 
 
 def with_it(world: World, desired: Desired, *items: Acceptance) -> Difference:
-    held = {str(number): item for number, item in enumerate(items)}
-    return compare(desired, world.recorded, Observed(), decisions=Decisions(held, {}, {}, TODAY))
+    decided = {str(number): item for number, item in enumerate(items)}
+    return compare(desired, world.recorded, Observed(), decisions=Decisions(decided, {}, {}, TODAY))
 
 
 def due(difference: Difference) -> set[Address]:
@@ -134,8 +134,8 @@ class Decided(World):
     items: tuple[Acceptance, ...] = ()
 
     def compare(self, desired: Desired, observed: Observed | None = None) -> Difference:
-        held = {str(number): item for number, item in enumerate(self.items)}
-        decisions = Decisions(held, {}, {}, TODAY)
+        decided = {str(number): item for number, item in enumerate(self.items)}
+        decisions = Decisions(decided, {}, {}, TODAY)
         return compare(desired, self.recorded, observed or Observed(), decisions=decisions)
 
 
@@ -179,17 +179,17 @@ def test_one_that_was_measured_in_part_is_in_force_and_ends_once_all_is_measured
     assert len(runs) == 3
     like = world.summaries[-1]
 
-    def stands(*keys: str, without: str = "") -> AcceptanceStatus:
+    def status(*keys: str, without: str = "") -> AcceptanceStatus:
         other = World([*(s for s in world.summaries if s.key != without), *(replace(like, key=key) for key in keys)])
         return judge_acceptance(item, desired, other.recorded, TODAY)
 
     after = [key.key.after for key in runs]
-    assert stands(*after) is AcceptanceStatus.MEASURED
-    assert stands(*after[:2]) is stands(*after[1:]) is stands() is AcceptanceStatus.IN_FORCE
-    assert stands(without=runs[0].key.before) is AcceptanceStatus.CHANGED
-    assert stands(after[0], without=runs[0].key.before) is AcceptanceStatus.IN_FORCE
+    assert status(*after) is AcceptanceStatus.MEASURED
+    assert status(*after[:2]) is status(*after[1:]) is status() is AcceptanceStatus.IN_FORCE
+    assert status(without=runs[0].key.before) is AcceptanceStatus.CHANGED
+    assert status(after[0], without=runs[0].key.before) is AcceptanceStatus.IN_FORCE
     engine = next(key for key in item.accepted if key.address.kind is Kind.ENGINE)
-    assert stands(without=engine.key.before) is AcceptanceStatus.IN_FORCE  # nobody measured with it what counts
+    assert status(without=engine.key.before) is AcceptanceStatus.IN_FORCE  # no one measured with it what counts
 
 
 FROZEN = Freeze(Wish().cell, "why", "Ada", "2026-03-01", None, "")
@@ -233,12 +233,12 @@ def test_what_the_rules_forbid_is_refused_once_with_what_to_do(name: str, origin
     world, desired, cell = settled(BEFORE[:1]), desire(AFTER[:1]), AFTER[0].cell
     upstream = Address(Kind.MODEL, "net")
 
-    def told(_: Change) -> tuple[InputChange, ...]:
+    def reported(_: Change) -> tuple[InputChange, ...]:
         made = InputChange("hardware.made", 1, 2, Origin(str(upstream)), "", upstream)
         return (InputChange(name, 1, 2, Origin(origin)), made)
 
     keys, refused = propose_acceptance(
-        cell, trace_lineages(desired)[cell], world.compare(desired), world.recorded, told
+        cell, trace_lineages(desired)[cell], world.compare(desired), world.recorded, reported
     )
     assert refused == ((Refused(why, "let the next pass make it again"),) if why else ())
     assert {key.address.label for key in keys} == {"Engine", "Run accuracy", "Run performance", "Score"}

@@ -27,22 +27,22 @@ Story = Callable[[World], tuple[Desired, frozenset[Address]]]
 
 
 def measured(wish: Wish = NET, then: Wish | None = None, *, forced: Iterable[Address] = ()) -> Story:
-    def tell(world: World) -> tuple[Desired, frozenset[Address]]:
+    def build(world: World) -> tuple[Desired, frozenset[Address]]:
         world.settle(desire([wish]))
         return desire([then or wish]), frozenset(forced)
 
-    return tell
+    return build
 
 
 def edited(change: Callable[[Summary], Summary | None], wish: Wish = NET) -> Story:
     """Measured; then records are changed, or lost where this gives None."""
 
-    def tell(world: World) -> tuple[Desired, frozenset[Address]]:
+    def build(world: World) -> tuple[Desired, frozenset[Address]]:
         world.settle(desire([wish]))
         world.summaries = [found for each in world.summaries if (found := change(each)) is not None]
         return desire([wish]), frozenset()
 
-    return tell
+    return build
 
 
 def without(address: Address) -> Callable[[Summary], Summary | None]:
@@ -62,14 +62,14 @@ def with_evidence(
 def denied(passes: int, *, by_speed: bool = False, **attempts: int) -> Story:
     """So many passes over a cell whose verdict fails."""
 
-    def tell(world: World) -> tuple[Desired, frozenset[Address]]:
+    def build(world: World) -> tuple[Desired, frozenset[Address]]:
         desired = desire([replace(NET, **attempts)])  # type: ignore[arg-type]
         world.denied = {desired.by_address[VERDICT].key: ("the score is +12 % of 100", by_speed)}
         for _ in range(passes):
             world.carry_out(desired, world.plan(desired))
         return desired, frozenset()
 
-    return tell
+    return build
 
 
 def invalid(world: World) -> tuple[Desired, frozenset[Address]]:
@@ -82,7 +82,7 @@ def invalid(world: World) -> tuple[Desired, frozenset[Address]]:
 def repeated(*evidence: tuple[Address, str], denies: Iterable[int] = ()) -> Story:
     """One more record of each, as later passes leave them; ``denies``: which of the tests, by number, fail."""
 
-    def tell(world: World) -> tuple[Desired, frozenset[Address]]:
+    def build(world: World) -> tuple[Desired, frozenset[Address]]:
         desired = desire([NET])
         world.settle(desired)
         (verdict,) = [s for s in world.summaries if s.address == VERDICT]
@@ -101,19 +101,19 @@ def repeated(*evidence: tuple[Address, str], denies: Iterable[int] = ()) -> Stor
             world.summaries[at] = replace(verdicts[number], problem="the answers differ")
         return desired, frozenset()
 
-    return tell
+    return build
 
 
-def forced_beside_another_driver(world: World) -> tuple[Desired, frozenset[Address]]:
+def forced_with_another_driver(world: World) -> tuple[Desired, frozenset[Address]]:
     desired, _ = edited(with_evidence("driver 2", TEST))(world)
     return desired, frozenset([PERFORMANCE])
 
 
 def not_judged_yet(world: World) -> tuple[Desired, frozenset[Address]]:
     """The newest of two tests, of which the older passes."""
-    told = repeated((TEST, "driver 1"))(world)
+    reported = repeated((TEST, "driver 1"))(world)
     world.summaries = [s for s in world.summaries if s.id != "Verdict/again0"]
-    return told
+    return reported
 
 
 def with_runs_alone(summary: Summary) -> Summary:
@@ -166,7 +166,7 @@ STORIES: dict[str, Story] = {
         lambda s: replace(s, evidence=(("dataset.files", "abc"), *s.evidence)) if s.address.kind is Kind.RUN else s,
         replace(NET, test_data=1),
     ),
-    "a test of another driver beside a run that is forced": forced_beside_another_driver,
+    "a test of another driver beside a run that is forced": forced_with_another_driver,
     "a test of another driver, begun at the same time": edited(
         with_evidence("driver 2", TEST, started="2026-01-01T000005")
     ),
@@ -231,7 +231,7 @@ def test_a_due_verdict_lacks_the_answers_of_a_run_whose_log_is_not_here(
     assert found == (missing if place == "objects" else "")
 
 
-def test_a_comparison_of_the_same_answers_stands_without_them() -> None:
+def test_a_comparison_of_the_same_answers_is_without_them() -> None:
     world = World()
     world.settle(desire([NET]))
     logs = {s.address: Artifact(ACCURACY_LOG, f"{n:064}", 1, "objects") for n, s in enumerate(world.summaries)}

@@ -37,7 +37,7 @@ wishes = st.lists(wish, min_size=1, max_size=5, unique_by=lambda w: w.cell)
 
 
 def made_keys(world: World) -> set[str]:
-    """Of what lasts: a server that nobody asks is not started because no record tells of it."""
+    """Of what lasts: a server that no one asks is not started because no record reports it."""
     return {s.key for s in world.summaries if s.address.kind is not Kind.SERVICE}
 
 
@@ -96,7 +96,7 @@ def test_pass_that_is_cut_short_goes_on_where_it_stopped(cells: list[Wish], kept
     survived = {s.key for s in world.summaries}
     world.settle(desired)
     assert world.plan(desired).in_sync
-    # A score belongs to one accuracy run: where that run was lost, the score is made again beside the old one.
+    # A score belongs to one accuracy run: where that run was lost, the score is made again next to the old one.
     again = [s for s in world.summaries if s.key in survived]
     assert made_keys(world) == whole
     again = [s for s in again if s.address.kind is not Kind.SERVICE]  # started as often as a run needs it

@@ -102,7 +102,7 @@ def test_what_an_acceptance_counts_stays_whatever_it_is_called_now() -> None:
     decisions = Decisions({"a": accepted}, {}, {}, date(2026, 3, 15))
     found = list_prunable([desire([ONE])], world.recorded, decisions, frozenset(), frozenset(), measured=True)
     gone = {s.address.label for s in found.records}
-    assert gone == {"Run accuracy", "Score"}  # what the run was made from is still told
+    assert gone == {"Run accuracy", "Score"}  # what the run was made from is still reported
 
 
 def test_a_record_that_a_declared_cell_shares_stays() -> None:

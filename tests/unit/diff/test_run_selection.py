@@ -95,14 +95,14 @@ def test_pair_is_publishable_whenever_any_pair_is(
     performance: list[Summary], accuracy: list[Summary], policy: str, lower: bool
 ) -> None:
     nothing = frozenset[str]()
-    published, beside = select_runs(performance, accuracy, nothing, policy, lower=lower)
+    published, accompanying = select_runs(performance, accuracy, nothing, policy, lower=lower)
     assert (published is None) == (not performance)
-    assert (beside is None) == (not accuracy)
+    assert (accompanying is None) == (not accuracy)
     possible = any(not find_differing_evidence(p, a, nothing) for p in performance for a in accuracy)
     if possible:
         assert published is not None
-        assert beside is not None
-        assert find_differing_evidence(published, beside, nothing) == ()
+        assert accompanying is not None
+        assert find_differing_evidence(published, accompanying, nothing) == ()
 
 
 A, B, BOTH = ("a", "1"), ("b", "1"), (("a", "1"), ("b", "1"))
@@ -138,13 +138,13 @@ def test_tests_that_were_never_run_decide_nothing_and_those_that_fit_no_run_the_
     nothing, old, new = frozenset[str](), run(1, "9", (A,)), run(2, "1", (B,))
     accuracy, unlike = run(3, "0", (A,)), run(4, "0", (("c", "1"),))
 
-    def choose(*tests: list[Summary], beside: list[Summary] | None = None, policy: str = "latest") -> str:
-        of = [accuracy] if beside is None else beside
+    def choose(*tests: list[Summary], accompanying: list[Summary] | None = None, policy: str = "latest") -> str:
+        of = [accuracy] if accompanying is None else accompanying
         found, _ = select_runs([old, new], of, nothing, policy, lower=False, tests=[(t, nothing) for t in tests])
         assert found is not None
         return found.id
 
     assert choose() == choose([]) == choose([accuracy]) == choose([], [accuracy]) == old.id
     assert choose([unlike], policy="best") == choose([unlike], [], policy="best") == new.id
-    assert choose(beside=[unlike], policy="best") == choose([], beside=[unlike], policy="best") == old.id
-    assert choose(beside=[]) == new.id
+    assert choose(accompanying=[unlike], policy="best") == choose([], accompanying=[unlike], policy="best") == old.id
+    assert choose(accompanying=[]) == new.id

@@ -64,8 +64,8 @@ def test_a_point_measured_later_on_another_system_makes_both_runs_stale_whose_ac
     chosen = {cell.scenario: records for cell, records in found.chosen.items()}
     assert not any((chosen[p].accuracy, chosen[p].score) != ("", "") for p in (SOURCE, LATER, OTHER))
     standing = summarise_cells(desired, world.recorded, Observed(), found)
-    told = {s.cell.scenario: [str(c.reason) for c in s.conditions if c.type == "Accurate"] for s in standing}
-    assert {p for p, reasons in told.items() if reasons == ["EvidenceDiffers"]} == {SOURCE, LATER, OTHER}
+    reported = {s.cell.scenario: [str(c.reason) for c in s.conditions if c.type == "Accurate"] for s in standing}
+    assert {p for p, reasons in reported.items() if reasons == ["EvidenceDiffers"]} == {SOURCE, LATER, OTHER}
 
 
 @pytest.mark.parametrize("publish", ["latest", "best", "median"])
@@ -79,7 +79,7 @@ def test_all_points_that_lean_on_an_accuracy_run_end_on_the_system_that_it_met(p
 
 
 def test_a_point_that_was_only_repeated_keeps_what_it_published() -> None:
-    """A run on another system that nothing asked for does not count: there is one beside which accuracy was met."""
+    """A run on another system that nothing asked for does not count: there is one with which accuracy was met."""
     world, desired = World(), desire()
     world.settle(desired)
     run = next(s for s in world.summaries if str(s.address) == f"Run:{CELL}/{LATER}/performance")

@@ -28,35 +28,35 @@ def measured(
 ) -> Story:
     """Measured to the end, then declared otherwise, looked at, or forced."""
 
-    def tell(world: World) -> tuple[Desired, Observed, frozenset[Address]]:
+    def build(world: World) -> tuple[Desired, Observed, frozenset[Address]]:
         world.settle(desire(wishes))
         return desire(tuple(then) or wishes), observed or Observed(), frozenset(forced)
 
-    return tell
+    return build
 
 
 def edited(change: Callable[[Summary], Summary | None], *wishes: Wish, then: Iterable[Wish] = ()) -> Story:
     """The same with records that are changed, or lost where this gives None."""
 
-    def tell(world: World) -> tuple[Desired, Observed, frozenset[Address]]:
+    def build(world: World) -> tuple[Desired, Observed, frozenset[Address]]:
         story = measured(*wishes, then=then)(world)
         world.summaries = [found for each in world.summaries if (found := change(each)) is not None]
         return story
 
-    return tell
+    return build
 
 
 def artifacts(presence: ArtifactPresence, *kinds: Kind, then: Wish = NET, forced: Iterable[Address] = ()) -> Story:
-    def tell(world: World) -> tuple[Desired, Observed, frozenset[Address]]:
+    def build(world: World) -> tuple[Desired, Observed, frozenset[Address]]:
         world.settle(desire([NET]))
-        held = [s for s in world.summaries if s.address.kind in kinds]
+        kept = [s for s in world.summaries if s.address.kind in kinds]
         return (
             desire([then]),
-            Observed(artifacts={("objects", a.sha256): presence for s in held for a in s.artifacts}),
+            Observed(artifacts={("objects", a.sha256): presence for s in kept for a in s.artifacts}),
             frozenset(forced),
         )
 
-    return tell
+    return build
 
 
 def without(*addresses: Address) -> Callable[[Summary], Summary | None]:
@@ -94,7 +94,7 @@ def other_driver(world: World) -> tuple[Desired, Observed, frozenset[Address]]:
 def repeated(policy: str) -> Story:
     """Two valid runs, the better first."""
 
-    def tell(world: World) -> tuple[Desired, Observed, frozenset[Address]]:
+    def build(world: World) -> tuple[Desired, Observed, frozenset[Address]]:
         desired = desire([replace(NET, policy=policy)])
         world.settle(desired)
         (run,) = [s for s in world.summaries if s.address == PERFORMANCE]
@@ -102,7 +102,7 @@ def repeated(policy: str) -> Story:
         world.summaries.append(replace(run, id="Run/again", started="2026-01-02T000001", metric=("8", "samples/s")))
         return desired, Observed(), frozenset()
 
-    return tell
+    return build
 
 
 STORIES: dict[str, Story] = {

@@ -33,7 +33,7 @@ TODAY = date(2026, 3, 15)
 MISSING, CORRUPT = ArtifactPresence.MISSING, ArtifactPresence.CORRUPT
 
 
-class Told(Struct):
+class Situation(Struct):
     """What is compared. ``decisions``: those that hold."""
 
     desired: Desired
@@ -42,7 +42,7 @@ class Told(Struct):
     decisions: Decisions = NONE
 
 
-Story = Callable[[World], Told]
+Story = Callable[[World], Situation]
 
 
 def edit(world: World, *changes: Callable[[Summary], Summary | None]) -> None:
@@ -60,14 +60,14 @@ def measured(
 ) -> Story:
     """Measured to the end; ``by``: how records were changed since; ``made``: how the spec makes other cells of them."""
 
-    def tell(world: World) -> Told:
+    def build(world: World) -> Situation:
         desired = made(desire(wishes or [NET]))
         world.settle(desired)
         edit(world, *by)
         after = made(desire(then)) if then else desired
-        return Told(after, render(world, desired) if rendered else Observed(), forced)
+        return Situation(after, render(world, desired) if rendered else Observed(), forced)
 
-    return tell
+    return build
 
 
 def with_resources(desired: Desired, resources: Iterable[Resource]) -> Desired:
@@ -76,7 +76,7 @@ def with_resources(desired: Desired, resources: Iterable[Resource]) -> Desired:
 
 
 def lean(desired: Desired) -> Desired:
-    """The accuracy run of the Server cell stands for the Offline one, which is listed first."""
+    """The accuracy run of the Server cell represents the Offline one, which is listed first."""
     gone, result = (SCORED, SCORE), Address(Kind.RESULT, str(NET.cell))
     ups = (TIMED, SERVED_ACCURACY, Address(Kind.SCORE, str(SERVER.cell)))
     return with_resources(
@@ -100,17 +100,17 @@ def follow(desired: Desired) -> Desired:
 
 
 def invalid(cell: Cell, made: Callable[[Desired], Desired], **attempts: int) -> Story:
-    def tell(world: World) -> Told:
+    def build(world: World) -> Situation:
         desired = made(desire([replace(NET, **attempts), SERVER]))  # type: ignore[arg-type]
         world.invalid = {desired.by_address[RunAddress(cell, PERFORMANCE).address].key}
         world.settle(desired)
-        return Told(desired)
+        return Situation(desired)
 
-    return tell
+    return build
 
 
-def came_with(world: World) -> Told:
-    """Compliance tests of imported runs, listed out of order, one of them twice; and one that nobody imported."""
+def came_with(world: World) -> Situation:
+    """Compliance tests of imported runs, listed out of order, one of them twice; and one that no one imported."""
     world.settle(desire([NET]))
     edit(world, of(TIMED, marks=(IMPORTED,)), of(SCORED, marks=(IMPORTED,)))
     like = next(s for s in world.summaries if s.address == TIMED)
@@ -122,17 +122,17 @@ def came_with(world: World) -> Told:
     ):
         at = Address(Kind.COMPLIANCE_TEST, f"{NET.cell}/{name}")
         world.summaries.append(replace(like, id=identity, address=at, key=identity, marks=marks))
-    return Told(desire([NET]))
+    return Situation(desire([NET]))
 
 
-def fails_now(world: World) -> Told:
+def fails_now(world: World) -> Situation:
     """An engine that was made, and whose successor fails."""
     world.settle(desire([NET]))
     desired = desire([replace(NET, batch=2)])
     world.failing = {desired.by_address[ENGINE].key}
     world.carry_out(desired, world.plan(desired))
     edit(world, lambda s: replace(s, problem="no memory") if s.ended is Ended.FAILED else s)
-    return Told(desired)
+    return Situation(desired)
 
 
 def again(address: Address, **fields: object) -> Callable[[World], None]:
@@ -147,99 +147,99 @@ def again(address: Address, **fields: object) -> Callable[[World], None]:
 def twice(*damaged: str) -> Story:
     """Two engines of one key; ``damaged``: bytes that are."""
 
-    def tell(world: World) -> Told:
+    def build(world: World) -> Situation:
         world.settle(desire([NET]))
         edit(world, of(ENGINE, artifacts=(Artifact("engine", "one", 1), Artifact(CHILD_LOG, "log", 1))))
         again(ENGINE, artifacts=(Artifact("engine", "two", 1),))(world)
-        return Told(desire([NET]), Observed(artifacts={("objects", name): CORRUPT for name in damaged}))
+        return Situation(desire([NET]), Observed(artifacts={("objects", name): CORRUPT for name in damaged}))
 
-    return tell
+    return build
 
 
 def logs(artifacts: Mapping[tuple[str, str], ArtifactPresence], *, forced: Iterable[Address] = ()) -> Story:
     """Of a performance run that left two logs for the tree, and one that is in the store alone."""
-    held = (Artifact("a.txt", "a", 1, "logs"), Artifact("b.txt", "b", 1, "logs"), Artifact("c.txt", "c", 1))
+    retained = (Artifact("a.txt", "a", 1, "logs"), Artifact("b.txt", "b", 1, "logs"), Artifact("c.txt", "c", 1))
 
-    def tell(world: World) -> Told:
+    def build(world: World) -> Situation:
         world.settle(desire([NET]))
-        edit(world, of(TIMED, artifacts=held))
-        return Told(desire([NET]), Observed(artifacts=artifacts), forced)
+        edit(world, of(TIMED, artifacts=retained))
+        return Situation(desire([NET]), Observed(artifacts=artifacts), forced)
 
-    return tell
+    return build
 
 
-def logs_beside_a_test(world: World) -> Told:
+def logs_next_to_a_test(world: World) -> Situation:
     """Logs of the runs are missing in git, of a cell whose test passes, with a driver of its own."""
     desired = desire([replace(NET, tests=("TEST01",))])
     world.settle(desired)
     kept = (Artifact("a.txt", "a", 1, "logs"),)
     edit(world, of(TIMED, artifacts=kept), of(SCORED, artifacts=kept))
-    return Told(desired, Observed(artifacts={("logs", "a"): MISSING}))
+    return Situation(desired, Observed(artifacts={("logs", "a"): MISSING}))
 
 
 def accept(before: Iterable[Wish], after: Iterable[Wish], cell: Cell, *, forced: Iterable[Address] = ()) -> Story:
     """Measured as before, declared as after, and accepted for one cell."""
 
-    def tell(world: World) -> Told:
+    def build(world: World) -> Situation:
         world.settle(desire(before))
         desired = desire(after)
         lineage = trace_lineages(desired)[cell]
         keys, refused = propose_acceptance(cell, lineage, world.compare(desired), world.recorded, lambda _: ())
         assert not refused
         item = Acceptance(cell, "why", "Ada <a@b>", "2026-03-01", date(2026, 4, 1), "", keys)
-        return Told(desired, Observed(), forced, Decisions({"accepted": item}, {}, {}, TODAY))
+        return Situation(desired, Observed(), forced, Decisions({"accepted": item}, {}, {}, TODAY))
 
-    return tell
+    return build
 
 
-def accepted_and_measured_in_part(world: World) -> Told:
-    """One of the runs that an acceptance stands for was made since."""
-    told = accept([NET], [replace(NET, batch=2)], NET.cell)(world)
-    again(SCORED, key=told.desired.by_address[SCORED].key)(world)
-    return told
+def accepted_and_measured_in_part(world: World) -> Situation:
+    """One of the runs that an acceptance represents was made since."""
+    situation = accept([NET], [replace(NET, batch=2)], NET.cell)(world)
+    again(SCORED, key=situation.desired.by_address[SCORED].key)(world)
+    return situation
 
 
 def rendered_wrong(*files: tuple[str, str], by: Iterable[Callable[[Summary], Summary | None]] = ()) -> Story:
     """A tree that was rendered, with files that are not as they were."""
 
-    def tell(world: World) -> Told:
+    def build(world: World) -> Situation:
         desired = desire([NET])
         world.settle(desired)
         edit(world, *by)
-        return Told(desired, replace(render(world, desired), tree={str(NET.cell): files}))
+        return Situation(desired, replace(render(world, desired), tree={str(NET.cell): files}))
 
-    return tell
+    return build
 
 
 def freeze(*freezes: tuple[Cell | None, date | None], made: Callable[[Desired], Desired] = lambda d: d) -> Story:
-    def tell(world: World) -> Told:
+    def build(world: World) -> Situation:
         desired = made(desire([NET, SERVER]))
         world.settle(desired)
         found = {str(n): Freeze(cell, "why", "Ada", "2026-03-01", end, "") for n, (cell, end) in enumerate(freezes)}
-        return Told(desired, decisions=Decisions({}, found, {}, TODAY))
+        return Situation(desired, decisions=Decisions({}, found, {}, TODAY))
 
-    return tell
+    return build
 
 
-def lacking(world: World) -> Told:
-    """Cells that nobody declared, decisions that are damaged, files in the tree that nobody rendered, and old runs."""
+def incomplete(world: World) -> Situation:
+    """Cells that no one declared, decisions that are damaged, files in the tree that no one rendered, and old runs."""
     world.settle(desire([Wish("z"), Wish("a"), NET]))
     declared = replace(desire([NET]), missing_cells=("open/box/net/Server", "open/box/net/Interactive"))
     strange = Observed(tree={"": (("b.txt", "unknown"), ("a.txt", "unknown"))})
     damaged = {"state/b.json": "no JSON", "state/a.json": "no file"}
-    return Told(declared, strange, decisions=Decisions({}, {}, damaged, TODAY))
+    return Situation(declared, strange, decisions=Decisions({}, {}, damaged, TODAY))
 
 
 def imported_inputs(*artifacts: Artifact, gone: Iterable[str] = ()) -> Story:
     """A run is due whose engine was imported with these files."""
 
-    def tell(world: World) -> Told:
+    def build(world: World) -> Situation:
         world.settle(desire([NET]))
         edit(world, of(ENGINE, marks=(IMPORTED,), artifacts=artifacts))
         absent = {(place, name): MISSING for name in gone for place in ("objects",)}
-        return Told(desire([replace(NET, target=2)]), Observed(artifacts=absent))
+        return Situation(desire([replace(NET, target=2)]), Observed(artifacts=absent))
 
-    return tell
+    return build
 
 
 def drivers(first: Address, started: str, *, forced: Iterable[Address] = ()) -> Story:
@@ -248,7 +248,7 @@ def drivers(first: Address, started: str, *, forced: Iterable[Address] = ()) -> 
 
 
 def tie(desired: Desired) -> Desired:
-    """As ``lean``; the accuracy run that stands for both belongs to a performance run of its own cell."""
+    """As ``lean``; the accuracy run that represents both belongs to a performance run of its own cell."""
     tied = lean(desired)
     return with_resources(
         tied,
@@ -256,20 +256,20 @@ def tie(desired: Desired) -> Desired:
     )
 
 
-def accepted_beside(*measured_since: Address, damaged: bool = False) -> Story:
+def accepted_with_others(*measured_since: Address, damaged: bool = False) -> Story:
     """Accepted for one of two cells; what was made since for the inputs of now, or an engine of the other damaged."""
 
-    def tell(world: World) -> Told:
-        told = accept([NET, SERVER], [replace(NET, batch=2), replace(SERVER, batch=2)], NET.cell)(world)
+    def build(world: World) -> Situation:
+        situation = accept([NET, SERVER], [replace(NET, batch=2), replace(SERVER, batch=2)], NET.cell)(world)
         for address in measured_since:
-            again(address, key=told.desired.by_address[address].key)(world)
+            again(address, key=situation.desired.by_address[address].key)(world)
         if damaged:
             own = Address(Kind.ENGINE, str(SERVER.cell))
-            world.summaries = [*world.summaries, *_made(world, told.desired, own)]
-            told.observed = Observed(artifacts={("objects", "bad"): CORRUPT})
-        return told
+            world.summaries = [*world.summaries, *_made(world, situation.desired, own)]
+            situation.observed = Observed(artifacts={("objects", "bad"): CORRUPT})
+        return situation
 
-    return tell
+    return build
 
 
 def _made(world: World, desired: Desired, engine: Address) -> Iterator[Summary]:
@@ -291,18 +291,18 @@ def _made(world: World, desired: Desired, engine: Address) -> Iterator[Summary]:
 
 
 def repeated_since(address: Address, made: Callable[[Desired], Desired]) -> Story:
-    def tell(world: World) -> Told:
+    def build(world: World) -> Situation:
         desired = made(desire([NET]))
         world.settle(desired)
         again(address)(world)
-        return Told(desired)
+        return Situation(desired)
 
-    return tell
+    return build
 
 
 STORIES: dict[str, Story] = {
     "tests that came with imported runs": came_with,
-    "another's accuracy: nothing was measured": lambda _: Told(lean(desire([NET, SERVER]))),
+    "another's accuracy: nothing was measured": lambda _: Situation(lean(desire([NET, SERVER]))),
     "another's accuracy: nothing happened": measured(NET, SERVER, made=lean, rendered=True),
     "another's accuracy: another target": measured(NET, SERVER, made=lean, then=[replace(NET, target=2), SERVER]),
     "another's accuracy: its run is forced": measured(NET, SERVER, made=lean, forced=[SERVED_ACCURACY]),
@@ -319,7 +319,7 @@ STORIES: dict[str, Story] = {
         by=[of(TIMED, inferred=(("SingleStream", "7", "ms"),), efficiency=("3", "samples/J"), marks=("synthetic",))],
         rendered=True,
     ),
-    "inferred: nothing was measured": lambda _: Told(infer(desire([NET]))),
+    "inferred: nothing was measured": lambda _: Situation(infer(desire([NET]))),
     "inferred: its run is forced": measured(made=infer, forced=[TIMED]),
     "inferred: its run is INVALID": invalid(NET.cell, infer),
     "accepted: another batch size": accept([NET], [replace(NET, batch=2)], NET.cell),
@@ -331,8 +331,8 @@ STORIES: dict[str, Story] = {
     ),
     "accepted: its engine is forced": accept([NET], [replace(NET, batch=2)], NET.cell, forced=[ENGINE]),
     "accepted: measured in part": accepted_and_measured_in_part,
-    "accepted: its engine was made since": accepted_beside(ENGINE),
-    "accepted: the engine of another cell is damaged": accepted_beside(damaged=True),
+    "accepted: its engine was made since": accepted_with_others(ENGINE),
+    "accepted: the engine of another cell is damaged": accepted_with_others(damaged=True),
     "frozen: a cell": freeze((NET.cell, None)),
     "frozen: a cell, until a day": freeze((SERVER.cell, date(2026, 4, 1))),
     "frozen: all, and a cell until a day": freeze((NET.cell, date(2026, 4, 1)), (None, None)),
@@ -355,8 +355,8 @@ STORIES: dict[str, Story] = {
         {("logs", "a"): MISSING, ("objects", "a"): CORRUPT, ("objects", "c"): CORRUPT}
     ),
     "a log is missing of a run that is forced": logs({("logs", "a"): MISSING}, forced=[SCORED]),
-    "logs are missing beside a test that passes": logs_beside_a_test,
-    "what was never measured is forced": lambda _: Told(desire([NET]), forced=[TIMED, SCORED, SCORE, ENGINE]),
+    "logs are missing beside a test that passes": logs_next_to_a_test,
+    "what was never measured is forced": lambda _: Situation(desire([NET]), forced=[TIMED, SCORED, SCORE, ENGINE]),
     "a score is too low": measured(by=[of(SCORE, problem="75 % of 76 %")]),
     "an INVALID run says why": measured(by=[of(TIMED, validity="INVALID", problem="50 queries of 100")]),
     "an INVALID run says why, and its accuracy run is forced": measured(
@@ -388,7 +388,7 @@ STORIES: dict[str, Story] = {
         made=follow, by=[of(SCORED, started="2026-01-01T000005")]
     ),
     "a performance run was repeated": repeated_since(TIMED, lambda desired: desired),
-    "much is lacking": lacking,
+    "much is lacking": incomplete,
     "an imported engine without files is needed": imported_inputs(),
     "an imported engine with files is needed": imported_inputs(Artifact("engine", "one", 1), gone=["log"]),
     "an imported engine whose files are gone is needed": imported_inputs(
@@ -403,7 +403,9 @@ STORIES: dict[str, Story] = {
 @pytest.mark.parametrize("name", STORIES)
 def test_what_happened_to_an_unusual_cell_decides_what_is_due(name: str) -> None:
     world = World()
-    told = STORIES[name](world)
-    found = compare(told.desired, world.recorded, told.observed, frozenset(told.forced), told.decisions)
-    cells = summarise_cells(told.desired, world.recorded, told.observed, found)
+    situation = STORIES[name](world)
+    found = compare(
+        situation.desired, world.recorded, situation.observed, frozenset(situation.forced), situation.decisions
+    )
+    cells = summarise_cells(situation.desired, world.recorded, situation.observed, found)
     assert outline(found, cells) == EXPECTED["unusual cells"][name]

@@ -48,7 +48,7 @@ def summary(name: str, **noted: str) -> Summary:
     return Summary(name, address, "key", Ended.DONE, "", 1.0, (), noted=tuple(noted.items()))
 
 
-def test_another_machine_or_kernel_is_told_against_the_published_performance_run() -> None:
+def test_another_machine_or_kernel_is_reported_against_the_published_performance_run() -> None:
     published = summary("performance", host="one", kernel="6.1")
     others = (summary("accuracy", host="two", kernel="6.1"), summary("score", kernel="6.2", disk="nvme"))
     assert [(d.address, d.what, d.repair) for d in find_host_drift(published, others)] == [
@@ -139,7 +139,7 @@ def test_nothing_differs_exactly_when_the_keys_are_equal(now: dict[str, object],
     assert (changes == ()) == (keys[0] == keys[1])
 
 
-def test_an_input_that_is_gone_is_told_where_the_spec_speaks_of_the_rest() -> None:
+def test_an_input_that_is_gone_is_reported_where_the_spec_speaks_of_the_rest() -> None:
     before = recorded({"batch": 1})
     implied, declared = Input("dataset", None, DEFAULT), Input("engine", None, HERE)
     assert [c.origin for c in list_input_changes((implied, declared), before)] == [HERE]

@@ -91,7 +91,7 @@ def intend(**more: Any) -> Intent:
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
-def test_what_stood_among_the_settings_of_the_first_format_has_its_own_place(
+def test_what_was_among_the_settings_of_the_first_format_has_its_own_place(
     tmp_path: Path, settings: dict[str, object], more: dict[str, Any]
 ) -> None:
     assert upgraded(tmp_path, **settings) == intend(**more)
@@ -107,8 +107,8 @@ def test_rules_of_the_first_format_are_those_of_their_positions(tmp_path: Path) 
         min_duration=600,
     )
     assert (rules.answers_compared, rules.performance_checked) == (False, True)
-    told = {"ruled.answers_compared": True, "ruled.judged": False}
-    rules = upgraded(tmp_path, **{**RULED, **ENDPOINTS, **told, "ruled.endpoints_tokens": []}).ruling
+    reported = {"ruled.answers_compared": True, "ruled.judged": False}
+    rules = upgraded(tmp_path, **{**RULED, **ENDPOINTS, **reported, "ruled.endpoints_tokens": []}).ruling
     assert (rules.answers_compared, rules.performance_checked) == (True, False)
     assert rules.endpoints is not None
     assert rules.endpoints.mean_tokens is None

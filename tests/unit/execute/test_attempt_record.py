@@ -73,7 +73,7 @@ def begin(
 
 
 def end(attempt: Attempt, **values: Any) -> tuple[Record, list[str]]:
-    """With what is kept: a name that stands in git as well with a plus."""
+    """With what is kept: a name that is in git as well with a plus."""
     Result(**{"done": True, "seconds": 1.23456, **values}).write(attempt.result)
     record, kept = build_record(attempt)
     return record, [f"+{item.name}" if item.in_git else item.name for item in kept]

@@ -53,7 +53,7 @@ def start(root: Path, step: Step, detail: object, upstream: dict[str, Summary], 
     ("kind", "mode", "known"),
     [(Kind.RUN, "performance", True), (Kind.RUN, "accuracy", True), (Kind.MODEL, "", False), (Kind.ENGINE, "", False)],
 )
-def test_run_is_told_what_is_known_of_the_machines_of_its_system(
+def test_run_is_given_what_is_known_of_the_machines_of_its_system(
     tmp_path: Path, kind: Kind, mode: str, known: bool
 ) -> None:
     step, detail = find_step(kind, mode)
@@ -121,14 +121,14 @@ def begin_run(
     ],
     ids=["ours", "of another system", "of a command", "nothing", "not known"],
 )
-def test_a_performance_run_keeps_its_code_and_what_was_installed_beside_it(
+def test_a_performance_run_keeps_its_code_and_what_was_installed_next_to_it(
     tmp_path: Path,
     installed: dict[str, str] | None,
     settings: dict[str, object],
     system: str,
     wanted: str | None,
 ) -> None:
-    """Nobody knows with what a command of the user's own runs."""
+    """No one knows with what a command of the user's own runs."""
     attempt = begin_run(tmp_path, Kind.RUN, "performance", installed, {"engine.backend": "null", **settings}, system)
     code = unpack_code(attempt.code.read_bytes())
     assert ("harness/verbs/run.py" in code, "run.py" in code) == (not settings, bool(settings))

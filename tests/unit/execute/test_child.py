@@ -171,7 +171,7 @@ with Child(command, folder=place, log=place / "log", environment=environment, ke
 
 
 def test_program_that_escapes_from_a_harness_child_holds_no_lock(tmp_path: Path) -> None:
-    """Also where nobody ends it: the pass that started it is gone."""
+    """Also where no one ends it: the pass that started it is gone."""
     (tmp_path / "artifact").mkdir()
     code = tmp_path / "escaping.py"
     start = "\n\nimport os\nos.system('setsid sleep 600 & echo $! > escaped')\n"
@@ -193,7 +193,7 @@ def test_program_that_escapes_from_a_harness_child_holds_no_lock(tmp_path: Path)
         escaped.kill()
 
 
-def test_a_child_that_left_no_result_is_told_with_its_last_lines(
+def test_a_child_that_left_no_result_is_reported_with_its_last_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started(monkeypatch, "print('first'); print('out of memory'); raise SystemExit(3)")
@@ -316,7 +316,7 @@ WHY = Interruption("preempted", "job 7 was preempted", "raise its priority")
     ],
     ids=["status", "signal", "lost", "placed nowhere", "lost on nodes", "its queue knows"],
 )
-def test_a_child_without_a_result_is_told_by_how_it_ended(
+def test_a_child_without_a_result_is_described_by_how_it_ended(
     found: Progressing, placed: str, problem: str, kind: str, fix: str, tmp_path: Path
 ) -> None:
     attempt = an_attempt(tmp_path)
@@ -327,7 +327,7 @@ def test_a_child_without_a_result_is_told_by_how_it_ended(
     assert result == dataclasses.replace(said, values={"log": ""})
 
 
-def test_a_child_whose_folder_was_removed_is_told_so(tmp_path: Path) -> None:
+def test_a_child_whose_folder_was_removed_is_reported_as_such(tmp_path: Path) -> None:
     attempt = an_attempt(tmp_path)
     result, _ = follow_words(attempt, Watch(lambda _: None), IS_OVER)
     assert result.problem == f"the folder of the attempt was removed while it ran: {attempt.folder}"

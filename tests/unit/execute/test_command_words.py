@@ -1,4 +1,4 @@
-"""What a harness's command, and the script of a job, are told."""
+"""What a harness's command, and the script of a job, are reported."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def test_devices_are_the_slices_else_the_accelerators(hardware: dict[str, Any], 
     ],
     ids=["performance", "accuracy", "unsaid"],
 )
-def test_targets_are_told_in_the_units_of_loadgen(
+def test_targets_are_reported_in_the_units_of_loadgen(
     asked: dict[str, Any], mode: str, loadgen: str, qps: str, latency: str, tmp_path: Path
 ) -> None:
     found = ask(tmp_path, {}, address=Address(Kind.RUN, "open/box/net/Server/performance"), asked=asked)
-    told = [found[name] for name in ("mode", "loadgen_mode", "scenario", "target_qps", "target_latency")]
-    assert told == [mode, loadgen, "Server", qps, latency]
+    reported = [found[name] for name in ("mode", "loadgen_mode", "scenario", "target_qps", "target_latency")]
+    assert reported == [mode, loadgen, "Server", qps, latency]
     unsaid = ("sample_index_seed", "schedule_seed", "min_duration", "max_duration", "min_query_count", "model_name")
     assert {found[name] for name in unsaid} == {""}
 
@@ -97,7 +97,7 @@ def test_a_model_is_what_was_made_of_it_else_its_source(kind: str, tmp_path: Pat
         ("{Upper} {1}", "{Upper} {1}"),
     ],
 )
-def test_a_placeholder_is_replaced_and_one_in_two_braces_is_told_in_one(text: str, filled: str) -> None:
+def test_a_placeholder_is_replaced_and_one_in_two_braces_is_passed_in_one(text: str, filled: str) -> None:
     assert fill_placeholders(text, {"target_qps": "7", "mode": "accuracy"}) == filled
 
 
@@ -121,7 +121,7 @@ PLAIN = {"mode": "accuracy", "accuracy": "accuracy", "Server": "Server", "test":
         ("{mode}} {Server:+}", "{mode}} ", "{mode}} "),
     ],
 )
-def test_a_conditional_part_is_there_where_its_name_stands_for_something(text: str, tested: str, plain: str) -> None:
+def test_a_conditional_part_is_there_where_its_name_represents_something(text: str, tested: str, plain: str) -> None:
     assert (fill_placeholders(text, TESTED), fill_placeholders(text, PLAIN)) == (tested, plain)
 
 
@@ -141,7 +141,7 @@ def test_a_word_of_which_a_condition_leaves_nothing_is_not_handed_over() -> None
         ({}, None, ""),
     ],
 )
-def test_an_accuracy_run_of_the_endpoints_harness_is_told_what_its_configuration_needs(
+def test_an_accuracy_run_of_the_endpoints_harness_is_given_what_its_configuration_needs(
     own: dict[str, int], ruled: int | None, said: str, tmp_path: Path
 ) -> None:
     """What is asked of the run itself counts before what is declared for the cell."""

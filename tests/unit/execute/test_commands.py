@@ -42,7 +42,7 @@ def place(attempt: Attempt) -> dict[str, str]:
     return {name: str(getattr(attempt, name)) for name in ("run_dir", "output", "counter")}
 
 
-def test_a_bare_run_writes_its_own_folder_and_is_held_to_the_conf_that_was_written(tmp_path: Path) -> None:
+def test_a_bare_run_writes_its_own_folder_and_must_follow_the_conf_that_was_written(tmp_path: Path) -> None:
     attempt = begin(tmp_path, Kind.RUN, {"harness.command": ["go"]}, clock="2026-01-02T00:00:00")
     assert ask(attempt, tmp_path) == CommandRequest(
         purpose="run",
@@ -69,7 +69,7 @@ DECLARED = {
 }
 
 
-def test_a_run_is_told_all_that_its_command_declares(tmp_path: Path) -> None:
+def test_a_run_is_given_all_that_its_command_declares(tmp_path: Path) -> None:
     settings = {**DECLARED, "harness.command": ["go", "{run_dir}", "{user_conf}"]}
     attempt = begin(tmp_path, Kind.RUN, settings)
     src = (tmp_path / "src").resolve()
@@ -101,7 +101,7 @@ def test_a_run_is_told_all_that_its_command_declares(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("kind", [Kind.RUN, Kind.SCORE])
-def test_a_command_starts_in_its_folder_else_beside_its_code(
+def test_a_command_starts_in_its_folder_else_next_to_its_code(
     settings: dict[str, str], folder: str, kind: Kind, tmp_path: Path
 ) -> None:
     command = "harness.command" if kind is Kind.RUN else "harness.score.command"

@@ -50,7 +50,7 @@ Result(done=True, seconds=1.0).write(folder / "result.json")
 
 @dataclass(slots=True)
 class Queue:
-    """A cluster's queue in small: what is submitted goes on without whoever submitted it."""
+    """A cluster's queue in small: what is submitted goes on without the process that submitted it."""
 
     name: str = "queue"
 
@@ -77,7 +77,7 @@ class Queue:
         pid = int((handle.folder / "pid").read_text())
         if psutil.pid_exists(pid):
             os.kill(pid, signal.SIGKILL)
-        while self.poll(handle, 0.02).goes_on:  # as the protocol says: whoever cancels waits for the end
+        while self.poll(handle, 0.02).goes_on:  # as the protocol says: anyone who cancels waits for the end
             pass
 
     def harvest(self, handle: Handle) -> None:
@@ -129,7 +129,7 @@ def test_child_of_another_pass_is_lost(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "7", "{}", '{"executor": "slurm"}', '{"executor": "of a later version", "name": "x"}']
 )
-def test_handle_that_nobody_here_understands_holds_nothing_up(tmp_path: Path, text: str) -> None:
+def test_handle_that_no_one_here_understands_holds_nothing_up(tmp_path: Path, text: str) -> None:
     attempt = begin(tmp_path)
     (attempt.folder / "handle.json").write_text(text)
     assert find_under_way(tmp_path, of_a_pass(tmp_path)) == {}

@@ -175,7 +175,7 @@ def test_a_test_whose_logs_cannot_be_read_is_not_done(tmp_path: Path) -> None:
 
 
 def test_of_what_goes_on_the_newest_of_a_key_is_followed(tmp_path: Path) -> None:
-    """What is not readable here is nobody's; the pass that can read it follows it."""
+    """What is not readable here is no one's; the pass that can read it follows it."""
     for number in (3, 1, 2):
         attempt = begin(tmp_path, number)
         write_handle(Handle("queue", attempt.folder, f"job {number}"))

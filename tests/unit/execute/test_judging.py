@@ -54,7 +54,7 @@ def judge(
     return Result.read(attempt.result), {path.name: path.read_text() for path in attempt.output.iterdir()}
 
 
-def test_a_test_that_passes_is_told_with_its_answers_and_their_figures(runs: Path, tmp_path: Path) -> None:
+def test_a_test_that_passes_is_reported_with_its_answers_and_their_figures(runs: Path, tmp_path: Path) -> None:
     result, files = judge(runs, tmp_path, "TEST01-equal")
     assert (result.done, result.problem) == (True, "")
     values = result.values
@@ -77,14 +77,14 @@ def test_a_test_that_fails_by_speed_alone_says_so_and_has_no_answers(runs: Path,
 def test_answers_that_are_not_here_are_those_of_an_earlier_comparison(
     runs: Path, tmp_path: Path, lost: tuple[str, ...]
 ) -> None:
-    """No scorer is asked of answers that nobody has, though they differ."""
+    """No scorer is asked of answers that no one has, though they differ."""
     values = judge(runs, tmp_path, "TEST01-equal", *lost, known=KNOWN)[0].values
     assert (values["answers"], values["answers_taken_over"]) == (KNOWN, True)
     assert values["passed"] is False
 
 
 @pytest.mark.parametrize("lost", ["accuracy", "audit"])
-def test_answers_that_nobody_has_or_compared_are_asked_for(runs: Path, tmp_path: Path, lost: str) -> None:
+def test_answers_that_no_one_has_or_compared_are_asked_for(runs: Path, tmp_path: Path, lost: str) -> None:
     result, files = judge(runs, tmp_path, "TEST01-equal", lost)
     assert (result.done, result.problem_class, result.values, files) == (False, "missing", {}, {})
     assert result.seconds == 0.0
@@ -130,7 +130,7 @@ def test_where_an_answer_differs_both_runs_are_scored_over_the_same_samples(
 
 
 @pytest.mark.parametrize("id_", ["TEST01-one-answer-differs", "TEST07-above"])
-def test_a_scorer_that_fails_is_told_with_its_words(
+def test_a_scorer_that_fails_is_reported_with_its_words(
     id_: str, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failed = Result(

@@ -1,4 +1,4 @@
-"""What a child of this machine is started with, and how it is told of: with no real child."""
+"""What a child of this machine is started with, and how it is reported of: with no real child."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ class Child:
     def __init__(self, command: list[str], **more: Any) -> None:
         self.command, self.more = command, more
         self.status: int | None = None
-        self.told: list[str] = []
+        self.reported: list[str] = []
         Child.started.append(self)
 
     def wait(self, seconds: float) -> int | None:
-        self.told.append(f"wait {seconds}")
+        self.reported.append(f"wait {seconds}")
         return self.status
 
     def stop(self, grace: float) -> None:
-        self.told.append(f"stop {grace}")
+        self.reported.append(f"stop {grace}")
 
     def __enter__(self) -> Child:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.told.append("left")
+        self.reported.append("left")
 
 
 @pytest.fixture(autouse=True)

@@ -127,7 +127,7 @@ def test_attempts_of_several_repositories_are_followed_the_oldest_first(tmp_path
     follower.close()
 
 
-def test_what_is_told_ends_with_the_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_reported_ends_with_the_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     attempt = begin(tmp_path, 1)
     write(attempt, "loading \x1b[2Jweights\n")
     counter = Counter(attempt.counter)

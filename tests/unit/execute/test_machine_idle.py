@@ -95,7 +95,7 @@ def test_a_machine_is_asked_for_what_the_run_takes_of_it(
     assert asked[1][0].quiet == 0.5
 
 
-def test_nobody_asks_a_machine_that_a_queue_gives_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_one_asks_a_machine_that_a_queue_gives_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_idle, "probe_nodes", lambda *_: NODES)
     assert find_busy(CellSettings({"executor.slurm": True}), RepositoryPaths(tmp_path)) is None
 

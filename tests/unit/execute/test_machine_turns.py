@@ -16,7 +16,7 @@ from reconciler.storage.files import Lock
 STEP: Any = "the step"
 
 
-class Held:
+class Kept:
     """A lock that others give back at the third attempt; each takes as long as somebody waits for it."""
 
     def __init__(self, clock: list[float], times: int) -> None:
@@ -45,12 +45,12 @@ def test_who_waits_for_a_machine_says_so_once_and_looks_whether_it_is_wanted_sti
     monkeypatch.setattr(machine_turns, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     events, checks = list[Event](), list[tuple[object, bool]]()
     turns = MachineTurns(lambda step, begun: checks.append((step, begun)), events.append)
-    lock = Held(clock, times)
+    lock = Kept(clock, times)
     turns.take(cast(Lock, lock), STEP)
     assert (lock.asked, turns.waited) == (asked, waited)
     assert events == [Message(text) for text in said]
     assert checks == [(STEP, False)] * times
-    turns.take(cast(Lock, Held(clock, 1)), STEP)
+    turns.take(cast(Lock, Kept(clock, 1)), STEP)
     assert turns.waited == waited + 0.5
 
 
@@ -60,7 +60,7 @@ def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_turns, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=None))
     events = list[Event]()
     turns = MachineTurns(lambda *_: None, events.append, patience=2.0)
-    lock = Held(clock, 99)
+    lock = Kept(clock, 99)
     with pytest.raises(LockedError):
         turns.take(cast(Lock, lock), STEP)
     assert turns.waited == 2.0

@@ -82,8 +82,8 @@ class GivenUpError(Exception):
 
 
 class Busy:
-    """A plan of three steps: ``first`` ends at once; ``queued`` and ``here`` go on until they are told to end, and what
-    ``here`` was at is done then. ``end`` is raised by what the pass tells or looks at, once both have been told of."""
+    """A plan of three steps: ``first`` ends at once; ``queued`` and ``here`` run until they are ended, and ``here``
+    then counts as done. ``end`` is raised where the pass reports or looks, once both have been reported."""
 
     def __init__(self, root: Path, end: type[BaseException]) -> None:
         desired = desire([Wish("net"), Wish("other", data=1), Wish("third", data=2)])
@@ -91,7 +91,7 @@ class Busy:
         self.first, self.queued, self.here = self.plan.steps
         self.end, self.over = end, threading.Event()
         self.under_way, self.begun = threading.Semaphore(0), set[str]()
-        self.told: dict[str, str] = {}
+        self.reported: dict[str, str] = {}
         self.settled: list[Step] = []
         busy = self
 
@@ -118,7 +118,7 @@ class Busy:
             try:
                 turns.check(step, True)
             except BaseException as error:
-                self.told[name] = "left" if isinstance(error, Detached) else "ended"
+                self.reported[name] = "left" if isinstance(error, Detached) else "ended"
                 if step is self.queued:
                     raise
                 return Finished(cast(Any, None), cast(Any, None))
@@ -173,7 +173,7 @@ def test_a_pass_that_ends_early_leaves_to_the_queue_what_is_wanted_still(
     else:
         with pytest.raises(end):
             outcomes.extend(steps)
-    assert busy.told == {"queued": queued, "here": "ended"}
+    assert busy.reported == {"queued": queued, "here": "ended"}
     assert busy.settled == [busy.here]
     assert [each.step for each in outcomes] == [busy.first, *([] if end is GeneratorExit else [busy.here])]
 

@@ -113,7 +113,7 @@ class Pass:
         return sorted(self.paths.attempts.iterdir())
 
 
-def test_a_step_that_nobody_began_is_begun_and_submitted(tmp_path: Path) -> None:
+def test_a_step_that_no_one_began_is_begun_and_submitted(tmp_path: Path) -> None:
     a_pass = Pass(tmp_path)
     found = a_pass.perform()
     assert a_pass.folders() == a_pass.here.submitted == [found.attempt.folder]
@@ -236,7 +236,7 @@ def load(**values: Any) -> Callable[[str], Record]:
         ({"audit": "Test/1", "accuracy": "Run/2"}, False),
     ],
 )
-def test_an_earlier_comparison_of_answers_stands_for_the_very_same_runs(runs: dict[str, str], known: bool) -> None:
+def test_an_earlier_comparison_of_answers_represents_the_very_same_runs(runs: dict[str, str], known: bool) -> None:
     upstream = {name: summary(Kind.RUN, identity) for name, identity in runs.items()}
     answers = {"reasons": [], "figures": {"compared": "7"}}
     assert find_known_answers("Verdict/1", upstream, load(answers=answers)) == (answers if known else None)
@@ -323,10 +323,10 @@ def test_what_is_no_fault_of_a_step_is_tried_again(problem_class: str, status: S
     attempt = a_pass.begin_earlier()
     failed = {"problem": "it broke", "problem_class": problem_class, "fix": "mend it"}
     record = Record(a_pass.step.change.address, "k", 1, Ended.FAILED, "2026", 1.0, "a", {}, **failed)
-    for log, told in ((None, ""), ("".join(f"{n}\n" for n in range(25)), "\n".join(map(str, range(5, 25))))):
+    for log, reported in ((None, ""), ("".join(f"{n}\n" for n in range(25)), "\n".join(map(str, range(5, 25))))):
         if log is not None:
             attempt.log.write_text(log)
         found = derive_outcome(a_pass.step, Finished(attempt, record, seconds=3.0))
-        assert found == Outcome(a_pass.step, status, "it broke", "mend it", record, 3.0, told)
+        assert found == Outcome(a_pass.step, status, "it broke", "mend it", record, 3.0, reported)
     kept = replace(record, values={"log": "last words"})
     assert derive_outcome(a_pass.step, Finished(attempt, kept)).log == "last words"

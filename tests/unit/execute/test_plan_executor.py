@@ -158,7 +158,7 @@ WHOLE = ["Dataset:net", "Model:net", f"Engine:{CELL}", *RUNS, f"Score:{CELL}"]
 
 
 class Walk:
-    """A plan that is carried out by nobody. ``ends``: address → how its attempt ends, well where nothing is said;
+    """A plan that is carried out by no one. ``ends``: address → how its attempt ends, well where nothing is said;
     ``busy``: who uses the machine. ``tried``: with the names of what each attempt is made from; ``locks``: those that
     were asked for."""
 

@@ -93,7 +93,7 @@ def test_another_clone_takes_what_the_first_prepared(tmp_path: Path, scratch: Pa
     assert records[0] is not None
     assert records[1] is not None
     assert records[0].artifacts == records[1].artifacts
-    assert records[1].marks == records[0].marks  # generated data stay marked, whoever takes them
+    assert records[1].marks == records[0].marks  # generated data stay marked, anyone who takes them
     assert "synthetic" in records[1].marks
     assert find_entry(scratch).name == records[0].key
     assert second.reconcile(only=("Dataset",)).outcomes == ()
@@ -160,7 +160,7 @@ def test_what_one_left_another_takes_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("more", [{"done": False, "problem": "no"}, {"values": {}}], ids=["failed", "no files"])
-def test_what_failed_or_names_no_files_is_left_to_nobody(more: dict[str, object], tmp_path: Path) -> None:
+def test_what_failed_or_names_no_files_is_left_to_no_one(more: dict[str, object], tmp_path: Path) -> None:
     attempt, entry = begin(tmp_path), tmp_path / "scratch" / "entry"
     end(attempt, **more)
     offer_prepared(attempt, entry)

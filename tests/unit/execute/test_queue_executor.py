@@ -151,7 +151,7 @@ def end_well(attempt: Attempt) -> None:
     Result(done=True, seconds=1.0).write(attempt.result)
 
 
-def test_what_is_submitted_counts_beside_its_attempt_and_is_found_by_its_handle(tmp_path: Path, clock: Clock) -> None:
+def test_what_is_submitted_counts_next_to_its_attempt_and_is_found_by_its_handle(tmp_path: Path, clock: Clock) -> None:
     queue = Queue(RUNNING)
     executor, handle, attempt = submit(tmp_path, queue)
     assert handle == read_handle(attempt.folder) == Handle("slurm", attempt.folder, "reconcile-2026-1")
@@ -193,7 +193,7 @@ def test_what_cannot_be_sent_has_failed_and_is_submitted_nowhere(
     assert executor.poll(handle) == DONE
 
 
-def test_what_a_queue_did_not_hear_waits_and_is_submitted_again_once_it_knows_of_none(
+def test_what_a_queue_did_not_receive_waits_and_is_submitted_again_once_it_knows_of_none(
     tmp_path: Path, clock: Clock
 ) -> None:
     queue = Queue(SILENT, None, None, taken=(SILENT, SILENT, None))
@@ -203,7 +203,7 @@ def test_what_a_queue_did_not_hear_waits_and_is_submitted_again_once_it_knows_of
     again = Progressing(State.QUEUED, note="submitted again after Slurm did not answer")
     assert [executor.poll(handle), executor.poll(handle)] == [again, again]
     assert len(queue.submitted) == 3
-    assert queue.since == [100.0, 100.0, 110.0]  # no older answer tells of the new job
+    assert queue.since == [100.0, 100.0, 110.0]  # no older answer reports the new job
     clock.due[110.3] = lambda: None
     lost = executor.poll(handle)  # taken at last, and gone
     assert (lost.state, len(queue.submitted)) == (State.LOST, 3)
@@ -215,7 +215,9 @@ def test_what_a_queue_did_not_hear_waits_and_is_submitted_again_once_it_knows_of
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_job_that_found_no_place_is_submitted_again_by_whoever_can(known: bool, tmp_path: Path, clock: Clock) -> None:
+def test_a_job_that_found_no_place_is_submitted_again_by_any_that_can(
+    known: bool, tmp_path: Path, clock: Clock
+) -> None:
     job = SimpleNamespace(describe=lambda: PREEMPTED, gave_up=True)
     queue = Queue(job)
     executor, handle, _ = submit(tmp_path, queue)
@@ -255,7 +257,7 @@ def test_a_result_may_be_seen_a_little_after_its_job_ended(
     seen = clock.now + patience / 2
     clock.due[seen] = lambda: end_well(attempt)
     assert executor.poll(handle) == DONE
-    assert clock.now == pytest.approx(seen, abs=0.06)  # nobody waits any longer
+    assert clock.now == pytest.approx(seen, abs=0.06)  # no one waits any longer
 
 
 @pytest.mark.parametrize("said", [ENDED, PREEMPTED])
@@ -339,7 +341,7 @@ def test_what_is_harvested_is_forgotten(ended: bool, tmp_path: Path, clock: Cloc
     assert (executor.since, executor.submitted, executor.unheard, executor.relays) == ({}, {}, set(), {})
 
 
-def test_how_far_a_job_is_is_told_as_of_a_child_here(tmp_path: Path, clock: Clock) -> None:
+def test_progress_of_a_job_is_reported_as_that_of_a_child_here(tmp_path: Path, clock: Clock) -> None:
     executor, handle, attempt = submit(tmp_path, Queue(RUNNING))
     executor.poll(handle)
     assert read_progress(attempt.counter) is None
@@ -405,7 +407,7 @@ def test_a_queue_that_does_not_answer_is_asked_again_after_a_while(clock: Clock)
     assert answers.asked == [100.0, 101.0, 102.0]
 
 
-def test_what_was_said_before_stands_while_a_queue_is_silent(clock: Clock) -> None:
+def test_what_was_said_before_is_while_a_queue_is_silent(clock: Clock) -> None:
     last = LastAnswer(Answers(clock, {"job": "runs"}, SILENT))
     for moment in (100.0, 102.0):
         clock.now = moment

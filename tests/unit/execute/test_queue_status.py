@@ -27,8 +27,8 @@ def begin(paths: RepositoryPaths, number: int, executor: str) -> Attempt:
     return attempt
 
 
-def ask(paths: RepositoryPaths, told: Progressing) -> tuple[QueuedStep, ...]:
-    queue = SimpleNamespace(poll=lambda _: told)
+def ask(paths: RepositoryPaths, reported: Progressing) -> tuple[QueuedStep, ...]:
+    queue = SimpleNamespace(poll=lambda _: reported)
     return list_under_way(paths, lambda: cast(Executors, SimpleNamespace(by_name={"slurm": queue, "ray": queue})))
 
 
@@ -48,7 +48,7 @@ def test_no_queue_is_asked_of_what_runs_here(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "said"),
+    ("reported", "said"),
     [
         (Progressing(State.QUEUED, note="Priority"), (State.QUEUED, "Priority")),
         (Progressing(State.RUNNING, note="node7"), (State.RUNNING, "node7")),
@@ -56,11 +56,11 @@ def test_no_queue_is_asked_of_what_runs_here(tmp_path: Path) -> None:
         (Progressing(State.LOST), None),
     ],
 )
-def test_what_goes_on_in_a_queue_is_told_as_the_queue_tells_it(
-    tmp_path: Path, told: Progressing, said: tuple[State, str] | None
+def test_what_goes_on_in_a_queue_is_reported_as_the_queue_reports_it(
+    tmp_path: Path, reported: Progressing, said: tuple[State, str] | None
 ) -> None:
     paths = RepositoryPaths(tmp_path)
     begin(paths, 1, "local")
     begin(paths, 2, "slurm")
     begin(paths, 3, "ray")
-    assert ask(paths, told) == ((QueuedStep(RUN, *said, (), 0, 0),) * 2 if said else ())
+    assert ask(paths, reported) == ((QueuedStep(RUN, *said, (), 0, 0),) * 2 if said else ())

@@ -31,7 +31,7 @@ NAME = "reconcile-2026-1"
 
 @dataclass
 class Dashboard:
-    """Jobs as Ray lists them; ``down``: it answers nobody; ``refuses``: what it says to each submission."""
+    """Jobs as Ray lists them; ``down``: it answers no one; ``refuses``: what it says to each submission."""
 
     jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)

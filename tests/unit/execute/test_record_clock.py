@@ -38,7 +38,7 @@ def test_another_cell_keeps_the_clock() -> None:
 
 
 @pytest.mark.parametrize("newest", ["soon", "9999-12-31T23:59:59.999999Z"])
-def test_a_time_that_nothing_can_follow_stops_nobody(newest: str) -> None:
+def test_a_time_that_nothing_can_follow_stops_no_one(newest: str) -> None:
     order = RecordClock({CELL: newest})
     assert order.choose_start([PERFORMANCE], NOON) == "2026-01-01T12:00:00.000000Z"
 

@@ -100,7 +100,7 @@ def test_what_a_spec_names_is_prepared_for_no_backend(tmp_path: Path, kind: Kind
     assert request.caches == (calibration if kind is Kind.MODEL else {})
 
 
-def test_a_run_is_given_its_own_inputs_and_what_computes_beside_it_its_own(tmp_path: Path) -> None:
+def test_a_run_is_given_its_own_inputs_and_what_computes_next_to_it_its_own(tmp_path: Path) -> None:
     settings = {
         "engine.backend": "onnxruntime-cuda",
         "hardware.mig": "2x 2g.20gb, 1x 1g.10gb",
@@ -112,8 +112,8 @@ def test_a_run_is_given_its_own_inputs_and_what_computes_beside_it_its_own(tmp_p
         "background.1.benchmark.path": "own/net.py",
         "background.1.engine.backend": "onnxruntime",
     }
-    beside = ("background0_engine", "background0_dataset", "background1_model")
-    attempt = run(tmp_path, "performance", settings, "engine", "dataset", *beside)
+    extra = ("background0_engine", "background0_dataset", "background1_model")
+    attempt = run(tmp_path, "performance", settings, "engine", "dataset", *extra)
     request = make_request(attempt, RepositoryPaths(tmp_path))
     assert isinstance(request, RunRequest)
     assert request.inputs == places(attempt, "engine", "dataset")
@@ -137,7 +137,7 @@ def test_a_run_is_given_its_own_inputs_and_what_computes_beside_it_its_own(tmp_p
     )
 
 
-def test_a_run_is_told_all_that_decides_how_it_is_made(tmp_path: Path) -> None:
+def test_a_run_is_given_all_that_decides_how_it_is_made(tmp_path: Path) -> None:
     settings = {
         "engine.batch_size": 8,
         "engine.options.graph": True,

@@ -86,7 +86,7 @@ def test_the_kept_harness_has_all_that_it_imports(tmp_path: Path, code: str) -> 
     }
 
 
-def test_a_scorer_of_the_users_beside_our_harness_is_kept_apart(tmp_path: Path) -> None:
+def test_a_scorer_of_the_users_next_to_our_harness_is_kept_apart(tmp_path: Path) -> None:
     (tmp_path / "ours").mkdir()
     (tmp_path / "ours/score.py").write_text("print('accuracy')\n")
     settings = {"harness__score__command": ["python", "score.py"], "harness__code": "ours"}
@@ -114,7 +114,7 @@ def test_the_same_harness_in_a_container_changes_nothing(tmp_path: Path) -> None
     assert code.read_bytes() == before
 
 
-def test_code_is_kept_by_nobody_where_what_ran_cannot_be_read(tmp_path: Path) -> None:
+def test_code_is_kept_by_no_one_where_what_ran_cannot_be_read(tmp_path: Path) -> None:
     code, launched = tmp_path / "code.tar.gz", tmp_path / "launched.tar.gz"
     code.write_bytes(pack_code({"harness/verbs/run.py": b"new\n"}))
     launched.write_bytes(b"cut off")

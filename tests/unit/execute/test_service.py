@@ -58,7 +58,7 @@ def test_a_server_that_declares_its_command_alone_is_ready_once_its_port_is(tmp_
     assert attempt.run_dir.is_dir()
 
 
-def test_a_server_is_told_all_that_is_declared_of_it(tmp_path: Path) -> None:
+def test_a_server_is_given_all_that_is_declared_of_it(tmp_path: Path) -> None:
     settings = {
         "harness.image": "client",
         "harness.code": "client",
@@ -166,7 +166,7 @@ def test_a_pass_asks_the_server_of_a_key_while_it_is_well(tmp_path: Path) -> Non
 
 
 class Starter:
-    """The executor of a keeper: at each look it does what the test says, and tells how the keeper is."""
+    """The executor of a keeper: at each look it does what the test says, and reports how the keeper is."""
 
     name = "local"
 
@@ -230,7 +230,7 @@ class Pass:
         self.detail = replace(desired.detail(self.step.change.address), settings=settings)
         self.starter, self.services = Starter(*looks), Services()
         self.moved: list[Progress] = []
-        self.held: list[Lock] = []
+        self.retained: list[Lock] = []
         self.checks: list[bool] = []
         context = make_context(root, lambda _, begun: self.checks.append(begun))
         self.context = replace(context, executors=cast(Any, self.starter), keep_open=(7,))
@@ -239,17 +239,17 @@ class Pass:
     def start(self) -> Finished:
         def hold(lock: Lock) -> None:
             lock.acquire()
-            self.held.append(lock)
+            self.retained.append(lock)
 
         return self.services.start(self.step, self.detail, {}, self.context, self.moved.append, hold)
 
 
-def test_a_server_is_started_once_the_machine_is_held_and_told_of_until_it_is_ready(
+def test_a_server_is_started_once_the_machine_is_locked_and_reported_until_it_is_ready(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a_pass = Pass(tmp_path, monkeypatch, runs, counts, is_ready)
     finished = a_pass.start()
-    (submission,), (lock,) = a_pass.starter.submitted, a_pass.held
+    (submission,), (lock,) = a_pass.starter.submitted, a_pass.retained
     attempt, request = submission.attempt, cast(ServiceRequest, submission.request)
     assert (submission.result, submission.sweeps) == (attempt.folder / ENDED, False)
     assert submission.keep_open == (7, lock.descriptor)

@@ -43,7 +43,7 @@ def begin(root: Path, name: str = "2026-1", kind: Kind = Kind.MODEL, **settings:
     ],
     ids=str,
 )
-def test_what_is_timed_shares_its_node_with_nobody(address: Address, alone: bool, tmp_path: Path) -> None:
+def test_what_is_timed_shares_its_node_with_no_one(address: Address, alone: bool, tmp_path: Path) -> None:
     assert must_be_alone(create(tmp_path, Intent("1", address, "k" * 64, 1, "2026", {}))) is alone
 
 
@@ -75,7 +75,7 @@ def test_a_job_is_given_what_its_system_declares(
     assert more["nodes"] == declared.get("nodes", 4)
 
 
-def test_slurm_is_told_never_to_begin_a_job_again(tmp_path: Path) -> None:
+def test_slurm_is_ordered_never_to_begin_a_job_again(tmp_path: Path) -> None:
     always = {"no-requeue": True, "wckey": "mlperf-reconciler"}
     assert choose_more_options(CellSettings({})) == always
     away = {"chdir": "/", "output": "/dev/null", "dependency": "singleton"}

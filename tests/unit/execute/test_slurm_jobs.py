@@ -53,15 +53,15 @@ def answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     down. Like Slurm's own it refuses what it does not know."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    told = tmp_path / "answers"
-    script = f"#!/bin/sh\n{_KNOWN}echo asked >> {tmp_path}/questions\nexec cat {told}\n"
+    reported = tmp_path / "answers"
+    script = f"#!/bin/sh\n{_KNOWN}echo asked >> {tmp_path}/questions\nexec cat {reported}\n"
     (programs / "squeue").write_text(script)
     (programs / "scancel").write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/cancelled\n')
     for program in programs.iterdir():
         program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    told.write_text("")
-    return told
+    reported.write_text("")
+    return reported
 
 
 def run_script(script: str, folder: Path, **variables: str) -> int:
@@ -127,12 +127,12 @@ def test_states_of_slurm(tmp_path: Path, answers: Path, line: str, state: State,
     answers.write_text(f"12|other|RUNNING|None|n1\n14|{NAME}|{line}\n")
     found = slurm(tmp_path).poll(Handle("slurm", tmp_path, NAME))
     assert (found.state, found.why.problem_class if found.why else "") == (state, kind)
-    told = found.why.problem if found.why else found.note
-    assert "job 14" in told
-    assert ("n3" in told) == ("n3" in line)
+    reported = found.why.problem if found.why else found.note
+    assert "job 14" in reported
+    assert ("n3" in reported) == ("n3" in line)
 
 
-def test_job_that_slurm_forgot_is_lost_and_one_that_it_cannot_tell_of_is_not(tmp_path: Path, answers: Path) -> None:
+def test_job_that_slurm_forgot_is_lost_and_one_that_it_cannot_report_is_not(tmp_path: Path, answers: Path) -> None:
     executor = slurm(tmp_path)
     handle = Handle("slurm", tmp_path, NAME)
     assert executor.poll(handle).state is State.LOST
@@ -386,10 +386,10 @@ def test_steps_of_one_kind_that_wait_are_submitted_as_one_array(crowd: Crowd, an
     lines = "".join(f"5_{index}|{name}|{state}|None|n1\n" for index, state in enumerate(("RUNNING", "PENDING")))
     answers.write_text(f"{lines}5_2|{name}|TIMEOUT|TimeLimit|n1\n4|reconcile-2026-0|RUNNING|None|n1\n")
     later = slurm(crowd.folder)
-    told = {
+    reported = {
         each.job: later.poll(Handle("slurm", m.folder, m.folder.name)) for m, each in zip(members, placed, strict=True)
     }
-    assert [told[f"slurm 5_{index}"].state for index in range(3)] == [State.RUNNING, State.QUEUED, State.ENDED]
+    assert [reported[f"slurm 5_{index}"].state for index in range(3)] == [State.RUNNING, State.QUEUED, State.ENDED]
     assert later.poll(Handle("slurm", crowd.attempts[0].folder, "reconcile-2026-0")).state is State.RUNNING
 
 
@@ -429,7 +429,7 @@ def submit(tmp_path: Path, words: str, seconds: float | None = None) -> tuple[Qu
     return executor, handle, attempt
 
 
-def test_what_slurm_did_not_hear_is_submitted_again_once_it_answers(tmp_path: Path, answers: Path) -> None:
+def test_what_slurm_did_not_receive_is_submitted_again_once_it_answers(tmp_path: Path, answers: Path) -> None:
     pytest.importorskip("submitit")
     answers.unlink()
     executor, handle, attempt = submit(tmp_path, "Unable to contact slurm controller (connect failure)")

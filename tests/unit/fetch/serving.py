@@ -18,7 +18,7 @@ class Behaviour:
     """``ranges``: whether parts are sent; ``tagged``: whether files have an entity tag. ``cut``: request number → bytes
     after which the connection ends; ``stall``: bytes after which nothing more comes. ``answers``: path → statuses with
     their headers to give first, one a request. ``redirects``: path → where to. ``drip``: seconds between two bytes.
-    ``shift``: how far behind the byte that was asked for a part begins; ``total``: the size that parts tell of all."""
+    ``shift``: how far behind the byte that was asked for a part begins; ``total``: the size that parts report all."""
 
     files: dict[str, bytes]
     ranges: bool = True
@@ -46,39 +46,39 @@ class _Handler(BaseHTTPRequestHandler):
         """Tests print nothing."""
 
     def do_GET(self) -> None:
-        told = self.behaviour
+        behaviour = self.behaviour
         asked_range, condition = self.headers.get("Range", ""), self.headers.get("If-Range", "")
-        with told.lock:
-            number = len(told.asked)
-            told.asked.append((self.path, asked_range, condition))
-            waiting = told.answers.get(self.path, [])
+        with behaviour.lock:
+            number = len(behaviour.asked)
+            behaviour.asked.append((self.path, asked_range, condition))
+            waiting = behaviour.answers.get(self.path, [])
             answer = waiting.pop(0) if waiting else None
         if answer is not None:
             self._send(answer[0], answer[1], b"")
-        elif self.path in told.redirects:
-            self._send(302, {"Location": told.redirects[self.path]}, b"")
-        elif self.path not in told.files:
+        elif self.path in behaviour.redirects:
+            self._send(302, {"Location": behaviour.redirects[self.path]}, b"")
+        elif self.path not in behaviour.files:
             self._send(404, {}, b"")
         else:
-            self._give(told.files[self.path], asked_range, condition, number)
+            self._give(behaviour.files[self.path], asked_range, condition, number)
 
     def _give(self, data: bytes, asked_range: str, condition: str, number: int) -> None:
-        told, headers, status = self.behaviour, dict[str, str](), 200
-        if told.tagged:
-            headers["ETag"] = told.tag(self.path)
+        behaviour, headers, status = self.behaviour, dict[str, str](), 200
+        if behaviour.tagged:
+            headers["ETag"] = behaviour.tag(self.path)
         found = re.fullmatch(r"bytes=(\d+)-", asked_range)
-        if told.ranges and found and condition in ("", headers.get("ETag", "")):
+        if behaviour.ranges and found and condition in ("", headers.get("ETag", "")):
             start = int(found[1])
             if start >= len(data):
                 self._send(416, {"Content-Range": f"bytes */{len(data)}"}, b"")
                 return
-            start, total = start + told.shift, len(data) if told.total is None else told.total
+            start, total = start + behaviour.shift, len(data) if behaviour.total is None else behaviour.total
             status, headers["Content-Range"] = 206, f"bytes {start}-{len(data) - 1}/{total}"
             data = data[start:]
-        if number in told.drip:
-            self._drip(status, headers, data, told.drip[number])
+        if number in behaviour.drip:
+            self._drip(status, headers, data, behaviour.drip[number])
         else:
-            self._send(status, headers, data, told.cut.get(number), told.stall.get(number))
+            self._send(status, headers, data, behaviour.cut.get(number), behaviour.stall.get(number))
 
     def _drip(self, status: int, headers: dict[str, str], data: bytes, pause: float) -> None:
         self._send(status, {**headers, "Content-Length": str(len(data))}, b"")
@@ -124,7 +124,7 @@ def serve(behaviour: Behaviour) -> Iterator[str]:
 
 @contextmanager
 def serve_endlessly(head: bytes, again: bytes) -> Iterator[str]:
-    """Whoever asks is told ``head``, and then ``again`` until they go away. ``{port}`` in it is this server's."""
+    """Anyone who asks is sent ``head``, and then ``again`` until they go away. ``{port}`` in it is this server's."""
     listening = socket.create_server(("127.0.0.1", 0))
     port = listening.getsockname()[1]
 

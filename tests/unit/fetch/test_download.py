@@ -76,7 +76,7 @@ def test_a_server_without_ranges_sends_everything_again(tmp_path: Path) -> None:
     assert len(behaviour.asked) == 2
 
 
-def test_a_file_that_changed_meanwhile_is_read_from_its_beginning(tmp_path: Path) -> None:
+def test_a_file_that_changed_in_the_meantime_is_read_from_its_beginning(tmp_path: Path) -> None:
     behaviour = Behaviour({"/f": DATA}, cut={0: 1000, 1: 0, 2: 0})
     with serve(behaviour) as address:
         item = plan(tmp_path, f"{address}/f", digest=None)
@@ -197,8 +197,8 @@ def test_a_part_that_does_not_fit_is_refused(tmp_path: Path, behaviour: Behaviou
     assert not (tmp_path / "data/file.bin").exists()
 
 
-def test_a_server_that_never_answers_is_told_by_name(tmp_path: Path) -> None:
-    with socket.socket() as taken:  # bound, and nobody listens
+def test_a_server_that_never_answers_is_named(tmp_path: Path) -> None:
+    with socket.socket() as taken:  # bound, and no one listens
         taken.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{taken.getsockname()[1]}/f"
         with pytest.raises(StoreError) as caught:
@@ -289,7 +289,7 @@ def test_a_part_is_completed_from_a_folder(tmp_path: Path, part: bytes, there: b
     assert item.target.read_bytes() == DATA
 
 
-def test_two_at_once_are_told_of_each_other(tmp_path: Path) -> None:
+def test_two_at_once_name_each_other(tmp_path: Path) -> None:
     item = plan(tmp_path, "http://127.0.0.1:9/f", digest=None)
     with (
         Lock(item.part.with_suffix(".lock"), purpose="fetching file.bin").acquire(),
@@ -365,11 +365,11 @@ def test_what_comes_with_a_redirect_is_not_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [b"9" * 5000, b"\xb2", b"-1", b"1_0"], ids=["5,000 digits", "²", "-1", "1_0"])
 def test_a_count_that_is_none_ends_as_a_finding_about_its_address(tmp_path: Path, count: bytes) -> None:
-    told = {
+    reported = {
         b"HTTP/1.1 503 Busy\r\nRetry-After: %s\r\n\r\n": "answers 503 Busy",
         b"HTTP/1.1 206 Part\r\nContent-Range: bytes 0-3/%s\r\n\r\nabcd": "another part",
     }
-    for answer, said in told.items():
+    for answer, said in reported.items():
         with serve_endlessly(answer % count, b"") as address, pytest.raises(StoreError, match=said):
             fetch(plan(tmp_path, f"{address}/f", digest=None), DownloadLimits(timeout=30.0, attempts=1))
     with serve_endlessly(OK + b"Content-Length: %s\r\n\r\nabcd" % count, b"") as address:
@@ -378,7 +378,7 @@ def test_a_count_that_is_none_ends_as_a_finding_about_its_address(tmp_path: Path
 
 @pytest.mark.parametrize("place", [Path.symlink_to, Path.hardlink_to, lambda path, _: os.mkfifo(path)])
 def test_what_others_put_in_place_of_a_part_is_not_written(tmp_path: Path, place: Callable[[Path, Path], None]) -> None:
-    """Whoever writes into a shared scratch space knows the name of a part; a link there would lead to our own files."""
+    """Others who write into a shared scratch space know the name of a part; a link there would lead to our files."""
     mine = tmp_path / "mine"
     mine.write_text("mine")
     with serve(Behaviour({"/f": DATA})) as address:

@@ -91,7 +91,7 @@ def test_a_failure_keeps_no_other_file_from_coming(scratch: Scratch) -> None:
     assert "404" in ended[0].why
 
 
-def test_a_file_whose_digest_nobody_publishes_must_be_the_one_that_was_fetched_first(scratch: Scratch) -> None:
+def test_a_file_whose_digest_no_one_publishes_must_be_the_one_that_was_fetched_first(scratch: Scratch) -> None:
     behaviour = Behaviour({"/f": b"first"})
     with serve(behaviour) as address:
         file = make_file("data/f", f"{address}/f")
@@ -135,7 +135,7 @@ def test_another_published_version_under_the_same_name_counts(scratch: Scratch) 
     assert [item.fate for item in bring(scratch, file)] == [FetchStatus.HERE]
 
 
-def test_what_a_form_stands_before_is_told_with_its_place_and_comes_by_hand(scratch: Scratch) -> None:
+def test_what_is_behind_a_form_is_reported_with_its_place_and_comes_by_hand(scratch: Scratch) -> None:
     images = make_file("data/b/*.jpg", count=3, by_hand="register first")
     (ended,) = bring(scratch, images)
     assert (ended.fate, ended.why) == (FetchStatus.BY_HAND, "")
@@ -231,7 +231,7 @@ def test_an_archive_that_would_fill_the_disk_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"no archive", tar_files({"f": bytes(range(256)) * 400})[:300], b""])
-def test_what_is_no_whole_archive_is_told(tmp_path: Path, data: bytes) -> None:
+def test_what_is_no_whole_archive_is_reported(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "a.tgz").write_bytes(data)
     with pytest.raises(StorageError, match=r"a\.tgz"):
         unpack_member(tmp_path / "a.tgz", "f", tmp_path / "out", known=1 << 20)
@@ -281,7 +281,9 @@ def test_a_mirror_that_has_only_some_of_the_files_leaves_the_others_to_be_brough
     assert (scratch.root / "data/b/1.jpg").read_bytes() == b"one"
 
 
-def test_a_disk_without_room_is_told_before_anything_comes(scratch: Scratch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_without_room_is_reported_before_anything_comes(
+    scratch: Scratch, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(fetching, "measure_free", lambda _: 100 << 20)
     file = make_file("data/f", "http://127.0.0.1:9/f", size=200 << 20)
     due: list[Due] = decide(scratch, [make_benchmark(file)], None, optional=False)

@@ -47,7 +47,7 @@ class Fake:
     memory: int = 140 * GIB
     capability: tuple[int, int] = (9, 0)
     fail: dict[str, CUresult] = field(default_factory=dict)
-    held: dict[int, Any] = field(default_factory=dict)
+    allocations: dict[int, Any] = field(default_factory=dict)
     device_bytes: int = 0
     captured: dict[int, list[Callable[[], None]]] = field(default_factory=dict)
     streams: dict[int, int] = field(default_factory=dict)
@@ -65,11 +65,11 @@ class Fake:
         block = np.full(size + 64, 0xA5, np.uint8)
         address = int(block.__array_interface__["data"][0])
         address += -address % 64
-        self.held[address] = (size, block)
+        self.allocations[address] = (size, block)
         return address
 
     def check(self, address: int, size: int) -> None:
-        for start, (length, _) in self.held.items():
+        for start, (length, _) in self.allocations.items():
             if start <= address and address + size <= start + length:
                 return
         raise AssertionError(f"{size} bytes at {address:#x} are not allocated")
@@ -101,7 +101,7 @@ class Fake:
 
     def follow(self, stream: int, event: int) -> None:
         works = self.recorded.get(event)
-        if works is not None and any(works is held for held in self.captured.values()):
+        if works is not None and any(works is allocations for allocations in self.captured.values()):
             self.captured[int(stream)] = works  # the stream joins the capture
 
     def wait_for_event(self, _event: int) -> None:
@@ -112,7 +112,7 @@ class Fake:
 
 
 def install(fake: Fake) -> ModuleType:
-    """A module that stands for ``cuda.bindings.driver``."""
+    """A module that represents ``cuda.bindings.driver``."""
     module = ModuleType("cuda.bindings.driver")
     for name in ("CUctx_flags", "CUstream_flags", "CUevent_flags", "CUstreamCaptureMode", "CUdevice_attribute"):
         setattr(module, name, _Flags)
@@ -180,12 +180,12 @@ def _memory_calls(fake: Fake) -> Iterator[tuple[str, Callable[..., Any]]]:
         return fake.hold(size)
 
     def free(address: int) -> None:
-        fake.device_bytes -= fake.held.pop(address)[0]
+        fake.device_bytes -= fake.allocations.pop(address)[0]
 
     def lock(address: int, size: int, _flags: int) -> CUresult | None:
         if not fake.lockable:
             return CUresult.CUDA_ERROR_INVALID_VALUE
-        fake.held[address] = (size, None)
+        fake.allocations[address] = (size, None)
         return None
 
     yield "cuMemAlloc", allocate
@@ -193,8 +193,8 @@ def _memory_calls(fake: Fake) -> Iterator[tuple[str, Callable[..., Any]]]:
     yield "cuMemHostAlloc", lambda size, _flags: fake.hold(size)
     yield "cuMemHostGetDevicePointer", lambda address, _flags: address
     yield "cuMemHostRegister", lock
-    yield "cuMemHostUnregister", lambda address: fake.held.pop(address) and None
-    yield "cuMemFreeHost", lambda address: fake.held.pop(address) and None
+    yield "cuMemHostUnregister", lambda address: fake.allocations.pop(address) and None
+    yield "cuMemFreeHost", lambda address: fake.allocations.pop(address) and None
     yield "cuMemGetInfo", lambda: (fake.memory - fake.device_bytes, fake.memory)
     yield "cuMemsetD8", lambda address, byte, size: ctypes.memset(address, byte, size) and None
 
@@ -203,7 +203,7 @@ def _work_calls(fake: Fake) -> Iterator[tuple[str, Callable[..., Any]]]:
     def copy(to: int, source: int, size: int, stream: int) -> None:
         def work() -> None:
             fake.check(to, size)
-            if any(start <= source < start + length for start, (length, _) in fake.held.items()):
+            if any(start <= source < start + length for start, (length, _) in fake.allocations.items()):
                 fake.check(source, size)
             ctypes.memmove(to, source, size)
 
@@ -222,7 +222,7 @@ def _work_calls(fake: Fake) -> Iterator[tuple[str, Callable[..., Any]]]:
 
     def end(stream: int) -> list[Callable[[], None]]:
         works = fake.captured[int(stream)]
-        fake.captured = {other: held for other, held in fake.captured.items() if held is not works}
+        fake.captured = {other: allocations for other, allocations in fake.captured.items() if allocations is not works}
         return works
 
     yield "cuMemcpyAsync", copy

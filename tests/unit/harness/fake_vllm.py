@@ -1,6 +1,6 @@
 """What the vLLM backend asks of its library, without the library.
 
-The answer to a prompt that begins with token t is t, t + 1, … To a sound it is a text that tells how long it is.
+The answer to a prompt that begins with token t is t, t + 1, … To a sound it is a text that reports how long it is.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ VERSION = "9.9.9"
 
 
 class Renderer:
-    """Hears sounds, in processes of their own. One whose waveform begins with 0.25 is never heard, and one that begins
-    with 0.5 is a fault."""
+    """Transcribes sounds, in processes of their own. A waveform that begins with 0.25 is never transcribed, and
+    one that begins with 0.5 is a fault."""
 
     def render_cmpl(self, prompts: list[Any]) -> list[Any]:
         (prompt,) = prompts
@@ -29,9 +29,9 @@ class Renderer:
             time.sleep(60)
         if waveform[0] == 0.5:
             raise ValueError("no such mel")
-        heard = len(waveform) / rate
+        received = len(waveform) / rate
         decoder = {"mm_hashes": {"audio": ["renderer0-mm-1-audio-0"]}, "prompt_token_ids": asked["prompt_token_ids"]}
-        return [{"type": "enc_dec", "heard": heard, "by": os.getpid(), "decoder_prompt": decoder}]
+        return [{"type": "enc_dec", "received": received, "by": os.getpid(), "decoder_prompt": decoder}]
 
 
 class Engine:
@@ -62,11 +62,11 @@ class Engine:
         assert identity
         text = ""
         assert "multi_modal_data" not in prompt, "it would be heard here, where answers are read"
-        if "heard" in prompt:
+        if "received" in prompt:
             decoder = prompt["decoder_prompt"]
             self.listeners.add(prompt["by"])
             self.names += decoder["mm_hashes"]["audio"]
-            text = f" {prompt['heard']} s after {decoder['prompt_token_ids']}" if parameters.detokenize else ""
+            text = f" {prompt['received']} s after {decoder['prompt_token_ids']}" if parameters.detokenize else ""
             prompt = decoder
         start = prompt["prompt_token_ids"][0]
         if start == 66 and Engine.mischief == "dies":
@@ -107,7 +107,7 @@ def make_modules(folder: str) -> dict[str, ModuleType]:
 
 
 def write_library(folder: Path) -> None:
-    """For processes that find their libraries in ``folder``: enough to hear with."""
+    """For processes that find their libraries in ``folder``: enough to transcribe with."""
     for name in ("vllm", "vllm/engine", "vllm/usage", "vllm/v1", "vllm/v1/engine"):
         (folder / name).mkdir()
     for name, text in _WRITTEN.items():

@@ -40,8 +40,8 @@ class Handler(BaseHTTPRequestHandler):
             self._send(200, {"build_info": "b7-0123456"})
         elif self.path == "/metrics" and self.server.mischief in ("shares", "shares nothing"):
             shared = self.server.mischief == "shares"
-            told = f'cache_config_info{{block_size="16",enable_prefix_caching="{shared}",engine="0"}} 1.0'
-            self._send(200, f"# TYPE vllm:cache_config_info gauge\nvllm:{told}\nvllm:num_requests_running 0.0\n")
+            reported = f'cache_config_info{{block_size="16",enable_prefix_caching="{shared}",engine="0"}} 1.0'
+            self._send(200, f"# TYPE vllm:cache_config_info gauge\nvllm:{reported}\nvllm:num_requests_running 0.0\n")
         elif self.path == "/get_server_info" and self.server.mischief == "shares in a tree":
             self._send(200, {"version": "0.5.5", "disable_radix_cache": False})
         elif self.path == "/v1/models":

@@ -102,7 +102,7 @@ def test_a_listed_digest_must_be_that_of_the_file(tmp_path: Path, algorithm: str
     assert "1 has another digest than it should: a.bin" in find_problem(tmp_path, wrong)
 
 
-def test_digests_beside_the_data_are_read(tmp_path: Path) -> None:
+def test_digests_next_to_the_data_are_read(tmp_path: Path) -> None:
     rules = write_folder(tmp_path)
     lines = [f"{hashlib.sha256(data).hexdigest()}  ./{name}\n" for name, data in DATA.items()]
     (tmp_path / "SHA256SUMS").write_text("".join(lines))
@@ -112,7 +112,7 @@ def test_digests_beside_the_data_are_read(tmp_path: Path) -> None:
     assert "1 has another digest than it should: a.bin" in find_problem(tmp_path, rules)
 
 
-def test_a_list_of_digests_that_is_none_is_told_with_its_line(tmp_path: Path) -> None:
+def test_a_list_of_digests_that_is_none_is_reported_with_its_line(tmp_path: Path) -> None:
     rules = write_folder(tmp_path)
     (tmp_path / "md5sums.txt").write_text("\n<html>\n")
     with pytest.raises(HarnessError, match=r"md5sums\.txt:2 is not a digest"):

@@ -33,6 +33,6 @@ def test_a_clock_that_was_set_is_said_with_its_direction(seconds: float, monkeyp
 
 
 @pytest.mark.parametrize("lost", [0.0, 7.0])
-def test_a_clock_that_nobody_set_says_nothing(lost: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_that_no_one_set_says_nothing(lost: float, monkeypatch: pytest.MonkeyPatch) -> None:
     count_from(monkeypatch, 0.0, 0.001, lost=lost)
     assert ClockWatch().values() == {}

@@ -1,4 +1,4 @@
-"""The CUDA pipeline over a driver in host memory: what reaches an engine, what comes back, and what failures tell."""
+"""The CUDA pipeline over a driver in host memory: what reaches an engine, what comes back, and what failures report."""
 
 from __future__ import annotations
 
@@ -181,16 +181,16 @@ def test_each_device_loads_an_engine_of_its_own(fake: Fake) -> None:
         ("CUDA_ERROR_UNKNOWN", "resources", "lost"),
     ],
 )
-def test_faults_are_told(fake: Fake, error: str, kind: str, text: str) -> None:
+def test_faults_are_reported(fake: Fake, error: str, kind: str, text: str) -> None:
     made = session(fake)
     made.place({"x": points()})
     fake.fail["cuEventSynchronize"] = CUresult[error]
     made.submit(slice(0, 4), [1, 2, 3, 4])
     made.drain()
-    (told,) = made.answers.errors
-    assert isinstance(told, HarnessError)
-    assert (told.problem_class, text in told.problem) == (kind, True)
-    assert "GPU 0 (Fake GPU 0)" in told.problem
+    (reported,) = made.answers.errors
+    assert isinstance(reported, HarnessError)
+    assert (reported.problem_class, text in reported.problem) == (kind, True)
+    assert "GPU 0 (Fake GPU 0)" in reported.problem
 
 
 def test_too_few_devices(fake: Fake) -> None:
@@ -218,11 +218,11 @@ def double_twice(sample: Arrays) -> Generator[Arrays, Outputs, np.ndarray]:
 @pytest.mark.parametrize("on_device", [False, True])
 def test_samples_of_many_rows_share_batches_and_get_all_of_theirs(fake: Fake, lockable: bool, on_device: bool) -> None:
     fake.lockable = lockable
-    told = {"start_from_device": True, "start_from_device_evidence": "measured.md"} if on_device else {}
+    reported = {"start_from_device": True, "start_from_device_evidence": "measured.md"} if on_device else {}
     answers = Answers()
     found: dict[int, np.ndarray] = {}
     plan = dataclasses.replace(
-        plan_of("Offline", answers, 16, 2, told),
+        plan_of("Offline", answers, 16, 2, reported),
         completed=lambda token, outputs: found.update({token[0]: outputs[0].copy()}),
     )
     made = LoopSession(lambda own: pipeline.CudaSession(own, lambda _device: Doubling(fake)), plan, double_twice)
@@ -244,10 +244,10 @@ def test_samples_that_take_one_call_are_gathered_where_their_rows_are(
     fake: Fake, lockable: bool, on_device: bool
 ) -> None:
     fake.lockable = lockable
-    told = {"start_from_device": True, "start_from_device_evidence": "measured.md"} if on_device else {}
+    reported = {"start_from_device": True, "start_from_device_evidence": "measured.md"} if on_device else {}
     found: dict[int, list[np.ndarray]] = {}
     plan = dataclasses.replace(
-        plan_of("Offline", Answers(), 16, 2, told),
+        plan_of("Offline", Answers(), 16, 2, reported),
         completed=lambda token, outputs: found.update({token[0]: [np.array(rows) for rows in outputs]}),
     )
     one_call = OneCall(("x",), 1, 5, lambda outputs, given: outputs[0] + given["more"][:, None])
@@ -287,7 +287,7 @@ def drained(made: pipeline.CudaSession) -> bool:
     return not thread.is_alive()
 
 
-def test_an_error_on_the_completion_thread_is_told_and_ends_no_thread(fake: Fake) -> None:
+def test_an_error_on_the_completion_thread_is_reported_and_ends_no_thread(fake: Fake) -> None:
     answers = Raising()
     made = pipeline.CudaSession(plan_of("Offline", answers, 16, 1, {}), lambda _device: Doubling(fake))
     made.place({"x": points()})

@@ -236,7 +236,7 @@ def test_more_samples_than_there_are_cannot_be_asked_for(
         ("ssd_resnet34", "instances_val2017.json"),
     ],
 )
-def test_a_digest_beside_the_data_must_be_that_of_the_file(
+def test_a_digest_next_to_the_data_must_be_that_of_the_file(
     name: str, file: str, made: Callable[[str], Path], tmp_path: Path
 ) -> None:
     data = Path(shutil.copytree(made(name), tmp_path / "data"))

@@ -1,5 +1,5 @@
 """The backend of diffusion pipelines: its threads, with a painter that costs nothing; and where the library is
-installed, its images beside those that the library makes of itself."""
+installed, its images against those that the library makes of itself."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Doubler:
     def __init__(self) -> None:
         self.thread = threading.current_thread().name
         self.batches: list[int] = []
-        self.held = threading.Event()
-        self.held.set()
+        self.released = threading.Event()
+        self.released.set()
 
     def paint(self, samples: Mapping[str, np.ndarray]) -> Outputs:
-        self.held.wait(60)
+        self.released.wait(60)
         assert threading.current_thread().name == self.thread
         rows = samples["rows"]
         self.batches.append(len(rows))
@@ -42,7 +42,7 @@ class Doubler:
 
 
 class Watched:
-    """A session over doublers, and what it told."""
+    """A session over doublers, and what it reported."""
 
     def __init__(self, scenario: Any = "Offline", *, painters: int = 1, batch: int = 4, padded: bool = False) -> None:
         self.completed: dict[int, list[int]] = {}
@@ -61,7 +61,7 @@ class Watched:
         return self.painters[-1]
 
 
-def make_plan(**told: Any) -> LoadPlan:
+def make_plan(**reported: Any) -> LoadPlan:
     given: dict[str, Any] = {
         "engine": None,
         "scenario": "Offline",
@@ -73,7 +73,7 @@ def make_plan(**told: Any) -> LoadPlan:
         "completed": lambda *_: None,
         "failed": lambda *_: None,
     }
-    return LoadPlan(**{**given, **told})
+    return LoadPlan(**{**given, **reported})
 
 
 def test_every_batch_is_answered_once_by_some_painter() -> None:
@@ -113,17 +113,17 @@ def test_a_compiled_painter_gets_whole_batches() -> None:
 
 
 @pytest.mark.parametrize(("scenario", "ahead"), [("Offline", 2), ("Server", 1)])
-def test_batches_wait_where_nobody_waits_for_an_answer(scenario: str, ahead: int) -> None:
+def test_batches_wait_where_no_one_waits_for_an_answer(scenario: str, ahead: int) -> None:
     watched = Watched(scenario)
     watched.session.place({"rows": np.arange(4)})
     (painter,) = watched.painters
-    painter.held.clear()
+    painter.released.clear()
     for number in range(ahead):
         watched.session.submit(slice(number, number + 1), [number])
     further = threading.Thread(target=watched.session.submit, args=(slice(3, 4), [3]))
     further.start()
     assert not watched.completed
-    painter.held.set()
+    painter.released.set()
     further.join()
     watched.session.drain()
     watched.session.close()
@@ -155,14 +155,14 @@ def filmed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make(tmp_path_factory, "wan_2_2")
 
 
-def open_session(made: Path, model: Path | None = None, name: str = "stable_diffusion_xl", **told: Any) -> Any:
+def open_session(made: Path, model: Path | None = None, name: str = "stable_diffusion_xl", **reported: Any) -> Any:
     rehearsal = importlib.import_module(f"harness.benchmarks.{name}.rehearsal")
     benchmark = load_benchmark(Benchmark(name=name))
     given = {
         "source": model or made / "models" / rehearsal.MODEL,
         "pipeline": {**benchmark.pipeline, "steps": rehearsal.STEPS["small"]},
         "shared": benchmark.load_shared(made / "dataset"),
-        **told,
+        **reported,
     }
     session = load_backend("diffusers").load(make_plan(**given))
     session.place(benchmark.load_samples(made / "dataset"))
@@ -204,10 +204,10 @@ def test_linear_layers_in_fp8_compute_what_they_replace() -> None:
         assert ((one - other).norm(dim=-1) / other.norm(dim=-1)).max() < 0.15
 
 
-def film(filmed: Path, **told: Any) -> np.ndarray:
+def film(filmed: Path, **reported: Any) -> np.ndarray:
     """[prompts, frames, height, width, 3]."""
-    session = open_session(filmed, name="wan_2_2", **told)
-    batch = told.get("batch_size", 1)
+    session = open_session(filmed, name="wan_2_2", **reported)
+    batch = reported.get("batch_size", 1)
     found = [session.compute(slice(row, min(row + batch, COUNT)))[0] for row in range(0, COUNT, batch)]
     session.close()
     return np.concatenate(found)

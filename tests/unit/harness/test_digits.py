@@ -30,7 +30,7 @@ def build(children: Children, kind: str, **request: object) -> Path:
     return folder / "artifact"
 
 
-def test_held_out_top1_is_at_least_96_percent(children: Children) -> None:
+def test_withheld_top1_is_at_least_96_percent(children: Children) -> None:
     need("sklearn", "onnx", "onnxruntime", "mlperf_loadgen")
     dataset = build(children, "Dataset")
     # Fewer than by default: the quickstart's own test trains in full.
@@ -79,10 +79,10 @@ def test_held_out_top1_is_at_least_96_percent(children: Children) -> None:
 def test_split_leaves_no_sample_in_both_parts(tmp_path: Path) -> None:
     need("sklearn")
     digits.BENCHMARK.build_dataset(None, {}, tmp_path, Counter(tmp_path / "counter"))
-    held, train = np.load(tmp_path / "samples.npy"), np.load(tmp_path / "train_samples.npy")
-    assert (held.shape, train.shape) == ((1024, 1, 8, 8), (773, 1, 8, 8))
-    assert (held.min(), held.max(), held.dtype) == (-1, 1, np.float32)
-    both = {sample.tobytes() for sample in held} & {sample.tobytes() for sample in train}
+    withheld, train = np.load(tmp_path / "samples.npy"), np.load(tmp_path / "train_samples.npy")
+    assert (withheld.shape, train.shape) == ((1024, 1, 8, 8), (773, 1, 8, 8))
+    assert (withheld.min(), withheld.max(), withheld.dtype) == (-1, 1, np.float32)
+    both = {sample.tobytes() for sample in withheld} & {sample.tobytes() for sample in train}
     assert not both
     assert set(np.load(tmp_path / "labels.npy")) == set(np.load(tmp_path / "train_labels.npy")) == set(range(10))
 

@@ -102,7 +102,7 @@ def shift(path: Path) -> None:
     path.write_text(f"{first},1{rest}")
 
 
-def copy_beside(path: Path) -> None:
+def copy_next_to(path: Path) -> None:
     shutil.copy(path, path.with_name("1.csv"))
 
 
@@ -111,7 +111,7 @@ def copy_beside(path: Path) -> None:
     [
         ("offset.csv", Path.unlink, "offset.csv"),
         ("0.csv", lambda path: path.write_bytes(b""), "0.csv"),
-        ("0.csv", copy_beside, "1.csv"),
+        ("0.csv", copy_next_to, "1.csv"),
         ("0.csv", cut, "0.csv"),
         ("0.csv", lengthen, "0.csv"),
         ("offset.csv", shift, "0.csv"),
@@ -137,7 +137,7 @@ def test_a_damaged_stream_is_named_with_its_fix(
 
 
 class Rows:
-    """Stands for a table: a row is its number, twice."""
+    """Represents a table: a row is its number, twice."""
 
     rows = EXTENT.items
 
@@ -170,9 +170,9 @@ def test_a_history_is_looked_up_and_padded_to_the_longest() -> None:
     assert asked["candidate_categories"].tolist() == [[9, 10, 10]]
     assert {len(rows) for rows in asked.values()} == {1}
     assert answer.tolist() == [2, 5, 0.25, 0.5, 0.75]
-    _, told = ask({**sample, "likes": np.array([1, 0, 1], np.uint8)}, [0.25, 0.5, 0.75])
-    assert told.tolist() == [2, 5, 0.25, 0.5, 0.75, 1, 0, 1, 1, 1, 1, 3]
-    assert told.dtype == np.float32
+    _, reported = ask({**sample, "likes": np.array([1, 0, 1], np.uint8)}, [0.25, 0.5, 0.75])
+    assert reported.tolist() == [2, 5, 0.25, 0.5, 0.75, 1, 0, 1, 1, 1, 1, 3]
+    assert reported.dtype == np.float32
 
 
 STAMPS = {"request": np.array([[0, 0], [0, 1], [1, 0], [1, 1], [1, 2]])}

@@ -1,4 +1,4 @@
-"""What a run records of itself, what a probe measures, and how problems are told."""
+"""What a run records of itself, what a probe measures, and how problems are reported."""
 
 from __future__ import annotations
 

@@ -125,13 +125,13 @@ def write(folder: Path, files: Mapping[str, bytes]) -> Path:
     return folder
 
 
-def beside(name: str, others: Mapping[str, bytes], read: Read) -> Callable[[bytes, Path], object]:
-    """The mutated file under its name, with whole ones beside it."""
+def with_others(name: str, others: Mapping[str, bytes], read: Read) -> Callable[[bytes, Path], object]:
+    """The mutated file under its name, with whole ones next to it."""
     return lambda data, folder: read(write(folder, {REHEARSAL: b"{}", **others, name: data}))
 
 
 def alone(name: str, read: Read) -> Callable[[bytes, Path], object]:
-    return beside(name, {}, lambda folder: read(folder / name))
+    return with_others(name, {}, lambda folder: read(folder / name))
 
 
 def read_tables(folder: Path) -> None:
@@ -153,8 +153,8 @@ def read_stream(folder: Path) -> None:
 
 
 def packed(name: str, others: Mapping[str, bytes], read: Read) -> Callable[[bytes, Path], object]:
-    """As ``beside``, of a file that is compressed behind its mutation."""
-    whole = beside(name, others, read)
+    """As ``with_others``, of a file that is compressed behind its mutation."""
+    whole = with_others(name, others, read)
     return lambda data, folder: whole(gzip.compress(data, 1, mtime=0), folder)
 
 
@@ -282,15 +282,20 @@ READERS: Mapping[str, Reader] = {
         ("frame of pandas", alone("rows.pkl", read_rows(("input", "tok_input"))), (make_frame(),), 1),
         ("rows of JSON", alone("rows.json", read_rows(("input",))), (dump(ROWS), dump({"input": {"0": "a"}})), 1),
         ("lines of JSON", alone("rows.jsonl", read_rows(("input",))), (b"\n".join(map(dump, ROWS)),), 1),
-        ("metadata of tables", beside("sparse/.metadata", {"sparse/0.distcp": SHARD}, read_tables), (METADATA,), 4),
-        ("tables", beside("sparse/0.distcp", {"sparse/.metadata": METADATA}, read_tables), (SHARD,), 4),
-        ("manifest of weights", beside(MANIFEST, BATCHED, read_weights), (dump({"manifest": MANIFESTS}),), 2),
-        ("lines of users", beside(LINES, STREAM, read_stream), (STREAM[LINES],), 20),
-        ("offsets of users", beside(OFFSETS, STREAM, read_stream), (STREAM[OFFSETS],), 20),
-        ("requests", beside(REQUESTS, STREAM, read_stream), (STREAM[REQUESTS],), 20),
-        ("offsets of requests", beside(REQUEST_OFFSETS, STREAM, read_stream), (STREAM[REQUEST_OFFSETS],), 20),
+        (
+            "metadata of tables",
+            with_others("sparse/.metadata", {"sparse/0.distcp": SHARD}, read_tables),
+            (METADATA,),
+            4,
+        ),
+        ("tables", with_others("sparse/0.distcp", {"sparse/.metadata": METADATA}, read_tables), (SHARD,), 4),
+        ("manifest of weights", with_others(MANIFEST, BATCHED, read_weights), (dump({"manifest": MANIFESTS}),), 2),
+        ("lines of users", with_others(LINES, STREAM, read_stream), (STREAM[LINES],), 20),
+        ("offsets of users", with_others(OFFSETS, STREAM, read_stream), (STREAM[OFFSETS],), 20),
+        ("requests", with_others(REQUESTS, STREAM, read_stream), (STREAM[REQUESTS],), 20),
+        ("offsets of requests", with_others(REQUEST_OFFSETS, STREAM, read_stream), (STREAM[REQUEST_OFFSETS],), 20),
         ("array", alone("a.npy", lambda path: map_array(path, "float32", 13, FIX)), (DAY[criteo.DENSE_FILE],), 1),
-        ("arrays of a day", beside(criteo.SPARSE_FILE, DAY, criteo.read_day), (make_npz(),), 10),
+        ("arrays of a day", with_others(criteo.SPARSE_FILE, DAY, criteo.read_day), (make_npz(),), 10),
         ("latents", alone("latents.npy", coco2014.read_latents), (save_npy(np.ones((1, 4, 2, 2), np.float32)),), 1),
         ("captions", alone("captions.tsv", coco2014.read_captions), (b'id\tcaption\n1\ta b\n2\t"c\n"\n',), 1),
         ("prompts", alone("prompts.txt", prompts.read_prompts), (b"a\nb c\n\n",), 1),
@@ -298,7 +303,7 @@ READERS: Mapping[str, Reader] = {
         ("questions", alone("dev.json", read_articles), (SQUAD,), 1),
         ("words", alone("vocab.txt", load_tokenizer), (b"[UNK]\n[CLS]\n[SEP]\na\n",), 2),
         *(
-            (f"{name} of CLIP", beside(name, CLIP, partial(clip_tokens.read_tokenizer, fix=FIX)), (data,), 4)
+            (f"{name} of CLIP", with_others(name, CLIP, partial(clip_tokens.read_tokenizer, fix=FIX)), (data,), 4)
             for name, data in CLIP.items()
         ),
         ("tokenizer", alone("tokenizer.json", lambda p: words.read_tokenizer(p.parent, FIX)), (make_tokenizer(),), 4),

@@ -13,13 +13,13 @@ from harness.backends import openvino_genai
 from harness.benchmarks.language.decoder_layers import Architecture, DecoderShape
 from harness.benchmarks.language.generated_decoder import OwnAnswers, write_decoder
 from harness.run.tokens import GenerationPlan, Sampling, StopSequence
-from tests.unit.harness.heard import Heard
+from tests.unit.harness.recorder import Recorder
 
 LIMIT, END, WORDS = 60, 0, 256
 
 
-def make_plan(heard: Heard, model: Path, sampling: Sampling) -> GenerationPlan:
-    return heard.make_plan(model=model, sampling=sampling)
+def make_plan(recorder: Recorder, model: Path, sampling: Sampling) -> GenerationPlan:
+    return recorder.make_plan(model=model, sampling=sampling)
 
 
 @pytest.mark.parametrize(
@@ -35,13 +35,13 @@ def test_openvino_genai_answers_as_the_network_does(architecture: Architecture, 
         wanted = [own.answer(prompt, least=1, most=most, end=END) for prompt in prompts]
     else:
         wanted = [own.answer_by_beams(prompt, beams=beams, least=0, most=most, end=END) for prompt in prompts]
-    heard = Heard(LIMIT)
+    recorder = Recorder(LIMIT)
     sampling = Sampling(min_new_tokens=1, max_new_tokens=most, beams=beams)
-    generator = openvino_genai.load(make_plan(heard, tmp_path, sampling))
+    generator = openvino_genai.load(make_plan(recorder, tmp_path, sampling))
     generator.place([np.array(prompt) for prompt in prompts])
     for row in range(len(prompts)):
         generator.submit(row, row)
-    found = heard.wait(len(prompts))
+    found = recorder.wait(len(prompts))
     generator.close()
     assert [found[row] for row in range(len(prompts))] == wanted
     assert any(len(answer) < most for answer in wanted)
@@ -53,13 +53,13 @@ def test_an_answer_has_nothing_behind_its_stop_sequence(tmp_path: Path) -> None:
     write_decoder(DecoderShape(architecture="llama", vocabulary=WORDS), tmp_path, rng, end=END)
     prompt = rng.integers(1, WORDS, 9)
     whole = OwnAnswers(tmp_path).answer(prompt.tolist(), least=1, most=12, end=END)
-    heard = Heard(LIMIT)
+    recorder = Recorder(LIMIT)
     sampling = Sampling(max_new_tokens=12, stop_sequences=(StopSequence("", tuple(whole[2:4])),))
-    generator = openvino_genai.load(make_plan(heard, tmp_path, sampling))
+    generator = openvino_genai.load(make_plan(recorder, tmp_path, sampling))
     generator.place([prompt, prompt], [0, 1])
     for row in range(2):
         generator.submit(row, row)
-    found = heard.wait(2)
+    found = recorder.wait(2)
     generator.close()
     assert (found[0], found[1]) == (whole, whole[:4])
 
@@ -78,12 +78,12 @@ def test_what_is_drawn_of_sharp_scores_is_the_likeliest(tmp_path: Path) -> None:
     write_decoder(DecoderShape(architecture="gpt_oss", vocabulary=WORDS, sharpness=1e4), tmp_path, rng, end=END)
     prompt = rng.integers(1, WORDS, 9)
     wanted = OwnAnswers(tmp_path).answer(prompt.tolist(), least=1, most=8, end=END)
-    heard = Heard(LIMIT)
+    recorder = Recorder(LIMIT)
     sampling = Sampling(max_new_tokens=8, temperature=1.0, top_k=-1, seed=-1)
-    generator = openvino_genai.load(make_plan(heard, tmp_path, sampling))
+    generator = openvino_genai.load(make_plan(recorder, tmp_path, sampling))
     generator.place([prompt])
     for identity in range(3):
         generator.submit(identity, 0)
-    found = heard.wait(3)
+    found = recorder.wait(3)
     generator.close()
     assert [found[identity] for identity in range(3)] == [wanted] * 3

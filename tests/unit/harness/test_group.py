@@ -18,7 +18,7 @@ from tests.unit.harness.children import ROOT
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="orphans are adopted on Linux only")
 
-# What it starts leaves its session and its parent, and tells its number.
+# What it starts leaves its session and its parent, and reports its number.
 COMMAND = """
 import os, signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: open("asked", "w").close())
@@ -145,7 +145,7 @@ def test_what_a_command_leaves_behind_ends_when_the_pass_is_killed(
     running.kill()
     running.communicate(timeout=60)
     wait_for(lambda: has_ended(left) and (tmp_path / "afterwards").exists())
-    assert not (tmp_path / "asked").exists()  # nobody is left who would wait for it
+    assert not (tmp_path / "asked").exists()  # no one is left who would wait for it
 
 
 def test_all_that_a_command_printed_is_passed_on(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_all_that_a_command_printed_is_passed_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "own", "told"),
+    ("words", "own", "reported"),
     [
         ("exit 0", {}, "0"),
         ("exit 3", {"timeout": 60}, "3"),
@@ -197,13 +197,13 @@ def test_all_that_a_command_printed_is_passed_on(tmp_path: Path) -> None:
         "told what it reads",
     ],
 )
-def test_how_a_command_ended_is_told(words: str, own: dict[str, object], told: str, tmp_path: Path) -> None:
-    assert run_to_the_end(["sh", "-c", words], own, tmp_path) == told
+def test_how_a_command_ended_is_reported(words: str, own: dict[str, object], reported: str, tmp_path: Path) -> None:
+    assert run_to_the_end(["sh", "-c", words], own, tmp_path) == reported
 
 
 def test_a_command_that_is_not_there_is_refused_by_its_name(tmp_path: Path) -> None:
-    told = run_to_the_end(["/no/such/command"], {}, tmp_path)
-    assert told == "refused: /no/such/command does not start: No such file or directory"
+    reported = run_to_the_end(["/no/such/command"], {}, tmp_path)
+    assert reported == "refused: /no/such/command does not start: No such file or directory"
 
 
 def run_to_the_end(words: list[str], own: dict[str, object], folder: Path) -> str:

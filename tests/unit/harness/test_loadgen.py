@@ -1,4 +1,4 @@
-"""What a prepared LoadGen test will do, told from LoadGen's own settings."""
+"""What a prepared LoadGen test will do, distinguished from LoadGen's own settings."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_responses_are_given_bytes_where_stand_inmay_log_them(prepared: Prepared
 
 
 class Completed:
-    """Stands in for LoadGen, and reads what it would: (id, bytes, tokens) of each."""
+    """Stand-in for LoadGen, and reads what it would: (id, bytes, tokens) of each."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.found: list[tuple[int, bytes, int]] = []
@@ -160,7 +160,7 @@ print(json.dumps(tell(json.loads(sys.argv[1]))))
 """
 
 
-def tell(case: object, folder: Path, conf: str = "") -> Any:
+def describe(case: object, folder: Path, conf: str = "") -> Any:
     if conf:
         (folder / "user.conf").write_text(conf)
     ended = subprocess.run(
@@ -190,11 +190,11 @@ def test_an_accuracy_run_of_server_is_asked_as_fast_as_it_can_be(
     scenario: str, mode: str, declared: float, used: float, tmp_path: Path
 ) -> None:
     overrides = {} if used == declared else {"server_target_qps": [declared, used]}
-    assert tell([scenario, mode], tmp_path, f"*.*.target_qps = {declared}\n") == [used, overrides]
+    assert describe([scenario, mode], tmp_path, f"*.*.target_qps = {declared}\n") == [used, overrides]
 
 
 def test_nothing_disturbs_a_run_and_all_is_as_before_after_it(tmp_path: Path) -> None:
-    before, during, after = tell(
+    before, during, after = describe(
         ["Server", "performance", "run"],
         tmp_path,
         "*.Server.min_duration = 0\n*.*.min_query_count = 2\n*.Server.target_qps = 500\n",
@@ -273,7 +273,9 @@ def test_every_release_that_has_the_seeds_of_a_round_runs_it(release: str, mode:
     assert prepared.logs_responses is (mode == "accuracy")
 
 
-def test_compliance_tests_need_a_release_that_tells_their_file_from_a_user_conf(release: str, tmp_path: Path) -> None:
+def test_compliance_tests_need_a_release_that_distinguishes_their_file_from_a_user_conf(
+    release: str, tmp_path: Path
+) -> None:
     conf, audit = tmp_path / "user.conf", tmp_path / "audit.config"
     conf.write_text("m.Offline.target_qps = 7\n")
     audit.write_text("*.*.mode = 2\n*.*.qsl_rng_seed = 5\n*.*.performance_issue_same = 1\n")

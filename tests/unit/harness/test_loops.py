@@ -95,7 +95,7 @@ ENGINES: Mapping[str, Callable[[LoadPlan], Doubling]] = {
 every_engine = pytest.mark.parametrize("kind", ENGINES)
 
 
-class Told:
+class Recorder:
     def __init__(self) -> None:
         self.answers: dict[int, list[float]] = {}
         self.failures: dict[int, str] = {}
@@ -120,7 +120,7 @@ def double_twice(sample: Arrays) -> Generator[Arrays, Outputs, np.ndarray]:
 
 
 def load(
-    told: Told, kind: str, *, streams: int = 2, at_once: int = 0, step_threads: int = 0
+    recorder: Recorder, kind: str, *, streams: int = 2, at_once: int = 0, step_threads: int = 0
 ) -> tuple[LoopSession, Doubling]:
     inner: list[Doubling] = []
 
@@ -128,12 +128,12 @@ def load(
         inner.append(ENGINES[kind](plan))
         return inner[0]
 
-    plan = make_plan(told, streams=streams)
+    plan = make_plan(recorder, streams=streams)
     return LoopSession(make, plan, double_twice, at_once=at_once, step_threads=step_threads), inner[0]
 
 
-def make_plan(told: Told, *, streams: int) -> LoadPlan:
-    return make_load_plan(batch_size=BATCH, streams=streams, completed=told.completed, failed=told.failed)  # fmt: skip
+def make_plan(recorder: Recorder, *, streams: int) -> LoadPlan:
+    return make_load_plan(batch_size=BATCH, streams=streams, completed=recorder.completed, failed=recorder.failed)
 
 
 def samples(count: int) -> Ragged:
@@ -143,7 +143,7 @@ def samples(count: int) -> Ragged:
 @every_engine
 def test_samples_compute_side_by_side_between_two_questions(kind: str) -> None:
     """Each waits for the other in its own part of the loop."""
-    told, both = Told(), threading.Barrier(2)
+    recorder, both = Recorder(), threading.Barrier(2)
 
     def meet(sample: Arrays) -> Generator[Arrays, Outputs, np.ndarray]:
         (found,) = yield {"x": sample["x"][:1, None]}
@@ -152,15 +152,15 @@ def test_samples_compute_side_by_side_between_two_questions(kind: str) -> None:
             raise ValueError("odd")
         return found[0]
 
-    plan = make_plan(told, streams=2)
+    plan = make_plan(recorder, streams=2)
     session = LoopSession(ENGINES[kind], plan, meet, at_once=2, step_threads=2)
     session.place({"x": samples(4)})
     for row in range(4):
         session.submit(slice(row, row + 1), [row])
     session.drain()
     session.close()
-    assert told.answers == {row: [200.0 * row] for row in range(3)}
-    assert told.failures == {3: "odd"}
+    assert recorder.answers == {row: [200.0 * row] for row in range(3)}
+    assert recorder.failures == {3: "odd"}
 
 
 @every_engine
@@ -168,13 +168,13 @@ def test_samples_compute_side_by_side_between_two_questions(kind: str) -> None:
 def test_each_sample_gets_its_own_answer_whatever_shares_its_batches(
     kind: str, at_once: int, step_threads: int
 ) -> None:
-    told, count = Told(), 60
-    session, inner = load(told, kind, at_once=at_once, step_threads=step_threads)
+    recorder, count = Recorder(), 60
+    session, inner = load(recorder, kind, at_once=at_once, step_threads=step_threads)
     session.place({"x": samples(count)})
     for row in range(count):
         session.submit(slice(row, row + 1), [row])
     session.drain()
-    assert told.answers == {row: (sample * 4).tolist() for row, sample in enumerate(samples(count))}
+    assert recorder.answers == {row: (sample * 4).tolist() for row, sample in enumerate(samples(count))}
     assert sum(inner.batches) == 2 * sum(len(sample) for sample in samples(count))
     if not at_once:
         assert max(inner.batches) == BATCH
@@ -184,7 +184,7 @@ def test_each_sample_gets_its_own_answer_whatever_shares_its_batches(
 @every_engine
 @pytest.mark.parametrize("at_once", [1, 3])
 def test_no_more_samples_are_under_way_than_there_may_be(kind: str, at_once: int) -> None:
-    told, lock = Told(), threading.Lock()
+    recorder, lock = Recorder(), threading.Lock()
     under_way: set[float] = set()
     most = []
 
@@ -199,14 +199,14 @@ def test_no_more_samples_are_under_way_than_there_may_be(kind: str, at_once: int
             under_way.remove(name)
         return found[0]
 
-    plan = make_plan(told, streams=2)
+    plan = make_plan(recorder, streams=2)
     session = LoopSession(ENGINES[kind], plan, go, at_once=at_once)
     session.place({"x": samples(40)})
     for row in range(40):
         session.submit(slice(row, row + 1), [row])
     session.drain()
     session.close()
-    assert told.answers == {row: [400.0 * row] for row in range(40)}
+    assert recorder.answers == {row: [400.0 * row] for row in range(40)}
     assert max(most) <= at_once
 
 
@@ -224,26 +224,26 @@ def test_the_rows_of_one_sample_are_computed_by_all_streams() -> None:
         (found,) = yield {"x": sample["x"][:, None]}
         return found[:, 0]
 
-    told = Told()
-    session = LoopSession(Meeting, make_plan(told, streams=streams), ask)
+    recorder = Recorder()
+    session = LoopSession(Meeting, make_plan(recorder, streams=streams), ask)
     session.place({"x": Ragged([np.arange(2 * streams * BATCH) + 100.0])})
     session.submit(slice(0, 1), [0])
     session.drain()
     session.close()
-    assert told.failures == {}
-    assert told.answers == {0: (2 * np.arange(2 * streams * BATCH) + 200.0).tolist()}
+    assert recorder.failures == {}
+    assert recorder.answers == {0: (2 * np.arange(2 * streams * BATCH) + 200.0).tolist()}
 
 
 @every_engine
 def test_a_failed_batch_fails_its_samples_once_and_no_others(kind: str) -> None:
-    told = Told()
-    session, _ = load(told, kind, at_once=1)
+    recorder = Recorder()
+    session, _ = load(recorder, kind, at_once=1)
     session.place({"x": Ragged([np.array([1.0, 2]), np.array([13.0] * 9), np.array([6.5]), np.array([3.0])])})
     for row in range(4):
         session.submit(slice(row, row + 1), [row])
     session.drain()
-    assert told.answers == {0: [4, 8], 3: [12]}
-    assert told.failures == {1: "unlucky", 2: "unlucky"}  # 6.5 is 13 in its second call
+    assert recorder.answers == {0: [4, 8], 3: [12]}
+    assert recorder.failures == {1: "unlucky", 2: "unlucky"}  # 6.5 is 13 in its second call
     with pytest.raises(ValueError, match="unlucky"):
         session.compute(slice(1, 2))
     session.close()
@@ -251,20 +251,20 @@ def test_a_failed_batch_fails_its_samples_once_and_no_others(kind: str) -> None:
 
 @every_engine
 def test_a_loop_that_raises_or_asks_for_nothing_fails_its_sample(kind: str) -> None:
-    told = Told()
-    session, _ = load(told, kind)
+    recorder = Recorder()
+    session, _ = load(recorder, kind)
     session.place({"x": Ragged([np.zeros(0), np.ones(1)])})
     for row in range(2):
         session.submit(slice(row, row + 1), [row])
     session.drain()
-    assert told.answers == {1: [4]}
-    assert "asked for inputs of [0] rows" in told.failures[0]
+    assert recorder.answers == {1: [4]}
+    assert "asked for inputs of [0] rows" in recorder.failures[0]
     session.close()
 
 
 def test_of_two_engines_the_one_with_a_full_batch_comes_first() -> None:
     """However many rows the other one has, whose batches are larger."""
-    told, begun, go_on = Told(), [], threading.Event()
+    recorder, begun, go_on = Recorder(), [], threading.Event()
 
     class Large(Calling):
         batch_size = 16 * BATCH
@@ -287,7 +287,7 @@ def test_of_two_engines_the_one_with_a_full_batch_comes_first() -> None:
         (found,) = yield part, {"x": np.full((rows, 1), float(number))}
         return found[0]
 
-    plan = replace(make_plan(told, streams=1), engine=Path("engines"))
+    plan = replace(make_plan(recorder, streams=1), engine=Path("engines"))
 
     def make(plan: LoadPlan) -> Session:
         assert plan.engine is not None
@@ -301,12 +301,12 @@ def test_of_two_engines_the_one_with_a_full_batch_comes_first() -> None:
     session.drain()
     session.close()
     assert begun == ["sample 0", "sample 1", "sample 2", "small", "sample 3", "sample 4", "large"]
-    assert told.answers == {row: [2.0 * row] for row in range(5)}
+    assert recorder.answers == {row: [2.0 * row] for row in range(5)}
 
 
 @every_engine
 def test_parts_of_a_model_have_an_engine_each_and_samples_go_from_one_to_the_other(kind: str, tmp_path: Path) -> None:
-    told, count, made = Told(), 30, {}
+    recorder, count, made = Recorder(), 30, {}
 
     def make(plan: LoadPlan) -> Session:
         assert plan.engine is not None
@@ -320,13 +320,13 @@ def test_parts_of_a_model_have_an_engine_each_and_samples_go_from_one_to_the_oth
             yield "side", {"x": first}
         return second
 
-    plan = replace(make_plan(told, streams=2), engine=tmp_path)
+    plan = replace(make_plan(recorder, streams=2), engine=tmp_path)
     session = LoopSession(make, plan, go, parts={"front": (), "back": ()})
     session.place({"x": samples(count)})
     for row in range(count):
         session.submit(slice(row, row + 1), [row])
     session.drain()
-    assert told.answers == {row: [[400.0 * row] * 3] for row in range(count) if row != 7}
-    assert "asked for the part 'side'" in told.failures[7]
+    assert recorder.answers == {row: [[400.0 * row] * 3] for row in range(count) if row != 7}
+    assert "asked for the part 'side'" in recorder.failures[7]
     assert sum(made["back"].batches) == count
     session.close()

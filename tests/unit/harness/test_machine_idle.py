@@ -104,7 +104,7 @@ def test_short_load_is_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_real_load_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process of nobody here: its shell has ended, so it is no child of ours."""
+    """A process that no one here owns: its shell has ended, so it is no child of ours."""
     monkeypatch.setattr(machine_idle, "SHARE", 0.2 / (os.cpu_count() or 1))
     line = f"'{sys.executable}' -c 'while True: pass' > /dev/null 2>&1 & echo $!"
     pid = int(subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=True).stdout)

@@ -124,7 +124,7 @@ def test_least_limit_of_all_groups_counts(tree: dict[str, str], limit: float, tm
 
 
 def test_a_device_whose_node_was_not_given_is_served_from_anywhere(tmp_path: Path) -> None:
-    """All processors of the node beside it are offline, or belong to somebody else."""
+    """All processors of the node next to it are offline, or belong to somebody else."""
     usable = list_usable()
     system = make_system(tmp_path, node0=str(min(usable)), node1="4096-4099", node2="")
     assert list_processors(0, system) == {min(usable)}

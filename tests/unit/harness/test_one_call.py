@@ -17,7 +17,7 @@ from harness.run.loops import LoopSession
 from harness.run.one_call import OneCall, OneCallSession
 from harness.run.qsl import Arrays, Ragged, Rows, SampleLibrary, count_rows
 from harness.run.sut import Completer, Guard, OfflineSut, ServerSut
-from tests.unit.harness.test_loops import Told, make_plan
+from tests.unit.harness.test_loops import Recorder, make_plan
 
 BATCH = 24
 SIZES = (3, 1, 7, 7, 2, 5, 4, 6, 1, 7)
@@ -95,7 +95,7 @@ def issue(
     """Queries through everything between LoadGen and the engine."""
     log, guard = Log(), Guard()
     completer = Completer(log, lambda outputs, _: outputs, Counter(folder / "counter"), guard)
-    plan = replace(make_plan(Told(), streams=1), completed=completer.completed, failed=completer.failed)
+    plan = replace(make_plan(Recorder(), streams=1), completed=completer.completed, failed=completer.failed)
     session, engines = open_session(plan)
     library = SampleLibrary(make_samples(**samples), session.place, guard.record)
     library.load(list(range(len(SIZES))))
@@ -150,7 +150,7 @@ def test_pairs_are_answered_alike_whole_and_sample_by_sample() -> None:
 
     from harness.benchmarks.dlrm_v2 import ONE_CALL
 
-    plan = replace(make_plan(Told(), streams=1), batch_size=700)
+    plan = replace(make_plan(Recorder(), streams=1), batch_size=700)
     found = []
     for session in (OneCallSession(Product, plan, ONE_CALL), LoopSession(Product, plan, loop)):
         session.place(samples)

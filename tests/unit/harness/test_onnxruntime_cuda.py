@@ -71,7 +71,7 @@ def test_a_runtime_without_cuda_is_refused(model: Path, tmp_path: Path, monkeypa
 
 
 class Opened:
-    """Stands for a session on a GPU; keeps what it was opened with and every batch that it ran."""
+    """Represents a session on a GPU; keeps what it was opened with and every batch that it ran."""
 
     made: list[Opened]
 

@@ -1,4 +1,4 @@
-"""The client of OpenAI-compatible servers, against a real one on this machine that misbehaves as it is told."""
+"""The client of OpenAI-compatible servers, against a real one on this machine that misbehaves as instructed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from harness.errors import HarnessError
 from harness.run.tokens import MESSAGES, GenerationPlan, Sampling, Spoken, StopSequence
 from tests.processes import wait_for
 from tests.shared import need
-from tests.unit.harness.heard import Heard
 from tests.unit.harness.openai_server import KEY, MODEL, Server
+from tests.unit.harness.recorder import Recorder
 
 need("aiohttp")
 
@@ -29,11 +29,11 @@ Ask = Callable[..., Any]
 
 
 @pytest.fixture
-def heard() -> Heard:
-    return Heard(20)
+def recorder() -> Recorder:
+    return Recorder(20)
 
 
-def make_plan(heard: Heard, options: dict[str, Any], **changed: Any) -> GenerationPlan:
+def make_plan(recorder: Recorder, options: dict[str, Any], **changed: Any) -> GenerationPlan:
     plan = {
         "model": None,
         "source": None,
@@ -44,16 +44,16 @@ def make_plan(heard: Heard, options: dict[str, Any], **changed: Any) -> Generati
         "threads": 0,
         "precision": "fp32",
         "options": options,
-        "first": heard.first,
-        "completed": heard.result,
-        "failed": heard.result,
+        "first": recorder.first,
+        "completed": recorder.result,
+        "failed": recorder.result,
         **changed,
     }
     return GenerationPlan(**plan)  # type: ignore[arg-type]
 
 
 @pytest.fixture
-def load(heard: Heard) -> Iterator[Ask]:
+def load(recorder: Recorder) -> Iterator[Ask]:
     """Loads a client and closes it at the end."""
     from harness.backends import openai
 
@@ -61,7 +61,7 @@ def load(heard: Heard) -> Iterator[Ask]:
 
         def load(*servers: Server, options: dict[str, Any] | None = None, **changed: Any) -> Any:
             known = {"url": ",".join(server.url for server in servers), "timeout_s": 20, "idle_timeout_s": 20}
-            plan = make_plan(heard, {**known, **(options or {})}, **changed)
+            plan = make_plan(recorder, {**known, **(options or {})}, **changed)
             client = openai.load(plan)
             stack.callback(client.close)
             client.place(PROMPTS)
@@ -82,16 +82,16 @@ def expected(row: int) -> list[int]:
 
 @pytest.mark.parametrize(("streaming", "processes"), [(True, 1), (False, 1), (True, 2)])
 def test_answers_are_the_tokens_that_the_server_gave(
-    streaming: bool, processes: int, load: Ask, serve: Callable[..., Server], heard: Heard
+    streaming: bool, processes: int, load: Ask, serve: Callable[..., Server], recorder: Recorder
 ) -> None:
     server = serve()
     client = load(server, streaming=streaming, options={"client_processes": processes})
     for row in range(len(PROMPTS)):
         client.submit(100 + row, row)
-    results = heard.wait(len(PROMPTS))
+    results = recorder.wait(len(PROMPTS))
     assert results == {100 + row: expected(row) for row in range(len(PROMPTS))}
     firsts = {100 + row: expected(row)[:1] for row in range(len(PROMPTS))}
-    assert heard.firsts == (firsts if streaming else {})
+    assert recorder.firsts == (firsts if streaming else {})
     asked = server.asked[0]
     assert asked["model"] == MODEL
     assert asked["max_tokens"] == TOKENS
@@ -109,13 +109,13 @@ def test_answers_are_the_tokens_that_the_server_gave(
     ],
 )
 def test_no_default_of_a_server_narrows_what_is_drawn_from(
-    sampling: Sampling, said: dict[str, float], load: Ask, serve: Callable[..., Server], heard: Heard
+    sampling: Sampling, said: dict[str, float], load: Ask, serve: Callable[..., Server], recorder: Recorder
 ) -> None:
     """llama.cpp's server draws from the 40 likeliest tokens, and from none that is 20 times less likely than the first,
-    unless it is told otherwise. The likeliest one needs no words."""
+    unless it is asked otherwise. The likeliest one needs no words."""
     server = serve()
     load(server, sampling=sampling).submit(1, 0)
-    heard.wait(1)
+    recorder.wait(1)
     (asked,) = server.asked
     assert {name: asked[name] for name in ("temperature", "top_p", "top_k", "min_p", "seed") if name in asked} == said
 
@@ -127,7 +127,7 @@ OF_PROMPTS = [0, 0, 1, 1, 2, 0, 0, 0]
 @pytest.mark.parametrize("mischief", ["", "goes on"])
 @pytest.mark.parametrize(("streaming", "processes"), [(True, 1), (False, 1), (True, 2)])
 def test_an_answer_ends_with_the_stop_sequence_of_its_prompt(
-    streaming: bool, processes: int, mischief: str, load: Ask, serve: Callable[..., Server], heard: Heard
+    streaming: bool, processes: int, mischief: str, load: Ask, serve: Callable[..., Server], recorder: Recorder
 ) -> None:
     """Of a server that does not stop there, what comes behind it is neither logged nor counted."""
     server = serve(mischief)
@@ -137,20 +137,20 @@ def test_an_answer_ends_with_the_stop_sequence_of_its_prompt(
     for row in range(len(PROMPTS)):
         client.submit(row, row)
     ended = {2: [30, 31, 32], 4: [50, 51, 52]}
-    assert heard.wait(len(PROMPTS)) == {row: ended.get(row, expected(row)) for row in range(len(PROMPTS))}
+    assert recorder.wait(len(PROMPTS)) == {row: ended.get(row, expected(row)) for row in range(len(PROMPTS))}
     said = {document["prompt"][0]: document.get("stop") for document in server.asked}
     assert said == {
         10 * (row + 1): [STOPS[number - 1].text] if number else None for row, number in enumerate(OF_PROMPTS)
     }
 
 
-def test_prompts_go_to_the_replica_with_the_fewest(load: Ask, serve: Callable[..., Server], heard: Heard) -> None:
+def test_prompts_go_to_the_replica_with_the_fewest(load: Ask, serve: Callable[..., Server], recorder: Recorder) -> None:
     """The first replica never ends an answer: it gets what it may hold, the others get everything else."""
     stuck, well = serve("keeps alive"), serve()
     client = load(stuck, well, options={"concurrency": 2})
     for row in range(8):
         client.submit(row, row)
-    results = heard.wait(6)
+    results = recorder.wait(6)
     wait_for(lambda: len(stuck.asked) >= 2)
     assert len(stuck.asked) == 2
     assert len(well.asked) == 6
@@ -172,34 +172,34 @@ MISCHIEF = {
 
 @pytest.mark.parametrize("mischief", MISCHIEF)
 def test_misbehaviour_is_a_failure_with_a_name(
-    mischief: str, load: Ask, serve: Callable[..., Server], heard: Heard
+    mischief: str, load: Ask, serve: Callable[..., Server], recorder: Recorder
 ) -> None:
     server = serve(mischief)
     load(server).submit(1, 0)
-    error = heard.failure()
+    error = recorder.failure()
     assert error.problem.startswith(f"{server.url}: {MISCHIEF[mischief]}")
     assert error.fix
 
 
-def test_silence_within_a_stream_ends_it(load: Ask, serve: Callable[..., Server], heard: Heard) -> None:
+def test_silence_within_a_stream_ends_it(load: Ask, serve: Callable[..., Server], recorder: Recorder) -> None:
     load(serve("stalls"), options={"idle_timeout_s": 1}).submit(1, 0)
-    assert "no further token for 1 s" in heard.failure().problem
-    assert heard.firsts == {1: [10]}
+    assert "no further token for 1 s" in recorder.failure().problem
+    assert recorder.firsts == {1: [10]}
 
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_first_failure_cancels_what_is_under_way_and_sends_nothing_more(
-    processes: int, load: Ask, serve: Callable[..., Server], heard: Heard
+    processes: int, load: Ask, serve: Callable[..., Server], recorder: Recorder
 ) -> None:
     stuck, broken = serve("keeps alive"), serve("error")
     client = load(stuck, broken, options={"client_processes": processes})
     for row in range(8):
         client.submit(row, row)
-    assert "device lost" in heard.failure(8).problem
+    assert "device lost" in recorder.failure(8).problem
 
 
 def test_processes_have_no_more_under_way_than_is_declared(
-    load: Ask, serve: Callable[..., Server], heard: Heard
+    load: Ask, serve: Callable[..., Server], recorder: Recorder
 ) -> None:
     """And when one of them ends, the run does."""
     server = serve("keeps alive")
@@ -210,7 +210,7 @@ def test_processes_have_no_more_under_way_than_is_declared(
     started = [child for child in psutil.Process().children() if "harness.backends.openai.process" in child.cmdline()]
     assert len(started) == 2
     started[0].kill()
-    error = heard.failure(8)
+    error = recorder.failure(8)
     assert (error.problem, error.problem_class) == ("a client process ended", "resources")
     assert len(server.asked) == 3
 
@@ -232,25 +232,25 @@ def test_address_of_something_else_is_refused(load: Ask, serve: Callable[..., Se
 
 
 def test_server_that_is_gone_is_named_with_its_last_lines(
-    tmp_path: Path, load: Ask, serve: Callable[..., Server], heard: Heard
+    tmp_path: Path, load: Ask, serve: Callable[..., Server], recorder: Recorder
 ) -> None:
     (tmp_path / "log.start").write_text("loading weights\nCUDA out of memory\n")
     with Server() as server:
         client = load(server, options={"service_log": str(tmp_path)})
     client.submit(1, 0)
-    error = heard.failure()
+    error = recorder.failure()
     assert "the server does not answer" in error.problem
     assert error.problem.endswith("the server's last lines:\nloading weights\nCUDA out of memory")
     assert error.problem_class == "resources"
 
 
-def test_key_is_sent_and_never_told(
-    load: Ask, serve: Callable[..., Server], heard: Heard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_key_is_sent_and_never_reported(
+    load: Ask, serve: Callable[..., Server], recorder: Recorder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("SERVER_KEY", KEY)
     client = load(serve(), options={"api_key_env": "SERVER_KEY"})
     client.submit(1, 0)
-    assert heard.wait(1) == {1: expected(0)}
+    assert recorder.wait(1) == {1: expected(0)}
     assert KEY not in str(client.notes)
     (tmp_path / "log.start").write_text(f"refused {KEY}\n")
     with pytest.raises(HarnessError, match="the server refuses the API key") as caught:
@@ -276,13 +276,13 @@ def checkpoint(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("protocol", ["completions", "chat"])
 @pytest.mark.parametrize("streaming", [True, False])
 def test_text_is_made_of_tokens_and_tokens_of_text(
-    protocol: str, streaming: bool, checkpoint: Path, load: Ask, serve: Callable[..., Server], heard: Heard
+    protocol: str, streaming: bool, checkpoint: Path, load: Ask, serve: Callable[..., Server], recorder: Recorder
 ) -> None:
     server = serve()
     options = {"token_ids": False, "protocol": protocol}
     client = load(server, source=checkpoint, streaming=streaming, options=options)
     client.submit(1, 2)
-    assert heard.wait(1) == {1: expected(2)}
+    assert recorder.wait(1) == {1: expected(2)}
     (asked,) = server.asked
     prompt = asked["messages"][0]["content"] if protocol == "chat" else asked["prompt"]
     assert prompt == "30 3 5"
@@ -292,54 +292,56 @@ def test_text_is_made_of_tokens_and_tokens_of_text(
 @pytest.mark.parametrize("mischief", ["shares", "shares in a tree"])
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_server_that_shares_what_it_computed_is_refused_unless_declared(
-    mischief: str, processes: int, load: Ask, serve: Callable[..., Server], heard: Heard
+    mischief: str, processes: int, load: Ask, serve: Callable[..., Server], recorder: Recorder
 ) -> None:
-    """As vLLM and SGLang do unless they are told not to, and say of themselves."""
+    """As vLLM and SGLang do unless they are asked not to, and say of themselves."""
     server, options = serve(mischief), {"client_processes": processes}
     with pytest.raises(HarnessError, match="shares what it computed of prompts that begin alike") as caught:
         load(server, options=options)
     assert caught.value.problem_class == "input"
     assert server.asked == []
     load(server, options={**options, "prefix_caching": True}).submit(1, 0)
-    assert heard.wait(1) == {1: expected(0)}
+    assert recorder.wait(1) == {1: expected(0)}
 
 
 @pytest.mark.parametrize("streaming", [True, False])
 def test_an_answer_that_took_from_another_prompt_fails_the_run(
-    streaming: bool, load: Ask, serve: Callable[..., Server], heard: Heard
+    streaming: bool, load: Ask, serve: Callable[..., Server], recorder: Recorder
 ) -> None:
     load(serve("takes from others"), streaming=streaming).submit(1, 0)
-    assert "the server took 2 tokens of a prompt from another one" in heard.failure().problem
+    assert "the server took 2 tokens of a prompt from another one" in recorder.failure().problem
 
 
-def test_where_nobody_reads_tokens_the_server_counts_them(
-    checkpoint: Path, load: Ask, serve: Callable[..., Server], heard: Heard
+def test_where_no_one_reads_tokens_the_server_counts_them(
+    checkpoint: Path, load: Ask, serve: Callable[..., Server], recorder: Recorder
 ) -> None:
     client = load(serve(), source=checkpoint, logged=False, options={"token_ids": False})
     client.submit(1, 2)
-    assert heard.wait(1) == {1: TOKENS}
+    assert recorder.wait(1) == {1: TOKENS}
     assert client.notes["tokenizer_seconds"] == 0
 
 
 @pytest.mark.parametrize("streaming", [True, False])
 def test_messages_are_sent_as_they_are_and_answered_with_a_text(
-    streaming: bool, load: Ask, serve: Callable[..., Server], heard: Heard
+    streaming: bool, load: Ask, serve: Callable[..., Server], recorder: Recorder
 ) -> None:
     server = serve()
     client = load(server, streaming=streaming, samples=MESSAGES)  # whatever the protocol, and without a tokenizer
     messages = [{"role": "user", "content": "30 é"}]
     client.place([np.frombuffer(json.dumps(messages).encode(), np.uint8)])
     client.submit(1, 0)
-    assert heard.wait(1) == {1: Spoken(" 30 31 32 33", TOKENS)}
-    assert heard.firsts == ({1: [0]} if streaming else {})
+    assert recorder.wait(1) == {1: Spoken(" 30 31 32 33", TOKENS)}
+    assert recorder.firsts == ({1: [0]} if streaming else {})
     (asked,) = server.asked
     assert asked["messages"] == messages
     assert (asked["model"], asked["max_tokens"]) == (MODEL, TOKENS)
     assert "prompt" not in asked
 
 
-def test_a_text_whose_tokens_nobody_counts_is_refused(load: Ask, serve: Callable[..., Server], heard: Heard) -> None:
+def test_a_text_whose_tokens_no_one_counts_is_refused(
+    load: Ask, serve: Callable[..., Server], recorder: Recorder
+) -> None:
     client = load(serve("uncounted"), streaming=False, samples=MESSAGES)
     client.place([np.frombuffer(b'[{"role": "user", "content": "30"}]', np.uint8)])
     client.submit(1, 0)
-    assert "does not say how many tokens an answer has" in heard.failure().problem
+    assert "does not say how many tokens an answer has" in recorder.failure().problem

@@ -91,7 +91,7 @@ def asking(
 
 
 def ask_once(*parts: bytes, limits: Limits = LIMITS) -> tuple[Answer, list[list[int]]]:
-    """The answer, and what was told first."""
+    """The answer, and what was reported first."""
     firsts: list[list[int]] = []
 
     async def use(wires: Wires, _script: Scripted) -> Answer:
@@ -180,11 +180,11 @@ def test_silence_is_ended_by_who_watches(limits: Limits, between: bool) -> None:
     assert caught.value.between is between
 
 
-def test_first_token_is_told_before_the_others_come() -> None:
+def test_first_token_is_reported_before_the_others_come() -> None:
     async def use(wires: Wires, script: Scripted) -> None:
-        told = asyncio.Event()
-        asked = asyncio.create_task(wires.ask(b"{}", lambda _: told.set()))
-        await told.wait()
+        reported = asyncio.Event()
+        asked = asyncio.create_task(wires.ask(b"{}", lambda _: reported.set()))
+        await reported.wait()
         assert not asked.done()
         asked.cancel()
 
@@ -269,7 +269,7 @@ def trtllm(tokens: list[int], reason: str | None = None) -> dict[str, Any]:
 
 
 def llama_cpp(text: str, reason: str | None = None, **more: Any) -> dict[str, Any]:
-    """Of tools/server: the last event has the times of the answer beside its usage."""
+    """Of tools/server: the last event has the times of the answer next to its usage."""
     choice = {"text": text, "index": 0, "logprobs": None, "finish_reason": reason}
     return {"choices": [choice], "created": 1, "model": "tiny", "object": "text_completion", "id": "c", **more}
 
@@ -317,7 +317,7 @@ def test_stream_of_a_server_is_read_whole(server: str) -> None:
     assert answer.text == ("" if server == "trtllm-serve" else " a b c")
 
 
-def test_error_within_a_stream_is_told() -> None:
+def test_error_within_a_stream_is_reported() -> None:
     """How SGLang ends a stream whose request it aborts with a status."""
     error = {"error": {"object": "error", "message": "KV cache is full", "type": "SERVICE_UNAVAILABLE", "code": 503}}
     with pytest.raises(HarnessError, match="KV cache is full"):

@@ -1,4 +1,4 @@
-"""BERT without padding on the CPU: its program beside the padded ONNX file, in each precision, and by real children."""
+"""BERT without padding on the CPU: its program against the padded ONNX file, in each precision and in real children."""
 
 from __future__ import annotations
 

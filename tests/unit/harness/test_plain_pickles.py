@@ -100,14 +100,14 @@ def test_arrays_that_no_honest_pickle_holds_are_refused(lie: str) -> None:
 
 
 def test_lists_that_hold_each_other_are_refused() -> None:
-    held: Any = [0]
+    kept: Any = [0]
     for _ in range(40):
-        held = [held] * 10
+        kept = [kept] * 10
     endless: list[Any] = []
     endless.append(endless)
     tables = np.empty(10, object)
-    tables[:] = held
-    for values in (held, endless, tables, {"a": (held,)}):
+    tables[:] = kept
+    for values in (kept, endless, tables, {"a": (kept,)}):
         with pytest.raises(ValueError, match=r"more values than it has bytes|holds itself"):
             refuse_repeated([values], len(pickle.dumps(values)))
 

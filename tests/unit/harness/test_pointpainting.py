@@ -63,8 +63,8 @@ def test_a_rehearsal_answers_what_is_annotated(dataset: Path, answers: list[np.n
     assert judge(dataset, answers, tmp_path / "all")["mAP"] == 100
     text = (tmp_path / "all/accuracy.txt").read_text()
     assert text == "{'Pedestrian': [100.0], 'Cyclist': [100.0], 'Car': [100.0], 'Total': 100.0}\n"
-    nobody = boxes.find_objects(np.zeros((0, boxes.COLUMNS), np.float32))
-    nothing = [boxes.make_rows(FIRST + row, nobody, np.zeros(0), np.zeros(0)) for row in range(COUNT)]
+    no_one = boxes.find_objects(np.zeros((0, boxes.COLUMNS), np.float32))
+    nothing = [boxes.make_rows(FIRST + row, no_one, np.zeros(0), np.zeros(0)) for row in range(COUNT)]
     assert judge(dataset, nothing, tmp_path / "none")["mAP"] == 0
     moved = [rows + np.float32(5) * (np.arange(boxes.ROW) == 3) for rows in answers]
     assert judge(dataset, moved, tmp_path / "moved")["mAP"] < 20
@@ -82,8 +82,8 @@ def test_samples_are_those_of_the_files(made: Path, dataset: Path, tmp_path: Pat
 
 
 def test_pillars_keep_the_order_of_points() -> None:
-    there, beside, outside = [0.1, 0.1, 0], [0.4, 0.1, 0], [80, 0, 0]
-    points = np.array([there, outside, beside, there] + [there] * 25, np.float32)
+    there, others, outside = [0.1, 0.1, 0], [0.4, 0.1, 0], [80, 0, 0]
+    points = np.array([there, outside, others, there] + [there] * 25, np.float32)
     points = np.column_stack([points, np.arange(len(points))]).astype(np.float32)
     found = pillars.group_points(points)
     assert found.counts.tolist() == [20, 1]
@@ -151,7 +151,7 @@ def test_of_boxes_of_one_class_that_cover_each_other_the_best_is_left() -> None:
     assert found.scores.tolist() == [np.float32(value) for value in (0.7, 0.9, 0.3)]
 
 
-def test_an_object_that_the_last_camera_does_not_see_counts_for_nobody() -> None:
+def test_an_object_that_the_last_camera_does_not_see_counts_for_no_one() -> None:
     item = np.array([[0, 0, 10, 4, 1.5, 2, 0.5]], np.float32)
     row = np.array([[4, 1.5, 2, 0, 0, 10, 0.5, 0, 10, 0, 20, 2, 0.9, 1]], np.float32)
     seen = pointpainting.make_scene(item, np.array([2]), np.array([0]), row)

@@ -1,4 +1,4 @@
-"""Room for batches in flight: nobody waits without need, and nobody misses being woken."""
+"""Room for batches in flight: no one waits without need, and no one misses being woken."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def take_all(room: BatchRoom, count: int, taken: list[int]) -> threading.Thread:
     return thread
 
 
-def test_whoever_finds_it_full_goes_on_when_so_few_are_left() -> None:
+def test_a_caller_that_finds_it_full_goes_on_when_so_few_are_left() -> None:
     room, taken = BatchRoom(4, 1), list[int]()
     for _ in range(4):
         room.take()

@@ -19,7 +19,7 @@ from harness.benchmarks.language.pydoc.network import (
 )
 from harness.contract import Counter
 from harness.run.tokens import PROMPTS, GenerationPlan, Sampling
-from tests.unit.harness.heard import Heard
+from tests.unit.harness.recorder import Recorder
 
 SHAPE = TransformerShape(vocabulary=40, width=32, heads=2, layers=2, inner=48, places=32)
 LIMIT = 60  # seconds
@@ -54,13 +54,13 @@ def test_training_learns_what_pairs_of_tokens_cannot_say() -> None:
     for _ in range(3000):
         stream.append((stream[-1] + stream[-2]) % 5)
     shape = TransformerShape(vocabulary=32, width=32, heads=2, layers=2, inner=32, places=72)
-    told: list[int] = []
+    reported: list[int] = []
     passages = np.array([stream[start : start + 65] for start in range(20)])
     losses = [
-        differentiate(train(np.array(stream), shape, seed=1, steps=steps, bump=told.append), shape, passages)[0]
+        differentiate(train(np.array(stream), shape, seed=1, steps=steps, bump=reported.append), shape, passages)[0]
         for steps in (0, 60)
     ]
-    assert sum(told) == 60
+    assert sum(reported) == 60
     assert losses[1] < 0.7 * losses[0]
 
 
@@ -113,7 +113,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def make_plan(heard: Heard, **changed: Any) -> GenerationPlan:
+def make_plan(recorder: Recorder, **changed: Any) -> GenerationPlan:
     plan = {
         "model": None,
         "source": None,
@@ -124,9 +124,9 @@ def make_plan(heard: Heard, **changed: Any) -> GenerationPlan:
         "threads": 1,
         "precision": "fp32",
         "options": {},
-        "first": heard.first,
-        "completed": heard.result,
-        "failed": heard.result,
+        "first": recorder.first,
+        "completed": recorder.result,
+        "failed": recorder.result,
     }
     return GenerationPlan(**{**plan, **changed})
 
@@ -136,7 +136,7 @@ def test_openvino_genai_says_what_numpy_says(streaming: bool, options: dict[str,
     """Also where most prompts wait for others to end."""
     from harness.backends import openvino_genai
 
-    parameters, heard = make_parameters(), Heard(LIMIT)
+    parameters, recorder = make_parameters(), Recorder(LIMIT)
     prompts = [np.arange(1, 3 + row, dtype=np.int32) * 3 % 40 for row in range(6)]
     wanted = {}
     for row, prompt in enumerate(prompts):
@@ -145,7 +145,7 @@ def test_openvino_genai_says_what_numpy_says(streaming: bool, options: dict[str,
         wanted[row] = tokens[:end]
     generator = openvino_genai.load(
         make_plan(
-            heard,
+            recorder,
             model=model,
             streaming=streaming,
             options=options,
@@ -155,9 +155,9 @@ def test_openvino_genai_says_what_numpy_says(streaming: bool, options: dict[str,
     generator.place(prompts)
     for row in range(len(prompts)):
         generator.submit(row, row)
-    found = heard.wait(len(prompts))
+    found = recorder.wait(len(prompts))
     generator.close()
     assert {row: [token for token in tokens if token != 5] for row, tokens in found.items()} == {
         row: [token for token in tokens if token != 5] for row, tokens in wanted.items()
     }
-    assert heard.firsts == ({row: tokens[:1] for row, tokens in found.items()} if streaming else {})
+    assert recorder.firsts == ({row: tokens[:1] for row, tokens in found.items()} if streaming else {})

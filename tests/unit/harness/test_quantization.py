@@ -1,4 +1,4 @@
-"""Lower precision in the model: where Q/DQ pairs stand, that calibration repeats itself, what is told of it."""
+"""Lower precision in the model: where Q/DQ pairs stand, that calibration repeats itself, what is reported of it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ Made = Callable[[str], tuple[Path, dict[str, Any]]]
 
 @pytest.fixture(scope="module")
 def in_precision(plain: Path, tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """The model in a precision, with what was told of it: made once, not to be changed. Ranges are beside it."""
+    """The model in a precision, with what was reported of it: made once, not to be changed. Ranges are next to it."""
 
     @cache
     def make(precision: str) -> tuple[Path, dict[str, Any]]:
@@ -227,10 +227,10 @@ def test_a_child_quantizes_compares_and_scores(tmp_path: Path) -> None:
         caches={"calibration": str(tmp_path / "cache")},
     )
     assert ended.result.done, ended.output
-    told = ended.result.values["quantization"]
-    assert told["comparison"]["samples"] == 4
-    assert [set(metrics) for metrics in told["scores"]] == [{"accuracy", "good", "total"}] * 2
-    assert [metrics["total"] for metrics in told["scores"]] == [6, 6]
+    reported = ended.result.values["quantization"]
+    assert reported["comparison"]["samples"] == 4
+    assert [set(metrics) for metrics in reported["scores"]] == [{"accuracy", "good", "total"}] * 2
+    assert [metrics["total"] for metrics in reported["scores"]] == [6, 6]
     assert sorted(path.name for path in (ended.folder / "artifact").iterdir()) == ["model.onnx"]
     assert len(list((tmp_path / "cache").iterdir())) == 1
 
@@ -246,7 +246,7 @@ def split(plain: Path, tmp_path: Path) -> Path:
     return tmp_path / "model/model.onnx"
 
 
-def test_weights_beside_a_model_are_read_through_hard_links(plain: Path, split: Path, tmp_path: Path) -> None:
+def test_weights_next_to_a_model_are_read_through_hard_links(plain: Path, split: Path, tmp_path: Path) -> None:
     whole, read = onnx.load(str(plain)), onnx_files.load(split)
     assert [onnx.numpy_helper.to_array(t).tobytes() for t in read.graph.initializer] == [
         onnx.numpy_helper.to_array(t).tobytes() for t in whole.graph.initializer

@@ -28,7 +28,7 @@ from harness.errors import HarnessError
 from harness.run.tokens import MESSAGES, GenerationPlan, Sampling
 from tests.processes import find_free_ports, wait_for
 from tests.unit.harness.generated import generate
-from tests.unit.harness.heard import Heard
+from tests.unit.harness.recorder import Recorder
 
 COUNT, LIMIT = 12, 120
 FIRST = "train-00000-of-00002.parquet"
@@ -174,17 +174,17 @@ def test_levels_count_from_the_first_on(tmp_path: Path) -> None:
     """Of 10 levels said and 9 true, 5 are right."""
     truths = [("A > B > C", "", False), ("A > B > C", "", False), ("A > B", "", False), ("A", "", False)]
     said = ["A > B > C > D", "A > X > C", "X > B", " A "]
-    found, told = score(tmp_path, [answer(category) for category in said], truths)
+    found, reported = score(tmp_path, [answer(category) for category in said], truths)
     assert found["f1"] == 2 * (5 / 10 * 5 / 9) / (5 / 10 + 5 / 9)
-    assert f'{{"f1": {found["f1"]}}}' in told.splitlines()
+    assert f'{{"f1": {found["f1"]}}}' in reported.splitlines()
 
 
 def test_what_is_not_the_json_has_no_category_and_counts_as_long_as_the_true_one(tmp_path: Path) -> None:
     truths = [("A > B", "b", True)] * 4
     broken = ["", answer("A > B", colour="red"), f"```json\n{answer('A > B')}\n```"]
-    found, told = score(tmp_path, [*broken, answer("A > B", "b", "yes")], truths)
+    found, reported = score(tmp_path, [*broken, answer("A > B", "b", "yes")], truths)
     assert found == {"f1": 2 / 8, "brand_f1": 1 / 4, "is_secondhand_f1": 2 / 5, "unparsable": 3}
-    assert told.endswith("3 answers are not JSON\n")
+    assert reported.endswith("3 answers are not JSON\n")
 
 
 @settings(max_examples=60, deadline=None)
@@ -228,23 +228,28 @@ def test_the_stand_in_answers_with_the_truth_over_the_chat_protocol(streaming: b
 
     output = build_from(made)
     truths = json.loads((output / scoring.REFERENCES).read_text())
-    heard = Heard(LIMIT)
+    recorder = Recorder(LIMIT)
     plan: dict[str, Any] = {"model": None, "source": None, "scenario": "Server", "threads": 0, "precision": "fp32"}
     plan |= {"sampling": Sampling(max_new_tokens=0), "streaming": streaming, "logged": True, "samples": MESSAGES}
-    plan |= {"options": {"url": stand_in}, "first": heard.first, "completed": heard.result, "failed": heard.result}
+    plan |= {
+        "options": {"url": stand_in},
+        "first": recorder.first,
+        "completed": recorder.result,
+        "failed": recorder.result,
+    }
     client = openai.load(GenerationPlan(**plan))
     try:
         client.place(list(catalogue.load_samples(output)[MESSAGES]))
         for row in range(COUNT):
             client.submit(row, row)
-        answers = heard.wait(COUNT)
+        answers = recorder.wait(COUNT)
     finally:
         client.close()
     found = [json.loads(answers[row].text) for row in range(COUNT)]
     for name, said in truths.items():
         assert [answer[name.removeprefix("ground_truth_")] for answer in found] == said
     assert all(answer.tokens > 1 for answer in answers.values())
-    assert len(heard.firsts) == (COUNT if streaming else 0)
+    assert len(recorder.firsts) == (COUNT if streaming else 0)
 
 
 @pytest.fixture(scope="module")

@@ -93,9 +93,9 @@ def test_each_relation_is_there_in_both_directions(dataset: Path, published: igb
 def test_citations_go_both_ways_and_each_paper_cites_itself_once(dataset: Path, published: igbh.PublishedGraph) -> None:
     cites, pairs = open_graph(dataset)[CITES], published.edges[CITES]
     for node in range(0, len(published.labels), 7):
-        told = pairs[(pairs[:, 1] == node) & (pairs[:, 0] != node), 0]
+        reported = pairs[(pairs[:, 1] == node) & (pairs[:, 0] != node), 0]
         asked = pairs[(pairs[:, 0] == node) & (pairs[:, 1] != node), 1]
-        assert sources_of(cites, node) == sorted([*told.tolist(), *asked.tolist(), node])
+        assert sources_of(cites, node) == sorted([*reported.tolist(), *asked.tolist(), node])
 
 
 def test_different_neighbours_are_chosen_each_as_often() -> None:
@@ -147,7 +147,7 @@ def reach(block: Any, graph: dict[Relation, Adjacency]) -> dict[str, dict[int, i
                 if first[relation.target].get(row) == hop:
                     for place in places[places >= 0].tolist():
                         first[relation.source].setdefault(place, hop + 1)
-    for kind, ids in block.nodes.items():  # what fills up is nobody's neighbour
+    for kind, ids in block.nodes.items():  # what fills up is no one's neighbour
         for place in np.flatnonzero(ids == NO_NODE).tolist():
             first[kind].setdefault(place, 0)
     return first
@@ -225,7 +225,7 @@ def test_an_edge_to_a_node_that_is_not_there_is_named(published: igbh.PublishedG
 
 
 def test_the_network_computes_attention_edge_by_edge(dataset: Path, published: igbh.PublishedGraph) -> None:
-    """Beside plain loops over the nodes and their edges, each layer over the edges of the hops that it still has."""
+    """Next to plain loops over the nodes and their edges, each layer over the edges of the hops that it still has."""
     torch = pytest.importorskip("torch", reason=WITHOUT)
     from harness.benchmarks.rgat.network import RelationalGraphAttention
     from harness.benchmarks.rgat.rehearsal import draw_weights
@@ -254,13 +254,13 @@ def compute_plainly(
             places = block.places[relation.name][node]
             sources = [(fc @ hidden[relation.source][p]).reshape(4, -1) for p in places[places >= 0]]
             target = (fc @ hidden[relation.target][node]).reshape(4, -1)
-            told = bias.astype(np.float64)
+            reported = bias.astype(np.float64)
             if sources:
                 scores = np.array([(s * left[0]).sum(1) + (target * right[0]).sum(1) for s in sources])
                 shares = np.exp(np.where(scores > 0, scores, 0.2 * scores))
                 shares /= shares.sum(0)
-                told = told + (shares[..., None] * np.array(sources)).sum(0).ravel()
-            new[relation.target][node] = new[relation.target].get(node, 0) + told
+                reported = reported + (shares[..., None] * np.array(sources)).sum(0).ravel()
+            new[relation.target][node] = new[relation.target].get(node, 0) + reported
         width = len(weights["linear.weight"][0])
         hidden = {
             kind: np.array([rows.get(n, np.zeros(width)) for n in range(1 + max(rows, default=0))])

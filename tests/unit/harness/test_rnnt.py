@@ -1,4 +1,4 @@
-"""RNN-T on LibriSpeech: damage is named, features tell bands, letters are taken greedily, words are counted."""
+"""RNN-T on LibriSpeech: damage is named, features distinguish bands, letters are taken greedily, words are counted."""
 
 from __future__ import annotations
 
@@ -95,12 +95,12 @@ class Speaking:
     def __init__(self, plan: dict[int, list[int]]) -> None:
         self._plan = {frame: list(letters) for frame, letters in plan.items()}
         self._frames = 0
-        self.heard = 0.0
+        self.received = 0.0
         self.last: list[int] = []
 
     def __call__(self, part: str, inputs: dict[str, np.ndarray]) -> Outputs:
         if part == "encoder":
-            self.heard += float(inputs["mask"].sum())
+            self.received += float(inputs["mask"].sum())
             first = float(inputs["hidden"][0, 0, 0])
             encoded = np.zeros((1, 32, transcribing.HIDDEN), np.float32)
             encoded[0, :, 0] = first + np.arange(32)  # the number of the frame
@@ -123,7 +123,7 @@ def test_letters_are_taken_until_blank_and_what_follows_hears_them() -> None:
     frames = features.count_frames(40_000)
     assert letters == [3, 1, 2, 4]
     assert speaking.last == [transcribing.START, 3, 1, 2, 4]
-    assert speaking.heard == frames == 84  # and nothing past the end
+    assert speaking.received == frames == 84  # and nothing past the end
     assert parts.count("encoder") == 2
     assert parts.count("joint") < frames // 2  # several frames are asked for at once
 

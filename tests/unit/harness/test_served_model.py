@@ -48,7 +48,7 @@ def test_an_endpoint_that_lists_no_models_is_measured(tmp_path: Path, mischief: 
         refuse_other_model(write_config(tmp_path, server.url, server.url + "/elsewhere", model="absent"), {})
 
 
-def test_an_endpoint_that_nobody_reaches_is_left_to_the_client(tmp_path: Path) -> None:
+def test_an_endpoint_that_no_one_reaches_is_left_to_the_client(tmp_path: Path) -> None:
     with Server() as server:
         gone = server.url
     refuse_other_model(write_config(tmp_path, gone, "no address", model="absent"), {})

@@ -23,7 +23,7 @@ from tests.unit.harness.tiny import labels
 NAMING = Benchmark(name="naming", path=str(Path(__file__).with_name("naming.py")))
 
 
-class Told:
+class Recorder:
     """What a session called back."""
 
     def __init__(self) -> None:
@@ -39,18 +39,18 @@ class Told:
         self.failures[token[0]] = error
 
 
-def make_plan(told: Told, folder: Path) -> LoadPlan:
-    return make_load_plan(completed=told.completed, failed=told.failed, folder=folder)
+def make_plan(recorder: Recorder, folder: Path) -> LoadPlan:
+    return make_load_plan(completed=recorder.completed, failed=recorder.failed, folder=folder)
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def recorder() -> Recorder:
+    return Recorder()
 
 
 @pytest.fixture
-def session(told: Told, tmp_path: Path) -> Iterator[SliceSession]:
-    made = SliceSession("null", NAMING, make_plan(told, tmp_path), ["MIG-a", "MIG-b"])
+def session(recorder: Recorder, tmp_path: Path) -> Iterator[SliceSession]:
+    made = SliceSession("null", NAMING, make_plan(recorder, tmp_path), ["MIG-a", "MIG-b"])
     yield made
     for worker in made.workers:
         worker.end()
@@ -66,49 +66,51 @@ def submit_all(session: SliceSession, count: int) -> None:
     session.drain()
 
 
-def test_each_process_sees_one_slice_and_both_answer(session: SliceSession, told: Told) -> None:
+def test_each_process_sees_one_slice_and_both_answer(session: SliceSession, recorder: Recorder) -> None:
     place(session, range(12))
     submit_all(session, 12)
-    assert told.answers.keys() == set(range(100, 112))
-    assert told.failures == {}
-    for row, answer in enumerate(told.answers[100 + row] for row in range(12)):
+    assert recorder.answers.keys() == set(range(100, 112))
+    assert recorder.failures == {}
+    for row, answer in enumerate(recorder.answers[100 + row] for row in range(12)):
         name, values = answer.split(" ", 1)
         assert name in ("MIG-a", "MIG-b")
         assert values == str(list(range(row, row + 1 + row % 3)))
-    assert {answer.split()[0] for answer in told.answers.values()} == {"MIG-a", "MIG-b"}
+    assert {answer.split()[0] for answer in recorder.answers.values()} == {"MIG-a", "MIG-b"}
     (alone,) = session.compute(slice(4, 5))
     assert alone.tobytes() == b"MIG-a [4, 5]"
     assert session.notes["workers"] == 2
     session.close()
 
 
-def test_what_a_process_meets_is_told_for_its_batch_alone(session: SliceSession, told: Told) -> None:
+def test_what_a_process_meets_is_reported_for_its_batch_alone(session: SliceSession, recorder: Recorder) -> None:
     place(session, [1, WRONG, 2])
     submit_all(session, 3)
-    assert told.answers.keys() == {100, 102}
-    (problem,) = told.failures.values()
+    assert recorder.answers.keys() == {100, 102}
+    (problem,) = recorder.failures.values()
     assert str(problem) == "ValueError: seventeen"
 
 
-def test_a_process_that_is_killed_fails_what_it_had_and_nothing_waits(session: SliceSession, told: Told) -> None:
+def test_a_process_that_is_killed_fails_what_it_had_and_nothing_waits(
+    session: SliceSession, recorder: Recorder
+) -> None:
     place(session, [1, LETHAL, 2, 3])
-    submitting = threading.Thread(target=submit_until_lost, args=(session, told), daemon=True)
+    submitting = threading.Thread(target=submit_until_lost, args=(session, recorder), daemon=True)
     submitting.start()
     submitting.join(60)
     assert not submitting.is_alive()
-    assert told.answers.keys() | told.failures.keys() == set(range(100, 104))
-    assert isinstance(told.failures[101], HarnessError)
-    assert str(told.failures[101]).startswith("the process on slice MIG-")
+    assert recorder.answers.keys() | recorder.failures.keys() == set(range(100, 104))
+    assert isinstance(recorder.failures[101], HarnessError)
+    assert str(recorder.failures[101]).startswith("the process on slice MIG-")
     with pytest.raises(HarnessError, match="the process on slice"):
         session.drain()
 
 
-def submit_until_lost(session: SliceSession, told: Told) -> None:
+def submit_until_lost(session: SliceSession, recorder: Recorder) -> None:
     for row in range(4):
         try:
             session.submit(slice(row, row + 1), [100 + row])
         except HarnessError as error:
-            told.failed([100 + row], error)
+            recorder.failed([100 + row], error)
     with pytest.raises(HarnessError):
         session.drain()
 

@@ -1,4 +1,4 @@
-"""Slices of GPUs (MIG): what NVML tells of them, which of them a child takes, and samples that processes share."""
+"""Slices of GPUs (MIG): what NVML reports them, which of them a child takes, and samples that processes share."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def cut_device(**more: Any) -> Any:
     return module
 
 
-def test_slices_are_told_with_their_device() -> None:
+def test_slices_are_reported_with_their_device() -> None:
     first, second = list_inventory(cut_device())
     assert first["mig"] is True
     assert first["slices"] == [
@@ -53,7 +53,7 @@ def test_slices_are_told_with_their_device() -> None:
 
 
 def test_whatever_computes_on_any_slice_of_the_device_counts_once() -> None:
-    """Without privileges a driver tells nothing of a whole device that is cut."""
+    """Without privileges a driver shows nothing of a whole device that is cut."""
     pids = {"MIG-one": [7, 8], "MIG-two": [8]}
 
     def running(handle: Any) -> list[Any]:

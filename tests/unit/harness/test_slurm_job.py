@@ -142,7 +142,7 @@ for each in attempts/*; do mkdir $each/begun 2>/dev/null && echo own >> $each/lo
 """
 
 
-def test_each_attempt_begins_once_whoever_races_for_it(tmp_path: Path) -> None:
+def test_each_attempt_begins_once_whatever_races_for_it(tmp_path: Path) -> None:
     folders = [lay_out(tmp_path / "attempts" / f"{number:03}") for number in range(60)]
     racers = [
         subprocess.Popen(

@@ -32,7 +32,7 @@ class FakeSession:
         self.hold = threading.Event()
         self.hold.set()
         self._order = order
-        self._held: list[tuple[Rows, Token]] = []
+        self._kept: list[tuple[Rows, Token]] = []
         self._values = np.empty(0, np.int32)
         self.completed: Callable[[Token, Outputs], None] = lambda _token, _outputs: None
 
@@ -45,18 +45,18 @@ class FakeSession:
     def submit(self, rows: Rows, token: Token) -> None:
         assert len(token) <= self.batch_size * self.most_batches
         self.submitted.append(len(token))
-        self._held.append((rows, token))
+        self._kept.append((rows, token))
 
     def ready(self) -> None:
         assert self.hold.wait(60)
 
     def drain(self) -> None:
-        order = list(range(len(self._held)))
+        order = list(range(len(self._kept)))
         self._order(order)
         for number in order:
-            rows, token = self._held[number]
+            rows, token = self._kept[number]
             self.completed(token, self.compute(rows))
-        self._held.clear()
+        self._kept.clear()
 
     def close(self) -> None:
         return
@@ -160,12 +160,12 @@ def test_server_leaves_what_would_be_padded_to_the_next_batch(tmp_path: Path) ->
     two = threading.Event()
     submit = session.submit
 
-    def tell(rows: Rows, token: Token) -> None:
+    def report(rows: Rows, token: Token) -> None:
         submit(rows, token)
         if len(session.submitted) == 2:
             two.set()
 
-    session.submit = tell  # type: ignore[method-assign]
+    session.submit = report  # type: ignore[method-assign]
     sut = ServerSut(*bench.parts, delay=0)
     sut.issue([100 + number for number in range(15)], list(range(15)))
     session.hold.set()

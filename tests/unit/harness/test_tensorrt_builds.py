@@ -73,8 +73,8 @@ def test_resnet(models: Path, tmp_path: Path, model: str, precision: str) -> Non
     dtype = "int8" if model == "resnet-int8-in" else "float32"
     assert made.inputs == (type(made.inputs[0])("image", (3, SIDE, SIDE), dtype),)
     assert [(t.name.startswith("gemm") or t.name == "scores", t.dtype) for t in made.outputs] == [(True, "float32")]
-    told = made.settings["tensorrt"]
-    assert (told["flavour"], told["strongly_typed"], told["profiles"]) == ("tensorrt-rtx", True, [[4, 0]])
+    reported = made.settings["tensorrt"]
+    assert (reported["flavour"], reported["strongly_typed"], reported["profiles"]) == ("tensorrt-rtx", True, [[4, 0]])
     assert made.version == load_backend("tensorrt-rtx").facts()["backend.version"].value
 
 
@@ -129,7 +129,7 @@ def test_inputs_and_outputs_that_hold_no_samples(
     assert caught.value.problem_class == "input"
 
 
-def test_a_child_builds_and_tells(tmp_path: Path) -> None:
+def test_a_child_builds_and_reports(tmp_path: Path) -> None:
     children = Children(tmp_path)
     small = {"side": SIDE, "count": 32}
     dataset = children.build("Dataset", benchmark=RESNET, settings=small).folder / "artifact"

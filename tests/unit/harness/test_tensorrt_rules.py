@@ -1,4 +1,4 @@
-"""What is decided of TensorRT engines without TensorRT: profiles, what fits, what the inspector tells, the cache."""
+"""What is decided of TensorRT engines without TensorRT: profiles, what fits, what the inspector reports, the cache."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_the_inspector_is_summed_up() -> None:
 
 
 class Cache:
-    """Stands for TensorRT's: entries as JSON; bytes that are none raise."""
+    """Represents TensorRT's: entries as JSON; bytes that are none raise."""
 
     def __init__(self, content: bytes) -> None:
         self.entries: dict[str, int] = json.loads(content) if content else {}
@@ -177,13 +177,13 @@ class Config:
         return self.cache
 
 
-def built(path: Path, measured: dict[str, int], meanwhile: dict[str, int] | None = None) -> TimingCache:
+def built(path: Path, measured: dict[str, int], concurrent: dict[str, int] | None = None) -> TimingCache:
     timing, config = TimingCache(path, "8.6.1"), Config()
     timing.attach(config)
     assert config.cache is not None
     config.cache.entries |= measured
-    if meanwhile:
-        built(path, meanwhile)
+    if concurrent:
+        built(path, concurrent)
     timing.keep(config)
     return timing
 
@@ -192,7 +192,7 @@ def test_the_timing_cache_is_kept_and_merged(tmp_path: Path) -> None:
     path = tmp_path / "caches" / "timing-tensorrt.cache"
     first = built(path, {"a": 1})
     assert (first.before, len(first.after)) == ("", 64)
-    second = built(path, {"b": 2}, meanwhile={"c": 3})
+    second = built(path, {"b": 2}, concurrent={"c": 3})
     assert second.before == first.after != second.after
     file = tmp_path / "caches" / "timing-tensorrt-8.6.1.cache"
     assert json.loads(file.read_bytes()) == {"a": 1, "b": 2, "c": 3}
@@ -235,9 +235,9 @@ def test_a_plugin_is_loaded_once_for_all_devices(tmp_path: Path) -> None:
     (tmp_path / "one.so").write_bytes(b"one")
     (tmp_path / "two.so").write_bytes(b"two")
     options = {"plugins": f"{tmp_path}/one.so:{tmp_path}/two.so"}
-    told = [building.load_plugins(flavour, log, options) for _device in range(2)]  # type: ignore[arg-type]
-    assert told[0] == told[1]
-    assert told[0].keys() == {"one.so", "two.so"}
+    reported = [building.load_plugins(flavour, log, options) for _device in range(2)]  # type: ignore[arg-type]
+    assert reported[0] == reported[1]
+    assert reported[0].keys() == {"one.so", "two.so"}
     assert registry.libraries == [f"{tmp_path}/one.so", f"{tmp_path}/two.so"]
 
 

@@ -1,4 +1,4 @@
-"""Tokens: what LoadGen is told of them, and answers that must not count."""
+"""Tokens: what LoadGen learns of them, and answers that must not count."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def run_child(scenario: str, mode: str, folder: Path, *more: str) -> str:
 
 
 def run_undisturbed(scenario: str, folder: Path) -> DetailLog:
-    """A performance run, again where LoadGen found that the machine's clocks went at different speeds meanwhile."""
+    """A performance run, again where LoadGen found that the machine's clocks went at different speeds."""
     for _ in range(3):
         log = run(scenario, "performance", folder)
         if not any("system_clock" in str(line.value) for line in log.errors):
@@ -110,8 +110,8 @@ def test_a_run_that_fails_before_a_first_token_ends_and_says_so(mode: str, tmp_p
     assert run_child("Server", mode, tmp_path, "fails") == "the server is gone\n"
 
 
-class Told:
-    """What LoadGen would have been told: ids by first token, and answers by id (None: without bytes)."""
+class Recorder:
+    """What LoadGen would have been reported: ids by first token, and answers by id (None: without bytes)."""
 
     def __init__(self) -> None:
         self.firsts: list[tuple[int, list[int]]] = []
@@ -143,83 +143,83 @@ class Rows:
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> tuple[TokenCompleter, Told, Guard, TokenSut]:
+def made(tmp_path: Path) -> tuple[TokenCompleter, Recorder, Guard, TokenSut]:
     return make(tmp_path)
 
 
-def make(folder: Path, **changed: Any) -> tuple[TokenCompleter, Told, Guard, TokenSut]:
-    told, guard = Told(), Guard()
+def make(folder: Path, **changed: Any) -> tuple[TokenCompleter, Recorder, Guard, TokenSut]:
+    recorder, guard = Recorder(), Guard()
     kind = {"dtype": "int64", "streaming": True, "logged": True, **changed}
     counter = Counter(folder / "counter")
-    completer = TokenCompleter(told, Sampling(min_new_tokens=2, max_new_tokens=4), counter, guard, **kind)
-    return completer, told, guard, TokenSut(Sink(), Rows(), completer, guard)  # type: ignore[arg-type]
+    completer = TokenCompleter(recorder, Sampling(min_new_tokens=2, max_new_tokens=4), counter, guard, **kind)
+    return completer, recorder, guard, TokenSut(Sink(), Rows(), completer, guard)  # type: ignore[arg-type]
 
 
-Made = tuple[TokenCompleter, Told, Guard, TokenSut]
+Made = tuple[TokenCompleter, Recorder, Guard, TokenSut]
 
 
 def test_answer_that_comes_at_once_still_has_a_first_token(made: Made) -> None:
-    completer, told, guard, sut = made
+    completer, recorder, guard, sut = made
     sut.issue([50, 51], [3, 4])
     completer.completed(50, [7, 8, 9])
     completer.first(51, [5])
     completer.completed(51, [5, 6])
-    assert told.firsts == [(50, [7]), (51, [5])]
-    assert told.answers == [(50, [7, 8, 9]), (51, [5, 6])]
+    assert recorder.firsts == [(50, [7]), (51, [5])]
+    assert recorder.answers == [(50, [7, 8, 9]), (51, [5, 6])]
     assert guard.failure is None
     counts = completer.counts
     assert (counts.samples, counts.tokens, counts.shortest, counts.longest, counts.single) == (2, 5, 2, 3, 0)
 
 
 def test_prompt_answered_twice_fails_the_run_and_is_completed_once(made: Made) -> None:
-    completer, told, guard, sut = made
+    completer, recorder, guard, sut = made
     sut.issue([50], [3])
     completer.completed(50, [7, 8])
     completer.completed(50, [7, 8])
-    assert [identity for identity, _ in told.answers] == [50]
+    assert [identity for identity, _ in recorder.answers] == [50]
     assert "not in flight" in str(guard.failure)
 
 
 def test_second_first_token_fails_the_run(made: Made) -> None:
-    completer, told, guard, sut = made
+    completer, recorder, guard, sut = made
     sut.issue([50], [3])
     completer.first(50, [7])
     completer.first(50, [7])
-    assert told.firsts == [(50, [7])]
+    assert recorder.firsts == [(50, [7])]
     assert "twice" in str(guard.failure)
 
 
 @pytest.mark.parametrize(("tokens", "bound"), [([1], "at least 2"), ([1, 2, 3, 4, 5], "at most 4")])
 def test_answers_of_a_wrong_length_fail_the_run(tokens: list[int], bound: str, made: Made) -> None:
-    completer, told, guard, sut = made
+    completer, recorder, guard, sut = made
     sut.issue([50], [3])
     completer.completed(50, tokens)
-    assert told.answers == [(50, None)]
+    assert recorder.answers == [(50, None)]
     assert f"an answer has {len(tokens)} tokens, and must have {bound}" in str(guard.failure)
     assert completer.counts.samples == 0
 
 
 def test_after_a_failure_the_rest_is_answered_without_being_asked(made: Made) -> None:
-    completer, told, guard, sut = made
+    completer, recorder, guard, sut = made
     sut.issue([50, 51, 52], [3, 9, 4])
     assert isinstance(guard.failure, ConnectionError)
     completer.completed(50, [7, 8])  # it was asked before the failure
-    assert sorted(told.answers) == [(50, None), (51, None), (52, None)]
-    assert sorted(told.firsts) == [(50, [0]), (51, [0]), (52, [0])]
+    assert sorted(recorder.answers) == [(50, None), (51, None), (52, None)]
+    assert sorted(recorder.firsts) == [(50, [0]), (51, [0]), (52, [0])]
 
 
-def test_number_of_tokens_alone_suffices_where_nobody_reads_them(tmp_path: Path) -> None:
-    completer, told, guard, sut = make(tmp_path, logged=False)
+def test_number_of_tokens_alone_suffices_where_no_one_reads_them(tmp_path: Path) -> None:
+    completer, recorder, guard, sut = make(tmp_path, logged=False)
     sut.issue([50], [3])
     completer.first(50, [7])
     completer.completed(50, 3)
-    assert [len(answer or []) for _, answer in told.answers] == [3]
+    assert [len(answer or []) for _, answer in recorder.answers] == [3]
     assert guard.failure is None
-    completer, told, guard, sut = make(tmp_path, logged=True)
+    completer, recorder, guard, sut = make(tmp_path, logged=True)
     sut.issue([50], [3])
     completer.first(50, [7])
     completer.completed(50, 3)
-    assert told.answers == [(50, None)]
+    assert recorder.answers == [(50, None)]
     assert isinstance(guard.failure, HarnessError)
 
 
@@ -236,11 +236,11 @@ def test_spec_says_more_than_the_round_and_the_round_more_than_the_benchmark() -
 
 def test_a_text_is_logged_as_the_benchmark_writes_it_and_counted_by_its_tokens(tmp_path: Path) -> None:
     write = lambda text: np.array([ord(sign) for sign in text], np.int64)  # noqa: E731
-    completer, told, guard, _ = make(tmp_path, streaming=False, write_text=write)
+    completer, recorder, guard, _ = make(tmp_path, streaming=False, write_text=write)
     completer.expect(1)
     completer.completed(1, Spoken("abcdefg", 3))
     assert guard.failure is None
-    assert (told.answers, told.counts) == ([(1, list(range(97, 104)))], [3])
+    assert (recorder.answers, recorder.counts) == ([(1, list(range(97, 104)))], [3])
     assert (completer.counts.samples, completer.counts.tokens) == (1, 3)
 
 

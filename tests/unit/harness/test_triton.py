@@ -167,8 +167,8 @@ def test_failure_of_a_running_server_has_a_name(
 
 
 def test_requests_share_a_batch_inside_the_server(engine: Path) -> None:
-    told = {"backend": "onnxruntime", "engine": str(engine / "made"), "batch_size": 8, "threads": 1}
-    served = ServedEngine({**told, "scenario": "Server"})
+    reported = {"backend": "onnxruntime", "engine": str(engine / "made"), "batch_size": 8, "threads": 1}
+    served = ServedEngine({**reported, "scenario": "Server"})
     served.warm_up()
     points, labels = tiny.points(), tiny.labels()
     cut = [(0, 3), (3, 8), (8, 16), (16, 17), (17, 25)]  # the first two fill a batch, the last two need two
@@ -410,7 +410,7 @@ def test_an_answer_that_is_none_is_refused(damaged: Any, said: str) -> None:
 
 @contextmanager
 def serve_grpc(mischief: str = "") -> Iterator[int]:
-    """A server beside that of HTTP; its port."""
+    """A server in addition to that of HTTP; its port."""
     grpc = pytest.importorskip("grpc", reason="grpcio is not installed")
 
     def infer(data: bytes, context: Any) -> bytes:

@@ -64,7 +64,7 @@ def made(made_by: str, served_by: str, file: str = "made/model.onnx", **changed:
     return replace(ENGINE, settings=settings, file=file, **changed)
 
 
-def test_python_backend_is_told_which_engine_it_loads_and_how() -> None:
+def test_python_backend_learns_which_engine_it_loads_and_how() -> None:
     config = render_config(ENGINE, Path('/a "quoted" folder'), SETTINGS)
     assert f'name: "{MODEL}"\nbackend: "python"\nmax_batch_size: 8\n' in config
     assert 'input [ { name: "point" data_type: TYPE_FP32 dims: [ 4 ] } ]' in config
@@ -104,8 +104,8 @@ def test_inputs_in_shared_memory_are_named_and_not_sent(tmp_path: Path) -> None:
     head = make_request_head("host", "model", inputs, ((3, 4), (3, 1)), (SCORES,), parts)
     lines, _, document = head.partition(b"\r\n\r\n")
     assert f"Content-Length: {len(document)}".encode() in lines
-    told = json.loads(document)["inputs"][1]["parameters"]
-    assert told["shared_memory_offset"] == parts[1].offset
+    reported = json.loads(document)["inputs"][1]["parameters"]
+    assert reported["shared_memory_offset"] == parts[1].offset
     shared.close()
     assert not list(tmp_path.iterdir())
 

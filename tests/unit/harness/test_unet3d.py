@@ -130,6 +130,6 @@ def test_dice_is_of_kidneys_and_tumours_and_the_line_is_the_official_one(data: P
     assert unet3d.score(log, output, tmp_path)["mean"] == pytest.approx(1.0)
     assert (tmp_path / "accuracy.txt").read_text() == "Accuracy: mean = 1.00000, kidney = 1.0000, tumor = 1.0000\n"
     found = unet3d.compute_dice(np.array([1, 1, 0, 0]), np.array([1, 0, 0, 0]))
-    assert found.tolist() == pytest.approx([2 / 3, 1.0], rel=1e-5)  # nobody saw a tumour where there is none
+    assert found.tolist() == pytest.approx([2 / 3, 1.0], rel=1e-5)  # no one saw a tumour where there is none
     with pytest.raises(HarnessError, match="a response holds 3 places"):
         unet3d.score(AnswerLog(np.arange(1), (b"abc",), 0, 0), output, tmp_path)

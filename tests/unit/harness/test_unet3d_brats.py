@@ -118,8 +118,8 @@ def test_the_classes_of_what_was_kept_are_scored_by_region(data: Path, tmp_path:
         {"mean": (0.8 + 0.6667) / 3, "whole tumor": 0.8, "tumor core": 2 / 3, "enhancing tumor": 0}
     )
     line = (tmp_path / "accuracy.txt").read_text()
-    told = "Accuracy: mean = 0.48890, whole tumor = 0.8000, tumor core = 0.6667, enhancing tumor = 0.0000\n"
-    assert line == told
+    reported = "Accuracy: mean = 0.48890, whole tumor = 0.8000, tumor core = 0.6667, enhancing tumor = 0.0000\n"
+    assert line == reported
 
 
 def score(dataset: Path, folder: Path, answer: np.ndarray) -> dict[str, float]:

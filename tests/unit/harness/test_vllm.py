@@ -1,4 +1,4 @@
-"""The vLLM backend, part by part: what it tells the engine, and what it makes of answers and failures."""
+"""The vLLM backend, part by part: what it passes to the engine, and what it makes of answers and failures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from harness.errors import HarnessError
 from harness.run.tokens import SOUNDS, GenerationPlan, Sampling, Spoken, StopSequence
 from tests.speech_checkpoints import write_checkpoint
 from tests.unit.harness import fake_vllm
-from tests.unit.harness.heard import Heard
+from tests.unit.harness.recorder import Recorder
 
 TOKENS = 4
 PROMPTS = [np.array([10 * (row + 1), 3, 5], np.int32) for row in range(6)]
@@ -44,8 +44,8 @@ def backend(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
 
 
 @pytest.fixture
-def heard() -> Heard:
-    return Heard(20)
+def recorder() -> Recorder:
+    return Recorder(20)
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def checkpoint(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def load(backend: Any, heard: Heard, checkpoint: Path) -> Iterator[Load]:
+def load(backend: Any, recorder: Recorder, checkpoint: Path) -> Iterator[Load]:
     made = []
     with ExitStack() as stack:
 
@@ -72,9 +72,9 @@ def load(backend: Any, heard: Heard, checkpoint: Path) -> Iterator[Load]:
                 "threads": 0,
                 "precision": "fp32",
                 "options": {},
-                "first": heard.first,
-                "completed": heard.result,
-                "failed": heard.result,
+                "first": recorder.first,
+                "completed": recorder.result,
+                "failed": recorder.result,
                 **changed,
             }
             engine = backend.load(GenerationPlan(**plan))  # type: ignore[arg-type]
@@ -97,30 +97,32 @@ def expected(row: int) -> list[int]:
 
 
 @pytest.mark.parametrize("streaming", [True, False])
-def test_answers_are_the_tokens_that_the_engine_gave(streaming: bool, load: Load, heard: Heard) -> None:
+def test_answers_are_the_tokens_that_the_engine_gave(streaming: bool, load: Load, recorder: Recorder) -> None:
     engine = load(streaming=streaming)
     for row in range(len(PROMPTS)):
         engine.submit(100 + row, row)
-    assert heard.wait(len(PROMPTS)) == {100 + row: expected(row) for row in range(len(PROMPTS))}
+    assert recorder.wait(len(PROMPTS)) == {100 + row: expected(row) for row in range(len(PROMPTS))}
     firsts = {100 + row: expected(row)[:1] for row in range(len(PROMPTS))}
-    assert heard.firsts == (firsts if streaming else {})
+    assert recorder.firsts == (firsts if streaming else {})
 
 
 @pytest.mark.parametrize("streaming", [True, False])
-def test_nothing_is_computed_behind_the_stop_sequence_of_an_answer(streaming: bool, load: Load, heard: Heard) -> None:
+def test_nothing_is_computed_behind_the_stop_sequence_of_an_answer(
+    streaming: bool, load: Load, recorder: Recorder
+) -> None:
     stops = (StopSequence("one", (31, 32)), StopSequence("two", (43,)))
     engine = load(streaming=streaming, sampling=Sampling(max_new_tokens=TOKENS, stop_sequences=stops))
     engine.place(PROMPTS, [0, 0, 1, 2, 1, 0])
     for row in range(len(PROMPTS)):
         engine.submit(row, row)
     wanted = {row: expected(row) for row in range(len(PROMPTS))} | {2: [30, 31, 32]}
-    assert heard.wait(len(PROMPTS)) == wanted
+    assert recorder.wait(len(PROMPTS)) == wanted
     made = fake_vllm.Engine.made
     assert made.begun == len(PROMPTS)
     assert made.ended == len(PROMPTS) - 2  # the last token of row 3 ends it, and the engine was not left to say so
 
 
-def test_options_of_the_spec_are_told_under_the_names_of_vllm(load: Load) -> None:
+def test_options_of_the_spec_are_passed_under_the_names_of_vllm(load: Load) -> None:
     options = {
         "tensor_parallel": 2,
         "replicas": 4,
@@ -159,7 +161,7 @@ def test_options_of_the_spec_are_told_under_the_names_of_vllm(load: Load) -> Non
     ("generation", "stop", "ends"),
     [({}, (), [7]), ({"eos_token_id": [3, 9]}, (), [3, 9]), ({"eos_token_id": 4}, (), [4]), ({}, (1, 2), [1, 2])],
 )
-def test_tokens_that_end_an_answer_are_told_with_each_prompt(
+def test_tokens_that_end_an_answer_are_passed_with_each_prompt(
     generation: dict[str, Any], stop: tuple[int, ...], ends: list[int], load: Load, checkpoint: Path
 ) -> None:
     from harness.backends.vllm import make_parameters
@@ -186,17 +188,17 @@ def test_tokens_that_end_an_answer_are_told_with_each_prompt(
     ],
 )
 def test_first_failure_ends_all_that_is_under_way(
-    mischief: str, said: str, load: Load, heard: Heard, monkeypatch: pytest.MonkeyPatch
+    mischief: str, said: str, load: Load, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fake_vllm.Engine, "mischief", mischief)
     engine = load()
     engine.place([np.array([67]), np.array([66]), np.array([1])])
     for identity in range(2):
         engine.submit(identity, identity)
-    assert heard.failure(2).problem == said
+    assert recorder.failure(2).problem == said
     assert fake_vllm.Engine.made.cancelled == 1
     engine.submit(2, 2)
-    assert heard.failure(3).problem == said
+    assert recorder.failure(3).problem == said
 
 
 LISTENER = "harness.backends.vllm.speech_worker"
@@ -205,7 +207,7 @@ LISTENER = "harness.backends.vllm.speech_worker"
 ROOT = Path(__file__).resolve().parents[3]
 
 
-HALF = "\ufffd"  # of bytes that are no character: the one tells of them while tokens come, the other at the end
+HALF = "\ufffd"  # of bytes that are no character: the one reports them while tokens come, the other at the end
 
 
 SECOND = np.zeros(16_000, np.float32)
@@ -242,28 +244,30 @@ def whisper(
 
 
 @pytest.mark.usefixtures("whisper")
-def test_a_sound_is_asked_with_the_prompt_of_the_reference_and_answered_by_a_text(load: Load, heard: Heard) -> None:
+def test_a_sound_is_asked_with_the_prompt_of_the_reference_and_answered_by_a_text(
+    load: Load, recorder: Recorder
+) -> None:
     engine = load(scenario="Offline", streaming=False, samples=SOUNDS)
     engine.place([SECOND, SECOND[:8000]])
     for row in range(2):
         engine.submit(100 + row, row)
     begins = "[50258, 50259, 50360, 50364]"
-    assert heard.wait(2) == {
+    assert recorder.wait(2) == {
         100: Spoken(f" 1.0 s after {begins}", 4),
         101: Spoken(f" 0.5 s after {begins}", 4),
     }
 
 
 @pytest.mark.usefixtures("whisper")
-def test_sounds_are_heard_by_processes_on_half_of_the_threads_and_none_goes_by_the_name_of_another(
+def test_sounds_are_transcribed_by_processes_on_half_of_the_threads_and_none_goes_by_the_name_of_another(
     load: Load,
-    heard: Heard,
+    recorder: Recorder,
 ) -> None:
     engine = load(scenario="Offline", streaming=False, samples=SOUNDS, threads=4)
     engine.place([SECOND] * 40)
     for row in range(40):
         engine.submit(row, row)
-    assert {answer.text for answer in heard.wait(40).values()} == {" 1.0 s after [50258, 50259, 50360, 50364]"}
+    assert {answer.text for answer in recorder.wait(40).values()} == {" 1.0 s after [50258, 50259, 50360, 50364]"}
     made = fake_vllm.Engine.made
     assert len(set(made.names)) == 40
     assert len(made.listeners) == 2
@@ -272,22 +276,24 @@ def test_sounds_are_heard_by_processes_on_half_of_the_threads_and_none_goes_by_t
 
 
 @pytest.mark.usefixtures("whisper")
-def test_a_process_that_is_killed_while_it_hears_fails_the_run_and_the_others_end(load: Load, heard: Heard) -> None:
+def test_a_process_that_is_killed_while_it_hears_fails_the_run_and_the_others_end(
+    load: Load, recorder: Recorder
+) -> None:
     engine = load(scenario="Offline", streaming=False, samples=SOUNDS, threads=4)
     engine.place([SECOND, np.full(16_000, 0.25, np.float32)])
     for identity in range(20):  # both of them
         engine.submit(identity, 0)
-    heard.wait(20)
-    heard.results.clear()
+    recorder.wait(20)
+    recorder.results.clear()
     for identity in range(6):
         engine.submit(100 + identity, 1)
     os.kill(min(fake_vllm.Engine.made.listeners), signal.SIGKILL)
-    assert heard.failure(6).problem == "a process that computes features of sounds was ended by SIGKILL"
+    assert recorder.failure(6).problem == "a process that computes features of sounds was ended by SIGKILL"
     engine.submit(200, 0)  # which comes too late
-    assert heard.failure(7).problem == "a process that computes features of sounds was ended by SIGKILL"
+    assert recorder.failure(7).problem == "a process that computes features of sounds was ended by SIGKILL"
 
 
-def test_a_process_that_cannot_start_to_hear_ends_the_run_and_the_engine(whisper: Path, load: Load) -> None:
+def test_a_process_that_cannot_start_to_listen_ends_the_run_and_the_engine(whisper: Path, load: Load) -> None:
     (whisper.parent / "library" / "torch.py").write_text("raise ImportError('libcudart.so: cannot open')\n")
     with pytest.raises(HarnessError, match="a process that computes features of sounds ended with 1"):
         load(scenario="Offline", streaming=False, samples=SOUNDS)
@@ -304,8 +310,8 @@ def test_vllm_transcribes_as_transformers_does(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "checkpoint", {"d_model": 64, "vocab_size": 600, **layers}, weights=True)
     rng = np.random.default_rng(3)
     sounds = [(rng.standard_normal(16_000 * (1 + row)) / 10).clip(-1, 1).astype(np.float32) for row in range(4)]
-    heard = Heard(300)
-    plan = heard.make_plan(
+    recorder = Recorder(300)
+    plan = recorder.make_plan(
         source=tmp_path / "checkpoint",
         sampling=Sampling(min_new_tokens=4, max_new_tokens=24),
         options={"graphs": False, "sequences": 4},
@@ -316,7 +322,7 @@ def test_vllm_transcribes_as_transformers_does(tmp_path: Path) -> None:
         engine.place(sounds)
         for row in range(len(sounds)):
             engine.submit(row, row)
-        found: Any = heard.wait(len(sounds))
+        found: Any = recorder.wait(len(sounds))
     finally:
         engine.close()
     network = transformers.WhisperForConditionalGeneration.from_pretrained(tmp_path / "checkpoint").eval()

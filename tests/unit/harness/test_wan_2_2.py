@@ -81,7 +81,7 @@ def test_a_prompt_is_cleaned_filled_up_and_cut_off(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "reported"),
     [
         (lambda folder: (folder / "vbench_prompts.txt").unlink(), "has no vbench_prompts.txt"),
         (lambda folder: (folder / "vbench_prompts.txt").write_text("\n \n"), "vbench_prompts.txt has no prompts"),
@@ -92,9 +92,9 @@ def test_a_prompt_is_cleaned_filled_up_and_cut_off(tmp_path: Path) -> None:
         (lambda folder: (folder / REHEARSAL).unlink(), f"is cut off: {COUNT} prompts, the set has 248"),
     ],
 )
-def test_what_is_not_the_references_is_named(source: Path, damage: Any, told: str) -> None:
+def test_what_is_not_the_references_is_named(source: Path, damage: Any, reported: str) -> None:
     damage(source)
-    with pytest.raises(HarnessError, match=told) as caught:
+    with pytest.raises(HarnessError, match=reported) as caught:
         build(source)
     assert caught.value.fix
     assert not list((source.parent / "dataset").iterdir())
@@ -181,7 +181,7 @@ def test_a_script_that_fails_or_leaves_a_dimension_out_gives_no_score(
     assert not printed.out
 
 
-def test_answers_that_are_missing_are_told_before_anything_is_evaluated(
+def test_answers_that_are_missing_are_reported_before_anything_is_evaluated(
     logged: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with (logged / "dataset/prompts.txt").open("a") as stream:

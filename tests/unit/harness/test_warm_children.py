@@ -69,8 +69,8 @@ def test_a_warm_child_has_its_own_environment_and_session_and_ends_by_signals(
     folder = tmp_path / "served"
     with serve(folder, MORE="given") as child:
         wait_for(folder / "ready.json", child)
-        told = dict(line.split("=", 1) for line in (folder / "environment").read_text().splitlines())
-        assert (told["MORE"], told["PYTHONHASHSEED"], "OF_THE_TEST" in told) == ("given", "0", False)
+        reported = dict(line.split("=", 1) for line in (folder / "environment").read_text().splitlines())
+        assert (reported["MORE"], reported["PYTHONHASHSEED"], "OF_THE_TEST" in reported) == ("given", "0", False)
         assert os.getsid(child.pid) == child.pid != os.getsid(0)
         os.kill(child.pid, number)
         assert child.wait(30) == (-number if number == signal.SIGKILL else 0)

@@ -73,12 +73,12 @@ def weights_of(model: Any) -> dict[str, np.ndarray]:
 def test_weights_of_four_bits_answer_like_the_nearest_steps(tmp_path: Path, block: int) -> None:
     before = make_model()
     exact = answers(before, tmp_path)
-    after, told = change_weights(make_model(**weights_of(before)), {"weights": "int4", "weight_block": block})
+    after, reported = change_weights(make_model(**weights_of(before)), {"weights": "int4", "weight_block": block})
     onnx.checker.check_model(after, full_check=True)
     kinds = {tensor.name: tensor.data_type for tensor in after.graph.initializer}
     assert {kinds[name] for name in SHAPES} == {TensorProto.INT4}
-    assert told["weights"]["tensors"] == 3
-    assert told["weights"]["bytes"] < told["weights"]["bytes_before"] / 3
+    assert reported["weights"]["tensors"] == 3
+    assert reported["weights"]["bytes"] < reported["weights"]["bytes_before"] / 3
     found = answers(after, tmp_path)
     assert 14 < compute_ratio(exact, found) < 60  # a step is a seventh of the largest weight
 

@@ -22,7 +22,7 @@ from harness.contract import Counter  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
 from harness.run.tokens import SOUNDS, Sampling, Spoken  # noqa: E402
 from tests.unit.harness.generated import generate  # noqa: E402
-from tests.unit.harness.heard import Heard  # noqa: E402
+from tests.unit.harness.recorder import Recorder  # noqa: E402
 
 COUNT, LIMIT = 4, 120
 FIRST = "dev-all-repack/0-0_0.wav"
@@ -57,8 +57,8 @@ def test_waveforms_and_transcripts_are_those_of_the_manifest(folder: Path) -> No
 
 def test_openvino_genai_transcribes_as_the_network_does(made: Path) -> None:
     entries = json.loads((made / "data" / librispeech.MANIFEST).read_text())
-    heard = Heard(LIMIT)
-    plan = heard.make_plan(
+    recorder = Recorder(LIMIT)
+    plan = recorder.make_plan(
         source=made / "models" / MODEL,
         sampling=Sampling(min_new_tokens=4, max_new_tokens=24),
         threads=1,
@@ -69,7 +69,7 @@ def test_openvino_genai_transcribes_as_the_network_does(made: Path) -> None:
     generator.place([soundfile.read(file, dtype="float32")[0] for file in files])
     for row in range(COUNT):
         generator.submit(row, row)
-    found: Any = heard.wait(COUNT)
+    found: Any = recorder.wait(COUNT)
     generator.close()
     assert all(isinstance(answer, Spoken) for answer in found.values())
     assert [found[row].text.strip() for row in range(COUNT)] == [entry["transcript"] for entry in entries]

@@ -64,7 +64,7 @@ def ask(**values: object) -> Edit:
     ],
     ids=["same", "unset", "changed", "added", "removed"],
 )
-def test_a_key_is_that_of_the_inputs_beside_it(recorded: Path, edit: Edit, proof: Proof, detail: str) -> None:
+def test_a_key_is_that_of_the_inputs_next_to_it(recorded: Path, edit: Edit, proof: Proof, detail: str) -> None:
     old = rewrite(recorded, "performance", edit)
     ((found, said),) = find(recorded, "performance: inputs")
     assert found is proof

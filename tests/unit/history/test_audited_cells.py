@@ -86,8 +86,8 @@ def claim(
         desired=SimpleNamespace(detail=lambda _: SimpleNamespace(marks=marks)),
     )
     found = list(audit_cell(CELL, at, Logs(blobs or {}, Reader()), published=True, checks=NoChecks(at)))  # type: ignore[arg-type]
-    assert {told.where for told in found} <= {str(CELL)}
-    return {told.what: (told.proof, told.detail) for told in found}
+    assert {reported.where for reported in found} <= {str(CELL)}
+    return {reported.what: (reported.proof, reported.detail) for reported in found}
 
 
 def test_inputs_that_the_key_or_the_spec_denies_are_contradicted() -> None:
@@ -167,7 +167,7 @@ def test_counts_of_a_description_are_those_that_the_run_declared(
     ],
     ids=["as many", "more", "declared", "not described", "nowhere", "in words", "not noted"],
 )
-def test_nodes_that_nobody_declared_are_those_that_a_run_was_placed_on(
+def test_nodes_that_no_one_declared_are_those_that_a_run_was_placed_on(
     described: dict[str, object], ran: dict[str, object], placed: object, said: bool
 ) -> None:
     detail = f"{NODES} is 2 in the description of box, and it was placed on 3"

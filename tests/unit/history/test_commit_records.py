@@ -48,7 +48,7 @@ def test_what_was_damaged_is_read_again(recorded: Path, damage: object) -> None:
     assert read(recorded, index).summaries == first.summaries
 
 
-def test_records_of_another_commit_are_told_apart_and_opened_when_asked_for(recorded: Path) -> None:
+def test_records_of_another_commit_are_distinguished_and_opened_when_asked_for(recorded: Path) -> None:
     index = recorded / ".reconcile/index"
     assert not read(recorded, index, "HEAD~1").summaries
     before = read(recorded, index)
@@ -74,7 +74,7 @@ def replace_by_pipe(path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [Path.exists, edit_file, Path.unlink, replace_by_link, replace_by_pipe])
-def test_work_tree_stands_for_a_commit_only_as_far_as_it_is_the_same(
+def test_work_tree_represents_a_commit_only_as_far_as_it_is_the_same(
     recorded: Path, change: Callable[[Path], object]
 ) -> None:
     commit = git.resolve(recorded, "HEAD")
@@ -162,7 +162,7 @@ def test_what_other_code_kept_of_commits_is_not_believed(recorded: Path, monkeyp
     assert len(asked) == len(first.summaries) > 0
 
 
-def test_runs_that_met_a_bound_only_just_are_told_in_pr_each_time(recorded: Path, reconcile: Reconcile) -> None:
+def test_runs_that_met_a_bound_only_just_are_reported_in_pr_each_time(recorded: Path, reconcile: Reconcile) -> None:
     margin = {"name": "p99 latency", "headroom": "1.5", "measured": "9.85", "limit": "10", "unit": "ms", "met": True}
     for path in (recorded / "state/records/Run").glob("*.json"):
         record = decode(path.read_bytes(), path.name)
@@ -173,9 +173,9 @@ def test_runs_that_met_a_bound_only_just_are_told_in_pr_each_time(recorded: Path
     Repository(recorded).commit()
     for _ in range(2):
         remarks = json.loads(reconcile("pr", "--base", "HEAD~1", "--json")[1])["remarks"]
-        told = [r["message"] for r in remarks if r["level"] == "warning" and "headroom" in r["message"]]
-        assert len(told) == 1
-        assert "9.85 of 10" in told[0]
+        reported = [r["message"] for r in remarks if r["level"] == "warning" and "headroom" in r["message"]]
+        assert len(reported) == 1
+        assert "9.85 of 10" in reported[0]
 
 
 def test_pr_derives_the_results_of_every_cell_that_it_touches(

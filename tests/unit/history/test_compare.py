@@ -129,7 +129,7 @@ def test_two_commits_are_compared_cell_by_cell() -> None:
     one, other = commit(desire([NET, SERVER]), world), commit(desire(after), world)
     due = ("Engine", "Run accuracy", "Run performance", "Score")
     batch, target = (
-        ChangeCause(*told, 1, 2, "default") for told in (("Engine", "batch"), ("Run performance", "target_qps"))
+        ChangeCause(*reported, 1, 2, "default") for reported in (("Engine", "batch"), ("Run performance", "target_qps"))
     )
     result = ("1", "samples/s")
     assert compare_commits(one, other) == (
@@ -139,7 +139,7 @@ def test_two_commits_are_compared_cell_by_cell() -> None:
     )
 
 
-def test_inputs_that_come_and_go_are_told_once_by_their_names_with_their_lines() -> None:
+def test_inputs_that_come_and_go_are_reported_once_by_their_names_with_their_lines() -> None:
     world, desired = measured(NET), desire([NET])
     line = {number: Origin("specs/a.yaml", number) for number in (1, 2, 3)}
     upstream = Input("above", "new", line[3], Address(Kind.MODEL, "net"))
@@ -155,7 +155,7 @@ def test_inputs_that_come_and_go_are_told_once_by_their_names_with_their_lines()
     assert not found.same
 
 
-def test_what_a_cell_is_made_from_is_compared_too_and_told_once() -> None:
+def test_what_a_cell_is_made_from_is_compared_too_and_reported_once() -> None:
     """Weights are those of the model, batches those of the engine."""
     world = measured(NET)
     after = replace(NET, batch=2, release=1)
@@ -176,7 +176,7 @@ def test_what_a_cell_is_made_from_is_compared_too_and_told_once() -> None:
     ],
     ids=["entered as another", "a dedicated Offline run", "not declared any more"],
 )
-def test_a_point_stands_on_its_curve(
+def test_a_point_is_on_its_curve(
     settings: dict[str, object] | None, entered: str, point: CurvePoint | None, offline: bool
 ) -> None:
     wish = Wish(scenario="c8", division="standardized")

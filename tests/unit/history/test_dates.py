@@ -41,7 +41,7 @@ def run(started: datetime, seconds: float = 100.0, digest: str = "a", **more: An
     return Record(address, "k" * 64, 1, Ended.DONE, started.isoformat(), seconds, "a", {}, artifacts=artifacts, **more)
 
 
-def told(claims: Iterator[Claim]) -> list[str]:
+def reported(claims: Iterator[Claim]) -> list[str]:
     """What each is about."""
     found = list(claims)
     assert {(claim.where, claim.proof) for claim in found} <= {(str(CELL), Proof.MISSING)}
@@ -61,13 +61,13 @@ def told(claims: Iterator[Claim]) -> list[str]:
 )
 def test_a_run_begins_after_its_attempt_and_takes_no_longer(by: timedelta, lasted: float, said: list[str]) -> None:
     logs = {"a" * 64: log(NOON, NOON + timedelta(seconds=lasted))}
-    assert told(verify_start(CELL, "performance", run(NOON + by), logs)) == said
-    assert told(verify_start(CELL, "performance", run(NOON + by, marks=(IMPORTED,)), logs)) == []
+    assert reported(verify_start(CELL, "performance", run(NOON + by), logs)) == said
+    assert reported(verify_start(CELL, "performance", run(NOON + by, marks=(IMPORTED,)), logs)) == []
 
 
 def test_a_log_with_a_day_that_there_is_not_has_no_time() -> None:
     data = log(NOON - 9 * HOUR, NOON).replace(b"01-02-2026", b"02-31-2026")
-    assert told(verify_start(CELL, "performance", run(NOON), {"a" * 64: data})) == []
+    assert reported(verify_start(CELL, "performance", run(NOON), {"a" * 64: data})) == []
 
 
 def order(
@@ -85,7 +85,7 @@ def order(
         "a" * 64: log(NOON + published, NOON + published + HOUR),
         "b" * 64: log(NOON + began, NOON + began + timedelta(seconds=50)),
     }
-    return told(verify_order(CELL, "other run", one, run(NOON), logs))
+    return reported(verify_order(CELL, "other run", one, run(NOON), logs))
 
 
 def test_a_run_that_is_dated_before_the_published_one_did_not_begin_after_its_end() -> None:
@@ -124,9 +124,9 @@ def test_a_record_was_made_before_the_commit_that_brought_it(tmp_path: Path, lat
     at = snapshot({"Run/1": run(NOON + later)})
     first = {("state/records/Run/1.json", "b1"): commit(NOON)}
     since = {("state/records/Run/1.json", "b2"): commit(NOON + 99 * HOUR)}  # the file came again
-    found = told(find_wrong_dates(tmp_path, at, {**first, **since}))
+    found = reported(find_wrong_dates(tmp_path, at, {**first, **since}))
     assert found == (["Run performance: when it was made"] if odd else [])
-    assert told(find_wrong_dates(tmp_path, at, {})) == []
+    assert reported(find_wrong_dates(tmp_path, at, {})) == []
 
 
 def test_a_decision_was_made_after_the_commit_that_it_names_and_before_the_one_that_brought_it(tmp_path: Path) -> None:

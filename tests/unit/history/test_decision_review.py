@@ -1,4 +1,4 @@
-"""What a reviewer is told of decisions that a pull request makes, ends or breaks, and of frozen cells that change."""
+"""What a reviewer is given of decisions that a pull request makes, ends or breaks, and of frozen cells that change."""
 
 from __future__ import annotations
 
@@ -42,20 +42,17 @@ ENDED = Freeze(CELL, "over", "Ada <a@b>", "2026-03-01", TODAY, "")
 OWN = "a new revision of our own code"
 
 
-Stands = AcceptanceStatus
-
-
 def snapshot(
-    accepted: Mapping[str, Stands] | None = None,
+    accepted: Mapping[str, AcceptanceStatus] | None = None,
     frozen: Mapping[str, Freeze] | None = None,
     damaged: Mapping[str, str] | None = None,
     published: str = "Run/1",
 ) -> Any:
-    held = dict.fromkeys(accepted or {}, ACCEPTED)
+    retained = dict.fromkeys(accepted or {}, ACCEPTED)
     return SimpleNamespace(
-        decisions=Decisions(held, frozen or {}, damaged or {}, TODAY),
+        decisions=Decisions(retained, frozen or {}, damaged or {}, TODAY),
         difference=SimpleNamespace(
-            acceptances=[(path, ACCEPTED, stands) for path, stands in (accepted or {}).items()],
+            acceptances=[(path, ACCEPTED, status) for path, status in (accepted or {}).items()],
             chosen={CELL: Chosen(performance=published)},
         ),
     )
@@ -67,7 +64,7 @@ def review(base: Any, head: Any, *cells: CellEffect) -> list[Remark]:
 
 def test_a_decision_that_is_damaged_is_an_error() -> None:
     fix = "restore it, or remove it and decide again"
-    found = review(snapshot({"a": Stands.IN_FORCE}), snapshot(damaged={"a": "no JSON", "b": "no file"}))
+    found = review(snapshot({"a": AcceptanceStatus.IN_FORCE}), snapshot(damaged={"a": "no JSON", "b": "no file"}))
     assert found == [
         Remark("error", "a", 0, "the decision is damaged: no JSON", fix),
         Remark("error", "b", 0, "the decision is damaged: no file", fix),
@@ -89,18 +86,18 @@ NEW, AGAIN = "merge it only if the recorded results may count for these inputs",
 @pytest.mark.parametrize(
     ("before", "after", "remarks"),
     [
-        ({}, {"a": Stands.IN_FORCE}, [Remark("warning", "a", 0, IN_FORCE, NEW)]),
-        ({}, {"a": Stands.EXPIRED}, [Remark("warning", "a", 0, EXPIRED, NEW)]),
-        ({"a": Stands.IN_FORCE}, {"a": Stands.IN_FORCE}, []),
-        ({"a": Stands.IN_FORCE}, {"a": Stands.MEASURED}, []),
-        ({"a": Stands.IN_FORCE}, {"a": Stands.EXPIRED}, [Remark("notice", "a", 0, EXPIRED, AGAIN)]),
-        ({"a": Stands.IN_FORCE}, {"a": Stands.CHANGED}, [Remark("notice", "a", 0, CHANGED, AGAIN)]),
-        ({"a": Stands.EXPIRED}, {}, [Remark("notice", "a", 0, f"{CELL}: what was accepted is revoked")]),
+        ({}, {"a": AcceptanceStatus.IN_FORCE}, [Remark("warning", "a", 0, IN_FORCE, NEW)]),
+        ({}, {"a": AcceptanceStatus.EXPIRED}, [Remark("warning", "a", 0, EXPIRED, NEW)]),
+        ({"a": AcceptanceStatus.IN_FORCE}, {"a": AcceptanceStatus.IN_FORCE}, []),
+        ({"a": AcceptanceStatus.IN_FORCE}, {"a": AcceptanceStatus.MEASURED}, []),
+        ({"a": AcceptanceStatus.IN_FORCE}, {"a": AcceptanceStatus.EXPIRED}, [Remark("notice", "a", 0, EXPIRED, AGAIN)]),
+        ({"a": AcceptanceStatus.IN_FORCE}, {"a": AcceptanceStatus.CHANGED}, [Remark("notice", "a", 0, CHANGED, AGAIN)]),
+        ({"a": AcceptanceStatus.EXPIRED}, {}, [Remark("notice", "a", 0, f"{CELL}: what was accepted is revoked")]),
     ],
     ids=["new", "new and expired", "kept", "measured", "expired", "changed", "revoked"],
 )
-def test_what_is_accepted_is_told_where_it_is_new_or_ends(
-    before: dict[str, Stands], after: dict[str, Stands], remarks: list[Remark]
+def test_what_is_accepted_is_reported_where_it_is_new_or_ends(
+    before: dict[str, AcceptanceStatus], after: dict[str, AcceptanceStatus], remarks: list[Remark]
 ) -> None:
     assert review(snapshot(before), snapshot(after)) == remarks
 
@@ -122,7 +119,7 @@ def test_what_is_accepted_is_told_where_it_is_new_or_ends(
     ],
     ids=["new", "all", "kept", "ended by it", "all ended by it", "over already"],
 )
-def test_a_freeze_is_told_where_it_begins_or_ends(
+def test_a_freeze_is_reported_where_it_begins_or_ends(
     before: dict[str, Freeze], after: dict[str, Freeze], level: str, said: str
 ) -> None:
     fix = "merge it only if what was frozen may change again" if level == "warning" else ""
@@ -149,7 +146,7 @@ LEAVE = f"leave it as it is, or: reconcile unfreeze {CELL}"
         (Effect.NEVER, "Run/2", ""),
     ],
 )
-def test_a_frozen_cell_that_changes_is_told(effect: Effect, published: str, what: str) -> None:
+def test_a_frozen_cell_that_changes_is_reported(effect: Effect, published: str, what: str) -> None:
     frozen = {"a": FROZEN}
     base, head = snapshot(frozen=frozen), snapshot(frozen=frozen, published=published)
     found = review(base, head, CellEffect(OTHER, Effect.STALE), CellEffect(CELL, effect))

@@ -174,7 +174,7 @@ def test_scores_that_their_files_deny_are_named_cell_by_cell(two_results: Path, 
     ]
 
 
-def test_latencies_tell_a_run_although_its_clock_was_changed_and_the_other_way_round(
+def test_latencies_identify_a_run_although_its_clock_was_changed_and_the_other_way_round(
     loadgen_run: Callable[[str], Run],
 ) -> None:
     run = loadgen_run("server-valid")

@@ -1,4 +1,4 @@
-"""Logs of a commit are read when they are asked for, and only so much of them is held."""
+"""Logs of a commit are read when they are asked for, and only so much of them is kept in memory."""
 
 from __future__ import annotations
 

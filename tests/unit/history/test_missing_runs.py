@@ -55,7 +55,7 @@ def find(root: Path, data: bytes, path: str = PATH, *, blob: str = "", **parts: 
     return list(find_missing_runs(root, at, {(path, blob or written): BROUGHT}))
 
 
-def test_a_valid_run_that_is_gone_is_told_with_its_figures_and_its_commit(root: Path) -> None:
+def test_a_valid_run_that_is_gone_is_reported_with_its_figures_and_its_commit(root: Path) -> None:
     detail = (
         f"{PATH}, 10 samples/s of 2026-01-01T00:00:00Z, came with cccccccccccc and is gone: "
         "the policy may have published it"
@@ -93,7 +93,7 @@ def test_what_cannot_be_read_or_is_still_there_is_no_run_that_is_gone(root: Path
     assert find(root, data, records={"one": PUBLISHED, "two": PUBLISHED, name: PUBLISHED}) == []
 
 
-def test_a_clone_that_is_cut_off_is_told_to_be(root: Path) -> None:
+def test_a_clone_that_is_cut_off_is_reported(root: Path) -> None:
     (root / "record").write_text("one")
     git(root, "add", "--all")
     git(root, "commit", "--quiet", "--message", "one")

@@ -1,4 +1,4 @@
-"""What changed from one result of a cell to the next, as the records in git tell it."""
+"""What changed from one result of a cell to the next, as the records in git report it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def list_changes(history: RecordHistory) -> list[list[tuple[str, object, object,
     return [[(c.name, c.before, c.after, c.where) for c in step.causes] for step in steps]
 
 
-def test_inputs_that_come_change_and_go_are_told_with_their_lines(tmp_path: Path) -> None:
+def test_inputs_that_come_change_and_go_are_reported_with_their_lines(tmp_path: Path) -> None:
     git(tmp_path, "init", "--quiet")
     commit(tmp_path, {"target_qps": "100", "streams": "2"}, 1)
     commit(tmp_path, {"target_qps": "200", "streams": "2", "batch": "4"}, 2)
@@ -99,12 +99,12 @@ OLD = ["# of the target", "streams: 200", "other: 7"]
         (OLD, ""),
     ],
 )
-def test_a_value_whose_spec_was_committed_later_is_told_by_the_line_that_sets_it(
+def test_a_value_whose_spec_was_committed_later_is_identified_by_the_line_that_sets_it(
     lines: list[str], by: str, tmp_path: Path
 ) -> None:
     """The bytes that the runs were made from are in no commit."""
     git(tmp_path, "init", "--quiet")
-    write_spec(tmp_path, [*OLD, "target_qps: 200"], "2025-12-30", "Old")  # nobody made the runs from that
+    write_spec(tmp_path, [*OLD, "target_qps: 200"], "2025-12-30", "Old")  # no one made the runs from that
     write_spec(tmp_path, OLD, "2025-12-31", "Old")
     for second, value in ((1, "100"), (2, "200")):
         commit(tmp_path, {"run.target_qps": value}, second, spec={"specs/a.yaml": "0" * 40})
@@ -115,7 +115,7 @@ def test_a_value_whose_spec_was_committed_later_is_told_by_the_line_that_sets_it
     assert (cause.by.subject if cause.by else "") == by
 
 
-def test_a_value_is_told_by_the_line_of_the_spec_that_it_was_made_from(tmp_path: Path) -> None:
+def test_a_value_is_identified_by_the_line_of_the_spec_that_it_was_made_from(tmp_path: Path) -> None:
     git(tmp_path, "init", "--quiet")
     write_spec(tmp_path, ["target_qps: 200", *OLD], "2025-12-31", "First")
     blob = git(tmp_path, "rev-parse", "HEAD:specs/a.yaml")
@@ -129,7 +129,7 @@ def test_a_value_is_told_by_the_line_of_the_spec_that_it_was_made_from(tmp_path:
 
 @pytest.mark.parametrize(("before", "after"), [("engine", "model"), ("model", "engine")])
 def test_what_a_run_was_made_from_is_no_cause_by_itself(before: str, after: str, tmp_path: Path) -> None:
-    """Its key changes with its own inputs, which are told."""
+    """Its key changes with its own inputs, which are reported."""
     git(tmp_path, "init", "--quiet")
     commit(tmp_path, {before: "1" * 64, "precision": "fp32"}, 1, upstream={before: "Engine/0"})
     commit(tmp_path, {after: "2" * 64, "precision": "int8"}, 2, upstream={after: "Model/0"})
@@ -164,8 +164,8 @@ def test_results_are_performance_runs_and_scores_that_ended_well(tmp_path: Path)
     write(tmp_path, 5, "performance", values={"validity": "INVALID"})
     commit_of_results_of_cells(tmp_path, "Second")
     history = read_record_history(tmp_path, "HEAD")
-    told = [(m.what, m.value, m.unit, m.validity, m.written.subject, m.kept) for m in history.list_measured(CELL)]
-    assert told == [
+    reported = [(m.what, m.value, m.unit, m.validity, m.written.subject, m.kept) for m in history.list_measured(CELL)]
+    assert reported == [
         ("Score", "10", "samples/s", "VALID", "First", False),
         ("Run performance", "10", "samples/s", "VALID", "First", True),
         ("Run performance", "", "", "INVALID", "Second", True),

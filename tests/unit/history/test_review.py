@@ -1,4 +1,4 @@
-"""What a reviewer is told of the files between two commits: each with its file, line and what to do."""
+"""What a reviewer is given of the files between two commits: each with its file, line and what to do."""
 
 from __future__ import annotations
 

@@ -98,7 +98,9 @@ def test_a_log_counts_for_one_system_and_for_variants_of_one_benchmark(
     assert found == ([] if shared else claims)
 
 
-def test_a_run_that_was_recorded_twice_is_told_of_the_cell_that_publishes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_was_recorded_twice_is_reported_for_the_cell_that_publishes_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     runs = [
         run("Run/a", NET, "log", "1"),
         run("Run/b", NET, "log", "2"),

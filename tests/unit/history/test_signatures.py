@@ -1,4 +1,4 @@
-"""What an audit claims of signatures beside the records of a commit; git and what checks a signature stand in."""
+"""What an audit claims of signatures next to the records of a commit; git and what checks a signature stand in."""
 
 from __future__ import annotations
 
@@ -92,11 +92,15 @@ def of(found: list[tuple[str, str, Proof, str]], what: str = "Run performance") 
     return proof, detail
 
 
-def test_every_record_that_a_cell_stands_on_is_to_be_signed_where_the_spec_asks(repository: Repository) -> None:
+def test_every_record_that_a_cell_depends_on_is_to_be_signed_where_the_spec_asks(repository: Repository) -> None:
     repository.settings = {"signing.sign": True}
-    told = (Claim(str(OTHER), "x", Proof.PROVEN), Claim("else", "y", Proof.PROVEN), Claim(str(CELL), "z", Proof.PROVEN))
+    reported = (
+        Claim(str(OTHER), "x", Proof.PROVEN),
+        Claim("else", "y", Proof.PROVEN),
+        Claim(str(CELL), "z", Proof.PROVEN),
+    )
     labels = ("Run performance", "Run accuracy", "Score", "TEST01", "TEST01 verdict")
-    assert repository.add(audited=told) == [
+    assert repository.add(audited=reported) == [
         (str(OTHER), "x", Proof.PROVEN, ""),
         (str(OTHER), "Run performance: signature", Proof.MISSING, UNSIGNED),
         ("else", "y", Proof.PROVEN, ""),
@@ -163,6 +167,6 @@ def test_the_signers_are_those_that_are_given_that_the_spec_names_or_that_git_na
 def test_signers_that_are_not_there_are_refused(repository: Repository) -> None:
     path = repository.root / "none"
     with pytest.raises(RepositoryError) as caught:
-        repository.add(path)  # whoever names signers asks for signatures
+        repository.add(path)  # anyone who names signers asks for signatures
     assert caught.value.message == f"no file of allowed signers: {path}"
     assert caught.value.fix == "name it with --signers, or commit it"

@@ -1,4 +1,4 @@
-"""A commit as it stood: which files are its spec, by which bytes its sources are known, whom its records were for."""
+"""A commit as it was: which files are its spec, by which bytes its sources are known, whom its records were for."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RUN = Address.parse(f"Run:{CELL}/performance")
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A benchmark and a harness of the user's own, both in the repository; weights on a disk that nobody has here."""
+    """A benchmark and a harness of the user's own, both in the repository; weights on a disk that no one has here."""
     spec = SPEC.replace("code: digits", OWN).replace("{settings: {epochs: 1}}", '{path: "${NO_SUCH_DISK}/net.onnx"}')
     tiny = (HERE / "benchmarks/tiny.py").read_bytes()
     write(tmp_path, {"specs/one.yaml": spec.encode(), "benchmarks/tiny.py": tiny, **FILES})
@@ -58,7 +58,7 @@ def read_sources(root: Path) -> tuple[object, object]:
 
 
 def test_sources_in_the_repository_are_known_by_the_bytes_of_the_commit(root: Path) -> None:
-    """Of a folder all files count, and none beside it."""
+    """Of a folder all files count, and none next to it."""
     tiny = hash_bytes((root / "benchmarks/tiny.py").read_bytes())
     below = {"run.py": hash_bytes(b"print()\n"), "parts/one.py": hash_bytes(b"ONE = 1\n")}
     assert read_sources(root) == (tiny, hash_listing(below))
@@ -69,7 +69,7 @@ def test_sources_in_the_repository_are_known_by_the_bytes_of_the_commit(root: Pa
     assert read_sources(root) == (hash_bytes(b"edited = 1\n"), edited)
 
 
-def test_a_source_that_is_too_large_to_be_read_is_known_by_nobody(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_source_that_is_too_large_to_be_read_is_known_by_no_one(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = read_sources(root)
     largest = (root / "benchmarks/tiny.py").stat().st_size
     monkeypatch.setattr(snapshot, "_LARGEST_SOURCE", largest)

@@ -150,7 +150,7 @@ def record_tokens(dtype: str) -> Case:
 
 
 def test_answers_are_read_again_as_the_verdict_says_that_it_read_them() -> None:
-    """Which default held then is in no input."""
+    """Which default applied then is in no input."""
     case = record_tokens("int64")
     assert case.verify() is Proof.PROVEN
     assert record_tokens("int32").verify() is Proof.PROVEN

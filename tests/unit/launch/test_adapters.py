@@ -44,7 +44,7 @@ def test_srun_waits_for_the_task_that_runs() -> None:
     assert words("srun", "-N", "9") == ["srun", "--wait=0", "-N", "9", *TAIL]
 
 
-def test_srun_with_a_container_mounts_ours_beside_the_users() -> None:
+def test_srun_with_a_container_mounts_ours_next_to_the_users() -> None:
     found = words("/opt/bin/srun", f"--container-image={IMAGE}", "--container-mounts", "/a:/b", "-N", "2")
     mounts = "--container-mounts=/lab:/lab,/data:/data,/a:/b"
     assert found == ["/opt/bin/srun", "--wait=0", mounts, f"--container-image={IMAGE}", "-N", "2", *TAIL]

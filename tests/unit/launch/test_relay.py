@@ -13,7 +13,7 @@ def write(path: Path, stage: str, done: int, expected: int) -> None:
     path.write_bytes(struct.pack("=IIQQQQ", STAGES.index(stage), 0, done, expected, 1, 2))
 
 
-def test_progress_is_told_by_our_own_clock(tmp_path: Path) -> None:
+def test_progress_is_dated_by_our_own_clock(tmp_path: Path) -> None:
     there, here = tmp_path / "there", tmp_path / "here"
     copied = CounterCopy(there, here)
     copied.copy()

@@ -98,7 +98,7 @@ def _repeat(key: str, value: str, *, after: int) -> Edit:
 
 
 def within(key: str, name: str, value: str) -> Edit:
-    """Another value of what LoadGen's logger writes on a line beside its key and value."""
+    """Another value of what LoadGen's logger writes on a line next to its key and value."""
     shape = rf'("key": "{key}".*"{name}": )("[^"]*"|[\d.]+)'
     return _substitute(key, shape, lambda found: f"{found[1]}{value}", most=0)
 

@@ -24,7 +24,7 @@ def make_log(values: Iterable[tuple[str, object]]) -> DetailLog:
     return parse_detail("".join(lines).encode())
 
 
-def told(parts: Iterable[bytes], log: DetailLog, *, whole: bool = True) -> list[list[int]]:
+def find(parts: Iterable[bytes], log: DetailLog, *, whole: bool = True) -> list[list[int]]:
     """The numbers in what is said of each mistake."""
     found = list(find_wrong_answers(parts, log, whole=whole))
     assert all(text.startswith("answers: ") for text in found), found
@@ -49,31 +49,31 @@ def answers(*samples: int) -> list[bytes]:
 def test_an_accuracy_run_answers_the_samples_that_it_was_asked(
     asked: int | None, samples: tuple[int, ...], wrong: list[list[int]]
 ) -> None:
-    assert told(answers(*samples), accuracy_run(4, asked)) == wrong
+    assert find(answers(*samples), accuracy_run(4, asked)) == wrong
 
 
 @pytest.mark.parametrize("total", [4, 5000], ids=["few", "more than a page"])
-def test_answers_are_told_apart_in_libraries_of_any_size(total: int) -> None:
+def test_answers_are_distinguished_in_libraries_of_any_size(total: int) -> None:
     log = accuracy_run(total, None)
     assert list(find_wrong_answers(answers(*range(total)), log)) == []
-    assert told(answers(*range(total - 1), 0), log) == [[total, total - 1], [1]]
+    assert find(answers(*range(total - 1), 0), log) == [[total, total - 1], [1]]
     assert list(find_wrong_answers(answers(0, 1), accuracy_run(0, None))) == []
 
 
 def test_what_is_cut_by_the_end_of_a_line_is_not_read_on_in_the_next() -> None:
     log = accuracy_run(4, None)
     assert list(find_wrong_answers([*answers(0, 1, 2, 3), b'"qsl_idx" :', b'9, "seq_id" : ', b"9"], log)) == []
-    assert told([*answers(0, 1, 2, 3), b'"data" : "00', b'"'], log) == [[1]]
+    assert find([*answers(0, 1, 2, 3), b'"data" : "00', b'"'], log) == [[1]]
 
 
 def test_of_a_truncated_log_only_what_is_there_is_judged() -> None:
     log, few = accuracy_run(4, None), answers(0, 3)
-    assert told(few, log) == [[4, 2]]
-    assert told(few, log, whole=False) == []
-    assert told(answers(0, 1, 2, 3, 4), accuracy_run(9, 4), whole=False) == [[4, 5]]
+    assert find(few, log) == [[4, 2]]
+    assert find(few, log, whole=False) == []
+    assert find(answers(0, 1, 2, 3, 4), accuracy_run(9, 4), whole=False) == [[4, 5]]
     unnumbered = [b'{ "qsl_idx" : 1, "data" : "00" },', *answers(0, 2, 3)]
-    assert told(unnumbered, log) == [[4, 3]]
-    assert told(unnumbered, log, whole=False) == []
+    assert find(unnumbered, log) == [[4, 3]]
+    assert find(unnumbered, log, whole=False) == []
 
 
 @pytest.mark.parametrize(
@@ -84,8 +84,8 @@ def test_multi_stream_fills_up_the_last_query_of_each_of_its_sets(scenario: str,
     values = [("effective_test_mode", '"AccuracyOnly"'), ("effective_scenario", f'"{scenario}"')]
     loaded = [("loaded_qsl_set", [at]) for at in range(sets)]
     log = make_log([*values, ("qsl_reported_total_count", 30), *loaded])
-    assert told(answers(*range(30), *range(spare)), log) == []
-    assert told(answers(*range(30), *range(spare + 1)), log) == [[30 + spare], [spare + 1]]
+    assert find(answers(*range(30), *range(spare)), log) == []
+    assert find(answers(*range(30), *range(spare + 1)), log) == [[30 + spare], [spare + 1]]
 
 
 @pytest.mark.parametrize("stated", ["generated_samples_per_query", "effective_samples_per_query"])
@@ -96,8 +96,8 @@ def test_multi_stream_of_queries_of_any_length_fills_its_sets_up(stated: str, gr
     log = make_log([*values, ("qsl_reported_total_count", 300), *[("generated_query_count", 2)] * sets])
     spare = sets * (group - 1)
     repeated = [sample % 300 for sample in range(spare + 1)]
-    assert told(answers(*range(300), *repeated[:-1]), log) == []
-    assert told(answers(*range(300), *repeated), log)
+    assert find(answers(*range(300), *repeated[:-1]), log) == []
+    assert find(answers(*range(300), *repeated), log)
 
 
 @pytest.mark.parametrize(
@@ -113,31 +113,31 @@ def test_multi_stream_of_queries_of_any_length_fills_its_sets_up(stated: str, gr
 def test_a_test_logs_answers_of_samples_that_were_issued(queries: int, each: int, wrong: list[list[int]]) -> None:
     counts = {"generated_query_count": queries, "generated_samples_per_query": each}
     log = accuracy_run(9, None, "PerformanceOnly", **counts)
-    assert told(answers(0, 1, 2, 8), log) == wrong
+    assert find(answers(0, 1, 2, 8), log) == wrong
 
 
-def test_a_seq_id_of_several_answers_is_told_by_how_many() -> None:
+def test_a_seq_id_of_several_answers_is_identified_by_how_many() -> None:
     log = accuracy_run(9, None, "PerformanceOnly", generated_query_count=4, generated_samples_per_query=1)
     again = [b'{ "seq_id" : 1, "qsl_idx" : 5, "data" : "00" },']
-    assert told([*answers(0, 1), *again], log) == [[1]]
-    assert told([*answers(0, 1), *again, *again], log) == [[2]]
+    assert find([*answers(0, 1), *again], log) == [[1]]
+    assert find([*answers(0, 1), *again, *again], log) == [[2]]
 
 
 @pytest.mark.parametrize(("total", "judged"), [(50_000_000, True), (50_000_001, False)])
 def test_what_no_library_and_no_run_has_is_not_judged(total: int, judged: bool) -> None:
     beyond = [b'{ "seq_id" : 0, "qsl_idx" : %d, "data" : "00" }' % total]
-    assert told(beyond, accuracy_run(total, None, "PerformanceOnly")) == [[total, total]] * judged
-    assert told(beyond, accuracy_run(9, total, "PerformanceOnly")) == [[total, 9]] * judged
+    assert find(beyond, accuracy_run(total, None, "PerformanceOnly")) == [[total, total]] * judged
+    assert find(beyond, accuracy_run(9, total, "PerformanceOnly")) == [[total, 9]] * judged
     unissued = [b'{ "seq_id" : %d, "qsl_idx" : 0, "data" : "00" }' % total]
     log = accuracy_run(9, None, "PerformanceOnly", generated_query_count=1, generated_samples_per_query=total)
-    assert told(unissued, log) == [[total]] * judged
+    assert find(unissued, log) == [[total]] * judged
 
 
 def test_every_damaged_answer_of_many_short_lines_is_counted() -> None:
     """More than are looked at together."""
     lines = [b'"data":"0"'] * 9000
-    assert told(lines, accuracy_run(4, None, "PerformanceOnly")) == [[9000]]
-    assert told([b"\n".join(lines[:100])], accuracy_run(4, None, "PerformanceOnly")) == [[100]]
+    assert find(lines, accuracy_run(4, None, "PerformanceOnly")) == [[9000]]
+    assert find([b"\n".join(lines[:100])], accuracy_run(4, None, "PerformanceOnly")) == [[100]]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_every_damaged_answer_of_many_short_lines_is_counted() -> None:
 )
 def test_data_is_whole_bytes_in_digits_of_either_size(data: str, whole: bool) -> None:
     line = f'"data" : "{data}"'.encode()
-    assert told([line], accuracy_run(4, None, "PerformanceOnly")) == [[1]] * (not whole)
+    assert find([line], accuracy_run(4, None, "PerformanceOnly")) == [[1]] * (not whole)
 
 
 def test_samples_are_counted_once_each() -> None:

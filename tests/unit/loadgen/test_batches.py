@@ -40,7 +40,7 @@ def read_singly(data: bytes) -> DetailLog:
         return parse_detail(data)
 
 
-def tell(log: DetailLog) -> list[Any]:
+def describe(log: DetailLog) -> list[Any]:
     index = log.index
     keys = list(index)
     return [
@@ -56,7 +56,7 @@ def tell(log: DetailLog) -> list[Any]:
 
 def read(parse: Any, data: bytes) -> list[Any]:
     try:
-        return tell(parse(data))
+        return describe(parse(data))
     except LogError as error:
         return [error.message, error.fix]
 
@@ -69,7 +69,7 @@ def are_matched(data: bytes) -> bool:
 def test_batches_are_matched_as_a_whole_to_what_their_lines_are() -> None:
     assert are_matched(LOG)
     log = parse_detail(LOG)
-    assert tell(log) == tell(read_singly(LOG))
+    assert describe(log) == describe(read_singly(LOG))
     assert log.length == LOG.count(b"\n") == log.find_line_number("result_validity")
     assert [entry.line for entry in log.list_entries("power_end")] == [5 + 4 * at for at in range(BATCHES)]
     assert summarize_loaded(log) == LoadedSamples(2 * BATCHES, BATCHES + 99)
@@ -78,7 +78,7 @@ def test_batches_are_matched_as_a_whole_to_what_their_lines_are() -> None:
 def test_keys_of_batches_are_any_text() -> None:
     data = LOG.replace(b"power_begin", b"power\xff_begin").replace(b"generated_query_count", b"a.b+c")
     assert are_matched(data)
-    assert tell(parse_detail(data)) == tell(read_singly(data))
+    assert describe(parse_detail(data)) == describe(read_singly(data))
     assert len(parse_detail(data).list_entries("power\ufffd_begin")) == BATCHES
 
 

@@ -199,7 +199,7 @@ def test_digits_that_loadgen_does_not_log_come_from_a_conf_that_agrees(conf: str
 
 
 def make_log(**values: str) -> DetailLog:
-    """Of a performance run that ended; the JSON text of what it logs besides."""
+    """Of a performance run that ended; the JSON text of what it logs as well."""
     begun = {"effective_scenario": '"Server"', "effective_test_mode": '"PerformanceOnly"', "result_validity": '"VALID"'}
     lines = (f':::MLLOG {{"key": "{key}", "value": {value}}}\n' for key, value in {**begun, **values}.items())
     return parse_detail("".join(lines).encode())
@@ -226,7 +226,7 @@ def test_a_setting_that_an_older_loadgen_did_not_print_is_not_missed(version: st
 
 
 @pytest.mark.parametrize(
-    ("conf", "mode", "scenario", "told"),
+    ("conf", "mode", "scenario", "reported"),
     [
         ("*.Server.target_qps = 7", "PerformanceOnly", "Server", []),
         ("*.Server.target_qps = 7", "PerformanceOnly", "Interactive", []),
@@ -242,9 +242,9 @@ def test_a_setting_that_an_older_loadgen_did_not_print_is_not_missed(version: st
         ("*.Server.target_qps 7", "PerformanceOnly", "Server", ["LoadGen rejects the file"]),
     ],
 )
-def test_a_conf_is_held_against_the_log_beside_it(conf: str, mode: str, scenario: str, told: list[str]) -> None:
+def test_a_conf_is_checked_against_the_log_next_to_it(conf: str, mode: str, scenario: str, reported: list[str]) -> None:
     log = make_log(effective_target_qps="7", effective_test_mode=f'"{mode}"')
-    assert find_conf_contradictions(conf.encode(), log, "other", scenario) == told
+    assert find_conf_contradictions(conf.encode(), log, "other", scenario) == reported
 
 
 def test_a_conf_digit_of_a_whole_number_is_not_taken_over() -> None:

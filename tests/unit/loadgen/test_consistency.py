@@ -67,7 +67,7 @@ def test_percentiles_of_samples_and_of_queries_do_not_fall(
     ],
     ids=["fits", "without a line end", "of Windows", "of another", "not listed", "without a commit", "no text"],
 )
-def test_the_release_is_the_one_whose_number_stands_among_its_sources(
+def test_the_release_is_the_one_whose_number_is_among_its_sources(
     version: object, listed: bytes | None, wrong: bool
 ) -> None:
     digests = {"/VERSION.txt": hashlib.sha1(listed).hexdigest()} if listed else {"/loadgen.cc": "0" * 40}
@@ -93,7 +93,7 @@ ENDED = datetime.datetime(2023, 2, 22, 8, 55, 8, 0)
 
 
 @pytest.mark.parametrize(
-    ("apart", "told"),
+    ("apart", "reported"),
     [
         (0, False),
         (5, False),
@@ -106,7 +106,7 @@ ENDED = datetime.datetime(2023, 2, 22, 8, 55, 8, 0)
         (-26 * 3600, True),
     ],
 )
-def test_loadgens_date_is_local_time_of_some_zone(apart: int, told: bool) -> None:
+def test_loadgens_date_is_local_time_of_some_zone(apart: int, reported: bool) -> None:
     """Its logger had run for 20 s when the run ended."""
     dated = f"{ENDED - datetime.timedelta(seconds=20 + apart):%Y-%m-%dT%H:%M:%SZ}"
     ended = f"{ENDED:%m-%d-%Y %H:%M:%S}.000"
@@ -115,5 +115,5 @@ def test_loadgens_date_is_local_time_of_some_zone(apart: int, told: bool) -> Non
     derived = f"test_datetime is {dated}, and LoadGen's logger had run for 20.0005 s"
     lines = log.find_line_number("power_end"), log.find_line_number("test_datetime")
     assert [(item.key, item.stated, item.derived, item.line, item.other, item.is_doubt) for item in found] == (
-        [("power_end", ended, derived, *lines, True)] if told else []
+        [("power_end", ended, derived, *lines, True)] if reported else []
     )

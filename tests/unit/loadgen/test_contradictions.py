@@ -37,21 +37,21 @@ def _line(key: str, value: object) -> str:
     return ":::MLLOG " + json.dumps({**entry, "event_type": "POINT_IN_TIME", "metadata": metadata}) + "\n"
 
 
-def told(version: str = OLD, /, *more: tuple[str, object], **values: Any) -> list[str]:
+def find(version: str = OLD, /, *more: tuple[str, object], **values: Any) -> list[str]:
     return list(map(str, find_inconsistencies(make_log(version, *more, **values))))
 
 
 def test_an_old_log_of_little_contradicts_nothing() -> None:
-    assert told() == []
-    assert told(effective_test_mode="AccuracyOnly", result_validity=None, power_end=DAY + "08:55:08.000") == []
+    assert find() == []
+    assert find(effective_test_mode="AccuracyOnly", result_validity=None, power_end=DAY + "08:55:08.000") == []
 
 
 def test_a_date_is_one_since_release_4() -> None:
     said = "test_datetime: soon (line 2), but LoadGen writes a date"
-    assert said in told(NEW, test_datetime="soon")
-    assert said in told("4.0 @ 3d4e5f6a7b", test_datetime="soon", power_begin=None)
-    assert not [text for text in told(NEW, test_datetime=None) if "writes a date" in text]
-    assert told(test_datetime="soon", power_end=DAY + "08:55:08.000") == []
+    assert said in find(NEW, test_datetime="soon")
+    assert said in find("4.0 @ 3d4e5f6a7b", test_datetime="soon", power_begin=None)
+    assert not [text for text in find(NEW, test_datetime=None) if "writes a date" in text]
+    assert find(test_datetime="soon", power_end=DAY + "08:55:08.000") == []
 
 
 @pytest.mark.parametrize(("mode", "name"), [("PerformanceOnly", "performance"), ("AccuracyOnly", "accuracy")])
@@ -65,10 +65,10 @@ def test_as_many_samples_are_used_as_the_library_has_or_a_setting_says(mode: str
         (7, 7, []),
         (8, 7, [f"{key}: 8 (line 8), but {override} is 7 (line 9)"]),
     ):
-        assert told(**base, **{key: used, override: asked, reported: 9}) == expected
-    assert told(**base, **{key: 8, reported: 9}) == []
-    assert told(**base, **{override: 8, reported: 9}) == []
-    assert told(**base, **{key: 8, override: 0}) == []
+        assert find(**base, **{key: used, override: asked, reported: 9}) == expected
+    assert find(**base, **{key: 8, reported: 9}) == []
+    assert find(**base, **{override: 8, reported: 9}) == []
+    assert find(**base, **{key: 8, override: 0}) == []
 
 
 @pytest.mark.parametrize(("total", "samples"), [(9, "9 samples"), (1, "1 sample")])
@@ -79,8 +79,8 @@ def test_no_more_samples_are_used_than_the_library_has(total: int, samples: str)
     log = make_log(**values)
     assert list(map(str, find_small_library(log))) == list(map(str, find_inconsistencies(log))) == expected
     assert find_inconsistencies(log, judge_library=False) == ()
-    assert told(**values | {key: total}) == []
-    assert told(**{key: 5}) == told(qsl_reported_total_count=5) == []
+    assert find(**values | {key: total}) == []
+    assert find(**{key: 5}) == find(qsl_reported_total_count=5) == []
     accuracy = make_log(
         effective_test_mode="AccuracyOnly", power_end=DAY + "08:55:08.000", effective_accuracy_sample_count=9, **values
     )
@@ -105,10 +105,10 @@ def test_loaded_samples_are_of_the_library_and_as_many_as_are_used(
 ) -> None:
     key = "effective_performance_sample_count"
     values = {key: 3, "qsl_reported_total_count": 4}
-    found = re.findall(r"^(\w+): \D*?(-?\d+) ", "\n".join(told(**values, loaded_qsl_set=loaded)), re.MULTILINE)
+    found = re.findall(r"^(\w+): \D*?(-?\d+) ", "\n".join(find(**values, loaded_qsl_set=loaded)), re.MULTILINE)
     assert found == expected
-    assert told(**values) == told(loaded_qsl_set=[0, 9], **{key: 3}) == []
-    assert told(loaded_qsl_set=[0, 9], qsl_reported_total_count=4) == []
+    assert find(**values) == find(loaded_qsl_set=[0, 9], **{key: 3}) == []
+    assert find(loaded_qsl_set=[0, 9], qsl_reported_total_count=4) == []
 
 
 @pytest.mark.parametrize(("sets", "most"), [(1, 11), (2, 18)])
@@ -122,7 +122,7 @@ def test_multi_stream_loads_up_to_seven_samples_more_for_each_set(sets: int, mos
     }
     for count in (4, most, most + 1):
         first, *others = [list(range(count - sets + 1)), *([at + count - sets + 1] for at in range(sets - 1))]
-        found = told(OLD, *(("loaded_qsl_set", samples) for samples in others), **values, loaded_qsl_set=first)
+        found = find(OLD, *(("loaded_qsl_set", samples) for samples in others), **values, loaded_qsl_set=first)
         (line, key) = (10, "effective_accuracy_sample_count")
         said = [f"{key}: 4 (line 8), but {count} different samples were loaded (line {line})"]
         assert found == said * (count > most)
@@ -131,32 +131,32 @@ def test_multi_stream_loads_up_to_seven_samples_more_for_each_set(sets: int, mos
 def test_of_a_library_that_is_smaller_than_what_is_used_all_are_loaded() -> None:
     values = {"effective_performance_sample_count": 5, "qsl_reported_total_count": 2}
     small = "effective_performance_sample_count: 5 (line 7), but the library has 2 samples (line 8)"
-    assert told(**values, loaded_qsl_set=[0, 1]) == [small]
-    assert len(told(**values, loaded_qsl_set=[0])) == 2
+    assert find(**values, loaded_qsl_set=[0, 1]) == [small]
+    assert len(find(**values, loaded_qsl_set=[0])) == 2
 
 
 def test_errors_are_as_many_as_are_counted() -> None:
     error = ("error_runtime", "it broke")
     before = {"error_runtime": "it broke"}
-    assert told(num_errors=0) == told(**before, num_errors=1) == told(**before, num_errors=1) == told(OLD, error) == []
-    assert told(OLD, error, num_errors=0) == []  # one that came later
-    assert told(**before, num_errors=0) == ["num_errors: 0 (line 8), but the log has 1 ERROR line"]
+    assert find(num_errors=0) == find(**before, num_errors=1) == find(**before, num_errors=1) == find(OLD, error) == []
+    assert find(OLD, error, num_errors=0) == []  # one that came later
+    assert find(**before, num_errors=0) == ["num_errors: 0 (line 8), but the log has 1 ERROR line"]
     ended = {"effective_test_mode": "AccuracyOnly", "power_end": DAY + "08:55:08.000"}
-    assert told(num_errors=1, **ended) == []  # its results are judged elsewhere
-    assert told(num_errors=1) == ["num_errors: 1 (line 7), but the log has 0 ERROR lines"]
+    assert find(num_errors=1, **ended) == []  # its results are judged elsewhere
+    assert find(num_errors=1) == ["num_errors: 1 (line 7), but the log has 0 ERROR lines"]
 
 
 def test_conditions_follow_from_counts() -> None:
     key = "result_min_queries_met"
     few = {"result_query_count": 8, "effective_min_query_count": 9, "effective_scenario": "Server"}
-    assert told(**few, **{key: True}) == [f"{key}: true (line 9), but 8 of 9 queries were issued"]
-    assert told(**few, **{key: False}, result_validity="INVALID") == []
-    assert told(**few) == []
-    assert told(**few | {"result_query_count": 9}, **{key: True}) == []
-    assert told(effective_min_query_count=9, **{key: True}) == told(result_query_count=1, **{key: True}) == []
+    assert find(**few, **{key: True}) == [f"{key}: true (line 9), but 8 of 9 queries were issued"]
+    assert find(**few, **{key: False}, result_validity="INVALID") == []
+    assert find(**few) == []
+    assert find(**few | {"result_query_count": 9}, **{key: True}) == []
+    assert find(effective_min_query_count=9, **{key: True}) == find(result_query_count=1, **{key: True}) == []
     generated = {"result_query_count": 8, "generated_query_count": 7, "effective_scenario": "Server"}
-    assert told(**generated) == ["result_query_count: 8 (line 7), but 7 queries were generated"]
-    assert told(**generated | {"generated_query_count": 8}) == told(generated_query_count=0) == []
+    assert find(**generated) == ["result_query_count: 8 (line 7), but 7 queries were generated"]
+    assert find(**generated | {"generated_query_count": 8}) == find(generated_query_count=0) == []
 
 
 SERVED = {
@@ -170,14 +170,14 @@ SERVED = {
 
 def test_as_many_queries_are_over_the_latency_as_early_stopping_allows() -> None:
     key = "early_stopping_met"
-    assert told(**SERVED | {"result_query_count": 1001}) == []
-    found = told(**SERVED)
+    assert find(**SERVED | {"result_query_count": 1001}) == []
+    found = find(**SERVED)
     assert found == [f"{key}: true (line 10), but 3 of 1000 queries were over the latency, and 2 are allowed (line 8)"]
     none = SERVED | {"result_query_count": 458, "result_overlatency_query_count": 0}
-    assert told(**none) == [
+    assert find(**none) == [
         f"{key}: true (line 10), but 0 of 458 queries were over the latency, and 0 are allowed (line 8)"
     ]
-    assert told(**none | {"result_query_count": 459}) == []
+    assert find(**none | {"result_query_count": 459}) == []
     for other in (
         {"effective_scenario": "SingleStream"},
         {"early_stopping_met": False, "result_validity": "INVALID"},
@@ -190,18 +190,18 @@ def test_as_many_queries_are_over_the_latency_as_early_stopping_allows() -> None
         {"effective_target_latency_percentile": 0},
         {"requested_use_token_latencies": True},
     ):
-        assert told(**SERVED | other) == [], other
+        assert find(**SERVED | other) == [], other
 
 
 @pytest.mark.parametrize("scenario", ["Server", "SingleStream", "MultiStream", "Offline"])
 def test_early_stopping_is_met_as_its_text_says(scenario: str) -> None:
     text = " * Run Unsuccessful."
     said = "early_stopping_met: true (line 8), but early_stopping_result is * Run Unsuccessful. (line 7)"
-    assert told(effective_scenario=scenario, early_stopping_result=text, early_stopping_met=True) == [said]
+    assert find(effective_scenario=scenario, early_stopping_result=text, early_stopping_met=True) == [said]
     for other in ({"early_stopping_met": False, "result_validity": "INVALID"}, {"early_stopping_met": None}):
-        assert told(effective_scenario=scenario, early_stopping_result=text, **other) == []
+        assert find(effective_scenario=scenario, early_stopping_result=text, **other) == []
     fine = {"early_stopping_result": " * Run successful.", "early_stopping_met": True}
-    assert told(effective_scenario=scenario, **fine) == []
+    assert find(effective_scenario=scenario, **fine) == []
 
 
 @pytest.mark.parametrize("scenario", ["SingleStream", "MultiStream", "Server", "Offline"])
@@ -212,9 +212,9 @@ def test_an_estimate_is_the_one_of_its_text(scenario: str, rank: str, key: str) 
     stream = scenario.endswith("Stream")
     text = f" * Processed at least 64 queries (700).\\n * Early stopping {rank}th percentile estimate: 41"
     values = {"effective_scenario": scenario, "early_stopping_result": text}
-    assert told(**values, **{key: 41}) == told(**values) == told(**{key: 42}) == []
+    assert find(**values, **{key: 41}) == find(**values) == find(**{key: 42}) == []
     said = [f"{key}: 42 (line 8), but early stopping estimates 41 (line 7)"]
-    assert told(**values, **{key: 42}) == said * stream
-    assert told(**values, **{key: 42}, requested_use_token_latencies=True) == []
+    assert find(**values, **{key: 42}) == said * stream
+    assert find(**values, **{key: 42}, requested_use_token_latencies=True) == []
     other = "early_stopping_latency_ss" if key.endswith("ms") else "early_stopping_latency_ms"
-    assert told(**values, **{other: 42}) == []
+    assert find(**values, **{other: 42}) == []

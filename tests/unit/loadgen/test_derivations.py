@@ -114,8 +114,8 @@ def test_loadgen_is_of_the_commit_that_it_names_twice(version: str, message: str
     named = make_log(version, loadgen_git_log_message=head)
     found = list(find_wrong_release(named))
     lines = named.find_line_number("loadgen_version"), named.find_line_number("loadgen_git_log_message")
-    told = Inconsistency("loadgen_version", version, f"its sources were at {head[:12]}", *lines)
-    assert found == ([told] if wrong else [])
+    reported = Inconsistency("loadgen_version", version, f"its sources were at {head[:12]}", *lines)
+    assert found == ([reported] if wrong else [])
 
 
 def test_a_message_begins_with_the_forty_digits_of_its_commit() -> None:
@@ -141,6 +141,6 @@ def test_a_message_begins_with_the_forty_digits_of_its_commit() -> None:
 def test_loadgen_is_built_no_earlier_than_its_commit_was_made(made: str, built: str, wrong: bool) -> None:
     dated = make_log("6.0", loadgen_git_commit_date=made, loadgen_build_date_utc=built)
     lines = dated.find_line_number("loadgen_git_commit_date"), dated.find_line_number("loadgen_build_date_utc")
-    told = Inconsistency("loadgen_git_commit_date", made, "it was built on 2026-01-02", *lines, CLOCK_KEPT)
-    assert list(find_wrong_release(dated)) == ([told] if wrong else [])
+    reported = Inconsistency("loadgen_git_commit_date", made, "it was built on 2026-01-02", *lines, CLOCK_KEPT)
+    assert list(find_wrong_release(dated)) == ([reported] if wrong else [])
     assert list(find_wrong_release(make_log("6.0", loadgen_git_commit_date=made))) == []

@@ -22,13 +22,13 @@ def make_log(*, without: Sequence[str] = (), **values: object) -> DetailLog:
 
 
 @pytest.mark.parametrize("unit", ["samples/s", "queries/s", "tokens/s"])
-def test_rate_per_second_is_held_against_the_power(unit: str) -> None:
+def test_rate_per_second_is_checked_against_the_power(unit: str) -> None:
     found = compute_efficiency(make_log(), {"value": "54.3", "unit": unit}, "200")
     assert found == {"value": "0.2715", "unit": f"{unit.removesuffix('/s')}/J"}
 
 
 @pytest.mark.parametrize(("group", "value"), [(1, "0.05"), (8, "0.4")])
-def test_of_a_latency_the_samples_of_the_whole_run_are_held_against_its_energy(group: int, value: str) -> None:
+def test_of_a_latency_the_samples_of_the_whole_run_are_checked_against_its_energy(group: int, value: str) -> None:
     log = make_log(result_query_count=6000, generated_samples_per_query=group)
     assert compute_efficiency(log, {"value": "3.1", "unit": "ms"}, "200") == {"value": value, "unit": "samples/J"}
 

@@ -1,4 +1,4 @@
-"""What tells a run whatever dates its log carries: latencies, where there are enough, and the clock of its logger."""
+"""Fingerprints of a run, whatever dates its log carries: enough latencies, and the clock of its logger."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def measure(*latencies: int) -> dict[str, object]:
     return dict(zip(KEYS, latencies, strict=True))
 
 
-def test_four_different_latencies_tell_a_run_and_fewer_do_not() -> None:
+def test_four_different_latencies_identify_a_run_and_fewer_do_not() -> None:
     (own,) = find(**measure(1, 2, 3, 4))
     assert own.startswith("latencies ")
     assert find(**measure(1, 2, 3, 3)) == ()
@@ -40,7 +40,7 @@ def test_other_latencies_are_of_another_run(other: dict[str, object]) -> None:
     assert find(**other) != find(**measure(1, 2, 3, 4))
 
 
-def test_dates_and_settings_and_their_order_tell_no_run() -> None:
+def test_dates_and_settings_and_their_order_identify_no_run() -> None:
     own = find(**measure(1, 2, 3, 4))
     dated = {"power_begin": "01-02-2026 10:00:00.000", "effective_target_latency_ns": 7, "my_result_x_latency_ns": 8}
     assert find(**dated, **measure(1, 2, 3, 4)) == own
@@ -48,7 +48,7 @@ def test_dates_and_settings_and_their_order_tell_no_run() -> None:
     assert find(**measure(1, 2, 3, 3), effective_target_latency_ns=7) == ()
 
 
-def test_latencies_tell_by_their_names_and_digits_alone() -> None:
+def test_latencies_report_by_their_names_and_digits_alone() -> None:
     text = (
         "result_50.00_percentile_latency_ns=3 result_max_latency_ns=4 result_mean_latency_ns=2 result_min_latency_ns=1"
     )
@@ -56,7 +56,7 @@ def test_latencies_tell_by_their_names_and_digits_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("clocks", "told"),
+    ("clocks", "reported"),
     [
         ({"power_begin": 0.25, "power_end": 600_000.125}, ("clock 0.25 600000.125",)),
         ({"power_begin": 0.25}, ()),
@@ -64,8 +64,8 @@ def test_latencies_tell_by_their_names_and_digits_alone() -> None:
         ({}, ()),
     ],
 )
-def test_the_clock_of_loadgens_logger_tells_a_run_that_has_both_of_its_ends(
-    clocks: dict[str, float], told: tuple[str, ...]
+def test_the_clock_of_loadgens_logger_identifies_a_run_that_has_both_of_its_ends(
+    clocks: dict[str, float], reported: tuple[str, ...]
 ) -> None:
     metadata = {"is_error": False, "is_warning": False, "file": "loadgen.cc", "line_no": 7, "pid": 1, "tid": 2}
     entries = [
@@ -73,4 +73,4 @@ def test_the_clock_of_loadgens_logger_tells_a_run_that_has_both_of_its_ends(
         for key, at in {"first": 7.5, **clocks}.items()
     ]
     log = parse_detail("".join(f":::MLLOG {json.dumps(entry)}\n" for entry in entries).encode())
-    assert find_fingerprints(log) == told
+    assert find_fingerprints(log) == reported

@@ -63,7 +63,7 @@ def test_answers_of_a_log_are_the_whole_lines_around_its_cut(log: bytes, answers
 
 
 @pytest.mark.parametrize("size", [4096, 5000, 8000])
-def test_what_stands_in_both_ends_of_a_short_log_is_one(size: int) -> None:
+def test_what_is_in_both_ends_of_a_short_log_is_one(size: int) -> None:
     """Below twice what is kept, the two ends overlap."""
     line = b'{ "seq_id" : %d, "qsl_idx" : %d, "data" : "0A" },\n'
     log = b"[\n" + b"".join(line % (number, number * 7) for number in range(size))

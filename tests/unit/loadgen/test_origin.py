@@ -18,13 +18,13 @@ def line(
     return f":::MLLOG {json.dumps({**entry, 'metadata': metadata})}\n"
 
 
-def told(*lines: str) -> list[str]:
+def reported(*lines: str) -> list[str]:
     return list(map(str, find_foreign_lines(parse_detail("".join(lines).encode()))))
 
 
 def test_results_of_one_moment_are_of_one_run() -> None:
-    assert told(line("a", 0.5), line("result_a"), line("result_b"), line("b", 2.5, "mine", "loadgen.cc")) == []
-    assert told(line("a"), line("b", 9.5)) == told(line("a")) == []
+    assert reported(line("a", 0.5), line("result_a"), line("result_b"), line("b", 2.5, "mine", "loadgen.cc")) == []
+    assert reported(line("a"), line("b", 9.5)) == reported(line("a")) == []
 
 
 @pytest.mark.parametrize(
@@ -41,12 +41,12 @@ def test_a_result_of_another_moment_or_source_is_named_with_the_first(
 ) -> None:
     foreign = line("result_b", **other)  # type: ignore[arg-type]
     said = f"result_b: {stated} (line 3), but another of its results has {derived} (line 2)"
-    assert told(line("a", 0.5), line("result_a"), foreign, line("result_c")) == [said]
-    assert told(line("a", **other), line("result_a"), line("result_b")) == []  # type: ignore[arg-type]
+    assert reported(line("a", 0.5), line("result_a"), foreign, line("result_c")) == [said]
+    assert reported(line("a", **other), line("result_a"), line("result_b")) == []  # type: ignore[arg-type]
 
 
 def test_all_that_differs_is_named() -> None:
-    found = told(line("result_a"), line("result_b", 2.5, "mine", "mine.py"), line("result_c", 3.5))
+    found = reported(line("result_a"), line("result_b", 2.5, "mine", "mine.py"), line("result_c", 3.5))
     assert [text.partition(" (line")[0] for text in found] == [
         "result_b: 2.5 ms of LoadGen's logger",
         "result_b: mine as namespace",
@@ -56,10 +56,10 @@ def test_all_that_differs_is_named() -> None:
 
 
 def test_lines_of_another_process_are_named() -> None:
-    found = told(line("a", pid=7), line("b", pid=8), line("result_c", pid=9), line("d", pid=7))
+    found = reported(line("a", pid=7), line("b", pid=8), line("result_c", pid=9), line("d", pid=7))
     assert found == [
         "b: written by process 8 (line 2), but process 7 wrote the log",
         "result_c: written by process 9 (line 3), but process 7 wrote the log",
     ]
-    many = told(line("a"), line("b", pid=10**30))
+    many = reported(line("a"), line("b", pid=10**30))
     assert many == [f"b: written by process 1{'0' * 19} (line 2), but process 7 wrote the log"]

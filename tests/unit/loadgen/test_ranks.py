@@ -64,7 +64,7 @@ STREAM_TEXT = " * Processed at least {} queries ({})."
 
 
 @pytest.mark.parametrize(
-    ("scenario", "text", "met", "told"),
+    ("scenario", "text", "met", "reported"),
     [
         ("SingleStream", " * Only processed 9 queries.", True, True),
         ("SingleStream", " * Only Processed 9 queries.", False, False),
@@ -73,15 +73,17 @@ STREAM_TEXT = " * Processed at least {} queries ({})."
         ("SingleStream", STREAM_TEXT.format(64, 9), 1, False),
         ("Server", " * Run successful.", False, True),
         ("Server", " * Run successful.", True, False),
-        ("Server", " * Run unsuccessful.", True, False),  # which is told by another check
+        ("Server", " * Run unsuccessful.", True, False),  # which is identified by another check
         ("Server", " * Run unsuccessful.", False, False),
     ],
 )
-def test_the_text_of_early_stopping_says_whether_it_is_met(scenario: str, text: str, met: object, told: bool) -> None:
+def test_the_text_of_early_stopping_says_whether_it_is_met(
+    scenario: str, text: str, met: object, reported: bool
+) -> None:
     values = {"loadgen_version": "5.0 @ a", "result_query_count": 9, TEXT: text, MET: met}
     found = [item for item in find_wrong_ranks(log(scenario, **values)) if item.key == MET]
     said = f"{MET}: {met} (line 5), but {TEXT} is {text.strip()} (line 4)"
-    assert list(map(str, found)) == [said] * told
+    assert list(map(str, found)) == [said] * reported
 
 
 @pytest.mark.parametrize(
@@ -123,7 +125,7 @@ RANKED = {"SingleStream": "percentile_latency_ns", "MultiStream": "percentile_pe
         ("99.90", True, False),
     ],
 )
-def test_an_estimate_of_a_thousand_queries_stands_between_two_percentiles(
+def test_an_estimate_of_a_thousand_queries_lies_between_two_percentiles(
     scenario: str, rank: str, below: bool, above: bool
 ) -> None:
     """Two queries may be over the 99th percentile: the estimate is the 998th latency."""

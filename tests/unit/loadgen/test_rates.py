@@ -128,7 +128,7 @@ def test_samples_of_whole_permutations_were_logged_before_they_were_filled_up(
 NEW, OLD, FIRST = "5.0 @ a", "4.1 @ a", "1.1 @ a"
 
 
-def told(version: str = NEW, /, **values: Any) -> list[str]:
+def reported(version: str = NEW, /, **values: Any) -> list[str]:
     """Of a run from 08:54:48.100 on, with the key of the other line in place of its number."""
     log = make_log(version, **{"test_datetime": None} | values)
     keys = {log.find_line_number(key): f" ({key})" for key in log.index} | {0: ""}
@@ -158,12 +158,12 @@ OFFLINE: dict[str, Any] = {
 
 def test_offline_is_not_judged_by_what_is_not_known() -> None:
     wrong = OFFLINE | {"result_samples_per_second": 5}
-    assert len(told(**wrong)) == 1
-    assert len(told(**wrong | {"result_query_count": 2})) == 1
+    assert len(reported(**wrong)) == 1
+    assert len(reported(**wrong | {"result_query_count": 2})) == 1
     for key in OFFLINE:
-        assert told(**wrong | {key: None}) == []
-    assert told(**wrong | {"result_max_latency_ns": 0}) == []
-    assert told(**OFFLINE | {"result_query_count": 2, "result_samples_per_second": 2000}) == []
+        assert reported(**wrong | {key: None}) == []
+    assert reported(**wrong | {"result_max_latency_ns": 0}) == []
+    assert reported(**OFFLINE | {"result_query_count": 2, "result_samples_per_second": 2000}) == []
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,9 @@ def test_offline_is_not_judged_by_what_is_not_known() -> None:
 )
 def test_bounds_of_a_duration_belong_to_it(slowest: int, fine: bool) -> None:
     values = OFFLINE | {"result_max_latency_ns": slowest, "result_samples_per_second": round(1e13 / slowest, 3)}
-    assert [text.partition(":")[0] for text in told(**values, **ended(10))] == ["result_max_latency_ns"] * (not fine)
+    assert [text.partition(":")[0] for text in reported(**values, **ended(10))] == ["result_max_latency_ns"] * (
+        not fine
+    )
 
 
 SIZED: dict[str, Any] = {
@@ -204,7 +206,7 @@ SIZED: dict[str, Any] = {
     ],
 )
 def test_offline_asks_for_what_its_target_needs_and_a_tenth_more(values: dict[str, Any], most: str) -> None:
-    found = told(**SIZED | values)
+    found = reported(**SIZED | values)
     if not most:
         assert found == []
         return
@@ -227,7 +229,7 @@ SERVED: dict[str, Any] = {
     [
         ({}, 9.89, ""),
         ({}, 9.88, "10 9.88"),
-        # Nobody waits for the last gap.
+        # No one waits for the last gap.
         ({"result_scheduled_samples_per_sec": 104}, 9.51, ""),
         ({"result_scheduled_samples_per_sec": 104}, 9.5, "9.61538 9.5"),
         # The schedule ends where its duration does, too.
@@ -242,7 +244,7 @@ SERVED: dict[str, Any] = {
     ],
 )
 def test_a_run_of_server_lasts_as_long_as_its_schedule(values: dict[str, Any], seconds: float, expected: str) -> None:
-    found = told(**SERVED | values, **ended(seconds))
+    found = reported(**SERVED | values, **ended(seconds))
     assert [find_seconds(text) for text in found] == ([expected.split()] if expected else [])
     assert all(text.startswith("generated_query_duration: 10000000000, ") for text in found)
 
@@ -275,8 +277,8 @@ def test_queries_of_a_stream_follow_each_other(
         f"result_max_{part}": slowest,
         **ended(seconds),
     }
-    found = told(**values)
+    found = reported(**values)
     assert [find_seconds(text) for text in found] == ([expected.split()] if expected else [])
     assert all(text.startswith(f"result_mean_{part}: 1000000, ") for text in found)
     for key in ("result_query_count", f"result_mean_{part}"):
-        assert told(**values | {key: None}) == told(**values | {key: 0}) == []
+        assert reported(**values | {key: None}) == reported(**values | {key: 0}) == []

@@ -1,4 +1,4 @@
-"""Numbers of a summary beside those of the detail log, which has more or fewer of their digits."""
+"""Numbers of a summary against those of the detail log, which has more or fewer of their digits."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_number_of_the_summary_is_the_logged_one_to_the_digits_shown(said: str
     assert is_same_number(said, Decimal(logged)) is same
 
 
-def told_apart(run: Run) -> tuple[set[str], set[str]]:
+def distinguished(run: Run) -> tuple[set[str], set[str]]:
     """Names of a real summary whose value, once changed, is found to differ from the detail log; and of which not."""
     log, text = run.detail, run.bytes("summary.txt").decode()
     assert list(find_differing(parse_summary(text.encode()), log)) == []
@@ -114,7 +114,7 @@ COMPARED = {
 def test_what_a_real_summary_says_is_compared_with_the_log(
     loadgen_run: Callable[[str], Run], name: str, own: list[str]
 ) -> None:
-    compared, _ = told_apart(loadgen_run(name))
+    compared, _ = distinguished(loadgen_run(name))
     assert compared - {"SUT name"} == COMPARED | set(own)
 
 

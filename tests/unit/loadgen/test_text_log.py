@@ -132,7 +132,7 @@ def test_a_run_s_folder_is_read_with_or_without_a_summary(summary: str | None, t
 
 
 @pytest.mark.parametrize("number", ["9" * 5000, "1e999999999", "nan"], ids=["digits", "exponent", "nan"])
-def test_a_number_that_nobody_can_compute_with_is_text(number: str) -> None:
+def test_a_number_that_no_one_can_compute_with_is_text(number: str) -> None:
     log = parse(_DETAIL.replace("60000", number), _SUMMARY.replace("58666375", number))
     assert log.get("result_mean_latency_ns") == number
     assert isinstance(log.get("effective_min_duration_ms"), str)

@@ -68,7 +68,7 @@ ODD: tuple[tuple[Any, str], ...] = (
 )
 
 
-def told(version: str, key: str, value: Any) -> list[str]:
+def reported(version: str, key: str, value: Any) -> list[str]:
     values = {"test_datetime": None, key: value}
     return list(map(str, find_wrong_notation(make_log(version, **values))))
 
@@ -89,7 +89,7 @@ def test_of_early_releases_numbers_among_the_results_are_judged(key: str) -> Non
     judged = key.startswith("result_") and KEYS.get(key) in (NUMBER, WHOLE)
     for value, shown in ODD:
         said = [f"{key}: {shown} (line 6), but LoadGen writes {NUMBER}"]
-        assert told("3.1 @ a", key, value) == said * (judged and not _is_of(NUMBER, value)), value
+        assert reported("3.1 @ a", key, value) == said * (judged and not _is_of(NUMBER, value)), value
 
 
 @pytest.mark.parametrize(
@@ -105,4 +105,4 @@ def test_of_early_releases_numbers_among_the_results_are_judged(key: str) -> Non
 def test_the_first_releases_wrote_their_count_of_queries_as_text(
     version: str, key: str, value: object, fine: bool
 ) -> None:
-    assert bool(told(version, key, value)) is not fine
+    assert bool(reported(version, key, value)) is not fine

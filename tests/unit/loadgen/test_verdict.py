@@ -160,7 +160,7 @@ def test_accuracy_runs(loadgen_run: Runs) -> None:
     assert not judge_accuracy(parse_detail(cut[: cut.index(b':::MLLOG {"key": "power_begin')])).valid
 
 
-def test_loadgens_own_reason_is_quoted_where_no_condition_tells_it() -> None:
+def test_loadgens_own_reason_is_quoted_where_no_condition_reports_it() -> None:
     log = make_log(result_validity="INVALID", result_invalid_reason="it rained", result_samples_per_second=7)
     verdict = judge_performance(log, metric("Offline"))
     assert (verdict.valid, verdict.reasons) == (False, ("LoadGen says INVALID: it rained",))

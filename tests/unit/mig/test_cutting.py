@@ -21,11 +21,11 @@ DECLARED = Hardware(accelerator="A100", count=2, slices=read_slices("1x 3g.40gb,
 
 
 class KilledError(BaseException):
-    """What stands for kill -9: nothing of the command goes on after it."""
+    """What represents kill -9: nothing of the command goes on after it."""
 
 
 class Machine:
-    """Two GPUs as a driver holds them, and NVIDIA's tool; ``lethal``: the call at which whoever asks is killed, after
+    """Two GPUs as a driver holds them, and NVIDIA's tool; ``lethal``: the call at which the caller is killed, after
     what was asked was done."""
 
     def __init__(self, *gpus: GpuHere) -> None:
@@ -131,7 +131,7 @@ def test_a_mode_that_was_switched_on_is_switched_off_again(machine: Machine, tmp
     assert (machine.gpus[0].mig, machine.gpus[1].mig) == (True, False)
 
 
-def test_a_mode_that_waits_for_a_reset_is_told(machine: Machine, tmp_path: Path) -> None:
+def test_a_mode_that_waits_for_a_reset_is_reported(machine: Machine, tmp_path: Path) -> None:
     machine.ready = False
     with pytest.raises(ReconcilerError, match="not there yet") as raised:
         make_cutter(machine, tmp_path).create(replace(DECLARED, slices=read_slices("1x 7g.80gb")))
@@ -215,7 +215,7 @@ def _is_killed(machine: Machine, lethal: int, *commands: Callable[[], object]) -
 
 def test_slices_of_others_that_could_be_ours_are_left_alone(machine: Machine, tmp_path: Path) -> None:
     cutter = make_cutter(machine, tmp_path)
-    machine.lethal = 3  # the tool has made it, and nobody has seen it
+    machine.lethal = 3  # the tool has made it, and no one has seen it
     with pytest.raises(KilledError):
         cutter.create(replace(DECLARED, slices=read_slices("2x 1g.10gb")))
     machine.lethal = 0

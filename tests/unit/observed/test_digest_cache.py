@@ -94,7 +94,7 @@ def test_deep_look_reads_everything(checkpoint: Path, tmp_path: Path, hashed: li
     assert len(hashed) == 3
 
 
-def test_what_a_download_keeps_beside_the_files_does_not_count(checkpoint: Path, tmp_path: Path) -> None:
+def test_what_a_download_keeps_next_to_the_files_does_not_count(checkpoint: Path, tmp_path: Path) -> None:
     before = make_cache(tmp_path).hash_source(checkpoint)
     (checkpoint / ".cache/huggingface").mkdir(parents=True)
     (checkpoint / ".cache/huggingface/config.json.metadata").write_text("downloaded at noon")

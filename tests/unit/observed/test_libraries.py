@@ -1,4 +1,4 @@
-"""What keeps an action from being done: libraries of a benchmark, as far as a machine tells what it has."""
+"""What keeps an action from being done: libraries of a benchmark, as far as a machine reports what it has."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_any_of_several_packages_will_do(tmp_path: Path) -> None:
     assert "opencv-python-headless" in str(find_obstacle(address, locations, tmp_path, HERE))
 
 
-def test_a_machine_that_only_tells_its_backends_finds_out_itself(tmp_path: Path) -> None:
+def test_a_machine_that_only_reports_its_backends_finds_out_itself(tmp_path: Path) -> None:
     there = {"onnxruntime": "1", "mlcommons-loadgen": "6"}
     assert find_obstacle(Address(Kind.RUN, "3d-unet-99"), LOCATIONS, tmp_path, there) is None
 

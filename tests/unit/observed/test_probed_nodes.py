@@ -1,4 +1,4 @@
-"""Machines that only a probe can tell of: what of them contradicts a declared system."""
+"""Machines that only a probe can report: what of them contradicts a declared system."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_what_was_seen_is_kept_by_launcher(tmp_path: Path) -> None:
     assert there != name_nodes(Settings({**SRUN, "system.python": "python3.12"})) != here
 
 
-def test_nodes_that_nobody_has_looked_at_are_believed_and_their_versions_unknown() -> None:
+def test_nodes_that_no_one_has_looked_at_are_believed_and_their_versions_unknown() -> None:
     systems = {"far": SystemSettings({**SRUN, "hardware.accelerator": "H200"}), "here": SystemSettings()}
     assert find_unlike_systems(systems, {}) == {}
     assert list_installed_for(systems, {}, {"tensorrt": "9"}) == {"far": None, "here": {"tensorrt": "9"}}

@@ -42,7 +42,7 @@ def test_a_cell_without_a_run_has_no_plot() -> None:
     assert draw_charts(cell(run("1", performance=False))) == ()
 
 
-def test_invalid_runs_are_told_apart_from_valid_ones() -> None:
+def test_invalid_runs_are_distinguished_from_valid_ones() -> None:
     found = chart(cell(run("100"), run("90", validity="INVALID"), run("110")), "runs")
     by_stroke = {curve.stroke: curve.points for curve in found.curves}
     assert by_stroke[Stroke.POINTS] == ((0.0, 100.0), (2.0, 110.0))
@@ -65,7 +65,7 @@ def test_noise_is_of_valid_runs_with_the_inputs_of_today() -> None:
     assert "noise 6.7%" in said
 
 
-def test_latency_is_held_against_its_bound_in_ms() -> None:
+def test_latency_is_checked_against_its_bound_in_ms() -> None:
     percentiles = [("0", 1.0), ("50.00", 2.0), ("99.90", 8.5), ("100", 9.0)]
     found = chart(cell(percentiles=percentiles, bound={"limit": "0.015", "unit": "s"}), "latency")
     bound = next(curve for curve in found.curves if curve.stroke is Stroke.BOUND)

@@ -158,11 +158,13 @@ def test_a_selection_keeps_the_acceptances_of_its_cells() -> None:
         Acceptance(Wish(scenario=scenario).cell, "why", "Ada", "", date(2026, 4, 1), "", ())
         for scenario in ("Offline", "Server")
     )
-    held = tuple((f"state/accepted/{n}", item, AcceptanceStatus.IN_FORCE) for n, item in enumerate((offline, server)))
+    decisions = tuple(
+        (f"state/accepted/{n}", item, AcceptanceStatus.IN_FORCE) for n, item in enumerate((offline, server))
+    )
     context = PlanContext({}, lambda _: None, lambda _: (None, ""), lambda _: ())
-    for terms, kept in ((["scenario=Server"], held[1:]), (["scenario=SingleStream"], ()), ([], held)):
+    for terms, kept in ((["scenario=Server"], decisions[1:]), (["scenario=SingleStream"], ()), ([], decisions)):
         policy = Policy(select=parse(terms))
-        assert make_plan("all", "", "", Difference((), acceptances=held), policy, context).acceptances == kept
+        assert make_plan("all", "", "", Difference((), acceptances=decisions), policy, context).acceptances == kept
 
 
 def test_what_cells_share_is_withheld_only_where_all_of_them_are_frozen() -> None:

@@ -136,7 +136,7 @@ def took(seconds: float, address: Address = RUN, key: str = "old", ended: Ended 
     return Summary("x", address, key, ended, "2026", seconds, ())
 
 
-def test_a_latency_that_nobody_declared_says_nothing_of_this_machine() -> None:
+def test_a_latency_that_no_one_declared_says_nothing_of_this_machine() -> None:
     """It is the round's: of a network of 0.05 ms it would make 20 s of 0.1 s."""
     settings = {"target_latency": 10_000_000, "min_query_count": 2000}
     assert expect(RUN, origin=ROUND, min_duration=0, **settings) == (None, "")
@@ -145,7 +145,7 @@ def test_a_latency_that_nobody_declared_says_nothing_of_this_machine() -> None:
     assert declared == (pytest.approx(0.1 + START), "formula")
 
 
-def test_a_rate_that_nobody_declared_says_nothing_of_offline_and_everything_of_server() -> None:
+def test_a_rate_that_no_one_declared_says_nothing_of_offline_and_everything_of_server() -> None:
     settings = {"target_qps": "1", "min_duration": 0, "min_query_count": 24_576}
     assert expect(Address(Kind.RUN, f"{OFFLINE}/performance"), origin=ROUND, **settings) == (None, "")
     asked = expect(Address(Kind.RUN, f"{SERVER}/performance"), origin=ROUND, **settings)
@@ -157,7 +157,7 @@ def test_a_run_that_was_made_takes_as_long_as_it_took() -> None:
     assert expect(RUN, took(4000.0, key="same"), took(30.0), key="same", **settings) == (4000.0, "history")
 
 
-def test_of_a_long_run_with_another_target_the_formula_tells_more_than_an_earlier_one() -> None:
+def test_of_a_long_run_with_another_target_the_formula_predicts_more_than_an_earlier_one() -> None:
     settings = {"target_latency": 10_000_000, "min_query_count": 100}
     assert expect(RUN, took(30.0), min_duration=600_000, **settings) == (600.0, "formula")
     assert expect(RUN, took(3.0), min_duration=0, **settings) == (3.0, "history")
@@ -190,12 +190,12 @@ def test_a_run_of_a_minute_is_not_lengthened_by_its_start(minimum: int, found: t
 
 
 @pytest.mark.parametrize(("minimum", "basis"), [(57_999, "history"), (60_000, "formula")])
-def test_from_a_minute_on_the_formula_tells_more_than_an_earlier_run(minimum: int, basis: str) -> None:
+def test_from_a_minute_on_the_formula_predicts_more_than_an_earlier_run(minimum: int, basis: str) -> None:
     settings = {"target_latency": 1_000_000, "min_query_count": 1}
     assert expect(RUN, took(30.0), min_duration=minimum, **settings)[1] == basis
 
 
-def test_the_last_that_tells_is_told() -> None:
+def test_the_last_that_reports_is_reported() -> None:
     engine, other = Address(Kind.ENGINE, STREAM), Address(Kind.ENGINE, OFFLINE)
     past = (took(10.0, engine), took(20.0, engine), took(0.0, engine))
     assert expect(engine, *past) == (20.0, "history")

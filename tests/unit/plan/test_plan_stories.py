@@ -79,7 +79,7 @@ def restore(
 
 
 def rendered(**given: object) -> Asked:
-    """A tree that shows another rendering, submission and all, beside a due run."""
+    """A tree that shows another rendering, submission and all, next to a due run."""
     tree = Observed(tree_present=True, rendered={str(NET.cell): "before", "submission": "before"})
     return Asked(desire([replace(NET, target=2), SERVER]), world=measured(NET, SERVER), observed=tree, **given)  # type: ignore[arg-type]
 
@@ -171,14 +171,14 @@ def plan(asked: Asked) -> Plan:
 
 def outline(found: Plan) -> dict[str, object]:
     """Steps in their order, those that are blocked, findings, and how many changes were left out."""
-    told = {
+    reported = {
         "steps": [" and ".join(map(str, (step.change.address, *step.shared))) for step in found.steps],
         "blocked": [str(step.change.address) for step in found.steps if step.blocked],
         "findings": [finding.where for finding in found.findings],
         "excluded": found.excluded,
         "unchanged": found.unchanged,
     }
-    return {name: _shorten(value) for name, value in told.items() if value}
+    return {name: _shorten(value) for name, value in reported.items() if value}
 
 
 def _shorten(value: object) -> object:

@@ -72,7 +72,7 @@ def test_damaged_cache_costs_time_only(repository: Repository, damage: str) -> N
 
 
 def test_state_lives_on_when_its_cache_goes(repository: Repository) -> None:
-    """Another process may compile another spec meanwhile."""
+    """Another process may compile another spec in the meantime."""
     compile_once(repository.paths)
     warm = compile_once(repository.paths)
     for path in caches(repository.paths):

@@ -1,4 +1,4 @@
-"""Attempts that travel to a node which sees nothing of the pass's folder: that one has another name meanwhile."""
+"""Attempts that travel to a node which sees nothing of the pass's folder: that one has another name in the meantime."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_job_begins_once_and_not_after_its_attempt_was_given_up(lab: Lab) -> Non
 
 
 def test_somebody_who_only_looks_ends_no_job(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even where the queue has not heard of it yet, and the job seems lost."""
+    """Even where the queue has not learned of it yet, and the job seems lost."""
     monkeypatch.setattr(queue_executor, "_LATE", 0.0)
     _, handle = lab.submit(lab.begin())
     lab.queue.ended = True

@@ -236,7 +236,7 @@ def test_artifacts_that_no_outcome_has_are_refused(artifacts: list[Any], why: st
         decode(json.dumps(document).encode(), "here")
 
 
-def test_two_files_may_have_one_name_where_nobody_judges_them() -> None:
+def test_two_files_may_have_one_name_where_no_one_judges_them() -> None:
     spare = (Artifact("child.log", "0" * 64, 1), Artifact("child.log", "1" * 64, 1))
     assert decode(encode(replace(PLAIN, artifacts=spare)), "here").artifacts == spare
     failed = replace(PLAIN, artifacts=(spare[0]._replace(name="a"), spare[1]._replace(name="a")), ended=Ended.FAILED)

@@ -74,7 +74,7 @@ def test_what_is_no_decision_is_not_read(tmp_path: Path) -> None:
     assert read(paths, TODAY) == Decisions({}, {path: FROZEN}, {}, TODAY)
 
 
-def test_a_decision_that_cannot_be_read_is_damaged_and_a_disk_that_fails_is_told(
+def test_a_decision_that_cannot_be_read_is_damaged_and_a_disk_that_fails_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = RepositoryPaths(tmp_path)

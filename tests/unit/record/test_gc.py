@@ -67,7 +67,7 @@ def test_gc_removes_what_no_record_names(paths: RepositoryPaths) -> None:
     assert [Path(path).name for path in report.paths] == [unnamed.sha256]
 
 
-def test_gc_removes_trials_only_where_it_is_told_to(paths: RepositoryPaths) -> None:
+def test_gc_removes_trials_only_where_it_is_asked_to(paths: RepositoryPaths) -> None:
     tried = store(paths, "a")
     write_record(TrialPaths(paths.root), naming(tried))
     collect(paths, [])
@@ -107,31 +107,31 @@ def begin_trial(paths: RepositoryPaths, name: str) -> Path:
 
 
 def test_trials_go_whole_and_only_their_runs_are_counted(paths: RepositoryPaths) -> None:
-    beside = TrialPaths(paths.root)
+    trial_paths = TrialPaths(paths.root)
     for number in range(5):  # of which one is of each kind
-        write_record(beside, record(number))
+        write_record(trial_paths, record(number))
     begin_trial(paths, "lost")
-    (beside.trials / "notes").mkdir()
+    (trial_paths.trials / "notes").mkdir()
     kept = collect(paths, [])
-    assert (kept.trials, kept.attempts, (beside.trials / "notes").is_dir()) == (0, 1, True)
-    runs = len(list((beside.records / "Run").glob("*.json"))) if (beside.records / "Run").exists() else 0
+    assert (kept.trials, kept.attempts, (trial_paths.trials / "notes").is_dir()) == (0, 1, True)
+    runs = len(list((trial_paths.records / "Run").glob("*.json"))) if (trial_paths.records / "Run").exists() else 0
     gone = collect(paths, [], trials=True)
-    assert (gone.trials, beside.trials.exists()) == (runs, False)
+    assert (gone.trials, trial_paths.trials.exists()) == (runs, False)
     again = collect(paths, [], trials=True)
     assert (again.trials, again.attempts, again.objects) == (0, 0, 0)
 
 
 def test_a_trial_that_a_queue_may_still_carry_out_stays_while_the_others_go(paths: RepositoryPaths) -> None:
-    beside = TrialPaths(paths.root)
+    trial_paths = TrialPaths(paths.root)
     spared, other = begin_trial(paths, "spared"), begin_trial(paths, "other")
-    finished = begin_attempt(beside, "finished", finished=True)
+    finished = begin_attempt(trial_paths, "finished", finished=True)
     own = begin_attempt(paths, "own", finished=False)
-    write_record(beside, record(1))
+    write_record(trial_paths, record(1))
     report = collect(paths, [], spared=[spared, own], trials=True)
-    assert (report.attempts, sorted(path.name for path in beside.trials.iterdir())) == (1, ["attempts"])
+    assert (report.attempts, sorted(path.name for path in trial_paths.trials.iterdir())) == (1, ["attempts"])
     assert [path.is_dir() for path in (spared, own, other, finished)] == [True, True, False, False]
     collect(paths, [], spared=[own], trials=True)
-    assert (beside.trials.exists(), own.is_dir()) == (False, True)
+    assert (trial_paths.trials.exists(), own.is_dir()) == (False, True)
 
 
 def test_gc_removes_nothing_where_a_record_cannot_be_opened(paths: RepositoryPaths) -> None:

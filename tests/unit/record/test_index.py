@@ -122,7 +122,7 @@ def test_new_record_is_seen_and_a_removed_one_forgotten(paths: RepositoryPaths) 
     assert load(paths).recorded == before
 
 
-def test_digest_stands_for_the_set_of_records(paths: RepositoryPaths) -> None:
+def test_digest_represents_the_set_of_records(paths: RepositoryPaths) -> None:
     before = load(paths).recorded.digest
     identity = write_record(paths, record(41))
     assert load(paths).recorded.digest != before

@@ -1,4 +1,4 @@
-"""A store's operations one by one, and in which words each of its failures is told."""
+"""A store's operations one by one, and in which words each of its failures is reported."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def test_a_note_is_written_replaced_read_and_removed(remote: Remote) -> None:
 
 
 def test_an_object_lies_below_its_first_digits_and_is_read_from_anywhere(remote: Remote, tmp_path: Path) -> None:
-    source, told = tmp_path / "source", list[int]()
+    source, reported = tmp_path / "source", list[int]()
     source.write_bytes(b"0123456789")
     assert remote.get_size(SHA) is None
-    remote.put(source, SHA, told.append)
-    assert (remote.get_size(SHA), sum(told)) == (10, 10)
+    remote.put(source, SHA, reported.append)
+    assert (remote.get_size(SHA), sum(reported)) == (10, 10)
     assert remote.path(SHA).endswith(f"/ab/{SHA}")
     assert remote.list_files() == {SHA: 10}
     assert [b"".join(remote.read(SHA, start)) for start in (0, 4)] == [b"0123456789", b"456789"]
@@ -103,13 +103,13 @@ OPERATIONS: dict[str, Callable[[Remote, Path], object]] = {
 
 @pytest.mark.parametrize("protocol", ["s3", "memory"])
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_every_operation_tells_what_failed_and_what_to_do(operation: str, protocol: str, tmp_path: Path) -> None:
+def test_every_operation_reports_what_failed_and_what_to_do(operation: str, protocol: str, tmp_path: Path) -> None:
     (tmp_path / "source").write_bytes(b"0")
     remote = Remote("s3://store", protocol, "store", Failing(RuntimeError("broken\npipe")))
     with pytest.raises(StoreError, match=r"^s3://store does not answer: RuntimeError: broken pipe$") as caught:
         OPERATIONS[operation](remote, tmp_path / "source")
     assert "goes on where this one ended" in caught.value.fix
-    remote.remove("none")  # what another may have removed meanwhile
+    remote.remove("none")  # what another may have removed in the meantime
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,9 @@ def test_every_operation_tells_what_failed_and_what_to_do(operation: str, protoc
         (ConnectionError("cut"), "s3://store does not answer: ConnectionError: cut"),
     ],
 )
-def test_an_absent_object_is_told_from_a_store_that_does_not_answer(cause: Exception | None, said: str) -> None:
+def test_an_absent_object_is_distinguished_from_a_store_that_does_not_answer(
+    cause: Exception | None, said: str
+) -> None:
     remote = Remote("s3://store", "s3", "store", Failing(FileNotFoundError("gone"), cause))
     if said:
         for ask in (remote.get_size, remote.read_note, lambda sha256: remote.remove_notes("notes", sha256)):

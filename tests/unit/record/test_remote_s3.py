@@ -72,7 +72,7 @@ def test_a_bucket_that_is_not_there_is_named_and_not_made(tmp_path: Path, option
         pulled(RepositoryPaths(tmp_path / "other"), remote, items)
 
 
-def test_missing_credentials_and_a_server_that_is_gone_are_told_apart(
+def test_missing_credentials_and_a_server_that_is_gone_are_distinguished(
     tmp_path: Path, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
@@ -81,9 +81,9 @@ def test_missing_credentials_and_a_server_that_is_gone_are_told_apart(
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     items = made(RepositoryPaths(tmp_path), tmp_path, b"one")
-    nobody = open_remote("s3://bucket/folder", {"endpoint_url": options["endpoint_url"]})
+    no_one = open_remote("s3://bucket/folder", {"endpoint_url": options["endpoint_url"]})
     with pytest.raises(StoreError, match="refuses") as raised:
-        pulled(RepositoryPaths(tmp_path / "other"), nobody, items)
+        pulled(RepositoryPaths(tmp_path / "other"), no_one, items)
     assert "credentials" in raised.value.fix
     gone = open_remote("s3://bucket/folder", {**options, "endpoint_url": "http://127.0.0.1:9"})
     with pytest.raises(StoreError, match="does not answer"):

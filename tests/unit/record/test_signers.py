@@ -61,7 +61,7 @@ def test_signer_is_what_git_is_configured_with(
         ({"gpg.program": "/nowhere/gpg"}, "a record cannot be signed: ", "git commit -S"),
     ],
 )
-def test_configuration_that_cannot_sign_is_told(root: Path, settings: dict[str, str], said: str, fix: str) -> None:
+def test_configuration_that_cannot_sign_is_reported(root: Path, settings: dict[str, str], said: str, fix: str) -> None:
     for name, value in settings.items():
         git(root, "config", name, value)
     with pytest.raises(RepositoryError) as caught:

@@ -1,4 +1,4 @@
-"""What is asked of ssh-keygen of a signature, and what its answers are worth; something that stands in answers."""
+"""What is asked of ssh-keygen of a signature, and what its answers are worth; something that is in answers."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_files_of_signers_and_of_revoked_keys_are_those_that_git_names(
     assert read_revoked_keys(tmp_path) == revoked
 
 
-def test_a_record_is_signed_beside_itself_and_only_as_it_was_written(
+def test_a_record_is_signed_next_to_itself_and_only_as_it_was_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths, signer = RepositoryPaths(tmp_path), Signer("openpgp", "gpg", "")

@@ -145,7 +145,7 @@ def test_damaged_object_here_is_not_pushed(here: RepositoryPaths, tmp_path: Path
     assert folder(tmp_path).list_files() == {}
 
 
-def test_object_that_nobody_has_is_absent_in_both_directions(
+def test_object_that_no_one_has_is_absent_in_both_directions(
     here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path
 ) -> None:
     items = made(here, tmp_path, b"one", b"two")
@@ -288,7 +288,7 @@ def test_two_pushes_at_once_leave_whole_objects(here: RepositoryPaths, tmp_path:
     assert not [name for name in folder(tmp_path).list_files() if name.endswith(".partial")]
 
 
-def test_a_disk_without_room_is_told_before_anything_is_read(
+def test_a_disk_without_room_is_reported_before_anything_is_read(
     here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     items = made(here, tmp_path, b"one")
@@ -382,7 +382,7 @@ def test_objects_are_pulled_over_http_and_go_on_where_the_server_can(
     assert all(wanted.startswith("bytes=500000-") for wanted in asked)
 
 
-def test_http_tells_an_absent_object_from_a_server_that_refuses_or_is_gone(
+def test_http_reports_an_absent_object_from_a_server_that_refuses_or_is_gone(
     here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path, served: Served
 ) -> None:
     items = made(here, tmp_path, b"one")
@@ -444,13 +444,13 @@ def test_a_pull_that_is_killed_goes_on_where_it_was(
     _Slow.waiting.clear()
     _Slow.go_on.clear()
     url, _ = served(_Slow)
-    told = elsewhere.root / "passed"
+    reported = elsewhere.root / "passed"
     elsewhere.root.mkdir()
     words = [sys.executable, "-c", _PULL, str(elsewhere.root), url, items[0].sha256, str(items[0].size)]
     with subprocess.Popen(words) as process:
         assert _Slow.waiting.wait(60)
         deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and not (told.exists() and told.read_text() not in ("", "0")):
+        while time.monotonic() < deadline and not (reported.exists() and reported.read_text() not in ("", "0")):
             time.sleep(0.05)
         process.kill()
     _Slow.go_on.set()
@@ -489,7 +489,7 @@ def test_ctrl_c_ends_all_transfers_and_leaves_the_parts(
 
 @pytest.mark.parametrize("silent", ["list_files", "read", "put"])
 def test_a_store_that_falls_silent_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silent: str) -> None:
-    """One byte, and then nothing; nobody waits for the thread that still does."""
+    """One byte, and then nothing; no one waits for the thread that still does."""
     here = RepositoryPaths(tmp_path / "here")
     (item,) = made(here, tmp_path, b"x" * 5000)
     elsewhere = RepositoryPaths(tmp_path / "elsewhere")

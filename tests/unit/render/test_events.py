@@ -114,7 +114,7 @@ def test_a_step_past_its_expected_end_has_no_time_left() -> None:
     assert " left" not in said
 
 
-def test_of_a_quiet_pass_only_what_failed_is_told() -> None:
+def test_of_a_quiet_pass_only_what_failed_is_reported() -> None:
     lines: list[str] = []
     view = Failures(lines.append)
     for event in (StepStarted(STEP), StepProgress(STEP, running(1, 1.0)), Outcome(STEP, Status.DONE), Message("x")):

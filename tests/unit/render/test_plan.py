@@ -148,7 +148,7 @@ def test_cells_of_a_long_plan_with_the_same_steps_are_shown_once() -> None:
     assert "alike" not in every
 
 
-def test_what_many_are_blocked_on_is_told_once_with_its_fix() -> None:
+def test_what_many_are_blocked_on_is_reported_once_with_its_fix() -> None:
     engines = [Address(Kind.ENGINE, f"closed/h200x8/b{number}/Offline") for number in range(9)]
     absent = [step(e, blocked="no NVIDIA H200 here", fix="run it on h200x8") for e in engines[:5]]
     text = render_plan_text(plan(*absent, *(step(e, blocked="disk is full", fix="free 2 GB") for e in engines[5:7])))
@@ -158,7 +158,7 @@ def test_what_many_are_blocked_on_is_told_once_with_its_fix() -> None:
     assert text.count("      blocked: disk is full\n      fix: free 2 GB") == 2
 
 
-def test_what_waits_for_something_blocked_is_told_with_it() -> None:
+def test_what_waits_for_something_blocked_is_reported_with_it() -> None:
     engines = [Address(Kind.ENGINE, f"closed/h200x8/b{number}/Offline") for number in range(6)]
     absent = [step(e, blocked="8 x H200 (SXM) are declared", fix="run it there") for e in engines[:3]]
     waiting = [step(e, blocked="waits for Run perf (8 x H200 (SXM) are declared)") for e in engines[3:5]]

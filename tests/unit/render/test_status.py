@@ -193,7 +193,7 @@ def borrow(*own: str) -> Desired:
 
 
 @pytest.mark.parametrize(
-    ("changed", "inferred", "leaning"),
+    ("changed", "inferred", "sharing"),
     [
         ((), "T T T T T T", "T T T T T T"),
         ((Kind.RUN, f"{OFFLINE}/performance"), "T T F U T F", "T T T T T T"),
@@ -202,13 +202,13 @@ def borrow(*own: str) -> Desired:
     ],
     ids=["nothing", "performance", "accuracy", "score"],
 )
-def test_a_cell_stands_as_the_runs_that_it_takes_of_another(
-    changed: tuple[Kind, str] | tuple[()], inferred: str, leaning: str
+def test_a_cell_is_as_the_runs_that_it_takes_of_another(
+    changed: tuple[Kind, str] | tuple[()], inferred: str, sharing: str
 ) -> None:
-    """``leaning``: only its accuracy is that of the other."""
+    """``sharing``: only its accuracy is that of the other."""
     changes = (change(*changed),) if changed else ()
     seen = Observed(tree_present=True, rendered={str(BORROWING): "f"})
-    for own, expected, marked in (((), inferred, True), ((TIMED,), leaning, False)):
+    for own, expected, marked in (((), inferred, True), ((TIMED,), sharing, False)):
         found = summarise_cells(borrow(*own), RECORDED, seen, Difference(changes, chosen=CHOSEN))
         (standing,) = (each for each in found if each.cell == BORROWING)
         assert words(standing) == expected
@@ -216,7 +216,7 @@ def test_a_cell_stands_as_the_runs_that_it_takes_of_another(
 
 
 @pytest.mark.parametrize(
-    ("kind", "where", "inferred", "leaning"),
+    ("kind", "where", "inferred", "sharing"),
     [
         ("Invalid", str(OFFLINE), True, False),
         ("Invalid", f"Run:{OFFLINE}/performance", True, False),
@@ -228,13 +228,13 @@ def test_a_cell_stands_as_the_runs_that_it_takes_of_another(
     ],
 )
 def test_what_is_wrong_with_the_runs_that_a_cell_takes_is_its_own(
-    kind: str, where: str, inferred: bool, leaning: bool
+    kind: str, where: str, inferred: bool, sharing: bool
 ) -> None:
     findings = (Finding(kind, where, "so it is"),)
-    for own, told in (((), inferred), ((TIMED,), leaning)):
+    for own, reported in (((), inferred), ((TIMED,), sharing)):
         found = summarise_cells(borrow(*own), RECORDED, Observed(), Difference((), findings=findings, chosen=CHOSEN))
         (standing,) = (each for each in found if each.cell == BORROWING)
-        assert standing.conditions[-1].message == ("so it is" if told else "")
+        assert standing.conditions[-1].message == ("so it is" if reported else "")
 
 
 def test_an_accuracy_run_that_only_follows_a_performance_run_is_not_made_from_it() -> None:
@@ -242,8 +242,8 @@ def test_an_accuracy_run_that_only_follows_a_performance_run_is_not_made_from_it
     both = desired()
     accuracy, timed = (Address(Kind.RUN, f"{OFFLINE}/{mode}") for mode in ("accuracy", TIMED))
     tied = tuple(replace(r, upstream=(*r.upstream, timed)) if r.address == accuracy else r for r in both.resources)
-    leaning = Resource(Address(Kind.RESULT, str(BORROWING)), "key borrowing", (accuracy,), BORROWING)
-    everything = (*tied, leaning)
+    sharing = Resource(Address(Kind.RESULT, str(BORROWING)), "key borrowing", (accuracy,), BORROWING)
+    everything = (*tied, sharing)
     lineage = trace_lineages(replace(both, resources=everything, by_address={r.address: r for r in everything}))
     assert [r.address.label for r in lineage[BORROWING]] == ["Model", "Engine", "Run accuracy", "Result"]
 
@@ -267,7 +267,7 @@ def test_a_long_table_shows_what_is_not_ready_first() -> None:
     assert table[2] == "… and 1 more cell; --all shows them"
 
 
-def test_efficiency_of_a_measured_run_is_beside_its_result() -> None:
+def test_efficiency_of_a_measured_run_is_next_to_its_result() -> None:
     standing = stand()[OFFLINE]
     assert "samples/J" not in render_status_text([standing])
     row = render_status_text([replace(standing, efficiency=("0.0625", "samples/J"))]).splitlines()[1]

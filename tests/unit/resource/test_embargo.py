@@ -52,7 +52,7 @@ def test_one_place_may_be_written_in_several_ways(pattern: str, address: str, al
     assert (explain_refusal(make_embargo(Settings(settings)), address, TODAY) == "") == allowed
 
 
-def test_a_refusal_tells_no_password() -> None:
+def test_a_refusal_reveals_no_password() -> None:
     why = explain_refusal(
         make_embargo(Settings({"embargo.until": "2026-04-01"})), "https://ada:s3cret@git.acme.com/m?token=t0k", TODAY
     )

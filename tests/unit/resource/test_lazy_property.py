@@ -1,4 +1,4 @@
-"""A kept property is made once for each instance, and stands in its class as it was written."""
+"""A kept property is made once for each instance, and is in its class as it was written."""
 
 from __future__ import annotations
 

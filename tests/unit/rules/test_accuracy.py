@@ -24,9 +24,8 @@ from reconciler.rules.accuracy import (
     parse_accuracy,
 )
 from reconciler.rules.rounds import list_rounds, load_ruleset
+from tests.unit.loadgen.conftest import Run
 from tests.unit.loadgen.truncation import truncate_log
-
-from .conftest import Run
 
 RULE = load_ruleset("v6.1").accuracy_log
 
@@ -295,7 +294,7 @@ def test_a_report_without_a_metric_or_a_hash_says_so() -> None:
     assert AccuracyReport("accuracy.txt", {"acc": ()}) == report
 
 
-def test_the_worst_of_several_values_is_held_against_a_bar() -> None:
+def test_the_worst_of_several_values_is_checked_against_a_bar() -> None:
     report = parse_accuracy("accuracy=80\naccuracy=70\naccuracy=60\n", ["acc"])
     least, most = Bar("acc", Decimal(75)), Bar("acc", most=Decimal(65))
     (low,) = check_bars(report, [least])
@@ -334,7 +333,7 @@ def find(metric: str, text: str) -> list[str]:
         ("AUC", "AUC=80.338", ""),
     ],
 )
-def test_a_score_is_that_of_what_stands_beside_it(metric: str, text: str, said: str) -> None:
+def test_a_score_is_that_of_what_accompanies_it(metric: str, text: str, said: str) -> None:
     line = 1 + text.count("\n")
     assert find(metric, text) == ([f"accuracy.txt:{line}: {said}"] if said else [])
 

@@ -94,7 +94,7 @@ def test_facts_name_what_the_program_and_the_rounds_have() -> None:
 
 
 @pytest.mark.parametrize("name", ["resnet50", "3d-unet-99", "dlrm-v2-99"])
-def test_measurements_tell_types_whatever_a_benchmarks_code_is_called(tmp_path: Path, name: str) -> None:
+def test_measurements_report_types_whatever_a_benchmarks_code_is_called(tmp_path: Path, name: str) -> None:
     settings = declare(tmp_path, name, "{engine: {backend: onnxruntime}}")
     assert settings["measurements.input_data_types"] == settings["measurements.weight_data_types"] == "fp32"
 

@@ -38,7 +38,7 @@ def test_scenario_that_is_not_inferred_says_from_what_it_may_be(
     assert explain(load_ruleset("v6.1"), source, scenario, category) == why.split()
 
 
-def test_what_may_be_inferred_is_told_once_and_in_order() -> None:
+def test_what_may_be_inferred_is_reported_once_and_in_order() -> None:
     allowed = [
         Inference("Offline", measured, category, "key")
         for measured, category in (("Server", "edge"), ("Server", "datacenter"), ("MultiStream", "edge"))

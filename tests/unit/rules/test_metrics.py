@@ -81,8 +81,8 @@ def test_scalar_of_numpy_is_read_where_the_scorer_prints_one(metric: str) -> Non
 )
 def test_second_value_is_the_first_with_more_or_fewer_digits(first: str, second: str, agree: bool) -> None:
     for one, other in ((first, second), (second, first)):
-        told = f"accuracy.txt:3: acc {other}, and line 1 states {one}"
-        assert find("acc", f"accuracy={one}%\n\naccuracy={other}%\n") == ([] if agree else [told])
+        reported = f"accuracy.txt:3: acc {other}, and line 1 states {one}"
+        assert find("acc", f"accuracy={one}%\n\naccuracy={other}%\n") == ([] if agree else [reported])
 
 
 @pytest.mark.parametrize(

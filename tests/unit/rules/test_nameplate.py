@@ -82,7 +82,7 @@ def test_capacities_of_all_components_are_added_up(document: object, watts: obje
     ],
     ids=str,
 )
-def test_what_is_wrong_with_a_component_is_told(document: dict[str, Any], named: str) -> None:
+def test_what_is_wrong_with_a_component_is_reported(document: dict[str, Any], named: str) -> None:
     with pytest.raises(ValueError, match=named):
         compute_capacity({"Rack": [document]})
 

@@ -134,7 +134,7 @@ def test_benchmarks_of_earlier_rounds_have_what_a_run_needs_and_no_other_rounds_
         assert rules.find_metric("Offline").key
 
 
-def test_a_round_told_backwards_has_what_a_later_one_calls_earlier_and_nothing_that_came_later() -> None:
+def test_a_round_read_backwards_has_what_a_later_one_calls_earlier_and_nothing_that_came_later() -> None:
     later = _document()
     later["benchmarks"]["new"] = later["benchmarks"]["b"]
     later["earlier"] = {"old": later["benchmarks"]["b"], "older": later["benchmarks"]["b"]}

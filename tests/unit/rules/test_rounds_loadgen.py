@@ -106,7 +106,7 @@ def _names(scenario: str) -> dict[str, str]:
 
 
 def test_every_model_key_is_one_that_loadgen_knows(installed: Ruleset, loadgen_read: Read) -> None:
-    """A key that is unknown is read like any other: only the general values apply, and nobody is told."""
+    """A key that is unknown is read like any other: only the general values apply, and no one is reported."""
     confs = [(b"", _NO_KEY, s) for s in ("Server", "Offline")]
     unknown = loadgen_read(confs, conf_type=0)
     for rules in installed.benchmarks.values():

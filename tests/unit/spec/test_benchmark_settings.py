@@ -1,4 +1,4 @@
-"""Settings of a dataset and a model that a built-in benchmark does not read, or not so, are told with their line."""
+"""Settings of a dataset or model that a built-in benchmark does not read are reported with their line."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def declare_one(settings: str, name: str = "resnet50") -> None:
         ("model: {settings: {quantize_residuals: 'no'}}", "expected true or false, not 'no'", "true' or false"),
     ],
 )
-def test_a_setting_that_the_benchmark_does_not_read_is_told(settings: str, message: str, fix: str) -> None:
+def test_a_setting_that_the_benchmark_does_not_read_is_reported(settings: str, message: str, fix: str) -> None:
     """It would change a key and nothing else, or fail after other steps have taken their hours."""
     with pytest.raises(SpecError) as caught:
         declare_one(settings)
@@ -68,8 +68,8 @@ def test_what_a_benchmark_reads_may_be_written(name: str, settings: str) -> None
 
 def test_every_benchmark_that_runs_here_says_what_its_dataset_and_model_are_made_with() -> None:
     for facts in load_benchmark_facts().values():
-        told = (facts.dataset.settings is not None, facts.model.settings is not None)
-        assert told == (facts.code not in ("e2e_rag", "qwen3_6_27b"),) * 2, facts.code
+        reported = (facts.dataset.settings is not None, facts.model.settings is not None)
+        assert reported == (facts.code not in ("e2e_rag", "qwen3_6_27b"),) * 2, facts.code
 
 
 @pytest.mark.parametrize("name", ["rnnt", "pointpainting", "rgat", "llama3.1-8b"])

@@ -145,7 +145,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_spec_is_told_where_what_and_how_to_mend(name: str, tmp_path: Path) -> None:
+def test_a_broken_spec_is_reported_where_what_and_how_to_fix(name: str, tmp_path: Path) -> None:
     text, line, column, path = BROKEN[name]
     problem = problems_in(tmp_path, main=text)[0]
     assert (problem.file, problem.line, problem.column, problem.path) == ("main.yaml", line, column, path), str(problem)
@@ -204,7 +204,7 @@ def test_all_problems_of_all_files_in_one_run(tmp_path: Path) -> None:
     second = HEADER + "spec:\n  benchmarks:\n    digits: {as: mlperf}\n"
     found = [(problem.file, problem.line) for problem in problems_in(tmp_path, first=first, second=second)]
     assert found == [
-        ("first.yaml", 6),  # submitter is misspelt, which is told once
+        ("first.yaml", 6),  # submitter is misspelt, which is reported once
         ("first.yaml", 9),
         ("first.yaml", 11),
         ("first.yaml", 18),

@@ -320,3 +320,10 @@ def test_what_cannot_be_in_the_background_is_named_and_left_out(
     assert (problems[0].file, problems[0].line) == ("specs/a.yaml", 7)
     assert problems[0].path == "closed.box.resnet.Offline.background"
     assert "background" not in resnet.settings
+
+
+def test_every_location_may_name_a_variable(tmp_path: Path) -> None:
+    meter = "power: {director: 'there:4950', kit: '${MLPERF_KIT}/power-dev'}"
+    text = replaced("status: available}", f"status: available, {meter}}}")
+    declared = load_texts(tmp_path, {"MLPERF_KIT": "/mnt/share"}, main=text)
+    assert declared.systems["box"].settings["power.kit"].value == "/mnt/share/power-dev"

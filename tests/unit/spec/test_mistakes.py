@@ -1,6 +1,6 @@
 """Mistakes that people make in specs: each is named at its line and column, with what to write instead, and by itself.
 
-They are in mistakes.yaml, of one piece, so that a message that grows worse for one is seen beside the others.
+They are in mistakes.yaml, of one piece, so that a message that grows worse for one is seen next to the others.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def test_a_mistake_is_named_where_it_is_with_its_fix(name: str, tmp_path: Path) 
 
 
 def test_what_a_command_calibrated_has_to_be_written_down(tmp_path: Path) -> None:
-    """Of our own harness's runs the records tell it."""
+    """Of our own harness's runs the records say it."""
     spec = SPEC.replace("  documents: {calibration: docs/calibration.md}\n", "")
     assert complain(spec, tmp_path) == []
     harness = spec[spec.index("      harness:\n") : spec.index("      measurements: {input")]

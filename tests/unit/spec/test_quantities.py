@@ -90,7 +90,7 @@ def test_numbers_beyond_all_bounds_are_out_of_range(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", [str(2**63), "9" * 32, "9" * 5000])
-def test_a_count_that_is_too_large_is_told_the_most(text: str) -> None:
+def test_a_count_that_is_too_large_is_refused_with_the_most(text: str) -> None:
     with pytest.raises(UnfitError, match="is out of range") as caught:
         parse_count(text)
     assert caught.value.fix == f"write a whole number from 1 to {2**63 - 1}"

@@ -8,7 +8,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from harness.contract import BACKENDS
-from reconciler.spec.schema import NAME_IN_CHECKOUT, build_submission_schema, render_schema
+from reconciler.resource.packaged_files import SCHEMA
+from reconciler.spec.schema import build_submission_schema, render_schema
 from reconciler.spec.starter import render_starter_spec
 from tests.unit.spec.writing import VALID, replaced
 
@@ -23,7 +24,7 @@ def errors(text: str) -> list[str]:
 
 
 def test_the_schema_in_the_repository_is_up_to_date() -> None:
-    written = (ROOT / NAME_IN_CHECKOUT).read_text(encoding="utf-8")
+    written = (ROOT / SCHEMA).read_text(encoding="utf-8")
     assert written == render_schema(), "run: python -m reconciler.spec.schema"
 
 

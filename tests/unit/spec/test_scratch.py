@@ -36,7 +36,7 @@ spec:
 
 @pytest.fixture
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """As the guides have it, with an image and a model that nobody will open."""
+    """As the guides have it, with an image and a model that no one will open."""
     root = tmp_path / "scratch"
     monkeypatch.setenv("MLPERF_SCRATCH_PATH", str(root))
     for path in ("data/imagenet/val_map.txt", "models/resnet50/resnet50_v1.onnx"):
@@ -66,7 +66,7 @@ def find_blocked(seen: PlanResult, kind: Kind) -> str:
     return next(step.blocked for step in seen.plan.steps if step.change.address.kind is kind)
 
 
-def test_paths_that_nobody_wrote_are_those_of_the_scratch_space_with_their_origin(
+def test_paths_that_no_one_wrote_are_those_of_the_scratch_space_with_their_origin(
     tmp_path: Path, scratch: Path
 ) -> None:
     settings = read_settings(write_repository(tmp_path / "repo"))
@@ -105,7 +105,7 @@ def test_other_benchmarks_of_the_guides_need_nothing_else_and_are_fetched_by_the
     assert {step.blocked for step in plan(root).plan.steps} == {""}
 
 
-def test_what_is_in_none_of_its_places_is_told_with_all_of_them(tmp_path: Path, scratch: Path) -> None:
+def test_what_is_in_none_of_its_places_is_reported_with_all_of_them(tmp_path: Path, scratch: Path) -> None:
     (scratch / "models/resnet50/resnet50_v1.onnx").unlink()
     seen = plan(write_repository(tmp_path / "repo"))
     for place in ("models/ResNet50/resnet50_v1.onnx", "models/resnet50/resnet50_v1.onnx"):
@@ -115,7 +115,7 @@ def test_what_is_in_none_of_its_places_is_told_with_all_of_them(tmp_path: Path, 
     assert "MLPERF_SCRATCH_PATH" in fix
 
 
-def test_a_model_that_is_another_one_than_the_spec_declares_is_told_before_anything_is_made(
+def test_a_model_that_is_another_one_than_the_spec_declares_is_reported_before_anything_is_made(
     tmp_path: Path, scratch: Path
 ) -> None:
     right = hashlib.sha256(b"there").hexdigest()

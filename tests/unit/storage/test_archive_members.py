@@ -1,4 +1,4 @@
-"""Archives made to hang, fill or crash whoever opens them: each reader of ours refuses them with a word, at once."""
+"""Archives made to hang, fill or crash anyone who opens them: each reader of ours refuses them with a word, at once."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def test_a_value_is_found_by_its_names() -> None:
     assert document.get_nested() == document.values
 
 
-def test_a_name_stands_where_it_is_first_a_key() -> None:
+def test_a_name_is_where_it_is_first_a_key() -> None:
     written = json.dumps({"x": "a", "b": {"a": 1}, "long" * 20: 2, "long" * 20 + "x": 3}, indent=1)
     assert parse_json_object(f"\n{written}".encode()).lines == {"x": 3, "b": 4, "a": 5, "long" * 20: 7}
     assert parse_json_object(b'{"a" :1, "b":\n2, "c"\n:3}').lines == {"a": 1, "b": 1}
@@ -38,7 +38,7 @@ def test_a_name_stands_where_it_is_first_a_key() -> None:
     assert ResultDocument({"a": 1}).lines == {}
 
 
-def test_a_mistake_in_yaml_is_told_on_one_line() -> None:
+def test_a_mistake_in_yaml_is_reported_on_one_line() -> None:
     with pytest.raises(ValueError, match=r".") as caught:
         parse_yaml_mapping(b"a: 1\nb: {c: [}\n")
     said = str(caught.value)
@@ -63,7 +63,7 @@ def test_a_mistake_in_yaml_is_told_on_one_line() -> None:
     ],
     ids=lambda value: value.decode() if isinstance(value, bytes) else "",
 )
-def test_a_name_that_stands_twice_with_two_values_is_told(data: bytes, repeated: object) -> None:
+def test_a_name_that_appears_twice_with_two_values_is_reported(data: bytes, repeated: object) -> None:
     document = parse_json_object(data)
     assert document.repeated == repeated
     assert str(document.values) == str(json.loads(data))
@@ -90,7 +90,7 @@ def test_a_name_that_stands_twice_with_two_values_is_told(data: bytes, repeated:
     ],
     ids=lambda value: str(value)[:8] if isinstance(value, str) else "",
 )
-def test_a_number_that_nobody_can_compute_with_is_refused(parse: Parse, number: str, read: bool) -> None:
+def test_a_number_that_no_one_can_compute_with_is_refused(parse: Parse, number: str, read: bool) -> None:
     text = f'{{"a": {number}}}'
     values: Any = None
     if read:

@@ -76,7 +76,7 @@ def test_a_command_that_breaks_off_says_why(tmp_path: Path) -> None:
     ]
 
 
-def test_folder_that_cannot_be_written_stops_nobody(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folder_that_cannot_be_written_stops_no_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "log").write_text("a file")
     with write_file(tmp_path / "log", "1"):
         log.info("within")

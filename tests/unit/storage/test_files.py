@@ -115,7 +115,7 @@ def test_what_a_killed_write_of_an_output_left_goes_with_the_next(tmp_path: Path
     assert names(tmp_path) == [".other.svg.a1b2c3.partial", "plot.svg"]
 
 
-def test_output_that_cannot_be_written_is_the_users_to_mend(tmp_path: Path) -> None:
+def test_output_that_cannot_be_written_is_the_users_to_fix(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for path in (tmp_path / "file/plot.svg", Path("/proc/plot.svg")):
         with pytest.raises(StorageError, match="cannot write"):
@@ -209,7 +209,7 @@ def test_digest_of_a_folder_is_of_names_and_bytes(tmp_path: Path) -> None:
     assert len({hash_tree(tmp_path / name) for name in ("one", "two", "three")}) == 3
 
 
-def test_lock_is_held_by_one_and_says_by_whom(tmp_path: Path) -> None:
+def test_lock_is_owned_by_one_and_says_by_whom(tmp_path: Path) -> None:
     path = tmp_path / "locks" / "pass"
     with Lock(path, purpose="a pass").acquire():
         with pytest.raises(LockedError, match=f"^a pass \\(held by process {os.getpid()}\\)$") as caught:
@@ -257,7 +257,7 @@ os._exit(9)
 
 
 def test_lock_of_a_process_that_is_gone_is_waited_for(tmp_path: Path) -> None:
-    """Its child still has the lock; nobody unlocks anything."""
+    """Its child still has the lock; no one unlocks anything."""
     holder = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path / "lock")], stdout=subprocess.PIPE)
     assert holder.stdout is not None
     assert holder.stdout.read(4) == b"held"

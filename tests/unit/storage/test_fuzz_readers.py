@@ -50,7 +50,7 @@ from reconciler.storage.files import hash_bytes
 from reconciler.storage.untrusted_files import find_in_index
 from tests.unit.check.damage import NUMBERS
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 DAY = date(2026, 1, 1)
 
 DETAIL = "".join(
@@ -259,7 +259,7 @@ class Reader:
 
 
 def read_point(name: str) -> Callable[[bytes, Path], None]:
-    """The file of this name, beside those that the client wrote; drawn as a point is."""
+    """The file of this name, next to those that the client wrote; drawn as a point is."""
 
     def read(data: bytes, _: Path) -> None:
         point = parse_point({**POINT, name: data}, 192)
@@ -340,7 +340,7 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
 
 
 def fuzz(reader: Reader, seed: int, count: int, folder: Path) -> dict[str, int]:
-    """How the inputs ended; raises what nobody expects, with the input in its note."""
+    """How the inputs ended; raises what no one expects, with the input in its note."""
     chance, ended = random.Random(seed), dict[str, int]()
     for _ in range(count):
         data = mutate(chance.choice(reader.seeds), chance)

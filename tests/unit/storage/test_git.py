@@ -282,8 +282,8 @@ def test_blobs_are_named_without_being_opened(committed: Path) -> None:
     assert git_history.name_blobs_at(committed, "HEAD", ["."]) == named
 
 
-def test_many_damaged_blobs_stop_nobody(committed: Path) -> None:
-    """Git complains of each, in more words than fit into a pipe that nobody reads."""
+def test_many_damaged_blobs_stop_no_one(committed: Path) -> None:
+    """Git complains of each, in more words than fit into a pipe that no one reads."""
     names = [f"{number}.txt" for number in range(900)]
     for name in names:
         (committed / name).write_text(name)

@@ -1,4 +1,4 @@
-"""Commits that are killed, or that meet the lock of another git: nobody has to remove a file of git's by hand."""
+"""Commits that are killed, or that meet the lock of another git: no one has to remove a file of git's by hand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unit.storage.test_git import committed, identity, root, run
 
 __all__ = ["committed", "identity", "root"]
 
-TOP = Path(__file__).parents[2]
+TOP = Path(__file__).parents[3]
 
 
 def write(repository: Path, name: str) -> None:
@@ -181,8 +181,8 @@ def test_note_that_was_never_written_to_its_end_goes_a_minute_later(committed: P
     git.end_killed_commit(committed, ["state"])
     assert ours(committed) == [note.name, folder.name], "it may be one that is being written"
     os.utime(note, (0, 0))
-    with note.open("rb") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with note.open("rb") as kept:
+        fcntl.flock(kept, fcntl.LOCK_EX)
         git.end_killed_commit(committed, ["state"])
         assert ours(committed) == [note.name, folder.name], "somebody works in it"
     git.end_killed_commit(committed, ["state"])

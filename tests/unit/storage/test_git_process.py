@@ -220,7 +220,7 @@ def test_partial_clone_uses_no_protocol_that_is_a_program(partial: Path, program
 
 
 def test_objects_that_stand_for_others_are_not_believed(copied: Path) -> None:
-    """`git replace` and grafts rewrite history for whoever reads it, and no digest shows it."""
+    """`git replace` and grafts rewrite history for anyone who reads it, and no digest shows it."""
     tip, before = run(copied, "rev-parse", "HEAD"), run(copied, "rev-parse", "HEAD~1")
     blob, other = run(copied, "rev-parse", f"HEAD:{SPEC}"), run(copied, "rev-parse", f"HEAD~1:{SPEC}")
     run(copied, "replace", blob, other)
@@ -306,7 +306,7 @@ def test_settings_of_a_copied_repository_change_nothing_that_is_said(
 
 
 def test_reading_enters_no_submodule(copied: Path, program: Path, marker: Path, tmp_path: Path) -> None:
-    """A work tree of a submodule has a configuration of its own, and a clone may be told to look into it always."""
+    """A work tree of a submodule has a configuration of its own, and a clone may be set up to look into it always."""
     other = tmp_path / "other"
     other.mkdir()
     run(other, "init", "--quiet")
@@ -333,7 +333,7 @@ def test_grafts_are_not_believed(copied: Path) -> None:
 
 def test_objects_of_another_repository_are_read_as_what_their_names_say(copied: Path, tmp_path: Path) -> None:
     """Alternates may lead anywhere that this account can read: to objects of a repository that the sender may not see.
-    A commit must name one for it to be shown, and whoever can name it knows its bytes' digest."""
+    A commit must name one for it to be shown, and anyone who can name it knows its bytes' digest."""
     secret = tmp_path / "secret"
     secret.mkdir()
     run(secret, "init", "--quiet")

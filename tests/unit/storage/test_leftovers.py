@@ -94,6 +94,6 @@ def test_pass_removes_what_a_killed_audit_left(tmp_path: Path, name: str) -> Non
     paths = RepositoryPaths(tmp_path)
     left = paths.work / name
     (left / "tree").mkdir(parents=True)
-    with open_temporary("rerun", paths.work) as held:
+    with open_temporary("rerun", paths.work) as retained:
         sweep_repository(paths)
-        assert [*paths.work.iterdir()] == [held]
+        assert [*paths.work.iterdir()] == [retained]

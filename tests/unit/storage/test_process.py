@@ -74,7 +74,7 @@ def test_working_folder_cannot_shadow_the_harness() -> None:
         (250, "look up what sends signal 250"),
     ],
 )
-def test_what_ended_a_process_is_told_by_its_signal(number: int, words: str) -> None:
+def test_what_ended_a_process_is_identified_by_its_signal(number: int, words: str) -> None:
     assert explain_signal(number, "use a smaller batch").startswith(words)
 
 

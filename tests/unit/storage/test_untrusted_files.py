@@ -59,7 +59,7 @@ def test_what_is_no_file_of_a_sensible_size_is_not_read(tmp_path: Path, trap: st
     assert found[0] == path
 
 
-def test_a_file_whose_size_is_not_told_is_read_to_its_end() -> None:
+def test_a_file_whose_size_is_not_reported_is_read_to_its_end() -> None:
     path = Path("/proc/self/status")
     assert path.stat().st_size == 0
     assert read_regular(path).endswith(b"\n")
@@ -68,7 +68,7 @@ def test_a_file_whose_size_is_not_told_is_read_to_its_end() -> None:
 
 
 @pytest.mark.parametrize("trap", ["pipe", "device"])
-def test_digests_and_copies_wait_for_nobody(tmp_path: Path, trap: str) -> None:
+def test_digests_and_copies_wait_for_no_one(tmp_path: Path, trap: str) -> None:
     TRAPS[trap](tmp_path / "log")
     with pytest.raises(SpecialFileError):
         hash_file(tmp_path / "log")

@@ -24,7 +24,7 @@ Line = tuple[str, object]
 
 def log(*lines: Line) -> str:
     """A detail log; a key that begins with error is an ERROR line, one with warning a warning."""
-    told = (
+    reported = (
         {
             "key": key,
             "value": value,
@@ -33,24 +33,24 @@ def log(*lines: Line) -> str:
         }
         for key, value in lines
     )
-    return "".join(f":::MLLOG {json.dumps(each)}\n" for each in told)
+    return "".join(f":::MLLOG {json.dumps(each)}\n" for each in reported)
 
 
-def rules(**told: Any) -> Any:
-    """Of a benchmark that demands nothing but what is told: ``values`` by name, or another of its attributes."""
-    values = told.pop("values", {})
-    tests = told.pop("tests", {})
+def rules(**reported: Any) -> Any:
+    """Of a benchmark that demands nothing but what is reported: ``values`` by name, or another of its attributes."""
+    values = reported.pop("values", {})
+    tests = reported.pop("tests", {})
     named: dict[str, Any] = {
         "name": "resnet",
         "compliance_tests": tuple(tests),
         "get_value": lambda name, _: values.get(name),
         "find_ruled_value": lambda name, _: values.get(name),
         "get_built_in": lambda name, _: values.get(name),
-        "list_bars": lambda _: told.get("asked", ()),
-        "find_extra_files": lambda _: told.get("extra"),
+        "list_bars": lambda _: reported.get("asked", ()),
+        "find_extra_files": lambda _: reported.get("extra"),
         "find_test": lambda name, _: tests[name],
     }
-    return SimpleNamespace(**named | told)
+    return SimpleNamespace(**named | reported)
 
 
 class _Round:
@@ -106,6 +106,6 @@ def say(complaints: Iterable[Complaint]) -> list[str]:
 
 def _say(said: Complaint) -> str:
     text = f"{Severity.NOTE if said.doubt else said.severity} {said.place}"
-    text += f"; beside {said.other}" if said.other is not None else ""
+    text += f"; see {said.other}" if said.other is not None else ""
     text += f"; mechanism: {said.mechanism}" if said.mechanism else ""
     return text.replace("closed/Acme/results/sys1/resnet/Offline", ".").removeprefix("None ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -175,7 +176,7 @@ def test_what_the_code_brings_of_its_own_is_not_written_over(submission: Submiss
 
 
 @pytest.mark.parametrize("image", ["", "acme/runs@sha256:00"])
-def test_how_a_command_was_started_is_told_with_its_placeholders(
+def test_how_a_command_was_started_is_reported_with_its_placeholders(
     submission: SubmissionContent, ruleset: Ruleset, image: str
 ) -> None:
     commands = {"run": ("python", "run.py", "--conf", "{user_conf}", "--out", "a b")}
@@ -184,6 +185,31 @@ def test_how_a_command_was_started_is_told_with_its_placeholders(
     assert "- `{user_conf}`: " in text
     assert ("In the image `acme/runs@sha256:00`." in text) is bool(image)
     assert "reconcile apply" not in text
+
+
+def test_own_harness_is_repeated_by_a_selector_with_units_and_digests(
+    submission: SubmissionContent, ruleset: Ruleset
+) -> None:
+    settings, digests = {"target_latency": "15 ms"}, {"model.onnx": "ab" * 32}
+    cell = kept("Server", ONE, settings=settings, extras=("openvino", "language"), digests=digests)
+    text = src(submission, ruleset, cell)["REPRODUCE.md"].decode()
+    (install,) = [line for line in text.splitlines() if "pip install" in line]
+    assert shlex.split(install)[-1] == "mlperf-reconciler[openvino,language]==0.1.0"
+    (apply,) = [line for line in text.splitlines() if line.startswith("reconcile apply")]
+    assert shlex.split(apply)[2:] == ["division=open", "system=box", "benchmark=digits", "scenario=Server"]
+    assert "\ntarget_latency: 15 ms\n" in text
+    assert f"\n{'ab' * 32}  model.onnx\n" in text
+
+
+def test_variables_of_a_command_are_written_for_a_shell(submission: SubmissionContent, ruleset: Ruleset) -> None:
+    environment = {"LOG_DIR": "{run_dir}", "WORDS": "a b"}
+    cell = kept("Offline", ONE, commands={"run": ("./run.sh",)}, environment=environment)
+    lines = src(submission, ruleset, cell)["REPRODUCE.md"].decode().splitlines()
+    assert {word for line in lines for word in shlex.split(line) if line.startswith(("LOG_DIR=", "WORDS="))} == {
+        "LOG_DIR={run_dir}",
+        "WORDS=a b",
+    }
+    assert any(line.startswith("- `{run_dir}`") for line in lines)
 
 
 MADE = {

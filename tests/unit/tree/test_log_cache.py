@@ -1,4 +1,4 @@
-"""Logs of answers that were read lately: told apart by every byte, forgotten again, hashed with all line ends."""
+"""Logs of answers that were read lately: distinguished by every byte, forgotten again, hashed with all line ends."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_hash_may_be_of_other_line_ends(published: bytes) -> None:
 
 
 @pytest.mark.parametrize("length", [1, 1 << 13, (1 << 13) + 1, 1 << 14, 99_999])
-def test_a_detail_log_is_told_from_others_by_its_length_and_both_ends(length: int) -> None:
+def test_a_detail_log_is_distinguished_from_others_by_its_length_and_both_ends(length: int) -> None:
     data = bytes(at % 251 for at in range(length))
     assert digest_log(data) == digest_log(bytes(bytearray(data)))
     places = {0, length - 1, min(length - 1, (1 << 13) - 1), max(0, length - (1 << 13))}

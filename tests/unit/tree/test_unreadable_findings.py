@@ -63,7 +63,7 @@ def shut(monkeypatch: pytest.MonkeyPatch) -> Shut:
     return close
 
 
-def tell(findings: tuple[TreeFinding, ...]) -> set[tuple[str, str, str, str]]:
+def find(findings: tuple[TreeFinding, ...]) -> set[tuple[str, str, str, str]]:
     return {(f.rule.id, f.submitter, f.cell, str(f.complaint)) for f in findings}
 
 
@@ -80,15 +80,15 @@ def test_closed_folder_is_one_finding_and_the_rest_is_examined(
     before = look(tree, round_name="v6.1")
     shut(folder)
     after = look(tree, round_name="v6.1")
-    told = [f for f in after.findings if f.rule.id == "tree.readable"]
+    reported = [f for f in after.findings if f.rule.id == "tree.readable"]
     if look is check_tree or name.startswith(("results",)) or not name:
-        (found,) = told
+        (found,) = reported
         shown = str(folder.relative_to(tree))
         assert (str(found.complaint.place), found.cell) == (shown, FOLDERS[name])
         assert "chmod" in found.complaint.fix
         assert found.submitter == "", "the machine of the reader is nobody's fault"
     assert not [f for f in after.findings if f.rule.id == "internal.rule"]
-    new = tell(after.findings) - tell(before.findings) - tell(tuple(told))
+    new = find(after.findings) - find(before.findings) - find(tuple(reported))
     assert not {text for _, whom, _, text in new if whom == "Acme"}, "nothing is known of what is missing there"
     others = {facts.cell for facts in after.facts if facts.submitter == "Other"}
     assert others == {facts.cell for facts in before.facts if facts.submitter == "Other"}
@@ -98,7 +98,7 @@ def test_closed_folder_is_one_finding_and_the_rest_is_examined(
 
 
 @pytest.mark.parametrize("look", [check_tree, verify_tree])
-def test_file_that_may_not_be_read_is_one_finding_that_blames_nobody(
+def test_file_that_may_not_be_read_is_one_finding_that_blames_no_one(
     tree: Path, look: Callable[..., TreeReport], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, real = tree / "closed/Acme" / CELL / "performance/run_1/mlperf_log_detail.txt", os.open
@@ -111,9 +111,9 @@ def test_file_that_may_not_be_read_is_one_finding_that_blames_nobody(
 
     monkeypatch.setattr(os, "open", refuse)
     after = look(tree, round_name="v6.1")
-    (told,) = [f for f in after.findings if f.rule.id == "tree.readable"]
-    assert (str(told.complaint.place), told.submitter) == (str(file.relative_to(tree)), "")
-    new = tell(after.findings) - tell(before.findings) - tell((told,))
+    (reported,) = [f for f in after.findings if f.rule.id == "tree.readable"]
+    assert (str(reported.complaint.place), reported.submitter) == (str(file.relative_to(tree)), "")
+    new = find(after.findings) - find(before.findings) - find((reported,))
     assert not [item for item in new if "mlperf_log_detail.txt" in item[3]], "it is told once"
     assert {facts.cell for facts in after.facts} == {facts.cell for facts in before.facts}
 
@@ -125,7 +125,7 @@ def test_top_that_is_closed_is_an_error(tree: Path, shut: Shut) -> None:
             look(tree)
 
 
-def test_whoever_needs_all_of_a_tree_is_refused(tree: Path, shut: Shut) -> None:
+def test_anyone_who_needs_all_of_a_tree_is_refused(tree: Path, shut: Shut) -> None:
     shut(tree / "closed")
     with pytest.raises(StorageError, match=r"cannot (read|use) .*EACCES"):
         list_files(tree / "closed")

@@ -62,7 +62,7 @@ def test_a_difference_above_the_noise_is_found_with_few_runs(lower: bool) -> Non
     assert max(made) <= 8
 
 
-def test_candidates_that_the_noise_does_not_tell_apart_are_repeated_but_not_for_ever() -> None:
+def test_candidates_that_the_noise_does_not_distinguish_are_repeated_but_not_for_ever() -> None:
     best, measured = choose_metric([100.0, 100.0, 50.0], 0.02, 3, lower=False)
     assert best.candidate in (0, 1)
     assert max(map(len, measured)) <= 4

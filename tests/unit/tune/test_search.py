@@ -133,7 +133,7 @@ def test_any_verdicts_come_to_an_end_and_every_rate_is_a_rate(verdicts: list[boo
         assert result.why
 
 
-def test_a_saturated_run_tells_where_to_go_on() -> None:
+def test_a_saturated_run_reports_where_to_go_on() -> None:
     decision = decide([RateTrial(1000, False, 80.0, completed=210)], 1000)
     assert isinstance(decision, Next)
     assert decision.rate == pytest.approx(0.95 * 210)
@@ -175,7 +175,7 @@ def test_a_search_where_nothing_was_valid_says_so() -> None:
 
 
 def test_one_disturbed_run_does_not_pass_for_the_capacity() -> None:
-    """As a backup that began meanwhile would have it: the first run fails at less than half of the capacity."""
+    """As a backup that began in the meantime would have it: the first run fails at less than half of the capacity."""
     engine, capacity = ENGINES["jittery"]
     for seed in range(10):
         disturbed = [RateTrial(90.0, False, 1.41, 90.0, 60_000, 900, 500)]

@@ -33,7 +33,7 @@ def asked(mode: str = "AccuracyOnly", ended: bool = True, scenario: str = "Offli
 
 GOOD, FEWER = answers((0, "00"), (1, "01")), answers((0, "00"), (0, "01"))
 STRANGE = answers((0, "00"), (7, "01"))
-BEYOND = "beside {}:3"
+BEYOND = "see {}:3"
 
 
 def test_answers_are_to_the_samples_that_loadgen_asked_for(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ TWO = ends((3, "bd"), (5, "ab02"), (4, ""))
 def test_answers_that_differ_are_as_many_as_the_verification_counted(
     tmp_path: Path, accuracy: str, test: str, counted: str, sample: int | None, count: int
 ) -> None:
-    said = f"./TEST01/accuracy/{LOG}; beside ./TEST01/{VERIFY}:2"
+    said = f"./TEST01/accuracy/{LOG}; see ./TEST01/{VERIFY}:2"
     assert differing(tmp_path, pair(accuracy, test, counted)) == ([said] if sample is not None else [])
 
 

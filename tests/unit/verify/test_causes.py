@@ -1,4 +1,4 @@
-"""Findings by cause: one mistake in many cells is told once, worst first; what could not be compared is counted."""
+"""Findings by cause: one mistake in many cells is reported once, worst first; what could not be compared is counted."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def finding(rule: str, cell: str, submitter: str = "Acme", **more: object) -> Tr
     return TreeFinding(declared, submitter, cell, complaint)
 
 
-def test_twins_are_told_once() -> None:
+def test_twins_are_reported_once() -> None:
     cells = ["closed/s/bert-99.9/Offline", "closed/s/bert-99/Offline", "closed/s/bert-99/Server", "closed/s"]
     folded = fold_cells("Acme", cells, {})
     assert [item.shown for item in folded] == ["closed/s", "closed/s/bert-99/Server", "closed/s/bert-{99,99.9}/Offline"]
     assert set(folded[2].cells) == {"closed/s/bert-99.9/Offline", "closed/s/bert-99/Offline"}
 
 
-def test_one_machine_under_two_names_is_told_once() -> None:
+def test_one_machine_under_two_names_is_reported_once() -> None:
     cells = ["closed/old/resnet/Offline", "closed/new/resnet/Offline"]
     logs = {("Acme", cell): "d1" for cell in cells}
     (folded,) = fold_cells("Acme", cells, logs)
@@ -67,7 +67,7 @@ def test_a_whole_tree_has_no_gaps(consistent: Path) -> None:
 
 
 def test_one_copied_run_is_one_cause(tree: Path) -> None:
-    """The log of a compliance test stands for the accuracy run: several findings, one cause."""
+    """The log of a compliance test represents the accuracy run: several findings, one cause."""
     cell = tree / CELL
     for name in ("mlperf_log_detail.txt", "mlperf_log_summary.txt"):
         shutil.copyfile(cell / "TEST01/performance/run_1" / name, cell / "accuracy" / name)

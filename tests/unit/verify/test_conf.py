@@ -1,4 +1,4 @@
-"""user.conf against the performance log beside it, line by line: cells of a few small files."""
+"""user.conf against the performance log next to it, line by line: cells of a few small files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def ran(scenario: str, *lines: Line) -> dict[str, str]:
     return {f"{RUN}/{DETAIL}": log(("effective_scenario", scenario), *lines)}
 
 
-def tell(check: Check, root: Path, files: Mapping[str, str], **options: Any) -> list[str]:
+def find(check: Check, root: Path, files: Mapping[str, str], **options: Any) -> list[str]:
     return say(check(small_cell(root, files, **{"benchmark": KEYED, **options})))
 
 
@@ -50,31 +50,31 @@ QPS, LATENCY = "effective_target_qps", "requested_single_stream_expected_latency
             "Server",
             (QPS, 100),
             "\n*.Server.target_qps = 50",
-            f"./user.conf:2; beside {LOG}:2; mechanism: conf-of-another-run",
+            f"./user.conf:2; see {LOG}:2; mechanism: conf-of-another-run",
         ),
         (
             "Server",
             (QPS, 99.6),
             "*.Server.target_qps = 100",
-            f"note ./user.conf:1; beside {LOG}:2; mechanism: conf-detail",
+            f"note ./user.conf:1; see {LOG}:2; mechanism: conf-detail",
         ),
         (
             "Server",
             (QPS, 100),
             "*.Server.target_qps = 96",
-            f"./user.conf:1; beside {LOG}:2; mechanism: conf-of-another-run",
+            f"./user.conf:1; see {LOG}:2; mechanism: conf-of-another-run",
         ),
         (
             "SingleStream",
             (LATENCY, 1_000_000),
             "*.*.target_latency = 2",
-            f"./user.conf:1; beside {LOG}:2; mechanism: conf-estimate",
+            f"./user.conf:1; see {LOG}:2; mechanism: conf-estimate",
         ),
         (
             "Server",
             ("effective_max_async_queries", 1),
             "*.*.max_async_queries = 0",
-            f"note ./user.conf:1; beside {LOG}:2; mechanism: conf-detail",
+            f"note ./user.conf:1; see {LOG}:2; mechanism: conf-detail",
         ),
         ("Server", (QPS, 100), "resnet.Server.target_qps = 100\nresnet50.Server.target_qps = 100", ""),
         ("Server", ("effective_min_duration_ms", 5), "bert.Server.target_qps = 7\nresnet50.*.min_duration = 5", ""),
@@ -84,11 +84,11 @@ def test_what_user_conf_says_is_what_loadgen_logged(
     tmp_path: Path, scenario: str, line: Line, conf: str, said: str
 ) -> None:
     files = {**ran(scenario, line), "user.conf": f"{conf}\n"}
-    found = tell(verify_contradicting, tmp_path / "a", files, scenario=scenario)
+    found = find(verify_contradicting, tmp_path / "a", files, scenario=scenario)
     place = f"closed/Acme/results/sys1/resnet/{scenario}"
     assert [each.replace(place, ".") for each in found] == ([said] if said else [])
-    assert not tell(verify_contradicting, tmp_path / "b", {"user.conf": conf}, scenario=scenario)
-    assert not tell(verify_contradicting, tmp_path / "c", ran(scenario, line), scenario=scenario)
+    assert not find(verify_contradicting, tmp_path / "b", {"user.conf": conf}, scenario=scenario)
+    assert not find(verify_contradicting, tmp_path / "c", ran(scenario, line), scenario=scenario)
 
 
 GATHERED = "resnet50.Server.performance_sample_count_override = 1024\n"
@@ -114,7 +114,7 @@ def test_a_conf_that_gathers_the_settings_of_several_runs_is_asked_about(
 ) -> None:
     """Sorted, as a program leaves them, with what ran among them."""
     files = {**ran("Server", (QPS, 500)), "user.conf": f"# made by a program\n{GATHERED}{conf}"}
-    found = tell(verify_contradicting, tmp_path, files)
+    found = find(verify_contradicting, tmp_path, files)
     twice = [said for said in found if said.startswith("note ") and said.endswith("; mechanism: conf-said-twice")]
     assert bool(twice) is question
 
@@ -123,9 +123,9 @@ def test_a_conf_for_the_folders_scenario_alone_says_nothing_of_the_one_that_ran(
     """Its result is inferred, and the conf of what ran is in the folder of that."""
     asked = rules(values={"min_query_count": 8, "model_key": "resnet50"})
     files = {**ran("SingleStream", ("requested_min_query_count", 5)), "user.conf": "*.Offline.target_qps = 5"}
-    assert not tell(verify_unexplained, tmp_path / "a", files, benchmark=asked)
+    assert not find(verify_unexplained, tmp_path / "a", files, benchmark=asked)
     both = {**files, "user.conf": "*.Offline.target_qps = 5\n*.SingleStream.target_latency = 5"}
-    assert len(tell(verify_unexplained, tmp_path / "b", both, benchmark=asked)) == 1
+    assert len(find(verify_unexplained, tmp_path / "b", both, benchmark=asked)) == 1
 
 
 def test_interactive_has_defaults_of_its_own(tmp_path: Path) -> None:
@@ -138,9 +138,9 @@ def test_interactive_has_defaults_of_its_own(tmp_path: Path) -> None:
     asked = rules(get_built_in=lambda name, scenario: values.get((name, scenario)))
     files = {**ran("Server", ("requested_min_query_count", 5)), "user.conf": ""}
     for scenario, default in (("Interactive", 7), ("Server", 8), ("Offline", 8)):
-        assert tell(verify_unexplained, tmp_path, files, scenario=scenario, benchmark=asked)
+        assert find(verify_unexplained, tmp_path, files, scenario=scenario, benchmark=asked)
         same = {**files, **ran("Server", ("requested_min_query_count", default))}
-        assert not tell(verify_unexplained, tmp_path, same, scenario=scenario, benchmark=asked)
+        assert not find(verify_unexplained, tmp_path, same, scenario=scenario, benchmark=asked)
 
 
 @pytest.mark.parametrize(
@@ -194,9 +194,9 @@ def test_a_benchmark_without_rules_is_read_under_any_key_that_fits(tmp_path: Pat
         **ran("Offline", (QPS, 1400)),
         "user.conf": "*.Offline.target_qps = 1\nresnet50.Offline.target_qps = 1400\n",
     }
-    assert not tell(verify_contradicting, tmp_path / "a", files, scenario="Offline", benchmark=None)
+    assert not find(verify_contradicting, tmp_path / "a", files, scenario="Offline", benchmark=None)
     other = {**ran("Offline", (QPS, 7)), "user.conf": files["user.conf"]}
-    (said,) = tell(verify_contradicting, tmp_path / "b", other, scenario="Offline", benchmark=None)
+    (said,) = find(verify_contradicting, tmp_path / "b", other, scenario="Offline", benchmark=None)
     assert not said.startswith("note ")
 
 
@@ -249,16 +249,16 @@ DEFAULTS = rules(values={"model_key": "resnet50", "target_qps": 1, "min_duration
 @pytest.mark.parametrize(
     ("line", "files", "said"),
     [
-        ((QPS, 5), {}, f"; beside {LOG}:2"),
+        ((QPS, 5), {}, f"; see {LOG}:2"),
         ((QPS, 1), {}, ""),
         ((QPS, 5), {"user.conf": "*.*.target_qps = 5\n"}, ""),
         ((QPS, 5), {"mlperf.conf": "*.*.target_qps = 5\n"}, ""),
-        ((QPS, 5), {"mlperf.conf": "resnet50.Offline.target_qps = 4\n*.*.target_qps = 5\n"}, f"; beside {LOG}:2"),
-        (("effective_min_duration_ms", 5), {}, f"; beside {LOG}:2"),
-        (("effective_max_duration_ms", 5), {}, f"; beside {LOG}:2"),
+        ((QPS, 5), {"mlperf.conf": "resnet50.Offline.target_qps = 4\n*.*.target_qps = 5\n"}, f"; see {LOG}:2"),
+        (("effective_min_duration_ms", 5), {}, f"; see {LOG}:2"),
+        (("effective_max_duration_ms", 5), {}, f"; see {LOG}:2"),
         (("effective_max_duration_ms", 0), {}, ""),
-        (("effective_max_query_count", 7), {}, f"; beside {LOG}:2"),
-        (("requested_min_query_count", 7), {}, ""),  # whose default nobody states as a number
+        (("effective_max_query_count", 7), {}, f"; see {LOG}:2"),
+        (("requested_min_query_count", 7), {}, ""),  # whose default no one states as a number
         ((LATENCY, 7), {}, ""),
     ],
 )
@@ -266,11 +266,11 @@ def test_what_no_line_sets_is_what_loadgen_has_built_in(
     tmp_path: Path, line: Line, files: dict[str, str], said: str
 ) -> None:
     given = {**ran("Offline", line), "user.conf": "", **files}
-    found = tell(verify_unexplained, tmp_path / "a", given, benchmark=DEFAULTS)
+    found = find(verify_unexplained, tmp_path / "a", given, benchmark=DEFAULTS)
     assert found == ([f"./user.conf{said}"] if said else [])
-    assert not tell(verify_unexplained, tmp_path / "a", given, benchmark=None)
+    assert not find(verify_unexplained, tmp_path / "a", given, benchmark=None)
     del given["user.conf"]
-    assert not tell(verify_unexplained, tmp_path / "b", given, benchmark=DEFAULTS)
+    assert not find(verify_unexplained, tmp_path / "b", given, benchmark=DEFAULTS)
 
 
 @pytest.mark.parametrize("logged", [100, 4395])
@@ -279,9 +279,9 @@ def test_what_only_a_checker_asks_for_is_not_built_in(tmp_path: Path, logged: in
     values = {"model_key": "x", "min_query_count": 4395, "dataset_size": 4395}
     asked = rules(values=values, get_built_in=lambda name, _: {"min_query_count": 100}.get(name))
     files = {**ran("Offline", ("requested_min_query_count", logged)), "user.conf": ""}
-    assert not tell(verify_unexplained, tmp_path / "usual", files, benchmark=asked)
+    assert not find(verify_unexplained, tmp_path / "usual", files, benchmark=asked)
     files = {**ran("Offline", ("requested_min_query_count", 7)), "user.conf": ""}
-    assert len(tell(verify_unexplained, tmp_path / "other", files, benchmark=asked)) == 1
+    assert len(find(verify_unexplained, tmp_path / "other", files, benchmark=asked)) == 1
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ def test_counts_of_the_accuracy_runs_own_set_are_a_note(tmp_path: Path, name: st
     files = {**ran("Offline", (key, 6396)), "user.conf": f"*.*.{name} = 4395\n"}
     for answered, count, note in ((4395, 6396, True), (4395, 4395, False), (4000, 6396, False), (None, 6396, False)):
         values = {"model_key": "x", "exact_accuracy_sample_count": answered, "dataset_size": count}
-        (said,) = tell(verify_contradicting, tmp_path, files, benchmark=rules(values=values))
+        (said,) = find(verify_contradicting, tmp_path, files, benchmark=rules(values=values))
         assert said.startswith("note ") is note
 
 
@@ -313,7 +313,7 @@ def test_each_scenario_has_its_target(tmp_path: Path, scenario: str, key: str, n
     asked = rules(values={"model_key": "x", "target_qps": 1, "target_latency": 1})
     lines = ((QPS, 5), (LATENCY, 5), ("requested_multi_stream_expected_latency_ns", 5))
     files = {**ran(scenario, *lines), "user.conf": ""}
-    (said,) = tell(verify_unexplained, tmp_path, files, scenario=scenario, benchmark=asked)
+    (said,) = find(verify_unexplained, tmp_path, files, scenario=scenario, benchmark=asked)
     assert said.endswith(f":{[line[0] for line in lines].index(key) + 2}")
     conf = {**files, "user.conf": f"*.*.{name} = 4\n"}
     reading = read_conf(small_cell(tmp_path / "b", conf, scenario=scenario, benchmark=asked))
@@ -323,16 +323,16 @@ def test_each_scenario_has_its_target(tmp_path: Path, scenario: str, key: str, n
     assert read_target(None) is None
 
 
-def test_a_file_that_loadgen_refuses_is_told_once_and_lines_without_effect_each(tmp_path: Path) -> None:
+def test_a_file_that_loadgen_refuses_is_reported_once_and_lines_without_effect_each(tmp_path: Path) -> None:
     files = {"user.conf": "*.*.a=5\n*.*.b = 5 # x\n*.*.c = 5 # y\n*.*.d\n"}
-    refused = tell(verify_rejected, tmp_path / "a", files)
+    refused = find(verify_rejected, tmp_path / "a", files)
     assert refused == ["./user.conf:2"]
-    ignored = tell(verify_ignored, tmp_path / "a", files)
+    ignored = find(verify_ignored, tmp_path / "a", files)
     assert [line.partition(": ")[0] for line in ignored] == ["./user.conf:1", "./user.conf:4"]
     assert ignored[0] == ("./user.conf:1")
     for name, quiet in (("b", {"user.conf": "*.*.b = 5\n"}), ("c", {})):
-        assert not tell(verify_rejected, tmp_path / name, quiet)
-        assert not tell(verify_ignored, tmp_path / name, quiet)
+        assert not find(verify_rejected, tmp_path / name, quiet)
+        assert not find(verify_ignored, tmp_path / name, quiet)
 
 
 def test_seeds_of_a_copied_mlperf_conf_are_those_of_the_log(tmp_path: Path) -> None:
@@ -344,12 +344,12 @@ def test_seeds_of_a_copied_mlperf_conf_are_those_of_the_log(tmp_path: Path) -> N
         ("c", f"*.*.{first} = 5\n*.*.{second} = 6\n", False),
         ("d", f"*.Server.{first} = 7\nbert.*.{first} = 7\n", False),
     ):
-        found = tell(verify_old_seeds, tmp_path / name, {**logs, "mlperf.conf": conf})
-        assert found == [f"./mlperf.conf:2; beside {LOG}:{2 if name == 'a' else 3}"] * wrong
+        found = find(verify_old_seeds, tmp_path / name, {**logs, "mlperf.conf": conf})
+        assert found == [f"./mlperf.conf:2; see {LOG}:{2 if name == 'a' else 3}"] * wrong
     unlogged = {**ran("Offline"), "mlperf.conf": f"*.*.{first} = 7\n"}
     alone = {"mlperf.conf": f"*.*.{first} = 7\n"}
     for name, files in (("e", unlogged), ("f", alone), ("g", logs)):
-        assert not tell(verify_old_seeds, tmp_path / name, files)
+        assert not find(verify_old_seeds, tmp_path / name, files)
 
 
 def test_rules_of_user_conf_by_their_ids() -> None:
@@ -379,14 +379,14 @@ def test_loadgen_before_2_cuts_the_fraction_of_an_expected_latency_off(
         **ran("SingleStream", (LATENCY, logged), ("loadgen_version", version)),
         "user.conf": "*.SingleStream.target_latency = 4.4\n",
     }
-    found = [said for said in tell(verify_contradicting, tmp_path, files) if not said.startswith("note ")]
+    found = [said for said in find(verify_contradicting, tmp_path, files) if not said.startswith("note ")]
     assert len(found) == accused
 
 
 @pytest.mark.parametrize(("logged", "accused"), [("12477800", False), ("12477600", True), ("12477900", True)])
 def test_one_in_the_last_digit_that_is_printed_is_asked_about(tmp_path: Path, logged: str, accused: bool) -> None:
     files = {**ran("SingleStream", (LATENCY, int(logged))), "user.conf": "*.*.target_latency = 12.477742826\n"}
-    (said,) = tell(verify_contradicting, tmp_path, files)
+    (said,) = find(verify_contradicting, tmp_path, files)
     assert said.startswith("note ") is not accused
 
 
@@ -394,7 +394,7 @@ def test_one_in_the_last_digit_that_is_printed_is_asked_about(tmp_path: Path, lo
     ("text", "accused"), [("Same as the one of the Offline scenario\n", False), ("*.*.x = 5 # five\n", True)]
 )
 def test_a_text_that_sets_nothing_is_asked_about(tmp_path: Path, text: str, accused: bool) -> None:
-    (said,) = tell(verify_rejected, tmp_path, {**ran("Server", (QPS, 5)), "user.conf": text}, scenario="Server")
+    (said,) = find(verify_rejected, tmp_path, {**ran("Server", (QPS, 5)), "user.conf": text}, scenario="Server")
     assert said.startswith("note ") is not accused
 
 
@@ -402,4 +402,4 @@ def test_a_text_that_sets_nothing_is_asked_about(tmp_path: Path, text: str, accu
 def test_lines_for_the_folders_own_name_are_compared_where_they_fit(tmp_path: Path, folder: str, said: int) -> None:
     conf = f"resnet50.Server.target_qps = 7\n{folder}.Server.target_qps = 5\nbert.Server.target_qps = 9\n"
     files = {**ran("Server", (QPS, 5)), "user.conf": conf}
-    assert len(tell(verify_contradicting, tmp_path, files, scenario="Server")) == said
+    assert len(find(verify_contradicting, tmp_path, files, scenario="Server")) == said

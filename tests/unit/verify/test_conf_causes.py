@@ -80,7 +80,7 @@ def test_values_are_the_same_to_five_millionths(value: str, same: bool) -> None:
         ("MultiStream", "requested_multi_stream_expected_latency_ns"),
     ],
 )
-def test_expected_latencies_of_streams_are_estimates_whoever_had_them(scenario: str, key: str) -> None:
+def test_expected_latencies_of_streams_are_estimates_anyone_who_had_them(scenario: str, key: str) -> None:
     view = cell(run("performance.txt", scenario=scenario), run("accuracy.txt", {key: 5}, scenario))
     assert find(view, "target_latency", 5) == ("the setting of the accuracy run (accuracy.txt:2)", "conf-estimate")
     assert find(view, "target_latency", 6) == ("", "conf-estimate")
@@ -100,7 +100,7 @@ def test_expected_latencies_of_streams_are_estimates_whoever_had_them(scenario: 
         ("100", ""),
     ],
 )
-def test_rate_near_a_usual_part_of_the_published_one_is_told_and_no_proof_of_an_audit_run(
+def test_rate_near_a_usual_part_of_the_published_one_is_reported_and_no_proof_of_an_audit_run(
     value: str, factor: str
 ) -> None:
     assert find(cell(), "target_qps", value) == (AS_AUDITED.format(factor) if factor else "", ANOTHER)

@@ -1,4 +1,4 @@
-"""Each contradiction is found with both places, the likely cause, and nothing else beside it."""
+"""Each contradiction is found with both places, the likely cause, and nothing else next to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the verification of TEST01 counted, against itself and against the logs beside it."""
+"""What the verification of TEST01 counted, against itself and against the logs next to it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def counted(logged: int = 4, matched: int = 4, missing: int = 0, repeated: int =
     )
 
 
-def tell(root: Path, text: str, more: dict[str, str] | None = None, test: str = "TEST01") -> list[str]:
+def find(root: Path, text: str, more: dict[str, str] | None = None, test: str = "TEST01") -> list[str]:
     return say(verify_counts(small_cell(root, {f"{test}/{TEXT}": text, **(more or {})})))
 
 
@@ -35,27 +35,27 @@ def tell(root: Path, text: str, more: dict[str, str] | None = None, test: str = 
         (counted(repeated=3, unlike=3), []),
         (counted(logged=4, matched=0, missing=4), [f"./TEST01/{TEXT}:5; mechanism: contradicted-verdict"]),
         (counted(matched=0, missing=4).replace("PASS", "FAIL"), []),
-        (counted(matched=3), [f"./TEST01/{TEXT}:4; beside ./TEST01/{TEXT}:5"]),
-        (counted(repeated=1, unlike=2), [f"./TEST01/{TEXT}:3; beside ./TEST01/{TEXT}:2"]),
+        (counted(matched=3), [f"./TEST01/{TEXT}:4; see ./TEST01/{TEXT}:5"]),
+        (counted(repeated=1, unlike=2), [f"./TEST01/{TEXT}:3; see ./TEST01/{TEXT}:2"]),
         (
             "answers in the audit run: 4\nfound in the accuracy run: 2\nnot in the accuracy run: 1\nTEST PASS\n",
-            [f"./TEST01/{TEXT}:1; beside ./TEST01/{TEXT}:2"],
+            [f"./TEST01/{TEXT}:1; see ./TEST01/{TEXT}:2"],
         ),
     ],
 )
 def test_counts_are_of_one_comparison(tmp_path: Path, text: str, said: list[str]) -> None:
-    assert tell(tmp_path, text) == said
+    assert find(tmp_path, text) == said
 
 
 @pytest.mark.parametrize(("version", "mild"), [("3.1 @ 1a2b", True), (".5a1", True), ("4.0 @ 1a2b", False)])
 def test_scripts_before_v4_0_passed_what_compared_nothing(tmp_path: Path, version: str, mild: bool) -> None:
     run = log(("loadgen_version", version), ("effective_scenario", "Offline"))
-    (found,) = tell(tmp_path, counted(logged=0, matched=0), {f"TEST01/{RUN}/{DETAIL}": run})
+    (found,) = find(tmp_path, counted(logged=0, matched=0), {f"TEST01/{RUN}/{DETAIL}": run})
     assert found.startswith("warning ") == found.endswith("mechanism: empty-test") == mild
 
 
 def test_sums_of_other_tests_are_not_of_these_counts(tmp_path: Path) -> None:
-    assert tell(tmp_path, counted(matched=3), test="TEST08") == []
+    assert find(tmp_path, counted(matched=3), test="TEST08") == []
 
 
 def answers(count: int) -> str:
@@ -75,8 +75,8 @@ def answers(count: int) -> str:
     ],
 )
 def test_the_test_has_as_many_answers_as_its_log(tmp_path: Path, log_text: str, there: int, wrong: bool) -> None:
-    said = f"./TEST01/{TEXT}:4; beside ./TEST01/accuracy/{LOG}"
-    assert tell(tmp_path, counted(), {f"TEST01/accuracy/{LOG}": log_text}) == ([said] if wrong else [])
+    said = f"./TEST01/{TEXT}:4; see ./TEST01/accuracy/{LOG}"
+    assert find(tmp_path, counted(), {f"TEST01/accuracy/{LOG}": log_text}) == ([said] if wrong else [])
 
 
 @pytest.mark.parametrize(("log_text", "doubted"), [("", True), ("\n", True), ("[\n]\n", False)])
@@ -100,6 +100,6 @@ def test_no_answer_is_to_a_sample_that_a_whole_accuracy_run_lacks(
 
     libraries = {f"accuracy/{DETAIL}": accuracy, f"TEST01/{RUN}/{DETAIL}": audited}
     logs = {name: run(samples) for name, samples in libraries.items() if samples is not None}
-    found = tell(tmp_path, counted(matched=4 - missing, missing=missing), logs)
-    said = f"./TEST01/{TEXT}:7; beside ./TEST01/{TEXT}:1"
+    found = find(tmp_path, counted(matched=4 - missing, missing=missing), logs)
+    said = f"./TEST01/{TEXT}:7; see ./TEST01/{TEXT}:1"
     assert found == ([said] if wrong else [])

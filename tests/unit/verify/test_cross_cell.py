@@ -154,7 +154,7 @@ def test_entries_of_one_machine_have_its_processors_and_framework_in_common(said
     assert not SystemFile("a", Read("a.json", ResultDocument({"system_name": "A"}))).machine
 
 
-def test_official_name_tells_variants_where_the_folder_has_another() -> None:
+def test_official_name_reports_variants_where_the_folder_has_another() -> None:
     one, two = sharing("open/box/ours/Offline", "bert-99"), sharing("open/box/theirs/Offline", "bert-99.9")
     assert not list(verify_copied_logs(PublishedLogs([one, two], {})))
     assert len(list(verify_copied_logs(PublishedLogs([one, sharing("open/box/bert/Offline", "resnet")], {})))) == 1
@@ -173,9 +173,9 @@ def test_edited_copy_has_other_bytes_and_the_marks_of_another_run() -> None:
         configured("closed/box/x/Server", digests=(("accuracy", "b"),)),
     )
     marks = {("Acme", OWN, "performance"): ("m", "n"), ("Acme", two.cell, "accuracy"): ("o", "n")}
-    (told,) = verify_copied_logs(PublishedLogs([one, two], {}, marks))
-    assert (told.cell, told.complaint.cause) == (two.cell, "one run's log twice, of which one was changed")
-    assert told.complaint.found == f"the accuracy log of {OWN} (performance)"
+    (reported,) = verify_copied_logs(PublishedLogs([one, two], {}, marks))
+    assert (reported.cell, reported.complaint.cause) == (two.cell, "one run's log twice, of which one was changed")
+    assert reported.complaint.found == f"the accuracy log of {OWN} (performance)"
     same = configured(two.cell, digests=(("accuracy", "a"),))
     (copied,) = verify_copied_logs(PublishedLogs([one, same], {}, marks))
     assert copied.complaint.cause == "one run that is published twice, or a log that was copied"
@@ -186,8 +186,8 @@ OWN = "closed/box/bert-99/Server"
 ELSEWHERE = "the target that the log of {} has"
 
 
-def configured(cell: str = OWN, target: float | None = None, conf: float | None = None, **told: object) -> Facts:
-    values: dict[str, object] = {"submitter": "Acme", "official": "", "round": "v6.1", **told}
+def configured(cell: str = OWN, target: float | None = None, conf: float | None = None, **reported: object) -> Facts:
+    values: dict[str, object] = {"submitter": "Acme", "official": "", "round": "v6.1", **reported}
     return Facts(cell=cell, target=target, conf_target=conf, **values)  # type: ignore[arg-type]
 
 
@@ -198,13 +198,13 @@ def wrong(found: str = "target_qps = 100000", cause: str = "", mechanism: str = 
 
 
 def explain(finding: TreeFinding, *facts: Facts) -> tuple[str, str]:
-    (told,) = add_causes([finding], facts)
-    assert (told.cell, told.complaint.place, told.complaint.found) == (
+    (reported,) = add_causes([finding], facts)
+    assert (reported.cell, reported.complaint.place, reported.complaint.found) == (
         OWN,
         Place("user.conf", 3),
         finding.complaint.found,
     )
-    return told.complaint.cause, told.complaint.mechanism
+    return reported.complaint.cause, reported.complaint.mechanism
 
 
 @pytest.mark.parametrize(
@@ -234,9 +234,9 @@ def test_one_user_conf_in_several_cells_is_counted_where_no_log_has_the_target()
     shared = [configured(cell, 5, digests=same) for cell in cells]
     own = configured(conf=7, digests=same)
     foreign = configured("closed/c/resnet/Server", submitter="B", digests=same)
-    told = f"one user.conf in 3 cells, as in {cells[0]}", "conf-of-several"
-    assert explain(wrong(), own, foreign, *shared) == told
-    assert explain(wrong("min_duration = 7"), *shared, own) == told
+    reported = f"one user.conf in 3 cells, as in {cells[0]}", "conf-of-several"
+    assert explain(wrong(), own, foreign, *shared) == reported
+    assert explain(wrong("min_duration = 7"), *shared, own) == reported
     assert explain(wrong(), configured(conf=7, digests=(("user.conf", "c"),)), *shared) == ("", "")
     assert explain(wrong(), own, foreign, configured(cells[0], digests=(("performance", "b"),))) == ("", "")
     assert explain(wrong(), configured(conf=5, digests=same), *shared)[0] == ELSEWHERE.format(cells[1])

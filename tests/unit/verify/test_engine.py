@@ -1,4 +1,4 @@
-"""What is compared across the cells of a small tree, and what is told while it is walked."""
+"""What is compared across the cells of a small tree, and what is reported while it is walked."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def lines(scenario: str = "Offline", number: int = 1, hour: int = 10) -> tuple[L
 
 
 def tree(root: Path, cells: Mapping[str, tuple[Line, ...]], conf: str = "*.*.target_qps = 100\n") -> Path:
-    for scenario, told in cells.items():
-        small_cell(root, {f"{RUN}/{DETAIL}": log(*told), "user.conf": conf}, scenario=scenario)
+    for scenario, reported in cells.items():
+        small_cell(root, {f"{RUN}/{DETAIL}": log(*reported), "user.conf": conf}, scenario=scenario)
     return root
 
 
@@ -69,7 +69,7 @@ def test_runs_at_one_time_and_builds_and_revisions_are_compared(tmp_path: Path) 
         ("", None),
     ],
 )
-def test_facts_tell_what_user_conf_sets_and_its_digest(tmp_path: Path, conf: str, target: float | None) -> None:
+def test_facts_report_what_user_conf_sets_and_its_digest(tmp_path: Path, conf: str, target: float | None) -> None:
     report = verify_tree(tree(tmp_path, {"Offline": lines()}, conf))
     (facts,) = report.facts
     assert (facts.cell, facts.conf_target) == ("closed/sys1/resnet/Offline", target)
@@ -98,6 +98,6 @@ def test_a_wrong_user_conf_is_explained_by_another_cell(tmp_path: Path) -> None:
 def test_what_is_done_is_counted_to_the_number_of_cells(tmp_path: Path, look: object) -> None:
     seen: list[tuple[object, ...]] = []
     root = tree(tmp_path, {"Offline": lines(), "Server": lines("Server", 2)})
-    report = look(root, progress=lambda *told: seen.append(told))  # type: ignore[operator]
-    assert [told[:2] for told in seen] == [(0, 2), (1, 2)]
+    report = look(root, progress=lambda *reported: seen.append(reported))  # type: ignore[operator]
+    assert [reported[:2] for reported in seen] == [(0, 2), (1, 2)]
     assert len(report.facts) == 2

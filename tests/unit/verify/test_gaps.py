@@ -23,7 +23,7 @@ FILES = {
 }
 
 
-def tell(root: Path, files: Mapping[str, str], find: Any = find_log_gaps, **options: Any) -> list[str]:
+def find_wrong(root: Path, files: Mapping[str, str], find: Any = find_log_gaps, **options: Any) -> list[str]:
     """The place of each; blind ones say so."""
     found: list[Gap] = list(find(small_cell(root, files, **{"benchmark": rules(values={"model_key": "x"}), **options})))
     assert {(gap.submitter, gap.cell) for gap in found} <= {("Acme", "closed/sys1/resnet/Offline")}
@@ -51,4 +51,4 @@ def tell(root: Path, files: Mapping[str, str], find: Any = find_log_gaps, **opti
 def test_each_file_that_is_of_no_use_is_a_gap(
     tmp_path: Path, changed: Mapping[str, str | None], gaps: list[str]
 ) -> None:
-    assert tell(tmp_path, {path: text for path, text in {**FILES, **changed}.items() if text is not None}) == gaps
+    assert find_wrong(tmp_path, {path: text for path, text in {**FILES, **changed}.items() if text is not None}) == gaps

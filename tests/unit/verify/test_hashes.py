@@ -26,7 +26,7 @@ def listed(root: Path, log: str, digest: str = DIGEST, folder: str = "accuracy")
     return list(list_stated_hashes(small_cell(root, files)))
 
 
-def test_the_ends_tell_one_truncated_log_from_another(tmp_path: Path) -> None:
+def test_the_ends_distinguish_truncated_logs(tmp_path: Path) -> None:
     (own,) = listed(tmp_path / "a", cut())
     assert (own.submitter, own.cell, own.run) == ("Acme", "closed/sys1/resnet/Offline", "accuracy")
     assert (own.digest, own.place.line) == (DIGEST, 2)
@@ -56,7 +56,7 @@ def test_line_ends_are_those_of_any_system(tmp_path: Path) -> None:
 def test_a_log_says_nothing_where_its_hash_is_none_or_of_another(tmp_path: Path) -> None:
     assert listed(tmp_path / "a", cut(), digest="ab") == []
     assert listed(tmp_path / "b", cut(middle=10)) == []
-    assert listed(tmp_path / "c", "whole\n") == []  # told elsewhere
+    assert listed(tmp_path / "c", "whole\n") == []  # reported elsewhere
     own = hashlib.sha256(b"whole\n").hexdigest()
     assert [item.digest for item in listed(tmp_path / "d", "whole\n", digest=own)] == [own]
     assert list(list_stated_hashes(small_cell(tmp_path / "e", {f"accuracy/{LOG}": cut()}))) == []
@@ -72,15 +72,15 @@ ONE, TWO, THREE = state("a", 1), state("b", 2), state("c", 1)
 
 
 @pytest.mark.parametrize(
-    ("hashes", "told"),
+    ("hashes", "reported"),
     [
         ([ONE, THREE], []),
-        ([ONE, TWO], ["a", "b"]),  # of two nobody knows which is right
+        ([ONE, TWO], ["a", "b"]),  # of two no one knows which is right
         ([TWO, ONE, THREE], ["b"]),  # most have the other
         ([ONE, state("b", 2, digest="cd" * 32)], []),
         ([ONE, replace(TWO, cell="a", run="TEST01")], []),  # of one cell: compared elsewhere
         ([ONE, replace(TWO, cell="a", submitter="Bcme")], ["a", "a"]),
     ],
 )
-def test_one_hash_is_of_one_log(hashes: list[StatedHash], told: list[str]) -> None:
-    assert [finding.cell for finding in verify_stated_hashes(hashes)] == told
+def test_one_hash_is_of_one_log(hashes: list[StatedHash], reported: list[str]) -> None:
+    assert [finding.cell for finding in verify_stated_hashes(hashes)] == reported

@@ -84,7 +84,7 @@ def test_the_last_query_of_multistream_is_filled_up(tree: Path) -> None:
 
 
 def test_what_truncation_leaves_of_two_logs_of_long_answers_may_be_alike(tree: Path) -> None:
-    """An answer of thousands of bytes fills both ends: the hashes tell that the logs were not."""
+    """An answer of thousands of bytes fills both ends: the hashes show that the logs were not."""
     cell = tree / CELLS / "Offline"
     _, short = windows_log(4_000)
     for folder, digit in ((cell / "accuracy", "a"), (cell / "TEST01/accuracy", "b")):

@@ -1,4 +1,4 @@
-"""One submitter who writes what nobody would: it is a finding about that file, and everybody else is still judged."""
+"""One submitter who writes what no one would: it is a finding about that file, and everybody else is still judged."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ ATTACKS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_one_hostile_submitter_stops_nobody_else(tree: Path, attack: str, tmp_path: Path) -> None:
+def test_one_hostile_submitter_stops_no_one_else(tree: Path, attack: str, tmp_path: Path) -> None:
     mallory = tree / "closed/Mallory"
     shutil.copytree(tree / "closed/Acme", mallory)
     ATTACKS[attack](mallory)

@@ -42,7 +42,7 @@ def answers(values: Iterable[int]) -> str:
     return json.dumps([{"seq_id": n, "qsl_idx": n, "data": struct.pack("<i", a).hex()} for n, a in enumerate(values)])
 
 
-def told(root: Path, files: Mapping[str, str], **options: Any) -> list[str]:
+def find_wrong(root: Path, files: Mapping[str, str], **options: Any) -> list[str]:
     return say(find_disagreements(small_cell(root, files, **options)))
 
 
@@ -51,29 +51,29 @@ GOOD = {**logs(RUN), **logs(f"TEST04/{RUN}", same=True), f"TEST04/{SPEED}": PASS
 
 
 def test_a_verdict_that_its_logs_bear_out_is_believed(tmp_path: Path) -> None:
-    assert told(tmp_path / "a", GOOD) == []
+    assert find_wrong(tmp_path / "a", GOOD) == []
     fast = {**GOOD, **logs(f"TEST04/{RUN}", 150, same=True), f"TEST04/{SPEED}": "TEST FAIL\n"}
-    assert told(tmp_path / "b", fast) == []
+    assert find_wrong(tmp_path / "b", fast) == []
 
 
 def test_a_pass_that_its_logs_deny_is_an_error_at_its_line(tmp_path: Path) -> None:
-    (said,) = told(tmp_path / "a", {**GOOD, **logs(f"TEST04/{RUN}", 150, same=True)})
+    (said,) = find_wrong(tmp_path / "a", {**GOOD, **logs(f"TEST04/{RUN}", 150, same=True)})
     assert said == f"./TEST04/{SPEED}:3"
     invalid = {**GOOD, **logs(RUN, validity="INVALID"), **logs(f"TEST04/{RUN}", same=True, validity="INVALID")}
-    assert len(told(tmp_path / "b", invalid)) == 1
+    assert len(find_wrong(tmp_path / "b", invalid)) == 1
 
 
 def test_a_failure_that_its_logs_deny_is_a_warning_at_its_line(tmp_path: Path) -> None:
     for number, (text, line) in enumerate((("x\n  TEST FAIL\n", ":2"), ("nothing\n", ""))):
-        (said,) = told(tmp_path / str(number), {**GOOD, f"TEST04/{SPEED}": text})
+        (said,) = find_wrong(tmp_path / str(number), {**GOOD, f"TEST04/{SPEED}": text})
         assert said == f"warning ./TEST04/{SPEED}{line}; mechanism: missing-verdict"
 
 
 @pytest.mark.parametrize("missing", [f"{RUN}/{SUMMARY}", f"TEST04/{RUN}/{SUMMARY}", f"TEST04/{SPEED}"])
-def test_nobody_judges_without_the_logs(tmp_path: Path, missing: str) -> None:
+def test_no_one_judges_without_the_logs(tmp_path: Path, missing: str) -> None:
     wrong = {**GOOD, **logs(f"TEST04/{RUN}", 150, same=True)}
-    assert told(tmp_path / "a", {path: text for path, text in wrong.items() if path != missing}) == []
-    assert len(told(tmp_path / "b", wrong)) == 1
+    assert find_wrong(tmp_path / "a", {path: text for path, text in wrong.items() if path != missing}) == []
+    assert len(find_wrong(tmp_path / "b", wrong)) == 1
 
 
 def test_the_two_runs_of_an_older_test_are_those_that_are_compared(tmp_path: Path) -> None:
@@ -84,10 +84,10 @@ def test_the_two_runs_of_an_older_test_are_those_that_are_compared(tmp_path: Pat
         for path, text in files.items()
     }
     files = {path: text.replace("issue_unique : 0", "issue_unique : 1") for path, text in files.items()}
-    (said,) = told(tmp_path, {**files, f"TEST04-A/{SPEED}": "TEST PASS\n"})
+    (said,) = find_wrong(tmp_path, {**files, f"TEST04-A/{SPEED}": "TEST PASS\n"})
     assert said == f"./TEST04-A/{SPEED}:1"
     alone = {path: text for path, text in files.items() if "TEST04-B" not in path}
-    assert told(tmp_path / "alone", {**alone, f"TEST04-A/{SPEED}": "TEST PASS\n"}) == []
+    assert find_wrong(tmp_path / "alone", {**alone, f"TEST04-A/{SPEED}": "TEST PASS\n"}) == []
 
 
 def answered(accuracy: str, test: str) -> dict[str, str]:
@@ -97,11 +97,11 @@ def answered(accuracy: str, test: str) -> dict[str, str]:
 
 def test_answers_are_compared_where_all_of_both_are_there(tmp_path: Path) -> None:
     lie = answered(answers([1, 2, 3]), answers([1, 2, 700]))
-    (said,) = told(tmp_path / "a", lie)
+    (said,) = find_wrong(tmp_path / "a", lie)
     assert said == f"./TEST01/{ANSWERS}:1"
-    assert told(tmp_path / "b", answered(answers([1, 2, 3]), answers([1, 2, 3]))) == []
+    assert find_wrong(tmp_path / "b", answered(answers([1, 2, 3]), answers([1, 2, 3]))) == []
     cut = lie | {f"accuracy/{LOG}": "[\n\n...\n\n]"}
-    assert told(tmp_path / "c", cut) == []
+    assert find_wrong(tmp_path / "c", cut) == []
 
 
 def test_answers_are_looked_up_in_the_archive(tmp_path: Path) -> None:
@@ -114,8 +114,8 @@ def test_answers_are_looked_up_in_the_archive(tmp_path: Path) -> None:
     def find(name: str) -> Path | None:
         return tmp_path / "original" if name == digest else None
 
-    assert len(told(tmp_path / "a", files, original=find)) == 1
-    assert told(tmp_path / "a", files, original=lambda _: None) == []
+    assert len(find_wrong(tmp_path / "a", files, original=find)) == 1
+    assert find_wrong(tmp_path / "a", files, original=lambda _: None) == []
 
     def read(view: CellView) -> list[bytes] | None:
         given = read_answers(view, view.files.accuracy.folder)
@@ -139,7 +139,7 @@ def test_tokens_are_counted_again(tmp_path: Path) -> None:
         data = struct.pack("<3i", 5, 6, 2).hex()
         entries = [{"seq_id": 0, "qsl_idx": 0, "data": data, "token_count": count}]
         files = {f"TEST06/{ANSWERS}": COMPLETE, f"TEST06/accuracy/{LOG}": json.dumps(entries), **logs(f"TEST06/{RUN}")}
-        return told(tmp_path / name, files, official="llama3.1-8b")
+        return find_wrong(tmp_path / name, files, official="llama3.1-8b")
 
     assert find("a", 3) == []
     assert len(find("b", 4)) == 1
@@ -153,7 +153,9 @@ def test_a_failure_over_no_answers_is_no_pass(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "empty"), [("[\n]\n", True), ("[" + " " * 62 + "]", True), ("[" + " " * 63 + "]", False), (None, False)]
 )
-def test_a_pass_over_no_answers_is_told_of_a_log_that_holds_none(tmp_path: Path, text: str | None, empty: bool) -> None:
+def test_a_pass_over_no_answers_is_reported_for_a_log_that_holds_none(
+    tmp_path: Path, text: str | None, empty: bool
+) -> None:
     files = {f"TEST06/{ANSWERS}": COMPLETE, **({f"TEST06/accuracy/{LOG}": text} if text is not None else {})}
     view = small_cell(tmp_path, files, official="llama3.1-8b")
     assert len(list(find_empty_tests(view))) == empty

@@ -81,8 +81,8 @@ def test_runs_of_two_systems_or_submitters_and_one_log_in_two_cells_are_apart() 
 
 def test_of_runs_that_began_at_once_the_first_by_name_is_named_first() -> None:
     spans = [make_span(number, "performance", 0, 300) for number in (2, 1)]
-    (told,) = verify_overlaps([*spans, replace(spans[1], run="accuracy", digest="x", place=Place("x"))])
-    assert (told.complaint.other, told.complaint.place) == (Place("x"), Place("1"))
+    (reported,) = verify_overlaps([*spans, replace(spans[1], run="accuracy", digest="x", place=Place("x"))])
+    assert (reported.complaint.other, reported.complaint.place) == (Place("x"), Place("1"))
 
 
 def test_spans_are_read_by_the_clock_of_each_run(tmp_path: Path) -> None:

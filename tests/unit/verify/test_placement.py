@@ -1,4 +1,4 @@
-"""A log that belongs elsewhere is told by what it says of itself."""
+"""A log that belongs elsewhere is identified by what it says of itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from reconciler.verify.contradiction import ViewRule
 from reconciler.verify.engine import verify_tree
 from reconciler.verify.placement import verify_accuracy_run, verify_measurements, verify_performance, verify_tests
 from tests.unit.tree.small_cells import Line, log, rules, small_cell
-from tests.unit.tree.small_cells import say as tell_all
+from tests.unit.tree.small_cells import say as find_all
 
 CELL = "closed/Acme/results/sys1/resnet/Offline"
 DETAIL = "mlperf_log_detail.txt"
@@ -55,34 +55,34 @@ PERFORMED, ANSWERED = ("effective_test_mode", "PerformanceOnly"), ("effective_te
 AUDITED = ("warning_generic", AUDIT_TEXT)
 
 
-def tell(check: ViewRule[CellView], root: Path, **logs: tuple[Line, ...]) -> list[str]:
+def find(check: ViewRule[CellView], root: Path, **logs: tuple[Line, ...]) -> list[str]:
     """Each log is named for its run; its lines stand from the first on."""
     folders = {"performed": PERFORMANCE, "answered": ACCURACY, "TEST01": FIRST, "TEST04": FIRST.replace("1", "4", 1)}
     folders["TEST06"] = FIRST.replace("1", "6", 1)
     files = {f"{folders[name]}/{DETAIL}": log(*lines) for name, lines in logs.items()}
-    found = tell_all(check(small_cell(root, files, benchmark=rules())))
+    found = find_all(check(small_cell(root, files, benchmark=rules())))
     for name, folder in folders.items():
         found = [line.replace(f"./{folder}/{DETAIL}", name) for line in found]
     return found
 
 
 def test_a_performance_log_is_of_its_folder(tmp_path: Path) -> None:
-    assert tell(verify_performance, tmp_path / "a", performed=(OFFLINE, PERFORMED)) == []
-    assert tell(verify_performance, tmp_path / "b", answered=(OFFLINE, PERFORMED)) == []
+    assert find(verify_performance, tmp_path / "a", performed=(OFFLINE, PERFORMED)) == []
+    assert find(verify_performance, tmp_path / "b", answered=(OFFLINE, PERFORMED)) == []
     server = ("effective_scenario", "Server")
-    found = tell(verify_performance, tmp_path / "c", performed=(server, ANSWERED, AUDITED))
+    found = find(verify_performance, tmp_path / "c", performed=(server, ANSWERED, AUDITED))
     assert found == ["performed:1", "performed:2", "performed:3; mechanism: audited-run"]
 
 
 def test_an_accuracy_log_is_of_its_folder(tmp_path: Path) -> None:
     good = {"answered": (OFFLINE, ANSWERED), "performed": (OFFLINE,)}
-    assert tell(verify_accuracy_run, tmp_path / "a", **good) == []
-    assert tell(verify_accuracy_run, tmp_path / "b", performed=(SINGLE,)) == []
-    assert tell(verify_accuracy_run, tmp_path / "c", answered=(SINGLE, ANSWERED), performed=(SINGLE,)) == []
+    assert find(verify_accuracy_run, tmp_path / "a", **good) == []
+    assert find(verify_accuracy_run, tmp_path / "b", performed=(SINGLE,)) == []
+    assert find(verify_accuracy_run, tmp_path / "c", answered=(SINGLE, ANSWERED), performed=(SINGLE,)) == []
     for number, performed in enumerate(({}, {"performed": (OFFLINE,)})):
-        found = tell(verify_accuracy_run, tmp_path / str(number), answered=(("a", 1), SINGLE, ANSWERED), **performed)
+        found = find(verify_accuracy_run, tmp_path / str(number), answered=(("a", 1), SINGLE, ANSWERED), **performed)
         assert found == ["answered:2"]
-    found = tell(verify_accuracy_run, tmp_path / "d", answered=(PERFORMED, AUDITED))
+    found = find(verify_accuracy_run, tmp_path / "d", answered=(PERFORMED, AUDITED))
     assert [line.partition(";")[0] for line in found] == ["answered:1", "answered:2", "answered"]
 
 
@@ -92,19 +92,19 @@ WANTED = "accuracy_log_sampling_target"
 
 def test_a_compliance_log_is_of_its_test(tmp_path: Path) -> None:
     performed = (("a", 1), OFFLINE)
-    assert tell(verify_tests, tmp_path / "a", performed=performed, TEST04=(OFFLINE, AUDITED, SAME)) == []
-    assert tell(verify_tests, tmp_path / "b", TEST04=(OFFLINE, AUDITED, SAME)) == []
-    assert tell(verify_tests, tmp_path / "c", performed=performed, TEST04=(SINGLE, AUDITED, SAME)) == [
-        "TEST04:1; beside performed:2"
+    assert find(verify_tests, tmp_path / "a", performed=performed, TEST04=(OFFLINE, AUDITED, SAME)) == []
+    assert find(verify_tests, tmp_path / "b", TEST04=(OFFLINE, AUDITED, SAME)) == []
+    assert find(verify_tests, tmp_path / "c", performed=performed, TEST04=(SINGLE, AUDITED, SAME)) == [
+        "TEST04:1; see performed:2"
     ]
-    assert tell(verify_tests, tmp_path / "d", TEST04=(SINGLE, AUDITED, SAME)) == ["TEST04:1"]
+    assert find(verify_tests, tmp_path / "d", TEST04=(SINGLE, AUDITED, SAME)) == ["TEST04:1"]
     for name, lines in (("e", (OFFLINE,)), ("i", (OFFLINE, (SAME[0], False)))):
-        assert tell(verify_tests, tmp_path / name, TEST04=lines) == ["TEST04"]
-    assert tell(verify_tests, tmp_path / "by code", TEST04=(OFFLINE, SAME)) == []  # as the tests' own README suggests
+        assert find(verify_tests, tmp_path / name, TEST04=lines) == ["TEST04"]
+    assert find(verify_tests, tmp_path / "by code", TEST04=(OFFLINE, SAME)) == []  # as the tests' own README suggests
     for name, mark, line in (("f", ("a", 1), ""), ("g", (SAME[0], False), ":3")):
-        assert tell(verify_tests, tmp_path / name, TEST04=(OFFLINE, AUDITED, mark)) == [f"TEST04{line}"]
-    assert tell(verify_tests, tmp_path / "unmarked", TEST06=(OFFLINE, AUDITED)) == []
-    assert tell(verify_tests, tmp_path / "h", performed=(SINGLE,), TEST04=(SINGLE, AUDITED, SAME)) == []
+        assert find(verify_tests, tmp_path / name, TEST04=(OFFLINE, AUDITED, mark)) == [f"TEST04{line}"]
+    assert find(verify_tests, tmp_path / "unmarked", TEST06=(OFFLINE, AUDITED)) == []
+    assert find(verify_tests, tmp_path / "h", performed=(SINGLE,), TEST04=(SINGLE, AUDITED, SAME)) == []
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_compliance_log_has_the_settings_of_its_test_and_of_no_other(
         f"{name}/{PERFORMANCE}/{DETAIL}": log(OFFLINE, AUDITED, *(((f"effective_{WANTED}", count),) if count else ()))
         for name, count in logged.items()
     }
-    found = tell_all(verify_tests(small_cell(tmp_path, files, benchmark=rules(tests=tests))))
+    found = find_all(verify_tests(small_cell(tmp_path, files, benchmark=rules(tests=tests))))
     assert len(found) == exchanged
 
 
@@ -151,7 +151,7 @@ def test_the_measurements_of_older_trees_are_named_for_their_scenario(
         "/code/resnet/ours/main.py": "",
     }
     place = f"closed/Acme/measurements/sys1/resnet/Offline/{name}"
-    found = tell_all(verify_measurements(small_cell(tmp_path / "a", files, layout=LEGACY)))
+    found = find_all(verify_measurements(small_cell(tmp_path / "a", files, layout=LEGACY)))
     assert found == ([f"{place}"] if said else [])
     assert not list(verify_measurements(small_cell(tmp_path / "b", {**files, "measurements.json": "{}"})))
     assert not list(verify_measurements(small_cell(tmp_path / "c", {}, layout=LEGACY)))

@@ -42,7 +42,7 @@ COUNTED = answer("20.0", "10.0", "30.0", 3, 3)
 GO = ("Go,1000,0,run_testing", "OK")
 
 
-def tell(root: Path, samples: str | None, *messages: tuple[str, str], log: str = "", file: str = TESTING) -> list[str]:
+def find(root: Path, samples: str | None, *messages: tuple[str, str], log: str = "", file: str = TESTING) -> list[str]:
     files = {
         SERVER: session(*messages),
         **({file: samples} if samples is not None else {}),
@@ -77,10 +77,10 @@ def tell(root: Path, samples: str | None, *messages: tuple[str, str], log: str =
 def test_an_answer_is_of_the_samples_that_are_published(
     tmp_path: Path, samples: str | None, counted: str, said: str
 ) -> None:
-    wanted = [f"{said}{TESTING}; beside ./performance/power/server.json:2"] if said else []
-    assert tell(tmp_path / "a", samples, GO, ("Watts", counted)) == wanted
+    wanted = [f"{said}{TESTING}; see ./performance/power/server.json:2"] if said else []
+    assert find(tmp_path / "a", samples, GO, ("Watts", counted)) == wanted
     ranging = ("Go,1000,0,run_ranging", "OK"), ("Watts", counted), GO, ("Watts", answer("1.0", "1.0", "1.0", 0, 0))
-    found = tell(tmp_path / "b", samples, *ranging, file=RANGING)
+    found = find(tmp_path / "b", samples, *ranging, file=RANGING)
     assert found == [line.replace(TESTING, RANGING) for line in wanted]
 
 
@@ -103,7 +103,7 @@ NOTHING = "warning ./performance/power/server.json"
     ],
 )
 def test_a_session_without_an_answer_is_asked_about(tmp_path: Path, messages: list[tuple[str, str]]) -> None:
-    assert tell(tmp_path, plain(10, 20, 30), *messages) == [NOTHING]
+    assert find(tmp_path, plain(10, 20, 30), *messages) == [NOTHING]
 
 
 @pytest.mark.parametrize(
@@ -130,12 +130,12 @@ def test_the_daemons_log_has_no_answer_that_the_director_was_not_given(tmp_path:
     sent = "x Response to client sent: "
     samples, given = plain(10, 20, 30), (GO, ("Watts", COUNTED))
     strange = answer("20.0", "10.0", "31.0", 3, 3)
-    said = f"./{DAEMON}; beside ./performance/power/server.json:2"
-    assert tell(tmp_path / "a", samples, *given, log=f"{sent}{COUNTED}\r\n") == []
-    assert tell(tmp_path / "b", samples, *given, log=f"{sent}{strange}\n{sent}{COUNTED}\n") == [said]
-    assert tell(tmp_path / "c", samples, *given, log=f"{sent}{COUNTED}\n{sent}{COUNTED}\n") == [said]
-    assert tell(tmp_path / "d", samples, *given, log=f"{sent}Watts,1.0\n") == []
-    assert tell(tmp_path / "e", samples, GO, log=f"{sent}{strange}\n") == [NOTHING]
+    said = f"./{DAEMON}; see ./performance/power/server.json:2"
+    assert find(tmp_path / "a", samples, *given, log=f"{sent}{COUNTED}\r\n") == []
+    assert find(tmp_path / "b", samples, *given, log=f"{sent}{strange}\n{sent}{COUNTED}\n") == [said]
+    assert find(tmp_path / "c", samples, *given, log=f"{sent}{COUNTED}\n{sent}{COUNTED}\n") == [said]
+    assert find(tmp_path / "d", samples, *given, log=f"{sent}Watts,1.0\n") == []
+    assert find(tmp_path / "e", samples, GO, log=f"{sent}{strange}\n") == [NOTHING]
 
 
 WHOLE = (10, 5, 2, 1)
@@ -187,7 +187,7 @@ def test_samples_of_many_bytes_are_read_as_those_of_few() -> None:
     assert (found.watts, found.denied) == ([10.0] * 70_000, ())
 
 
-def test_products_are_told_of_each_file_of_a_session(tmp_path: Path) -> None:
+def test_products_are_reported_for_each_file_of_a_session(tmp_path: Path) -> None:
     lie = sample((5, 5, 2, 1))
     files: dict[str, Any] = {SERVER: "{}", TESTING: lie, RANGING: lie}
     both = [f"./{file}" for file in (RANGING, TESTING)]

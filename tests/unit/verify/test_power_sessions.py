@@ -40,11 +40,11 @@ def files(**changed: str | None) -> dict[str, str]:
     return {paths[name][2:]: text for name, text in found.items() if text is not None}
 
 
-def tell(check: ViewRule[CellView], root: Path, texts: Mapping[str, str]) -> list[str]:
+def find(check: ViewRule[CellView], root: Path, texts: Mapping[str, str]) -> list[str]:
     return say(check(small_cell(root, texts)))
 
 
-UNLISTED = "{}; beside {}"
+UNLISTED = "{}; see {}"
 
 
 @pytest.mark.parametrize(
@@ -53,9 +53,9 @@ UNLISTED = "{}; beside {}"
         ({}, []),
         ({"client": None}, [f"{CLIENT}"]),
         ({"server": None}, [f"{SERVER}"]),
-        ({"server": document({SAMPLES: "00"}, session_name="t")}, [f"{SERVER}:2; beside {CLIENT}:2"]),
-        ({"client": document({LOG: "00"}, uuid="v", session_name="s")}, [f"{SERVER}:3; beside {CLIENT}:3"]),
-        ({"client": document({LOG: "00"}, uuid="v", session_name="t")}, [f"{SERVER}:2; beside {CLIENT}:2"]),
+        ({"server": document({SAMPLES: "00"}, session_name="t")}, [f"{SERVER}:2; see {CLIENT}:2"]),
+        ({"client": document({LOG: "00"}, uuid="v", session_name="s")}, [f"{SERVER}:3; see {CLIENT}:3"]),
+        ({"client": document({LOG: "00"}, uuid="v", session_name="t")}, [f"{SERVER}:2; see {CLIENT}:2"]),
         ({"server": document({LOG: "00"})}, [UNLISTED.format(f"{SERVER}:4", f"{CLIENT}:4")]),
         ({"server": document({SAMPLES: 5})}, [UNLISTED.format(f"{SERVER}:4", f"{CLIENT}:4")]),
         ({"client": document({})}, [UNLISTED.format(f"{SERVER}:4", f"{CLIENT}:4")]),
@@ -63,24 +63,24 @@ UNLISTED = "{}; beside {}"
         ({"client": document({f"ranging/{'x' * 81}": "00"})}, [UNLISTED.format(f"{SERVER}:4", f"{CLIENT}:4")]),
         ({"client": document({f"power/{'x' * 80}": "00"})}, []),
         ({"server": document({SAMPLES.replace("/", "\\"): "00"})}, []),
-        ({"samples": None}, [f"note ./performance/{SAMPLES}; beside {SERVER}:4"]),
+        ({"samples": None}, [f"note ./performance/{SAMPLES}; see {SERVER}:4"]),
     ],
 )
-def test_client_and_director_tell_of_one_session(
+def test_client_and_director_report_one_session(
     tmp_path: Path, changed: dict[str, str | None], said: list[str]
 ) -> None:
-    assert tell(verify_sessions, tmp_path, files(**changed)) == said
+    assert find(verify_sessions, tmp_path, files(**changed)) == said
 
 
-def test_a_side_that_cannot_be_read_is_told_at_its_line(tmp_path: Path) -> None:
-    (said,) = tell(verify_sessions, tmp_path / "a", files(client='{\n"a": '))
+def test_a_side_that_cannot_be_read_is_reported_at_its_line(tmp_path: Path) -> None:
+    (said,) = find(verify_sessions, tmp_path / "a", files(client='{\n"a": '))
     assert said == f"{CLIENT}:2"
-    assert not tell(verify_sessions, tmp_path / "b", {f"performance/{SAMPLES}": "x"})
+    assert not find(verify_sessions, tmp_path / "b", {f"performance/{SAMPLES}": "x"})
 
 
 def test_names_with_two_values_are_asked_about_on_both_sides(tmp_path: Path) -> None:
     twice = '{"a": 1,\n"a": 2}'
-    found = tell(verify_stated_once, tmp_path, files(client=twice, server=twice))
+    found = find(verify_stated_once, tmp_path, files(client=twice, server=twice))
     assert found == [f"{CLIENT}:1", f"{SERVER}:1"]
 
 
@@ -88,16 +88,16 @@ def test_each_file_that_a_session_lists_has_its_digest(tmp_path: Path) -> None:
     client = json.dumps({"results": {LOG: sha("a\nb\n"), "power/none": "00"}})
     right = files(client=client, server=document({SAMPLES: sha("x").upper(), "ranging/spl.txt": sha("y\r\nz\r\n")}))
     right |= {f"performance/{LOG}": "a\r\nb\r\n", "performance/ranging/spl.txt": "y\nz\n"}
-    assert tell(verify_digests, tmp_path / "a", right) == []
+    assert find(verify_digests, tmp_path / "a", right) == []
     wrong = right | {f"performance/{LOG}": "c", f"performance/{SAMPLES}": "d"}
-    assert tell(verify_digests, tmp_path / "b", wrong) == [
-        f"./performance/{path}; beside {read}"
+    assert find(verify_digests, tmp_path / "b", wrong) == [
+        f"./performance/{path}; see {read}"
         for path, text, wanted, read in (
             (LOG, "c", sha("a\nb\n"), f"{CLIENT}:1"),
             (SAMPLES, "d", sha("x").upper(), f"{SERVER}:5"),
         )
     ]
-    assert tell(verify_digests, tmp_path / "c", {f"performance/{LOG}": "c"}) == []
+    assert find(verify_digests, tmp_path / "c", {f"performance/{LOG}": "c"}) == []
 
 
 BEGAN, ENDED = "01-02-2026 10:00:30.000", "01-02-2026 10:05:10.000"
@@ -112,17 +112,17 @@ LATER, EARLIER = ([each.replace("10:", hour) for each in ALL] for hour in ("11:"
 
 
 def timed(root: Path, samples: str, timezone: object = None, began: str = BEGAN, ended: str = ENDED) -> list[str]:
-    told = log(("a", 1), ("power_begin", began), ("power_end", ended))
+    reported = log(("a", 1), ("power_begin", began), ("power_end", ended))
     more = {} if timezone is None else {"timezone": timezone}
-    texts = files(samples=samples, client=document({LOG: "00"}, **more)) | {f"{RUN}/{DETAIL}": told}
-    return tell(verify_times, root, texts)
+    texts = files(samples=samples, client=document({LOG: "00"}, **more)) | {f"{RUN}/{DETAIL}": reported}
+    return find(verify_times, root, texts)
 
 
-NONE = f"./performance/{SAMPLES}; beside ./{RUN}/{DETAIL}:2"
+NONE = f"./performance/{SAMPLES}; see ./{RUN}/{DETAIL}:2"
 
 
-def lacking(count: int) -> str:
-    return f"warning ./performance/{SAMPLES}; beside ./{RUN}/{DETAIL}:2"
+def absent(count: int) -> str:
+    return f"warning ./performance/{SAMPLES}; see ./{RUN}/{DETAIL}:2"
 
 
 @pytest.mark.parametrize(
@@ -130,10 +130,10 @@ def lacking(count: int) -> str:
     [
         pytest.param(sampled(*ALL), None, [], id="each minute"),
         pytest.param(sampled("10:00", *ALL, "10:05"), None, [], id="those at the ends too"),
-        pytest.param(sampled(*ALL[1:]), None, [lacking(1)], id="all but the first"),
-        pytest.param(sampled(*ALL[:-1]), None, [lacking(1)], id="all but the last"),
-        pytest.param(sampled("10:00"), None, [lacking(4)], id="the first alone"),
-        pytest.param(sampled("10:05"), None, [lacking(4)], id="the last alone"),
+        pytest.param(sampled(*ALL[1:]), None, [absent(1)], id="all but the first"),
+        pytest.param(sampled(*ALL[:-1]), None, [absent(1)], id="all but the last"),
+        pytest.param(sampled("10:00"), None, [absent(4)], id="the first alone"),
+        pytest.param(sampled("10:05"), None, [absent(4)], id="the last alone"),
         pytest.param(sampled("09:59", "10:06"), None, [NONE], id="none"),
         pytest.param(sampled(*ALL, day="02-01-2026"), None, [NONE], id="of another day"),
         pytest.param(" " + sampled("10:03"), None, [NONE], id="not at the beginning of a line"),
@@ -159,8 +159,8 @@ def test_a_run_without_a_time_says_nothing_of_its_samples(tmp_path: Path) -> Non
     assert timed(tmp_path / "b", other, began="01-01-1990 00:00:00.000", ended="01-01-1990 00:05:00.000")
     unmeasured: dict[str, Any] = {f"performance/{SAMPLES}": other}
     unmeasured[f"{RUN}/{DETAIL}"] = log(("power_begin", BEGAN), ("power_end", ENDED))
-    assert tell(verify_times, tmp_path / "c", unmeasured) == []
-    assert tell(verify_times, tmp_path / "d", files(samples=other)) == []
+    assert find(verify_times, tmp_path / "c", unmeasured) == []
+    assert find(verify_times, tmp_path / "d", files(samples=other)) == []
 
 
 def message(cmd: str, sent: object, answered: object) -> dict[str, object]:
@@ -173,14 +173,16 @@ HOUR = 3600
 
 def phased(start: object, stop: object, more: list[object] | None = None) -> str:
     """The measured phase; messages on the first line but the last."""
-    told = [message("session,s,start,ranging", 1, 2), message("session,s,stop,ranging", 3, 4)]
-    told += [message("session,s,start,testing", 0, start), message("session,s,stop,testing", stop, 9e9)]
-    return json.dumps({"messages": [*told, *(more or [])], "session_name": "s", "uuid": "u", "results": {LOG: "00"}})
+    reported = [message("session,s,start,ranging", 1, 2), message("session,s,stop,ranging", 3, 4)]
+    reported += [message("session,s,start,testing", 0, start), message("session,s,stop,testing", stop, 9e9)]
+    return json.dumps(
+        {"messages": [*reported, *(more or [])], "session_name": "s", "uuid": "u", "results": {LOG: "00"}}
+    )
 
 
 def within(root: Path, **sides: str) -> list[str]:
-    told = log(("a", 1), ("power_begin", BEGAN), ("power_end", ENDED))  # 10:00:30 to 10:05:10
-    return tell(verify_phases, root, files(**sides) | {f"{RUN}/{DETAIL}": told})
+    reported = log(("a", 1), ("power_begin", BEGAN), ("power_end", ENDED))  # 10:00:30 to 10:05:10
+    return find(verify_phases, root, files(**sides) | {f"{RUN}/{DETAIL}": reported})
 
 
 BEGINS, ENDS = NINE + HOUR + 30, NINE + HOUR + 310
@@ -206,10 +208,10 @@ def test_a_run_is_within_the_measured_phase(tmp_path: Path, start: object, stop:
     for side in ("client", "server"):
         found = within(tmp_path / side, **{side: phased(start, stop)})
         assert (not found) is believed
-        assert set(found) <= {f"./performance/power/{side}.json:1; beside ./{RUN}/{DETAIL}:2"}
+        assert set(found) <= {f"./performance/power/{side}.json:1; see ./{RUN}/{DETAIL}:2"}
 
 
-def test_a_phase_is_told_once(tmp_path: Path) -> None:
+def test_a_phase_is_reported_once(tmp_path: Path) -> None:
     late = phased(NINE, NINE + 5)
     (said,) = within(tmp_path, client=late, server=late)
     assert "client.json" in said
@@ -219,7 +221,7 @@ def test_a_session_without_its_phase_says_nothing(tmp_path: Path) -> None:
     for number, messages in enumerate((None, 7, ["x", 7], [message("session,s,start,testing", 1, 2)])):
         text = json.dumps({"messages": messages, "session_name": "s"})
         assert within(tmp_path / str(number), client=text, server=text) == []
-    assert tell(verify_phases, tmp_path / "none", files(client=phased(NINE, NINE))) == []
+    assert find(verify_phases, tmp_path / "none", files(client=phased(NINE, NINE))) == []
 
 
 @pytest.mark.parametrize(
@@ -234,5 +236,5 @@ def test_a_session_without_its_phase_says_nothing(tmp_path: Path) -> None:
 )
 def test_samples_are_marked_with_their_session(tmp_path: Path, marks: list[str], others: int) -> None:
     samples = "".join(f"Time,x,Watts,1,Mark,{mark},Ch1\n" for mark in marks)
-    said = f"./performance/{SAMPLES}; beside {SERVER}:2"
-    assert tell(verify_sessions, tmp_path, files(samples=samples)) == ([said] if others else [])
+    said = f"./performance/{SAMPLES}; see {SERVER}:2"
+    assert find(verify_sessions, tmp_path, files(samples=samples)) == ([said] if others else [])

@@ -1,4 +1,4 @@
-"""All logs of one commit of LoadGen state its version and its date: whichever does not is told beside one that does."""
+"""All logs of one commit of LoadGen state its version and date: one that does not is reported next to one that does."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def find(*revisions: Revision) -> list[tuple[str, str, str, Place, Place | None,
     ]
 
 
-def test_log_that_states_what_no_other_does_is_told() -> None:
+def test_log_that_states_what_no_other_does_is_reported() -> None:
     common = [state("a"), state("b")]
     version = "version 5.0 of LoadGen's commit a", "5.1, as 2 other logs of this commit"
     assert find(state("c", "5.0"), *common) == [("c", *version, Place("c", 1), Place("a", 1), Severity.WARNING)]

@@ -39,7 +39,7 @@ def cell(
     return small_cell(root, {**logs, **(files or {})}, benchmark=benchmark)
 
 
-def tell(check: Check, view: CellView) -> list[str]:
+def find(check: Check, view: CellView) -> list[str]:
     """``.../name`` is the detail log of a run."""
     found = []
     for line in say(check(view)):
@@ -76,9 +76,9 @@ def lasting(seconds: str, met: object = True, least: object = 600_000) -> tuple[
     ],
 )
 def test_a_minimum_duration_that_was_met_has_passed(tmp_path: Path, lines: tuple[Line, ...], lasted: str) -> None:
-    said = "1; beside NAME:4"
+    said = "1; see NAME:4"
     for name in FOLDERS:
-        found = tell(verify_duration, cell(tmp_path / name, **{name: lines}))
+        found = find(verify_duration, cell(tmp_path / name, **{name: lines}))
         assert found == ([f"note {name}:{said.replace('NAME', name)}"] if lasted else [])
 
 
@@ -104,7 +104,7 @@ def test_a_least_latency_below_0_is_asked_about_once(tmp_path: Path, scenario: s
         *(PERFORMANCE, ("loadgen_version", "2.1 @ 0123456789"), ("effective_scenario", scenario)),
         *(*of_queries, ("result_min_latency_ns", -7), ("result_max_latency_ns", -9), VALID),
     )
-    found = tell(verify_consistency, cell(tmp_path, performance=lines))
+    found = find(verify_consistency, cell(tmp_path, performance=lines))
     most = 4 + len(of_queries) + 1
     assert found[0] == "note performance:4; mechanism: clock-set-back"
     assert not [line for line in found[1:] if line.startswith(("performance:4", f"performance:{most - 1};"))]
@@ -112,7 +112,7 @@ def test_a_least_latency_below_0_is_asked_about_once(tmp_path: Path, scenario: s
 
 
 def test_a_test_that_the_round_does_not_have_is_compared_with_nothing(tmp_path: Path) -> None:
-    """TEST04-A and TEST04-B of v2.0, say, left beside TEST04 in v2.1: a question, once for each result."""
+    """TEST04-A and TEST04-B of v2.0, say, left next to TEST04 in v2.1: a question, once for each result."""
     old: tuple[Line, ...] = (
         *(("loadgen_version", "2.0 @ 0123456789"), ("effective_qsl_rng_seed", 7), ("sut_name", "old")),
         ("power_begin", "02-01-2022 10:00:00.000"),
@@ -143,8 +143,8 @@ CONDITIONS = ("result_perf_constraints_met", "result_min_duration_met", "result_
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_a_valid_run_has_met_its_conditions(tmp_path: Path, condition: str) -> None:
     met = [(key, key != condition) for key in CONDITIONS]
-    found = tell(verify_validity, cell(tmp_path / "a", TEST01=(*met, VALID)))
-    assert found == [f"TEST01:5; beside TEST01:{CONDITIONS.index(condition) + 1}"]
+    found = find(verify_validity, cell(tmp_path / "a", TEST01=(*met, VALID)))
+    assert found == [f"TEST01:5; see TEST01:{CONDITIONS.index(condition) + 1}"]
     for number, lines in enumerate(
         (
             (*met, ("result_validity", "INVALID")),
@@ -160,7 +160,7 @@ def test_a_valid_run_has_met_its_conditions(tmp_path: Path, condition: str) -> N
 PERFORMANCE: Line = ("effective_test_mode", "PerformanceOnly")
 
 
-def test_what_a_log_denies_of_itself_is_told_once(tmp_path: Path) -> None:
+def test_what_a_log_denies_of_itself_is_reported_once(tmp_path: Path) -> None:
     lines: tuple[Line, ...] = (
         PERFORMANCE,
         ("effective_min_duration_ms", 600_000),
@@ -174,12 +174,12 @@ def test_what_a_log_denies_of_itself_is_told_once(tmp_path: Path) -> None:
         VALID,
     )
     view = cell(tmp_path, TEST04=lines)
-    found = tell(verify_consistency, view)
+    found = find(verify_consistency, view)
     assert "TEST04:5" in found
     assert "TEST04:3" not in found, "another rule says it"
-    assert len(tell(verify_validity, view)) == len(tell(verify_duration, view)) == 1
+    assert len(find(verify_validity, view)) == len(find(verify_duration, view)) == 1
     queries: tuple[Line, ...] = (PERFORMANCE, *lines[5:7], ("result_validity", "INVALID"))
-    asked = tell(verify_consistency, cell(tmp_path / "other", performance=(*queries, ("early_stopping_met", True))))
+    asked = find(verify_consistency, cell(tmp_path / "other", performance=(*queries, ("early_stopping_met", True))))
     assert "performance:4" in asked
 
 
@@ -187,15 +187,15 @@ def test_a_performance_run_is_not_issued_as_a_test_asks(tmp_path: Path) -> None:
     lines: tuple[Line, ...] = (("a", 1), ("effective_performance_issue_same", True))
     audited = "performance:2; mechanism: audited-run"
     for name, expected in (("performance", [audited]), ("TEST04", []), ("accuracy", [])):
-        assert tell(verify_consistency, cell(tmp_path / name, **{name: lines})) == expected
+        assert find(verify_consistency, cell(tmp_path / name, **{name: lines})) == expected
     audit: Line = ("warning", "Found Audit Config file (audit.config). Overriding TestSettings from it.")
-    assert tell(verify_consistency, cell(tmp_path / "audited", performance=(*lines, audit))) == [audited]
+    assert find(verify_consistency, cell(tmp_path / "audited", performance=(*lines, audit))) == [audited]
 
 
 def test_a_count_beyond_the_library_is_asked_about(tmp_path: Path) -> None:
     lines: tuple[Line, ...] = (PERFORMANCE, (TOTAL, 10), ("effective_performance_sample_count", 20), VALID)
-    found = [line for line in tell(verify_consistency, cell(tmp_path / "a", TEST04=lines)) if "small-library" in line]
-    assert found == ["warning TEST04:3; beside TEST04:2; mechanism: small-library"]
+    found = [line for line in find(verify_consistency, cell(tmp_path / "a", TEST04=lines)) if "small-library" in line]
+    assert found == ["warning TEST04:3; see TEST04:2; mechanism: small-library"]
     for number, value in enumerate(("true", "TRUE", True)):
         rehearsed = {"measurements.json": json.dumps({"rehearsal": value})}
         assert not [
@@ -207,10 +207,10 @@ def test_a_count_beyond_the_library_is_asked_about(tmp_path: Path) -> None:
 
 def test_a_test_over_a_set_of_its_own_has_the_count_that_loadgen_has_built_in(tmp_path: Path) -> None:
     lines: tuple[Line, ...] = (PERFORMANCE, (TOTAL, 10), ("effective_performance_sample_count", 20), VALID)
-    for built_in, run, told in ((20, "TEST04", 0), (20, "performance", 1), (30, "TEST04", 1)):
+    for built_in, run, reported in ((20, "TEST04", 0), (20, "performance", 1), (30, "TEST04", 1)):
         asked = rules(values={"performance_sample_count": built_in})
         view = cell(tmp_path / f"{run}{built_in}", benchmark=asked, **{run: lines})
-        assert len([line for line in tell(verify_consistency, view) if "small-library" in line]) == told
+        assert len([line for line in find(verify_consistency, view) if "small-library" in line]) == reported
 
 
 SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
@@ -235,7 +235,7 @@ def test_all_runs_have_the_seeds_of_one_round(tmp_path: Path) -> None:
     for number, (seeds, ours, theirs) in enumerate(cases):
         view = cell(tmp_path / str(number), performance=(("a", 1), *seeded(1, 2, 3)), accuracy=seeded(*seeds))
         place = f"accuracy:{theirs}" if theirs else "accuracy"
-        assert tell(verify_seeds, view) == ([f"{place}; beside performance:{ours}"] if ours else []), seeds
+        assert find(verify_seeds, view) == ([f"{place}; see performance:{ours}"] if ours else []), seeds
     assert not list(verify_seeds(cell(tmp_path / "none", accuracy=seeded(1, 5, 6), TEST01=seeded(1, 2, 3))))
 
 
@@ -256,14 +256,14 @@ VALUE = type("Value", (), {"value": 9})
 def test_all_runs_are_of_one_loadgen(tmp_path: Path) -> None:
     one, other = ("loadgen_version", "5.1 @ 0123456789"), ("loadgen_version", "6.0 @ 9876543210")
     view = cell(tmp_path / "a", performance=(("a", 1), one), accuracy=(other,), TEST01=(one,), TEST04=(("a", 1),))
-    assert tell(verify_versions, view) == ["accuracy:1; beside performance:2", "TEST04; beside performance:2"]
+    assert find(verify_versions, view) == ["accuracy:1; see performance:2", "TEST04; see performance:2"]
     assert not list(verify_versions(cell(tmp_path / "b", accuracy=(one,), TEST01=(other,))))
     unsaid = cell(tmp_path / "c", performance=(("a", 1),), accuracy=(one,))
     unknown = ("loadgen_version", "5.1 @ NA")
     assert not list(verify_versions(cell(tmp_path / "d", performance=(("a", 1), one), accuracy=(unknown,))))
     newer = ("loadgen_version", "6.0 @ NA")
     assert len(list(verify_versions(cell(tmp_path / "e", performance=(("a", 1), newer), accuracy=(unknown,))))) == 1
-    assert tell(verify_versions, unsaid)[0].endswith("; beside performance")
+    assert find(verify_versions, unsaid)[0].endswith("; see performance")
 
 
 def began(date: str) -> tuple[Line, ...]:
@@ -271,7 +271,7 @@ def began(date: str) -> tuple[Line, ...]:
 
 
 @pytest.mark.parametrize(
-    ("date", "told"),
+    ("date", "reported"),
     [
         ("03-03-2026 10:00:00", False),
         ("03-03-2026 10:00:01", True),
@@ -282,9 +282,9 @@ def began(date: str) -> tuple[Line, ...]:
         ("no date at all", False),
     ],
 )
-def test_a_log_of_another_month_is_asked_about(tmp_path: Path, date: str, told: bool) -> None:
+def test_a_log_of_another_month_is_asked_about(tmp_path: Path, date: str, reported: bool) -> None:
     view = cell(tmp_path / "a", performance=(("a", 1), *began("02-01-2026 10:00:00")), TEST01=began(date))
-    assert tell(verify_dates, view) == ["TEST01:1; beside performance:2"] * told
+    assert find(verify_dates, view) == ["TEST01:1; see performance:2"] * reported
     assert not list(verify_dates(cell(tmp_path / "b", accuracy=began("02-01-2026 10:00:00"), TEST01=began(date))))
     undated = cell(tmp_path / "c", performance=(("a", 1),), TEST01=began(date))
     assert not list(verify_dates(undated))
@@ -294,7 +294,7 @@ TOTAL, COVERED = "qsl_reported_total_count", "effective_accuracy_sample_count"
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs", "covered", "told"),
+    ("ours", "theirs", "covered", "reported"),
     [
         (100, 100, 100, False),
         (100, 50, 50, True),
@@ -307,16 +307,16 @@ TOTAL, COVERED = "qsl_reported_total_count", "effective_accuracy_sample_count"
     ],
 )
 def test_all_runs_load_from_one_dataset(
-    tmp_path: Path, ours: int | None, theirs: int | None, covered: int | None, told: bool
+    tmp_path: Path, ours: int | None, theirs: int | None, covered: int | None, reported: bool
 ) -> None:
-    def lines(*told: tuple[str, int | None]) -> tuple[Line, ...]:
-        return (("a", 1), *((key, value) for key, value in told if value is not None))
+    def lines(*reported: tuple[str, int | None]) -> tuple[Line, ...]:
+        return (("a", 1), *((key, value) for key, value in reported if value is not None))
 
     runs = {"performance": lines((TOTAL, ours)), "accuracy": lines((TOTAL, theirs), (COVERED, covered))}
     asked = rules(values={"exact_accuracy_sample_count": 200})
-    said = "accuracy:2; beside performance:2"
+    said = "accuracy:2; see performance:2"
     said += ""
-    assert tell(verify_datasets, cell(tmp_path / "a", benchmark=asked, **runs)) == ([said] if told else [])
+    assert find(verify_datasets, cell(tmp_path / "a", benchmark=asked, **runs)) == ([said] if reported else [])
     for left_out in runs:
         alone = {name: run for name, run in runs.items() if name != left_out}
         assert not list(verify_datasets(cell(tmp_path / left_out, benchmark=asked, **alone)))
@@ -343,8 +343,8 @@ NODES = "closed/Acme/systems/sys1.json:3"
 def test_network_suts_are_as_many_as_the_nodes(tmp_path: Path, name: object, count: int | None) -> None:
     lines: tuple[Line, ...] = (("a", 1), *((("sut_name", name),) if name is not None else ()))
     described = {"/systems/sys1.json": '{\n"a": 1,\n"number_of_nodes": "2"}'}
-    found = tell(verify_nodes, cell(tmp_path / "a", described, performance=lines))
-    said = f"{NODES.format(count).removesuffix('; because')}; beside performance:2"
+    found = find(verify_nodes, cell(tmp_path / "a", described, performance=lines))
+    said = f"{NODES.format(count).removesuffix('; because')}; see performance:2"
     assert found == ([said] if count else [])
     assert not list(verify_nodes(cell(tmp_path / "b", performance=lines)))
     assert not list(verify_nodes(cell(tmp_path / "c", described, accuracy=lines)))

@@ -41,6 +41,6 @@ def test_damaged_samples_have_the_same_watts_or_are_read_alone(
 @pytest.mark.parametrize(
     "mark", [b"", b",Mark", b",Mark,", b",Mark,a,b", b",Mark,Ch7", b",Other,testing", b",Mark,a,Mark,b"]
 )
-def test_whatever_stands_before_the_first_channel_is_passed_over(mark: bytes) -> None:
+def test_whatever_comes_before_the_first_channel_is_passed_over(mark: bytes) -> None:
     data = make(2, ["210.5", "31"]).replace(b",Mark,testing", mark)
     assert read_samples(data).watts == [210.5, 31]

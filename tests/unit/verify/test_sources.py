@@ -26,7 +26,7 @@ def find(sources: object, version: str = "6.0 @ abc") -> LoadGenBuild | None:
 
 
 @pytest.mark.parametrize(
-    "beside",
+    "others",
     [
         {},
         {"/README.md": "3"},
@@ -38,9 +38,9 @@ def find(sources: object, version: str = "6.0 @ abc") -> LoadGenBuild | None:
     ],
     ids=str,
 )
-def test_sources_are_those_that_are_compiled_and_not_written_by_the_build(beside: dict[str, str]) -> None:
+def test_sources_are_those_that_are_compiled_and_not_written_by_the_build(others: dict[str, str]) -> None:
     wanted = LoadGenBuild("Acme", "a cell", "6.0 @ abc", frozenset(COMPILED.items()), Place("detail.txt", 2))
-    assert find({**COMPILED, **beside}) == wanted
+    assert find({**COMPILED, **others}) == wanted
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,10 @@ def ask(*builds: LoadGenBuild) -> list[tuple[str, str, str, str]]:
     assert all(complaint.place.line == 7 for _, _, complaint in found)
     assert all(complaint.place.file == f"{submitter}.txt" for submitter, _, complaint in found)
     assert {cell for _, cell, _ in found} == {f"cell of {submitter}" for submitter, _, _ in found}
-    return [(who, told.found, told.wanted, told.other.file if told.other else "") for who, _, told in found]
+    return [
+        (who, reported.found, reported.wanted, reported.other.file if reported.other else "")
+        for who, _, reported in found
+    ]
 
 
 def test_the_few_are_asked_about_and_compared_with_the_many() -> None:
@@ -81,4 +84,4 @@ def test_the_few_are_asked_about_and_compared_with_the_many() -> None:
     other = build("c", one="1", two="3")
     assert ask(other, *usual, later) == [("c", "LoadGen 6.0 with another two.cc", wanted, "a.txt")]
     assert ask(build("c", one="1"), *usual) == [("c", "LoadGen 6.0 with another two.cc", wanted, "a.txt")]
-    assert ask(other, build("d", one="1", two="3"), *usual) == []  # nobody knows which are usual
+    assert ask(other, build("d", one="1", two="3"), *usual) == []  # no one knows which are usual

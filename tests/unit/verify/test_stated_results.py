@@ -97,7 +97,7 @@ OURS = {
 }
 
 
-def tell(root: Path, test: str, lines: Iterable[str], division: str = "open", **options: object) -> list[str]:
+def find_wrong(root: Path, test: str, lines: Iterable[str], division: str = "open", **options: object) -> list[str]:
     file = LENGTHS if test == "TEST09" else ACCURACY
     text = "".join(f"{line}\n" for line in (*lines, "TEST PASS"))
     view = small_cell(root, {f"{test}/{file}": text}, division=division, **options)  # type: ignore[arg-type]
@@ -124,27 +124,27 @@ def test_a_figure_that_denies_the_pass_is_named_with_its_line(
     tmp_path: Path, test: str, at: int, line: str, denied: bool, words: dict[str, list[str]]
 ) -> None:
     lines = list(words[test])
-    assert tell(tmp_path, test, lines) == []
+    assert find_wrong(tmp_path, test, lines) == []
     name = re.split(r"[:=] ", lines[at])[0] if "{}:" in line or "{} =" in line else lines[at].rstrip("0")
     lines[at] = line.format(name.strip() if "{}:" in line or "{} =" in line else name)
-    assert tell(tmp_path, test, lines) == [f"FILE:{len(lines) + 1}; beside FILE:{at + 1}"] * denied
+    assert find_wrong(tmp_path, test, lines) == [f"FILE:{len(lines) + 1}; see FILE:{at + 1}"] * denied
     silent = lines[:at] + lines[at + 1 :]
-    assert not [found for found in tell(tmp_path, test, silent) if "beside" in found]
+    assert not [found for found in find_wrong(tmp_path, test, silent) if "; see" in found]
 
 
 def test_the_last_of_a_figure_counts_and_the_rounds_bounds_bind_the_closed_division(tmp_path: Path) -> None:
-    assert tell(tmp_path / "a", "TEST07", ["accuracy: 1", *LINES["TEST07"]]) == []
+    assert find_wrong(tmp_path / "a", "TEST07", ["accuracy: 1", *LINES["TEST07"]]) == []
     limits = {
         name: SimpleNamespace(value=value) for name, value in (("least_mean_tokens", "99"), ("most_mean_tokens", 120))
     }
     bound = rules(tests={"TEST09": SimpleNamespace(limits=limits)})
     for mean, within in (("98.98", False), ("98.99", True), ("120.01", True), ("120.02", False)):
         lines = [line.replace("tokens: 100", f"tokens: {mean}") for line in LINES["TEST09"]]
-        found = tell(tmp_path / mean, "TEST09", lines, "closed", benchmark=bound)
-        assert found == [f"FILE:{len(lines) + 1}; beside FILE:1"] * (not within)
-        assert tell(tmp_path / mean, "TEST09", lines, "open", benchmark=bound) == []
+        found = find_wrong(tmp_path / mean, "TEST09", lines, "closed", benchmark=bound)
+        assert found == [f"FILE:{len(lines) + 1}; see FILE:1"] * (not within)
+        assert find_wrong(tmp_path / mean, "TEST09", lines, "open", benchmark=bound) == []
         for unruled in (None, rules()):
-            assert tell(tmp_path / mean, "TEST09", lines, "closed", benchmark=unruled) == []
+            assert find_wrong(tmp_path / mean, "TEST09", lines, "closed", benchmark=unruled) == []
     shortest = ["Mean output tokens: 100", "Min output tokens: 101"]
-    (found,) = tell(tmp_path / "b", "TEST09", shortest)
-    assert "beside FILE:1" in found
+    (found,) = find_wrong(tmp_path / "b", "TEST09", shortest)
+    assert "see FILE:1" in found

@@ -28,16 +28,16 @@ def find(root: Path, wrong: int, folder: str = RUN) -> list[str]:
 
 @pytest.mark.parametrize("wrong", [0, 1, 2, 3])
 @pytest.mark.parametrize("folder", [RUN, "accuracy", f"TEST01/{RUN}"])
-def test_each_of_a_few_values_that_differ_is_told(tmp_path: Path, wrong: int, folder: str) -> None:
+def test_each_of_a_few_values_that_differ_is_reported(tmp_path: Path, wrong: int, folder: str) -> None:
     names = list(STATED)
     assert sorted(find(tmp_path, wrong, folder)) == sorted(
-        f"./{folder}/{SUMMARY}:{names.index(name) + 1}; beside ./{folder}/{DETAIL}:{names.index(name) + 2}"
+        f"./{folder}/{SUMMARY}:{names.index(name) + 1}; see ./{folder}/{DETAIL}:{names.index(name) + 2}"
         for name, (key, value, other) in list(STATED.items())[len(STATED) - wrong :]
     )
 
 
 def test_a_summary_that_differs_in_many_is_of_another_run(tmp_path: Path) -> None:
-    assert find(tmp_path, 4) == [f"./{RUN}/{SUMMARY}:1; beside ./{RUN}/{DETAIL}:2"]
+    assert find(tmp_path, 4) == [f"./{RUN}/{SUMMARY}:1; see ./{RUN}/{DETAIL}:2"]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_summary_that_differs_in_many_is_of_another_run(tmp_path: Path) -> Non
 def test_errors_are_counted_in_both(tmp_path: Path, text: str, errors: int, line: int, counted: int | None) -> None:
     lines = [("effective_scenario", "Offline"), ("num_errors", 0), *([("error_runtime", "lost")] * errors)]
     files = {f"{RUN}/{DETAIL}": log(*lines), f"{RUN}/{SUMMARY}": text}
-    said = f"note ./{RUN}/{SUMMARY}; beside ./{RUN}/{DETAIL}:{line}; mechanism: uncounted-errors"
+    said = f"note ./{RUN}/{SUMMARY}; see ./{RUN}/{DETAIL}:{line}; mechanism: uncounted-errors"
     assert say(verify_summaries(small_cell(tmp_path, files))) == ([said] if counted is not None else [])
 
 

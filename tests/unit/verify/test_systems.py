@@ -47,7 +47,7 @@ def test_number_in_a_name_is_that_of_accelerators_nodes_or_processors(
     name: str, each: object, nodes: object, processors: object, amount: str
 ) -> None:
     view = describe(name, accelerators_per_node=each, number_of_nodes=nodes, host_processors_per_node=processors)
-    found = [(told.place, told.wanted.partition(",")[0]) for told in verify_accelerators(view)]
+    found = [(reported.place, reported.wanted.partition(",")[0]) for reported in verify_accelerators(view)]
     assert found == ([(Place(f"systems/{name}.json", 2), amount)] if amount else [])
 
 
@@ -60,16 +60,16 @@ def test_number_before_the_name_of_the_processor_counts_processors() -> None:
 
 
 @pytest.mark.parametrize(
-    ("division", "allowed", "told"), [("closed", False, True), ("closed", True, False), ("open", False, False)]
+    ("division", "allowed", "reported"), [("closed", False, True), ("closed", True, False), ("open", False, False)]
 )
 def test_results_are_of_benchmarks_that_the_type_of_the_system_can_have(
-    division: str, allowed: bool, told: bool
+    division: str, allowed: bool, reported: bool
 ) -> None:
     view = describe("box", division="x", system_type="edge")
     view.submitter, view.allowed, view.official = SimpleNamespace(division=division), allowed, "dlrm-v2-99"
     view.ruleset, view.place = SimpleNamespace(round="v6.1"), Place("closed/box/dlrm")
     found = [(complaint.place, complaint.other) for complaint in verify_category(view)]
-    assert found == [(Place("systems/box.json", 3), view.place)] * told
+    assert found == [(Place("systems/box.json", 3), view.place)] * reported
 
 
 def measure(text: str | None, division: str = "closed", rehearsal: bool = False) -> Any:

@@ -1,4 +1,4 @@
-"""The trace that LoadGen may write beside a log, against that log."""
+"""The trace that LoadGen may write next to a log, against that log."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def run(*lines: tuple[str, object], ended: bool = True) -> str:
 def test_a_trace_is_of_the_process_and_the_latencies_of_its_log(tmp_path: Path, text: str, denied: list[int]) -> None:
     """``denied``: the lines of the log that say otherwise; the first names the process."""
     place, other = f"./TEST01/{RUN}/mlperf_log_trace.json", f"./TEST01/{RUN}/{DETAIL}"
-    wanted = [f"{place}; beside {other}:{line}" for line in denied]
+    wanted = [f"{place}; see {other}:{line}" for line in denied]
     files = {f"TEST01/{RUN}/{DETAIL}": run((LEAST, 10), (MOST, 30)), place.removeprefix("./"): text}
     assert say(verify_traces(small_cell(tmp_path / "a", files))) == wanted
     unended = {**files, f"TEST01/{RUN}/{DETAIL}": run((LEAST, 10), (MOST, 30), ended=False)}

@@ -1,4 +1,4 @@
-"""What verify files and accuracy.txt state, line by line, against the logs beside them: cells of a few small files."""
+"""What verify files and accuracy.txt state, line by line, against the logs next to them: cells of a few small files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run_of(score: object, scenario: str = "Offline", key: str = SCORE, version: 
     )
 
 
-def tell(check: ViewRule[CellView], root: Path, files: dict[str, str], scenario: str = "Offline") -> list[str]:
+def find_wrong(check: ViewRule[CellView], root: Path, files: dict[str, str], scenario: str = "Offline") -> list[str]:
     return say(check(small_cell(root, files, scenario=scenario)))
 
 
@@ -53,8 +53,8 @@ def tell(check: ViewRule[CellView], root: Path, files: dict[str, str], scenario:
 )
 def test_scores_are_those_of_the_runs_that_are_published(tmp_path: Path, line: str, folder: str) -> None:
     files = {f"{RUN}/{DETAIL}": run_of(100), f"TEST04/{RUN}/{DETAIL}": run_of(200)}
-    found = tell(verify_scores, tmp_path, {**files, f"TEST04/{SPEED}": f"Verifying\n{line}\nTEST PASS\n"})
-    assert found == ([f"./TEST04/{SPEED}:2; beside ./{folder}/{DETAIL}:3"] if folder else [])
+    found = find_wrong(verify_scores, tmp_path, {**files, f"TEST04/{SPEED}": f"Verifying\n{line}\nTEST PASS\n"})
+    assert found == ([f"./TEST04/{SPEED}:2; see ./{folder}/{DETAIL}:3"] if folder else [])
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_streams_state_their_score_also_as_a_rate(tmp_path: Path, scenario: str,
             f"TEST04/{RUN}/{DETAIL}": run_of(0, scenario, key),
             f"TEST04/{SPEED}": f"reference score = {said}\n",
         }
-        found = tell(verify_scores, tmp_path / str(number), files, scenario)
+        found = find_wrong(verify_scores, tmp_path / str(number), files, scenario)
         assert (not found) is (agrees and near), said
 
 
@@ -100,7 +100,7 @@ MISMATCHES = "mechanism: contradicted-verdict"
     ],
 )
 def test_a_pass_has_no_mismatches(tmp_path: Path, text: str, said: str) -> None:
-    found = tell(verify_counts, tmp_path, {f"TEST01/{ANSWERS}": text})
+    found = find_wrong(verify_counts, tmp_path, {f"TEST01/{ANSWERS}": text})
     assert found == ([f"./TEST01/{ANSWERS}:{said}"] if said else [])
 
 
@@ -128,13 +128,13 @@ def answered(scenario: str = "Offline", count: object = 100, group: object = 8, 
 def test_entries_are_those_of_the_accuracy_run(tmp_path: Path, logs: dict[str, str], fewest: int, most: int) -> None:
     def find(entries: int) -> list[str]:
         for text in ("num_acc_log_entries = {}\n", "answers in the accuracy run: {} (0 repeated)\n"):
-            found = tell(verify_counts, tmp_path, {**logs, f"TEST01/{ANSWERS}": f"x\n{text.format(entries)}"})
+            found = find_wrong(verify_counts, tmp_path, {**logs, f"TEST01/{ANSWERS}": f"x\n{text.format(entries)}"})
         return found
 
     assert find(fewest) == find(most) == []
     for entries in (fewest - 1, most + 1):
         (said,) = find(entries)
-        assert said == (f"./TEST01/{ANSWERS}:2; beside ./accuracy/{DETAIL}:2")
+        assert said == (f"./TEST01/{ANSWERS}:2; see ./accuracy/{DETAIL}:2")
 
 
 SCORES, ENTRIES = "the scores of both runs", "the number of entries that were compared"
@@ -159,8 +159,8 @@ SCORES, ENTRIES = "the scores of both runs", "the number of entries that were co
 )
 def test_a_pass_has_its_figures(tmp_path: Path, test: str, file: str, text: str, missing: str) -> None:
     said = f"./{test}/{file}:{text.count(chr(10)) + 1}"
-    assert tell(verify_figures, tmp_path, {f"{test}/{file}": f"{text}{PASS}"}) == ([said] if missing else [])
-    assert not tell(verify_figures, tmp_path, {f"{test}/{file}": f"{text}TEST PASSED\n"})
+    assert find_wrong(verify_figures, tmp_path, {f"{test}/{file}": f"{text}{PASS}"}) == ([said] if missing else [])
+    assert not find_wrong(verify_figures, tmp_path, {f"{test}/{file}": f"{text}TEST PASSED\n"})
 
 
 @pytest.mark.parametrize(
@@ -178,12 +178,12 @@ def test_a_pass_has_its_figures(tmp_path: Path, test: str, file: str, text: str,
     ],
 )
 def test_a_score_is_over_the_samples_of_its_run(tmp_path: Path, text: str, line: int, scored: int) -> None:
-    said = f"./accuracy/{TEXT}:{line}; beside ./accuracy/{DETAIL}:2"
+    said = f"./accuracy/{TEXT}:{line}; see ./accuracy/{DETAIL}:2"
     files = {**answered(), f"accuracy/{TEXT}": text}
-    assert tell(verify_scored_samples, tmp_path / "a", files) == ([said] if line else [])
-    assert not tell(verify_scored_samples, tmp_path / "b", {f"accuracy/{TEXT}": text})
-    assert not tell(verify_scored_samples, tmp_path / "c", answered())
-    assert not tell(
+    assert find_wrong(verify_scored_samples, tmp_path / "a", files) == ([said] if line else [])
+    assert not find_wrong(verify_scored_samples, tmp_path / "b", {f"accuracy/{TEXT}": text})
+    assert not find_wrong(verify_scored_samples, tmp_path / "c", answered())
+    assert not find_wrong(
         verify_scored_samples, tmp_path / "d", {f"accuracy/{DETAIL}": log(OFFLINE), f"accuracy/{TEXT}": text}
     )
 
@@ -209,5 +209,5 @@ RESULT = '{"f1": 0.5}'  # whose hash one scorer writes as if it were the log's
 def test_one_log_has_one_hash(tmp_path: Path, text: str, lines: tuple[int, int] | None) -> None:
     for folder in ("accuracy", "TEST01/accuracy"):
         place = f"./{folder}/{TEXT}"
-        found = tell(verify_one_hash, tmp_path / folder, {f"{folder}/{TEXT}": text})
-        assert found == [f"{place}:{second}; beside {place}:{first}" for second, first in ([lines] if lines else [])]
+        found = find_wrong(verify_one_hash, tmp_path / folder, {f"{folder}/{TEXT}": text})
+        assert found == [f"{place}:{second}; see {place}:{first}" for second, first in ([lines] if lines else [])]

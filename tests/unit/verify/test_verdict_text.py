@@ -20,10 +20,10 @@ CHECKS = "First token check pass: {}\nEOS check pass: True\nSample length check 
         ("TEST04", SPEED, "TEST PASS\nTEST PASS\n", ""),
         ("TEST04", SPEED, "TEST FAIL\n TEST FAIL: too slow\n", ""),
         ("TEST04", SPEED, "of TEST FAIL\nTEST PASS\n", ""),
-        ("TEST04", SPEED, "TEST FAIL\nx\nTEST PASS\n", ":3; beside {}:1"),
-        ("TEST01", ANSWERS, "TEST PASS\nTEST FAIL: of 3\n", ":2; beside {}:1"),
+        ("TEST04", SPEED, "TEST FAIL\nx\nTEST PASS\n", ":3; see {}:1"),
+        ("TEST01", ANSWERS, "TEST PASS\nTEST FAIL: of 3\n", ":2; see {}:1"),
         ("TEST06", ANSWERS, CHECKS.format("True"), ""),
-        ("TEST06", ANSWERS, CHECKS.format("False") + CHECKS.format("True"), ":4; beside {}:1"),
+        ("TEST06", ANSWERS, CHECKS.format("False") + CHECKS.format("True"), ":4; see {}:1"),
         ("TEST06", "verify_output_len.txt", "TEST FAIL\nTEST PASS\n", ""),
     ],
 )
@@ -34,7 +34,7 @@ def test_a_verify_file_has_one_verdict(tmp_path: Path, test: str, file: str, tex
 
 
 @pytest.mark.parametrize(
-    ("scenario", "ran", "verdict", "told"),
+    ("scenario", "ran", "verdict", "reported"),
     [
         ("Server", "Server", "Skipped", True),
         ("Interactive", "Server", "Skipped", True),
@@ -46,12 +46,12 @@ def test_a_verify_file_has_one_verdict(tmp_path: Path, test: str, file: str, tex
     ],
 )
 def test_first_tokens_are_checked_where_a_run_reports_them(
-    tmp_path: Path, scenario: str, ran: str, verdict: str, told: bool
+    tmp_path: Path, scenario: str, ran: str, verdict: str, reported: bool
 ) -> None:
     files = {f"TEST06/{ANSWERS}": CHECKS.format(verdict)}
     if ran:
         files[f"{RUN}/{DETAIL}"] = log(("effective_scenario", ran))
     found = say(verify_skipped(small_cell(tmp_path, files, scenario=scenario)))
-    assert len(found) == told
-    if told:
+    assert len(found) == reported
+    if reported:
         assert f"/{scenario}/TEST06/{ANSWERS}:1" in found[0]

@@ -1,4 +1,4 @@
-"""Verdicts in a tree, taken again from the logs beside them."""
+"""Verdicts in a tree, taken again from the logs next to them."""
 
 from __future__ import annotations
 

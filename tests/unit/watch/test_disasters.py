@@ -77,7 +77,7 @@ def test_watch_when_the_disk_is_full_says_so_and_goes_on_when_there_is_room(
         assert watching.stop() == 0
     equals_a_clean_pass(repository)
     print(watching.output.read_text())
-    print(watching.told())
+    print(watching.reported())
 
 
 class Disasters:
@@ -153,7 +153,7 @@ class Disasters:
         """It may have nothing to do, or meet another git at work."""
         subprocess.run(["git", *arguments], cwd=self.repository.root, capture_output=True)
 
-    def mend(self) -> None:
+    def fix(self) -> None:
         """The last word is a spec that is right, and a branch without a commit that was begun by who was killed."""
         (self.repository.root / ".git/index.lock").unlink(missing_ok=True)
         self.spec(lambda text: text.replace("spec: {\n", ""))
@@ -172,7 +172,7 @@ def test_watch_after_any_disasters_ends_where_a_clean_pass_would(recorded: Repos
     for _ in range(12):
         disasters.any()
         time.sleep(chance.choice([0.0, 0.05, 0.4, 1.5]))
-    disasters.mend()
+    disasters.fix()
     watching = disasters.watching
     try:
         settled(watching)
@@ -186,14 +186,14 @@ def test_watch_after_any_disasters_ends_where_a_clean_pass_would(recorded: Repos
 
 
 def settled(watching: Watching, quiet: float = 3.0, limit: float = 90.0) -> None:
-    """Nothing was told for a while, no attempt is under way, and the plan told last is in sync."""
+    """Nothing was reported for a while, no attempt is under way, and the plan reported last is in sync."""
     give_up, count, since = time.monotonic() + limit, -1, time.monotonic()
     while time.monotonic() < give_up:
-        told = watching.told()
+        reported = watching.reported()
         assert watching.process.poll() is None, watching.output.read_text()
-        if len(told) != count:
-            count, since = len(told), time.monotonic()
-        plans = [event for event in told if event["event"] in ("pass", "plan")]
+        if len(reported) != count:
+            count, since = len(reported), time.monotonic()
+        plans = [event for event in reported if event["event"] in ("pass", "plan")]
         if time.monotonic() - since > quiet and plans and plans[-1]["in_sync"]:
             return
         time.sleep(0.1)

@@ -24,7 +24,7 @@ def test_each_server_that_a_due_run_asks_is_due() -> None:
 
 
 @pytest.mark.parametrize("holds", [Holds(frozen=True), Holds(backing_off=RUNS), Holds(observed=(parse(["box"]),))])
-def test_a_server_whose_runs_are_held_back_is_no_reason_for_a_pass(holds: Holds) -> None:
+def test_a_server_whose_runs_are_blocked_is_no_reason_for_a_pass(holds: Holds) -> None:
     assert not servers(select_due_steps(PLAN, DESIRED, holds))
 
 

@@ -126,7 +126,7 @@ def test_watch_when_a_file_that_the_spec_names_changes_plans_anew(recorded: Repo
 
 
 @pytest.mark.parametrize("arguments", [("--observe", "scenario=Offline"), ("--freeze", "00:00-00:00")])
-def test_watch_when_cells_are_held_back_only_reports(recorded: Repository, arguments: tuple[str, str]) -> None:
+def test_watch_when_cells_are_blocked_only_reports(recorded: Repository, arguments: tuple[str, str]) -> None:
     recorded.edit(SPEC, "target_qps: 100", "target_qps: 200")
     with Watching(recorded, *arguments) as watching:
         plan = watching.wait("plan")
@@ -137,10 +137,10 @@ def test_watch_when_cells_are_held_back_only_reports(recorded: Repository, argum
         assert watching.stop() == 0
 
 
-def test_watch_tells_a_hook_and_a_health_page(recorded: Repository) -> None:
-    heard = recorded.root.parent / "heard.json"
+def test_watch_informs_a_hook_and_a_health_page(recorded: Repository) -> None:
+    received = recorded.root.parent / "heard.json"
     hook = recorded.root.parent / "hook.py"
-    hook.write_text(f"import sys\nwith open({str(heard)!r}, 'a') as f: f.write(sys.stdin.read() + '\\n')\n")
+    hook.write_text(f"import sys\nwith open({str(received)!r}, 'a') as f: f.write(sys.stdin.read() + '\\n')\n")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -150,9 +150,9 @@ def test_watch_tells_a_hook_and_a_health_page(recorded: Repository) -> None:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=20) as answer:
             assert json.load(answer)["passes"] == 1
         # The hook of the pass may still be starting.
-        wait_for(lambda: heard.exists() and '"pass"' in heard.read_text())
+        wait_for(lambda: received.exists() and '"pass"' in received.read_text())
         assert watching.stop() == 0
-    assert "pass" in [json.loads(line)["event"] for line in heard.read_text().splitlines() if line]
+    assert "pass" in [json.loads(line)["event"] for line in received.read_text().splitlines() if line]
 
 
 def clone(source: Path, target: Path) -> Repository:
@@ -216,22 +216,22 @@ def test_watch_when_under_embargo_pushes_nothing(recorded: Repository) -> None:
     assert subprocess.check_output(["git", "rev-parse", "main"], cwd=remote) == before
 
 
-def test_watch_when_under_embargo_tells_a_hook_nothing_measured(recorded: Repository, tmp_path: Path) -> None:
-    told = tmp_path / "told.jsonl"
+def test_watch_when_under_embargo_informs_a_hook_nothing_measured(recorded: Repository, tmp_path: Path) -> None:
+    reported = tmp_path / "told.jsonl"
     hook = tmp_path / "hook"
-    hook.write_text(f"#!/bin/sh\ncat >> {told}\necho >> {told}\n")
+    hook.write_text(f"#!/bin/sh\ncat >> {reported}\necho >> {reported}\n")
     hook.chmod(0o755)
     recorded.edit(SPEC, "  rehearsal: true\n", "  rehearsal: true\n  embargo: {until: 2999-01-01}\n")
     recorded.edit(SPEC, "target_qps: 100", "target_qps: 200")
     with Watching(recorded, "--exec", str(hook)) as watching:
         watching.wait("pass")
-        wait_for(lambda: '"pass"' in told.read_text())
+        wait_for(lambda: '"pass"' in reported.read_text())
         assert watching.stop() == 0
-    heard = {event["event"]: event for event in map(json.loads, filter(None, told.read_text().splitlines()))}
-    assert heard["plan"]["due"] > 0
-    texts = {heard["plan"]["text"], heard["pass"]["text"]}
+    received = {event["event"]: event for event in map(json.loads, filter(None, reported.read_text().splitlines()))}
+    assert received["plan"]["due"] > 0
+    texts = {received["plan"]["text"], received["pass"]["text"]}
     assert texts == {f"withheld: embargo until 2999-01-01: exec:{hook} is not among embargo.allow"}
-    assert heard["started"]["text"].startswith("watching ")
+    assert received["started"]["text"].startswith("watching ")
 
 
 def test_watch_leaves_a_frozen_cell_alone_until_it_is_unfrozen(recorded: Repository) -> None:

@@ -1,4 +1,4 @@
-"""A watch as a process of its own, and waiting for what it tells."""
+"""A watch as a process of its own, and waiting for what it reports."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Watching:
             self.process = start_command(words, repository.root, stdout=stream, stderr=subprocess.STDOUT)
         self.read = 0
 
-    def told(self) -> list[dict[str, Any]]:
+    def reported(self) -> list[dict[str, Any]]:
         try:
             return [json.loads(line) for line in self.events.read_text().splitlines()]
         except (FileNotFoundError, ValueError):
@@ -37,7 +37,7 @@ class Watching:
         """The first such event behind the one that was waited for last."""
         give_up = time.monotonic() + LIMIT
         while time.monotonic() < give_up:
-            events = self.told()
+            events = self.reported()
             for number in range(self.read, len(events)):
                 if events[number]["event"] == name and fits(events[number]):
                     self.read = number + 1
@@ -59,10 +59,10 @@ class Watching:
         raise AssertionError(f"not in sync:\n{self.output.read_text()}")
 
     def _new(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        return ((number, event) for number, event in enumerate(self.told()) if number >= self.read)
+        return ((number, event) for number, event in enumerate(self.reported()) if number >= self.read)
 
     def count(self, name: str) -> int:
-        return sum(1 for event in self.told() if event["event"] == name)
+        return sum(1 for event in self.reported() if event["event"] == name)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)

@@ -1,4 +1,4 @@
-"""Stands in for the kit's client: its options, its two runs of the workload, and the folders that it leaves."""
+"""Stand-in for the kit's client: its options, its two runs of the workload, and the folders that it leaves."""
 
 import argparse
 import base64

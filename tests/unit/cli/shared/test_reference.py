@@ -11,7 +11,7 @@ def test_a_document_holds_the_reference_that_the_code_gives(name: str) -> None:
     assert write_into(text, GENERATED[name]()) == text, "run: python -m reconciler.cli.shared.reference"
 
 
-def test_write_into_keeps_what_stands_around_the_marks() -> None:
+def test_write_into_keeps_what_surrounds_the_marks() -> None:
     text = f"before\n{BEGIN}\nold\n{END}\nafter\n"
     assert write_into(text, "new\n") == f"before\n{BEGIN}\n\nnew\n\n{END}\nafter\n"
 

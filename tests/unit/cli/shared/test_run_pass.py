@@ -44,7 +44,7 @@ def refuse_commits(root: Path) -> None:
     hook.chmod(0o755)
 
 
-def test_a_commit_that_fails_is_told_after_the_report(recorded: Path, reconcile: Reconcile) -> None:
+def test_a_commit_that_fails_is_reported_after_the_report(recorded: Path, reconcile: Reconcile) -> None:
     refuse_commits(recorded)
     edit(recorded, *RAISE)
     code, out, err = reconcile("--commit")

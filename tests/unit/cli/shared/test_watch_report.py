@@ -22,7 +22,7 @@ def step() -> Step:
     return next(s for s in World().plan(desire([Wish()])).steps if s.change.address.kind is Kind.RUN)
 
 
-def tell(step: Step, kinds: list[str]) -> tuple[list[dict[str, object]], list[str]]:
+def show(step: Step, kinds: list[str]) -> tuple[list[dict[str, object]], list[str]]:
     """The events and the lines of a quiet watch in which a step ends so: "" where it went well."""
     stream, lines, backoff = io.StringIO(), list[str](), Backoff()
     report = WatchReport(WatchOutput(lines.append, stream=stream, quiet=True), WatchSettings(Options()))
@@ -35,6 +35,6 @@ def tell(step: Step, kinds: list[str]) -> tuple[list[dict[str, object]], list[st
 
 
 def test_what_may_be_over_the_next_time_is_no_event(step: Step) -> None:
-    events, lines = tell(step, ["resources"] * 9)
+    events, lines = show(step, ["resources"] * 9)
     assert events == []
     assert len([line for line in lines if "next try in" in line]) == 9

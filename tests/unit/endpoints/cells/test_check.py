@@ -28,7 +28,7 @@ from tests.unit.tree.small_cells import rules, say, small_cell
 CONFIG, SUMMARY, ACCURACY = "config.yaml", "performance/result_summary.json", "accuracy/accuracy_results.json"
 
 
-def tell(check: Callable[[Any], Complaints], root: Path, files: Mapping[str, object], **options: Any) -> list[str]:
+def find(check: Callable[[Any], Complaints], root: Path, files: Mapping[str, object], **options: Any) -> list[str]:
     """Documents with one name a line, from the second on."""
     texts = {path: text if isinstance(text, str) else json.dumps(text, indent=1) for path, text in files.items()}
     scenario = options.setdefault("scenario", "Offline")
@@ -51,22 +51,22 @@ def test_the_scenario_that_ran_is_the_folders(
     tmp_path: Path, scenario: str, kind: str | None, said: str | None
 ) -> None:
     config = {CONFIG: f"x: 1\ntype: {kind}\n" if kind else "x: 1\n"}
-    assert tell(check_scenario, tmp_path / "a", config, scenario=scenario) == (
+    assert find(check_scenario, tmp_path / "a", config, scenario=scenario) == (
         [f"./{CONFIG}{said or ''}"] if said != "" else []
     )
-    assert not tell(check_scenario, tmp_path / "b", {}, scenario=scenario)
+    assert not find(check_scenario, tmp_path / "b", {}, scenario=scenario)
 
 
 def test_what_is_published_is_stated(tmp_path: Path) -> None:
     metric = Metric("result_samples_per_second", "samples/s")
     asked = rules(name="resnet", values={"metric_key": "x"}, find_metric=lambda _: metric)
     said = f"./{SUMMARY}"
-    assert tell(check_metric, tmp_path / "a", {SUMMARY: {"x": 1}}, benchmark=asked) == [said]
+    assert find(check_metric, tmp_path / "a", {SUMMARY: {"x": 1}}, benchmark=asked) == [said]
     stated = {SUMMARY: {"n_samples_issued": 5, "duration_ns": 10}}
-    assert not tell(check_metric, tmp_path / "b", stated, benchmark=asked)
-    assert not tell(check_metric, tmp_path / "c", {}, benchmark=asked)
-    assert not tell(check_metric, tmp_path / "a", {}, benchmark=None)
-    assert not tell(check_metric, tmp_path / "a", {}, benchmark=rules(find_metric=lambda _: metric))
+    assert not find(check_metric, tmp_path / "b", stated, benchmark=asked)
+    assert not find(check_metric, tmp_path / "c", {}, benchmark=asked)
+    assert not find(check_metric, tmp_path / "a", {}, benchmark=None)
+    assert not find(check_metric, tmp_path / "a", {}, benchmark=rules(find_metric=lambda _: metric))
 
 
 MILLISECOND = 1_000_000
@@ -92,11 +92,11 @@ def test_latencies_are_below_the_limits_of_their_scenario(
 ) -> None:
     asked, files = rules(values=limits), p99(**latencies)
     for scenario in ("Server", "Interactive"):
-        found = tell(check_latencies, tmp_path / scenario, files, scenario=scenario, benchmark=asked)
+        found = find(check_latencies, tmp_path / scenario, files, scenario=scenario, benchmark=asked)
         assert found == [f"./{SUMMARY}{line}" for line in said]
-    assert not tell(check_latencies, tmp_path / "a", files, scenario="Offline", benchmark=asked)
-    assert not tell(check_latencies, tmp_path / "b", files, scenario="Server", benchmark=None)
-    assert not tell(check_latencies, tmp_path / "c", {}, scenario="Server", benchmark=asked)
+    assert not find(check_latencies, tmp_path / "a", files, scenario="Offline", benchmark=asked)
+    assert not find(check_latencies, tmp_path / "b", files, scenario="Server", benchmark=None)
+    assert not find(check_latencies, tmp_path / "c", {}, scenario="Server", benchmark=asked)
 
 
 @pytest.mark.parametrize(
@@ -117,10 +117,10 @@ def test_every_dataset_is_scored_in_full(tmp_path: Path, scores: list[object], s
     place = f"./{ACCURACY}:3"
     unscored, counted = [place] * (not score), [place] * samples
     asked = rules(values={"exact_accuracy_sample_count": 10})
-    assert tell(check_accuracy, tmp_path / "a", files, benchmark=asked) == [*unscored, *counted]
-    assert tell(check_accuracy, tmp_path / "a", files) == unscored
-    assert tell(check_accuracy, tmp_path / "a", files, benchmark=None) == unscored
-    assert not tell(check_accuracy, tmp_path / "b", {}, benchmark=asked)
+    assert find(check_accuracy, tmp_path / "a", files, benchmark=asked) == [*unscored, *counted]
+    assert find(check_accuracy, tmp_path / "a", files) == unscored
+    assert find(check_accuracy, tmp_path / "a", files, benchmark=None) == unscored
+    assert not find(check_accuracy, tmp_path / "b", {}, benchmark=asked)
 
 
 def needing(*names: str, **limits: str) -> Any:
@@ -144,14 +144,14 @@ CACHING, CONSISTENT = "audit/audit_output_caching_test.json", "audit/audit_consi
 )
 def test_a_test_that_the_round_asks_for_is_passed(tmp_path: Path, stated: object, said: str | None) -> None:
     files = {} if stated is None else {CACHING: stated}
-    found = tell(check_audits, tmp_path, files, benchmark=needing("TEST04"))
+    found = find(check_audits, tmp_path, files, benchmark=needing("TEST04"))
     assert found == ([] if said is None else [f"./{CACHING}{said}"])
-    assert not tell(check_audits, tmp_path, {}, benchmark=needing("TEST04"), exempt=("compliance_tests",))
+    assert not find(check_audits, tmp_path, {}, benchmark=needing("TEST04"), exempt=("compliance_tests",))
 
 
 def test_a_test_that_may_be_left_out_is_passed_where_it_is_there(tmp_path: Path) -> None:
-    assert not tell(check_audits, tmp_path / "a", {}, benchmark=needing("TEST06"))
-    (broken,) = tell(check_audits, tmp_path / "b", {CONSISTENT: '{\n"test": '}, benchmark=needing("TEST06"))
+    assert not find(check_audits, tmp_path / "a", {}, benchmark=needing("TEST06"))
+    (broken,) = find(check_audits, tmp_path / "b", {CONSISTENT: '{\n"test": '}, benchmark=needing("TEST06"))
     assert broken == f"./{CONSISTENT}:2"
 
 
@@ -160,20 +160,20 @@ def test_answers_are_of_the_length_that_the_round_bounds(tmp_path: Path, mean: o
     files = {SUMMARY: {"x": 1, "output_sequence_lengths": {"avg": mean}}}
     asked = needing("TEST09", least_mean_tokens="10", most_mean_tokens="20.5")
     said = f"./{SUMMARY}:3"
-    assert tell(check_audits, tmp_path / "a", files, benchmark=asked) == ([] if within else [said])
+    assert find(check_audits, tmp_path / "a", files, benchmark=asked) == ([] if within else [said])
     for limits in ({}, {"least_mean_tokens": "10"}, {"most_mean_tokens": "20.5"}):
-        assert not tell(check_audits, tmp_path / "a", files, benchmark=needing("TEST09", **limits))
-    assert not tell(check_audits, tmp_path / "b", {}, benchmark=asked)
+        assert not find(check_audits, tmp_path / "a", files, benchmark=needing("TEST09", **limits))
+    assert not find(check_audits, tmp_path / "b", {}, benchmark=asked)
 
 
 def test_only_some_benchmarks_are_entered_with_the_harness(tmp_path: Path) -> None:
     allowed = load_ruleset("v6.1").endpoints.benchmarks
     said = f"./{CONFIG}"
-    assert tell(check_benchmark, tmp_path, {}, official="resnet") == [said]
+    assert find(check_benchmark, tmp_path, {}, official="resnet") == [said]
     for official in ("", allowed[0]):
-        assert not tell(check_benchmark, tmp_path, {}, official=official)
+        assert not find(check_benchmark, tmp_path, {}, official=official)
     none = SimpleNamespace(benchmarks=())
-    assert len(tell(check_benchmark, tmp_path, {}, official="resnet", more={"endpoints": none})) == 1
+    assert len(find(check_benchmark, tmp_path, {}, official="resnet", more={"endpoints": none})) == 1
 
 
 def test_every_rule_is_described_and_has_an_id_of_its_own() -> None:
@@ -183,7 +183,7 @@ def test_every_rule_is_described_and_has_an_id_of_its_own() -> None:
     assert len({rule.id for rule in rules}) == len(rules)
 
 
-def test_results_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+def test_results_that_cannot_be_read_are_reported(tmp_path: Path) -> None:
     names = ("config.yaml", "performance/result_summary.json", "accuracy/accuracy_results.json", "measurements.json")
     found = say(cell_format.check_readable_results(small_cell(tmp_path, dict.fromkeys(names, "["))))
     assert [line.partition(": ")[0].partition(":")[0] for line in found] == [f"./{name}" for name in names]

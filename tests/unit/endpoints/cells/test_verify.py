@@ -22,7 +22,7 @@ from reconciler.storage.documents import parse_json_object
 from reconciler.tree.findings import Place
 from reconciler.tree.reading.files import Read
 from reconciler.verify.contradiction import ViewRule
-from tests.unit.verify.test_gaps import tell as tell_gaps
+from tests.unit.verify.test_gaps import find_wrong as find_gaps
 
 SECOND = 10**9
 RAN = {"n_samples_issued": 100, "n_samples_completed": 90, "n_samples_failed": 10, "duration_ns": 10 * SECOND}
@@ -47,12 +47,12 @@ def runtime(**settings: object) -> dict[str, object]:
     return {"settings": {"runtime": settings}}
 
 
-def tell(verify: ViewRule[Any], at: Any) -> list[tuple[Place, Place | None]]:
-    return [(told.place, told.other) for told in verify(at)]
+def find(verify: ViewRule[Any], at: Any) -> list[tuple[Place, Place | None]]:
+    return [(reported.place, reported.other) for reported in verify(at)]
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "reported"),
     [
         ({}, False),
         ({"n_samples_failed": 9}, True),
@@ -63,37 +63,39 @@ def tell(verify: ViewRule[Any], at: Any) -> list[tuple[Place, Place | None]]:
         ({"n_samples_issued": None}, False),
     ],
 )
-def test_issued_samples_are_those_that_completed_and_those_that_failed(changed: dict[str, object], told: bool) -> None:
-    assert tell(verify_samples, view(RAN | changed)) == [(Place("summary.json", 2), None)] * told
+def test_issued_samples_are_those_that_completed_and_those_that_failed(
+    changed: dict[str, object], reported: bool
+) -> None:
+    assert find(verify_samples, view(RAN | changed)) == [(Place("summary.json", 2), None)] * reported
 
 
-@pytest.mark.parametrize(("asked", "told"), [(101, True), (100, False), (99, False), (None, False)])
-def test_as_many_samples_are_issued_as_the_configuration_asks_for(asked: int | None, told: bool) -> None:
+@pytest.mark.parametrize(("asked", "reported"), [(101, True), (100, False), (99, False), (None, False)])
+def test_as_many_samples_are_issued_as_the_configuration_asks_for(asked: int | None, reported: bool) -> None:
     places = Place("config.json", 4), Place("summary.json", 2)
     found = [places]
-    assert tell(verify_samples, view(RAN, runtime(n_samples_to_issue=asked))) == (found if told else [])
-    assert tell(verify_samples, view(None, runtime(n_samples_to_issue=asked))) == []
+    assert find(verify_samples, view(RAN, runtime(n_samples_to_issue=asked))) == (found if reported else [])
+    assert find(verify_samples, view(None, runtime(n_samples_to_issue=asked))) == []
 
 
 @pytest.mark.parametrize(
-    ("rate", "told"), [(9, False), (9.18, False), (8.82, False), (9.19, True), (8.81, True), (None, False)]
+    ("rate", "reported"), [(9, False), (9.18, False), (8.82, False), (9.19, True), (8.81, True), (None, False)]
 )
-def test_rate_is_within_two_percent_of_what_its_counts_make_it(rate: float | None, told: bool) -> None:
+def test_rate_is_within_two_percent_of_what_its_counts_make_it(rate: float | None, reported: bool) -> None:
     found = [(Place("summary.json", 6), Place("summary.json", 3))]
-    assert tell(verify_rates, view(RAN | {"qps": rate})) == (found if told else [])
-    assert tell(verify_rates, view({"qps": rate})) == tell(verify_rates, view()) == []
+    assert find(verify_rates, view(RAN | {"qps": rate})) == (found if reported else [])
+    assert find(verify_rates, view({"qps": rate})) == find(verify_rates, view()) == []
 
 
-@pytest.mark.parametrize(("least", "told"), [(10_001, True), (10_000, False), (None, False)])
-def test_run_lasts_its_configured_minimum(least: int | None, told: bool) -> None:
+@pytest.mark.parametrize(("least", "reported"), [(10_001, True), (10_000, False), (None, False)])
+def test_run_lasts_its_configured_minimum(least: int | None, reported: bool) -> None:
     places = Place("config.json", 4), Place("summary.json", 5)
     found = [places]
-    assert tell(verify_duration, view(RAN, runtime(min_duration_ms=least))) == (found if told else [])
-    assert tell(verify_duration, view({}, runtime(min_duration_ms=least))) == []
+    assert find(verify_duration, view(RAN, runtime(min_duration_ms=least))) == (found if reported else [])
+    assert find(verify_duration, view({}, runtime(min_duration_ms=least))) == []
 
 
 @pytest.mark.parametrize(
-    ("scenario", "asked", "said", "told"),
+    ("scenario", "asked", "said", "reported"),
     [
         ("Server", 100, 102, False),
         ("Server", 100, 102.1, True),
@@ -104,21 +106,23 @@ def test_run_lasts_its_configured_minimum(least: int | None, told: bool) -> None
         ("Server", 100, None, False),
     ],
 )
-def test_server_completes_no_more_than_it_is_asked_for(scenario: str, asked: object, said: object, told: bool) -> None:
+def test_server_completes_no_more_than_it_is_asked_for(
+    scenario: str, asked: object, said: object, reported: bool
+) -> None:
     config = {"settings": {"load_pattern": {"target_qps": asked}}}
     places = Place("config.json", 4), Place("summary.json", 2)
     found = [places]
-    assert tell(verify_target, view({"qps": said}, config, scenario=scenario)) == (found if told else [])
+    assert find(verify_target, view({"qps": said}, config, scenario=scenario)) == (found if reported else [])
 
 
-@pytest.mark.parametrize(("counted", "told"), [(500, False), (499, True), (501, True), (None, False)])
-def test_accuracy_is_scored_over_the_dataset_of_the_round(counted: int | None, told: bool) -> None:
+@pytest.mark.parametrize(("counted", "reported"), [(500, False), (499, True), (501, True), (None, False)])
+def test_accuracy_is_scored_over_the_dataset_of_the_round(counted: int | None, reported: bool) -> None:
     scores = {"accuracy_scores": [{"score": 0.9, "total_samples": counted}]}
     at = view(scores=scores)
     found = [(Place("accuracy.json", 2), None)]
-    assert tell(verify_scored, at) == (found if told else [])
+    assert find(verify_scored, at) == (found if reported else [])
     at.rules = None
-    assert tell(verify_scored, at) == tell(verify_scored, view()) == []
+    assert find(verify_scored, at) == find(verify_scored, view()) == []
 
 
 def test_names_that_stand_twice_are_asked_about_in_both_files() -> None:
@@ -126,15 +130,15 @@ def test_names_that_stand_twice_are_asked_about_in_both_files() -> None:
     twice = parse_json_object(b'{"qps": 1,\n"qps": 2}')
     at.files.result_summary, at.files.accuracy_results = Read("summary.json", twice), Read("accuracy.json", twice)
     found = list(verify_stated_once(at))
-    assert [told.place for told in found] == [Place("summary.json", 1), Place("accuracy.json", 1)]
+    assert [reported.place for reported in found] == [Place("summary.json", 1), Place("accuracy.json", 1)]
 
 
 def test_results_of_the_endpoints_harness_that_are_not_there_blind(tmp_path: Path) -> None:
     names = "config.yaml", "performance/result_summary.json"
-    assert tell_gaps(tmp_path / "a", {}, find_result_gaps) == [
+    assert find_gaps(tmp_path / "a", {}, find_result_gaps) == [
         "blind ./config.yaml",
         "blind ./performance/result_summary.json",
     ]
-    broken = tell_gaps(tmp_path / "b", dict.fromkeys(names, "["), find_result_gaps)
+    broken = find_gaps(tmp_path / "b", dict.fromkeys(names, "["), find_result_gaps)
     assert len(broken) == 2
-    assert not tell_gaps(tmp_path / "c", dict.fromkeys(names, "{}"), find_result_gaps)
+    assert not find_gaps(tmp_path / "c", dict.fromkeys(names, "{}"), find_result_gaps)

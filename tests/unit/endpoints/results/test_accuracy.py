@@ -70,7 +70,7 @@ def test_every_bar_that_has_a_figure_is_to_be_met_where_bars_bind(
     assert bounds == [("acc", "90", None), ("length", None, "100")][: len(met)]
 
 
-def test_scores_without_a_bar_are_told_as_their_mean() -> None:
+def test_scores_without_a_bar_are_reported_as_their_mean() -> None:
     found = judge_accuracy_scores(results({"score": 0.5}, {"score": 1}), (LEAST,), single=False, binds=True)
     assert found == {"metric": {"value": "0.75", "unit": "score"}, "bars": [], "accuracy_met": True}
     parts = judge_accuracy_scores(results({"score": {"other": 1}}), (LEAST,), single=False, binds=True)
@@ -90,7 +90,7 @@ def test_of_two_parts_that_are_named_after_a_bar_the_first_by_its_name_counts() 
         assert read_score(results({"score": {last: 1, f"0_{last}": 2}}), f"0_{last}", single=False) == 2, last
 
 
-def test_a_score_is_told_in_ten_digits_and_of_those_that_are_numbers_alone() -> None:
+def test_a_score_is_reported_in_ten_digits_and_of_those_that_are_numbers_alone() -> None:
     entries = results({"score": 1}, {"score": 0}, {"score": 0}, {"score": {"other": 7}})
     found = judge_accuracy_scores(entries, (LEAST,), single=False, binds=True)
     assert found["metric"] == {"value": "0.3333333333", "unit": "score"}

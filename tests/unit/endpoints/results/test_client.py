@@ -1,4 +1,4 @@
-"""The official client's configuration of a point: what is asked stands in it, and what was run is held against it."""
+"""The official client's configuration of a point: what is asked is in it, and what was run is checked against it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def change(document: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
 
 
 def leave(folder: Path, config: dict[str, Any], **files: Any) -> Path:
-    """Beside a summary the events of such a run."""
+    """Next to a summary the events of such a run."""
     (folder / "config.yaml").write_text(json.dumps(config))
     if summary := files.get("result_summary"):
         events, totals = make_even_events(summary["n_samples_issued"], summary["duration_ns"], users=8)
@@ -101,7 +101,7 @@ def judge_kept(folder: Path, seconds: float = 800.0) -> list[tuple[str, str]]:
     return [(item.rule, item.text) for item in points.judge_kept(kept)]
 
 
-def test_a_performance_run_is_told_of_its_load_its_seeds_and_its_dataset_alone() -> None:
+def test_a_performance_run_is_given_its_load_its_seeds_and_its_dataset_alone() -> None:
     config = build_client_config(ASKED, PLACES)
     assert config["settings"]["load_pattern"] == {"type": "concurrency", "target_concurrency": 8, "target_qps": 4.5}
     assert config["settings"]["runtime"] == {
@@ -143,12 +143,12 @@ def test_a_declared_warm_up_is_salted_drained_and_seeded() -> None:
     }
 
 
-def test_a_client_looks_for_the_steady_state_only_where_it_is_told_to() -> None:
+def test_a_client_looks_for_the_steady_state_only_where_it_is_asked_to() -> None:
     """Those that cannot refuse a configuration with these words."""
     assert "steady_state" not in build_client_config(ASKED, PLACES)["settings"]
-    told = {**ASKED, "client.steady_state": True}
-    assert build_client_config(told, PLACES)["settings"]["steady_state"] == {"enabled": True}
-    assert "steady_state" not in build_client_config({**told, "mode": "accuracy"}, PLACES)["settings"]
+    reported = {**ASKED, "client.steady_state": True}
+    assert build_client_config(reported, PLACES)["settings"]["steady_state"] == {"enabled": True}
+    assert "steady_state" not in build_client_config({**reported, "mode": "accuracy"}, PLACES)["settings"]
 
 
 def test_a_dedicated_offline_run_has_everything_at_once_and_need_not_stream() -> None:
@@ -314,7 +314,7 @@ def test_an_accuracy_run_is_scored_by_the_client_over_as_many_samples_as_were_as
     ("score", "least", "met"),
     [(0.83, "82.2987", True), (0.82, "82.2987", False), (82.5, "82.2987", True), ({"rouge1": 0.9}, "82.2987", False)],
 )
-def test_shares_are_held_against_bars_in_percent(tmp_path: Path, score: Any, least: str, met: bool) -> None:
+def test_shares_are_checked_against_bars_in_percent(tmp_path: Path, score: Any, least: str, met: bool) -> None:
     rules = replace(RULES, bars=(Bar("exact_match", Decimal(least)),))
     scores = {"accuracy_scores": [{**SCORES["accuracy_scores"][0], "score": score}]}
     leave(tmp_path, build_client_config({**ASKED, "mode": "accuracy"}, PLACES), accuracy_results=scores)
@@ -322,7 +322,7 @@ def test_shares_are_held_against_bars_in_percent(tmp_path: Path, score: Any, lea
     assert points.judge_score(tmp_path, tmp_path, replace(rules, bars_bind=False), {}).values["accuracy_met"]
 
 
-def test_a_load_that_was_not_held_makes_a_point_invalid(tmp_path: Path) -> None:
+def test_a_load_that_was_not_sustained_makes_a_point_invalid(tmp_path: Path) -> None:
     folder = leave(tmp_path, build_client_config(ASKED, PLACES), result_summary=SUMMARY)
     asked = {**ASKED, "point.concurrency": 16}
     (folder / "config.yaml").write_text(json.dumps(build_client_config(asked, PLACES)))
@@ -330,7 +330,7 @@ def test_a_load_that_was_not_held_makes_a_point_invalid(tmp_path: Path) -> None:
     assert reason == "concurrency-sustained: at most 8 requests were under way at a time; the point is of 16"
 
 
-def test_the_window_of_the_client_is_held_against_the_events(tmp_path: Path) -> None:
+def test_the_window_of_the_client_is_checked_against_the_events(tmp_path: Path) -> None:
     claim = {"found": True, "superpass_size": 10, "window": {"sp_lo": 0, "sp_hi": 20, "n_samples": 200}}
     summary = {**SUMMARY, "steady_state": {**claim, "n_super_passes": 30, "n_post_warmup": 29}}
     assert judge(leave(tmp_path, build_client_config(ASKED, PLACES), result_summary=summary)).values["reasons"] == []
@@ -342,7 +342,7 @@ def test_the_window_of_the_client_is_held_against_the_events(tmp_path: Path) -> 
     ]
 
 
-def test_a_client_that_did_not_look_for_a_steady_state_is_told_where_it_is(tmp_path: Path) -> None:
+def test_a_client_that_did_not_look_for_a_steady_state_is_reported_where_it_is(tmp_path: Path) -> None:
     warnings = judge(leave(tmp_path, build_client_config(ASKED, PLACES), result_summary=SUMMARY)).values["warnings"]
     assert any("from super-pass 1 to 29" in warning for warning in warnings)
 
@@ -389,7 +389,7 @@ class _Read(dict[str, Any]):
         ("accuracy", {"accuracy_sample_count", "point.least_accuracy_samples", "seed_set", "endpoint.stack.name"}),
     ],
 )
-def test_a_run_of_a_point_is_made_from_what_its_client_is_told_and_what_it_is_judged_by(
+def test_a_run_of_a_point_is_made_from_what_its_client_is_given_and_what_it_is_judged_by(
     mode: str, judged: set[str]
 ) -> None:
     asked = {**ASKED, "mode": mode, "client.warmup": 3, "client.audit.samples": 5, "endpoint.stack.name": "server"}
@@ -398,8 +398,8 @@ def test_a_run_of_a_point_is_made_from_what_its_client_is_told_and_what_it_is_ju
     build_client_config(read, PLACES)
     listed = list_client_settings(mode, asked)
     bounds = {"min_duration", "max_duration", "min_query_count", "client.steady_state"}  # of what is timed
-    told = read.names - {"mode", "harness.model_name"} - (set() if mode == "performance" else bounds)
-    assert set(listed) == told | judged
+    reported = read.names - {"mode", "harness.model_name"} - (set() if mode == "performance" else bounds)
+    assert set(listed) == reported | judged
     assert len(listed) == len(set(listed))
 
 

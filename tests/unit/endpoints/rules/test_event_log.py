@@ -1,4 +1,4 @@
-"""A summary is held against every request of its run."""
+"""A summary is checked against every request of its run."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ def test_what_the_events_deny_is_named(changes: dict[str, Any], problem: str) ->
 
 
 @pytest.mark.parametrize("sign", [-1, 1])
-@pytest.mark.parametrize(("off", "told"), [(1_000_000, False), (1_000_001, True)])
-def test_a_total_may_be_off_by_a_thousandth(sign: int, off: int, told: bool) -> None:
+@pytest.mark.parametrize(("off", "reported"), [(1_000_000, False), (1_000_001, True)])
+def test_a_total_may_be_off_by_a_thousandth(sign: int, off: int, reported: bool) -> None:
     request = LoggedRequest(0, first=10**9, done=10**9, size=400)
     run = LoggedRun(0, (request,), 1)
     stated = 10**9 + sign * off
     spread = Distribution(Decimal(stated))
     problems = list(find_unstated(run, summarise(run, duration_ns=stated, ttft=spread, latency=spread)))
-    names = ["duration", "total latency", "total TTFT"] if told else []
+    names = ["duration", "total latency", "total TTFT"] if reported else []
     assert [problem.partition(":")[0] for problem in problems] == names
 
 

@@ -144,7 +144,7 @@ def test_what_a_run_does_not_state_has_the_values_of_one_that_did_nothing_of_it(
 @pytest.mark.parametrize(
     ("stated", "streams"), [(None, False), ("auto", False), ("off", False), ("on", True), (True, True)]
 )
-def test_a_dedicated_offline_run_streams_where_it_is_told_to_alone(stated: object, streams: bool) -> None:
+def test_a_dedicated_offline_run_streams_where_it_is_asked_to_alone(stated: object, streams: bool) -> None:
     config = {"settings": {"load_pattern": {"type": "max_throughput"}}, "model_params": {"streaming": stated}}
     found = parse(config, LEAST_SUMMARY, dataset_size=24)
     assert (found.is_offline, found.concurrency, found.streaming) == (True, 24, streams)

@@ -112,7 +112,7 @@ def test_any_difference_to_what_was_asked_is_found() -> None:
 SECOND = 10**9
 
 
-def tell(findings: Any) -> list[tuple[str, str, str]]:
+def report(findings: Any) -> list[tuple[str, str, str]]:
     return [(found.rule, found.weight.value, found.text) for found in findings]
 
 
@@ -134,9 +134,11 @@ def window(**changes: Any) -> dict[str, Any]:
 )
 def test_a_point_has_as_many_queries_as_its_dataset_needs(dataset: str, size: int, completed: int, needed: int) -> None:
     point = replace(GOOD, dataset=dataset, completed=completed, issued=0)
-    told = [("min-query-count", "invalid", f"{completed} samples completed, one pass has {needed}")] if needed else []
-    assert tell(judge_point(point, RULES, REGIONS, dataset_size=size)) == told
-    short = tell(judge_point(point, RULES.shorten(1), REGIONS, dataset_size=size))
+    reported = (
+        [("min-query-count", "invalid", f"{completed} samples completed, one pass has {needed}")] if needed else []
+    )
+    assert report(judge_point(point, RULES, REGIONS, dataset_size=size)) == reported
+    short = report(judge_point(point, RULES.shorten(1), REGIONS, dataset_size=size))
     assert [text for rule, _, text in short if rule == "min-query-count"] == (
         [f"{completed} samples completed, one pass has {size}"] if completed < size else []
     )
@@ -187,14 +189,14 @@ def logged(count: int, peak: int) -> LoggedRun:
     return LoggedRun(0, tuple(requests), peak)
 
 
-def test_the_steady_state_of_the_events_is_told_or_held_against_the_client() -> None:
+def test_the_steady_state_of_the_events_is_reported_or_checked_against_the_client() -> None:
     run, silent = logged(40, 5), replace(GOOD, window=None)
     shown = "looked for in the run's events, the steady state is"
     (found,) = judge_logged(run, silent, RULES, dataset_size=4, least_seconds=1)
     assert found == PointFinding("steady-state-basis", PointSeverity.WARNING, f"{shown} 35.0 s from super-pass 1 to 9")
     (none,) = judge_logged(run, silent, RULES, dataset_size=20, least_seconds=1)
     assert none.text == f"{shown} none"
-    assert tell(judge_logged(run, silent, RULES, dataset_size=41, least_seconds=1)) == []
+    assert report(judge_logged(run, silent, RULES, dataset_size=41, least_seconds=1)) == []
     (false,) = judge_logged(run, GOOD, RULES, dataset_size=4, least_seconds=1)
     text = "the client reports super-passes of 192 samples, the dataset has 4"
     assert false == PointFinding("steady-state-consistency", PointSeverity.INVALID, text)

@@ -55,8 +55,8 @@ def describe(*sets: dict[str, Any], **changes: Any) -> dict[str, Any]:
     }
 
 
-LACKING = node_set()
-LACKING["components"]["cpu"] = {"count_per_node": 2}
+ABSENT = node_set()
+ABSENT["components"]["cpu"] = {"count_per_node": 2}
 
 
 def compute(document: dict[str, Any]) -> ProvisionedPower:

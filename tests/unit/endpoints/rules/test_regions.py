@@ -121,7 +121,7 @@ def test_accuracy_is_measured_nearest_to_the_middle_of_each_band(
     assert tuple(found.get(band) for band in BANDS) == chosen
 
 
-def test_denser_points_go_beside_the_bend() -> None:
+def test_denser_points_go_next_to_the_bend() -> None:
     # Throughput rises up to 64 and then stays, while each user gets ever less.
     measured = [(1, 100.0, 100.0), (8, 95.0, 700.0), (64, 90.0, 5000.0), (256, 30.0, 5200.0), (1024, 8.0, 5250.0)]
     denser = place_denser(measured, 2)

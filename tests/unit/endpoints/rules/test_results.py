@@ -86,9 +86,9 @@ def test_all_problems_are_named_at_once() -> None:
     with pytest.raises(UnreadablePointError) as raised:
         parse_point({"config.yaml": b"- a list\n"})
     assert [found.rule for found in raised.value.problems] == ["config-file-present", "result-summary-present"]
-    told = [str(found) for found in raised.value.problems]
-    assert [text.partition(":")[0] for text in told] == ["config.yaml", "result_summary.json"]
-    assert raised.value.message == str(raised.value) == "; ".join(told)
+    reported = [str(found) for found in raised.value.problems]
+    assert [text.partition(":")[0] for text in reported] == ["config.yaml", "result_summary.json"]
+    assert raised.value.message == str(raised.value) == "; ".join(reported)
     assert raised.value.fix == "run the point again, or leave its files as the client wrote them"
 
 

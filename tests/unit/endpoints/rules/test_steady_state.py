@@ -97,7 +97,7 @@ def test_a_dataset_of_unknown_size_has_no_super_pass() -> None:
     assert roll_up(LoggedRun(0, (LoggedRequest(1, first=2, done=3),), 1), 0) == ()
 
 
-def test_fewer_than_four_super_passes_tell_nothing() -> None:
+def test_fewer_than_four_super_passes_show_nothing() -> None:
     assert not find_window(make_passes([10, 10, 10, 10]), 0, _RULES).found  # the first one is always ramp
     assert roll_up(parse_events(write_lines(make_events([10] * 12))), _SIZE)[1:] == ()
 
@@ -147,7 +147,7 @@ def claim(**changes: Any) -> SteadyWindow:
         ({"seconds": Decimal(600)}, "a window of 600 s"),
     ],
 )
-def test_a_claim_is_held_against_the_events(changes: dict[str, Any], problem: str) -> None:
+def test_a_claim_is_checked_against_the_events(changes: dict[str, Any], problem: str) -> None:
     found = "; ".join(find_false_claims(claim(**changes), make_passes([10] * 9), _SIZE, _RULES))
     assert (problem in found) if problem else not found
 
@@ -170,7 +170,7 @@ def test_a_window_beyond_the_run_or_over_a_drift_is_false() -> None:
     assert found == "a steady state, while tpot_p50 and tpot_p90 drifts in its window"
 
 
-def test_a_super_pass_is_told_by_its_middle_and_its_ninth_tenth() -> None:
+def test_a_super_pass_is_identified_by_its_middle_and_its_ninth_tenth() -> None:
     paces = [*range(1, 21)]
     (only,) = roll_up(parse_events(write_lines(make_events(paces))), len(paces))
     whole = roll_up(parse_events(write_lines(make_events(paces))), 1)
@@ -225,13 +225,13 @@ def make(levels: Sequence[Level]) -> tuple[SuperPass, ...]:
 def test_a_window_is_the_first_steady_stretch_that_lasts(
     levels: list[Level], least: int, window: tuple[int, int] | None, ramp: int, states: tuple[str, str] | None
 ) -> None:
-    told = {"states": dict(zip(("tpot_p50", "tpot_p90"), states or (), strict=False)), "skipped": ramp}
-    wanted = SteadyWindow(found=False, **told)
+    reported = {"states": dict(zip(("tpot_p50", "tpot_p90"), states or (), strict=False)), "skipped": ramp}
+    wanted = SteadyWindow(found=False, **reported)
     if window is not None:
         first, last = window
         count = last - first + 1
         span: dict[str, Any] = {"samples": 3 * count, "seconds": Decimal(str(round(count - 0.1, 3)))}
-        wanted = SteadyWindow(True, first, last, **span, **told)
+        wanted = SteadyWindow(True, first, last, **span, **reported)
     assert find_window(make(levels), least, RULES) == wanted  # type: ignore[arg-type]
 
 
@@ -270,14 +270,14 @@ OPPOSITE = {UP: DOWN, DOWN: UP, PLATEAU: PLATEAU}
 
 
 @pytest.mark.parametrize(("course", "state"), COURSES, ids=lambda value: "-".join(map(str, value))[:40])
-def test_a_trend_is_told_where_it_is_certain(course: list[float], state: str) -> None:
+def test_a_trend_is_reported_where_it_is_certain(course: list[float], state: str) -> None:
     assert find_trend(course, 0.05) == state
     larger = [value * 1000 for value in course]
     assert find_trend(larger, 0.05) == state  # in whatever unit
 
 
 @pytest.mark.parametrize("change", [4.9, 5.0, 5.1])
-def test_a_certain_trend_is_told_from_a_twentieth_of_the_median_on(change: float) -> None:
+def test_a_certain_trend_is_distinguished_from_a_twentieth_of_the_median_on(change: float) -> None:
     """From end to end of the line that fits best."""
     course = [100 - change / 2 + change * n / 10 for n in range(11)]
     up, down = find_trend(course, 0.05), find_trend(course[::-1], 0.05)
@@ -286,5 +286,5 @@ def test_a_certain_trend_is_told_from_a_twentieth_of_the_median_on(change: float
 
 
 @pytest.mark.parametrize(("step", "state"), [(0.007, UP), (-0.007, DOWN), (0.0049, PLATEAU)])
-def test_a_trend_around_zero_is_held_against_one(step: float, state: str) -> None:
+def test_a_trend_around_zero_is_checked_against_one(step: float, state: str) -> None:
     assert find_trend([step * (n - 5) for n in range(11)], 0.05) == state

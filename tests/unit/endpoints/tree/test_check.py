@@ -13,9 +13,9 @@ from reconciler.endpoints.tree.yaml_text import write_yaml
 from reconciler.storage.documents import parse_yaml_mapping
 from reconciler.tree.findings import Severity
 from reconciler.tree.rule_engine import INTERNAL
+from tests.unit.check.damage import change_number
 from tests.unit.endpoints.tree.curves import make_curve, make_submission, write_submission
 from tests.unit.endpoints.tree.mutations import MUTATIONS, Mutation
-from tests.unit.check.damage import change_number
 
 # Rules that a mutation breaks in addition to its own.
 ALSO: dict[str, set[str]] = {
@@ -139,7 +139,7 @@ def agentic(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ((0.5832, 0.935, 520.1), {"agentic-osl-range": "520.1 output tokens a turn"}),
     ],
 )
-def test_an_agentic_curve_is_held_to_its_bars(
+def test_an_agentic_curve_is_required_to_meet_its_bars(
     results: tuple[object, object, float | None], said: dict[str, str], agentic: Path, tmp_path: Path
 ) -> None:
     root = tmp_path / "submission"

@@ -1,4 +1,4 @@
-"""Figures of one result that cannot all be those of one run: for whoever judges a run, and for readers of its tree."""
+"""Figures of one result that cannot all belong to one run, for the judge of a run and for readers of its tree."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_declared_parts_give_the_provisioned_power() -> None:
     assert switched.kilowatts == Decimal("8.46")
 
 
-def test_cooling_that_nobody_names_takes_the_greater_overhead() -> None:
+def test_cooling_that_no_one_names_takes_the_greater_overhead() -> None:
     assert compute(cooling="").kilowatts == Decimal("9.46")
 
 

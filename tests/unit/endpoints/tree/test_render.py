@@ -64,7 +64,7 @@ def test_a_point_states_what_ran() -> None:
     assert point_of(make_submission(), "r64")["offline"] == "elected"
 
 
-def test_the_models_seed_is_the_sets_where_the_client_was_not_told_one() -> None:
+def test_the_models_seed_is_the_sets_where_the_client_was_not_reported_one() -> None:
     seeds = {"scheduler_rng_seed": 1, "sample_index_rng_seed": 2}
     stated = point_of(change_point(5, measured={"seeds": seeds}), "r5")
     assert stated["runtime_settings"]["runtime"] == {**seeds, "model_seed": 9315206023656308754}

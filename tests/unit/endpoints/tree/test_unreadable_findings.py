@@ -9,7 +9,7 @@ import pytest
 
 from reconciler.endpoints.check.engine import check_endpoints, verify_endpoints
 from tests.unit.endpoints.tree.curves import make_curve, make_submission, write_submission
-from tests.unit.tree.test_unreadable_findings import Shut, shut, tell
+from tests.unit.tree.test_unreadable_findings import Shut, find, shut
 
 __all__ = ["shut"]
 
@@ -25,11 +25,11 @@ def test_closed_folder_is_one_finding(tmp_path: Path, name: str, shut: Shut) -> 
     folder = root / name.format(**names)
     other = tmp_path / "Other" / "one"
     shutil.copytree(root, other)
-    before = tell(check_endpoints(tmp_path).findings)
+    before = find(check_endpoints(tmp_path).findings)
     shut(folder)
     report = check_endpoints(tmp_path)
-    (told,) = [f for f in report.findings if f.rule.id == "tree.readable"]
-    assert str(told.complaint.place) == str(folder.relative_to(tmp_path))
-    assert not tell(report.findings) - before - tell((told,))
+    (reported,) = [f for f in report.findings if f.rule.id == "tree.readable"]
+    assert str(reported.complaint.place) == str(folder.relative_to(tmp_path))
+    assert not find(report.findings) - before - find((reported,))
     if name != "src":
         assert [f.rule.id for f in verify_endpoints(tmp_path).findings] == ["tree.readable"]

@@ -39,7 +39,7 @@ def make_document() -> dict[str, Any]:
     return {"curves": [curve], "cells": cells, "looked": "now"}
 
 
-def test_a_region_tells_what_it_lacks() -> None:
+def test_a_region_reports_what_it_lacks() -> None:
     bands = arrange_curve(make_document(), NAME)["bands"]
     assert [(band["kind"], band["word"]) for band in bands] == [
         ("maybe", "not measured: 5"),

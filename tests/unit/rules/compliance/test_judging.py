@@ -78,7 +78,7 @@ TWO, BEGAN = struct.pack("<i", 2), struct.pack("<i", 7)
         ("", "none", False),
     ],
 )
-def test_a_score_is_told_behind_the_scorers_words(report: str, found: str, passed: bool) -> None:
+def test_a_score_is_reported_behind_the_scorers_words(report: str, found: str, passed: bool) -> None:
     verdict = judge_test07(report, Decimal(80))
     assert verdict.passed is passed
     assert verdict.figures == {"accuracy": found, "threshold": "80"}
@@ -202,15 +202,15 @@ def test_test01_is_judged_by_its_logs() -> None:
     )
 
 
-def test_a_log_that_test01_lacks_is_told_by_its_run() -> None:
+def test_a_log_that_test01_lacks_is_identified_by_its_run() -> None:
     run = log_answers("01")
-    for inputs, lacking in (
+    for inputs, absent in (
         (VerdictInputs(run, RunLogs(), run), "performance"),
         (VerdictInputs(RunLogs(answers=run.answers), run, run), "audit"),
         (VerdictInputs(detail(**FAST), run, run), "audit"),
         (VerdictInputs(run, run, detail(**FAST)), "accuracy"),
     ):
-        with pytest.raises(MissingLogError, match=f"^{lacking}$"):
+        with pytest.raises(MissingLogError, match=f"^{absent}$"):
             judge("TEST01", inputs)
     half = VerdictInputs(run, run, log_answers("02"), metrics=("acc",), reports={BASELINE: "accuracy=1"})
     for reports in (half.reports, {COMPLIANCE: "accuracy=1"}, {}):
@@ -251,7 +251,7 @@ def test_tokens_are_read_as_they_are_declared(inputs: dict[str, object], figures
     )
 
 
-def test_lengths_and_entropies_are_held_against_the_limits_of_the_round() -> None:
+def test_lengths_and_entropies_are_checked_against_the_limits_of_the_round() -> None:
     limits = {"least_mean_tokens": "1.5", "most_mean_tokens": "2"}
     run = log_answers("00" * 8, "00" * 4)
     assert judge("TEST09", VerdictInputs(run, limits=limits)).passed

@@ -193,7 +193,7 @@ def encode(dtype: str, numbers: Iterable[int]) -> list[Entry]:
 
 @pytest.mark.parametrize("dtype", ["float32", "int32", "int64"])
 @pytest.mark.parametrize("read_as", ["own", "any"])
-def test_class_numbers_that_all_begin_with_the_same_byte_are_told_apart(dtype: str, read_as: str) -> None:
+def test_class_numbers_that_all_begin_with_the_same_byte_are_distinguished(dtype: str, read_as: str) -> None:
     read_as = dtype if read_as == "own" else read_as
     accuracy, audit = encode(dtype, range(256, 4096, 256)), encode(dtype, range(512, 4352, 256))
     assert {entry.data[0] for entry in accuracy + audit} == {0}

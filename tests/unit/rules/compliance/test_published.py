@@ -1,4 +1,4 @@
-"""Verify files that somebody published, against the limits of the round and what stands beside them."""
+"""Verify files that somebody published, against the limits of the round and what accompanies them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def judge(text: str, rules: TestRules | None) -> list[Judged]:
         (LEAST, "said no more", False, True),
     ],
 )
-def test_a_score_that_was_published_is_held_against_the_limit_of_the_round(
+def test_a_score_that_was_published_is_checked_against_the_limit_of_the_round(
     score: str, word: str, said: bool, found: bool
 ) -> None:
     (judged,) = judge(f"'exact_match': {score}\n{word}\n", find_rules())
@@ -45,7 +45,7 @@ def test_a_score_that_was_published_is_held_against_the_limit_of_the_round(
     assert judged.reasons == (() if found else (f"the accuracy {score} is below the threshold {LEAST}",))
 
 
-def test_a_test_that_the_round_does_not_have_is_held_against_no_limit() -> None:
+def test_a_test_that_the_round_does_not_have_is_checked_against_no_limit() -> None:
     assert judge(f"'exact_match': {LEAST}\nTEST PASS\n", None) == []
 
 
@@ -79,7 +79,7 @@ OTHER = log_answers("01020304", "09060708")
 DIFFERS = "1 of 2 answers differ from the accuracy run's, as of samples 1"
 
 
-def test_each_verify_file_of_test01_is_held_against_its_own_logs() -> None:
+def test_each_verify_file_of_test01_is_checked_against_its_own_logs() -> None:
     rules = rules_of("TEST01")
     both = {ACCURACY: PASS, PERFORMANCE: FAIL}
     assert judge_all("TEST01", rules, both, RUN, RUN, RUN) == [
@@ -108,7 +108,7 @@ def test_answers_that_differ_in_every_type_are_compared_by_what_the_scorer_said(
     assert judge_all("TEST01", rules, {ACCURACY: FAIL}, alike, RUN, RUN) == [(ACCURACY, False, True, True, ())]
 
 
-def test_a_failure_whose_tokenizer_nobody_knows_is_not_sure_to_be_wrong() -> None:
+def test_a_failure_whose_tokenizer_no_one_knows_is_not_sure_to_be_wrong() -> None:
     run = log_answers("0700000002000000")
     rules = rules_of("TEST06", "llama2-70b-99.9")
     passed = "First token check pass: Skipped\nEOS check pass: True\nSample length check pass: True\n"
@@ -118,7 +118,7 @@ def test_a_failure_whose_tokenizer_nobody_knows_is_not_sure_to_be_wrong() -> Non
         assert found[4] == ("sample 0 has 2 tokens, and None were reported",)
 
 
-def test_tests_of_earlier_rounds_are_held_against_their_logs_too() -> None:
+def test_tests_of_earlier_rounds_are_checked_against_their_logs_too() -> None:
     fast = RunLogs(summary=RUN.summary.replace(b"100", b"120"))
     assert judge_all("TEST04-A", None, {PERFORMANCE: PASS}, fast, RUN, NONE) == [
         (PERFORMANCE, True, False, True, ("TEST04-B is faster: +20.00 % of TEST04-A's score",))

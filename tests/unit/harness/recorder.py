@@ -1,4 +1,4 @@
-"""What a generator told of: first tokens and results, by id."""
+"""What a generator reported of: first tokens and results, by id."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.errors import HarnessError
 from harness.run.tokens import GenerationPlan, Sampling
 
 
-class Heard:
+class Recorder:
     """``limit``: seconds after which an answer counts as never coming."""
 
     def __init__(self, limit: float) -> None:
@@ -19,7 +19,7 @@ class Heard:
         self._limit, self._changed = limit, threading.Condition()
 
     def make_plan(self, **changed: Any) -> GenerationPlan:
-        """A plan that tells this one."""
+        """A plan that reports to this recorder."""
         plan: dict[str, Any] = {"model": None, "source": None, "scenario": "Offline", "sampling": Sampling()}
         plan |= {"streaming": False, "logged": True, "threads": 0, "precision": "fp32", "options": {}}
         plan |= {"first": self.first, "completed": self.result, "failed": self.result}

@@ -9,7 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-_WHEEL: Final = Path(__file__).parent / "data"
+SCHEMA: Final = "schemas/submission.schema.json"
+UNIT: Final = "unit"  # of a field there: the unit in which its value is kept
+_WHEEL: Final = Path(__file__).parents[1] / "spec" / "data"
 _CHECKOUT: Final = Path(__file__).parents[2]
 
 

@@ -52,6 +52,17 @@ _SUBMISSION = (
         ["--benchmark", "benchmarks"], multiple=True, metavar="NAME", help="A benchmark; repeat, or use commas."
     ),
     click.Option(["--system"], metavar="NAME", help="The system, such as h200x8; default: this machine."),
+    click.Option(
+        ["--harness"],
+        metavar="ADAPTER",
+        help="A published harness that runs them, such as nvidia-v5.1; default benchmarks: all that it runs.",
+    ),
+    click.Option(
+        ["--code"],
+        metavar="DIR",
+        type=click.Path(exists=True, file_okay=False),
+        help="Checkout of that harness; its own settings of the system become starting values.",
+    ),
     click.Option(["--submitter"], default="Example", metavar="NAME", help="Your folder in the submission tree."),
 )
 
@@ -66,6 +77,8 @@ def command(
     category: str,
     benchmarks: tuple[str, ...],
     system: str | None,
+    harness: str | None,
+    code: str | None,
     submitter: str,
 ) -> int:
     """Make DIR (by default this folder) a repository: a starter spec for this machine, state/, and git if need be.
@@ -77,8 +90,12 @@ def command(
     root = Path(folder).resolve()
     chosen = _name_from(root.name) if name is None else _checked(name)
     spec = root / "specs" / f"{chosen}.yaml"
-    if benchmarks:
-        request = SubmissionRequest(chosen, round_name, division, category, benchmarks, system, submitter)
+    if code and not harness:
+        raise click.UsageError("name the harness that is there, too: --harness ADAPTER")
+    if benchmarks or harness:
+        request = SubmissionRequest(
+            chosen, round_name, division, category, benchmarks, system, submitter, harness or "", code or ""
+        )
         wanted = prepare_submission(request, f"../{SCHEMA}")
         text, documents = render_submission_spec(wanted), list_documents(wanted)
     elif round_name or system:

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import Field, ValidationError
 
@@ -121,6 +123,55 @@ def fill_words(text: str, words: Mapping[str, str]) -> str:
     for name, value in words.items():
         text = text.replace(f"{{{name}}}", value)
     return text
+
+
+class PublishedValue(Struct, frozen=True):
+    """``where``: file below the harness's code, and line; ``also``: the batch size there, with its line."""
+
+    value: str
+    name: str
+    where: str
+    also: str = ""
+
+
+def find_published_rate(
+    adapter: HarnessAdapter, code: Path, system: str, benchmark: str, scenario: str
+) -> PublishedValue | None:
+    """The rate that the harness's own configuration expects of a system; None where it has none."""
+    published, known = adapter.known.published, adapter.known.benchmarks.get(benchmark)
+    if published is None or known is None or scenario not in published.target_qps:
+        return None
+    for name in (system, system.rpartition("_")[0]):
+        path = fill_words(published.files, {**known.words, "system": name, "scenario": scenario})
+        if name and (code / path).is_file():
+            lines = (code / path).read_text(encoding="utf-8", errors="replace").splitlines()
+            break
+    else:
+        return None
+    marks = [number for number, line in enumerate(lines) if f"AccuracyTarget({known.words.get('target')})" in line]
+    target = published.target_qps[scenario]
+    found = _search(lines, rf"\b{re.escape(target)}\s*[:=]\s*({_NUMBER})", marks)
+    if found is None:
+        return None
+    batch = _search(lines, rf"\b{re.escape(published.batch_size or '')}\s*[:=].*?({_NUMBER})", marks)
+    if batch is None and published.batch_size:
+        joined = [f"{line} {after.strip()}" for line, after in zip(lines, [*lines[1:], ""], strict=True)]
+        batch = _search(joined, rf"\b{re.escape(published.batch_size)}\s*[:=]\s*\{{.*?:\s*({_NUMBER})", marks)
+    also = f"{published.batch_size} {batch[0]} in line {batch[1]}" if published.batch_size and batch else ""
+    return PublishedValue(found[0], target, f"{path}:{found[1]}", also)
+
+
+_NUMBER = r"[0-9][0-9_]*(?:\.[0-9]+)?"
+
+
+def _search(lines: Sequence[str], pattern: str, marks: Sequence[int]) -> tuple[str, int] | None:
+    """The first match below one of ``marks``, else the first; with its line."""
+    found = [
+        (match[1].replace("_", ""), number) for number, line in enumerate(lines) if (match := re.search(pattern, line))
+    ]
+    below = [each for each in found if any(each[1] > mark for mark in marks[:1])]
+    chosen = next(iter(below or found), None)
+    return (chosen[0], chosen[1] + 1) if chosen else None
 
 
 @cache

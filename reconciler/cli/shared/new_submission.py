@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -11,6 +12,8 @@ from reconciler.errors import ReconcilerError, suggest_nearest
 from reconciler.resource.quantities import join_listing, show_count
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset, normalise_category
+from reconciler.spec.adapters import HarnessAdapter, describe_missing, list_adapters
+from reconciler.spec.names import give_advice
 from reconciler.spec.proposal import Proposal
 from reconciler.spec.starter import NOTHING_READ
 from reconciler.spec.starting_values import find_family
@@ -40,13 +43,22 @@ class SubmissionRequest(Struct, frozen=True):
     benchmarks: tuple[str, ...]
     system: str | None
     submitter: str
+    harness: str = ""
+    code: str = ""
 
 
 def prepare_submission(request: SubmissionRequest, schema: str) -> Wanted:
     """Raises ReconcilerError for a round, a benchmark or a category that is not to be had."""
     ruleset = load_ruleset(request.round_name or list_rounds()[-1])
     names = [name.strip() for text in request.benchmarks for name in text.split(",") if name.strip()]
+    adapter = _find_adapter(request.harness) if request.harness else None
+    if adapter is not None and not names:
+        names = _list_adapted(adapter, ruleset, request.category)
     rules = [_find_rules(ruleset, name, request.category) for name in dict.fromkeys(names)]
+    for each in rules:
+        if adapter is not None and each.name not in adapter.known.benchmarks:
+            message, fix = describe_missing(adapter, each.name)
+            raise ReconcilerError(message, fix=fix)
     system = request.system or "this-machine"
     family = find_family(system)
     if family is None:
@@ -68,7 +80,26 @@ def prepare_submission(request: SubmissionRequest, schema: str) -> Wanted:
         family=family,
         read=read,
         schema=schema,
+        adapter=adapter,
+        code=str(Path(request.code).resolve()) if request.code else "",
     )
+
+
+def _find_adapter(name: str) -> HarnessAdapter:
+    if (found := list_adapters().get(name)) is None:
+        raise ReconcilerError(f"{name!r} is not an adapter", fix=give_advice(name, [*list_adapters()], what="adapter"))
+    return found
+
+
+def _list_adapted(adapter: HarnessAdapter, ruleset: Ruleset, category: str) -> list[str]:
+    """What it runs, of the benchmarks that the round has for such a system."""
+    own = [name for name in adapter.known.benchmarks if name in ruleset.benchmarks]
+    able = [name for name in own if normalise_category(category) in ruleset.benchmarks[name].tables]
+    if not able:
+        runs = ", ".join(adapter.known.benchmarks)
+        message = f"adapter {adapter.name} runs nothing that round {ruleset.round} asks of {category} systems"
+        raise ReconcilerError(message, fix=f"name another --round or --category; it runs {runs}")
+    return able
 
 
 def _find_rules(ruleset: Ruleset, name: str, category: str) -> BenchmarkRules:
@@ -106,5 +137,7 @@ def describe_submission(wanted: Wanted, spec: str) -> list[str]:
     if started:
         lines.append(f"Values to begin with, from published results ({len(started)} of {cells} cells):")
         lines += [f"  {value.setting} {value.value}: {value.shown}, {value.source}" for value in started]
+    if wanted.adapter is not None and wanted.adapter.known.notes:
+        lines.append(f"About {wanted.adapter.name}: {' '.join(wanted.adapter.known.notes.split())}")
     lines.append(f"Left for you: {show_count(blanks, 'line')} marked '{FILL_IN.removeprefix('# ')}'.")
     return lines

@@ -10,7 +10,7 @@ import pytest
 from reconciler.errors import SpecError
 from reconciler.resource.inputs import Value
 from reconciler.rules.rounds import list_rounds, load_ruleset
-from reconciler.spec.adapters import list_adapters
+from reconciler.spec.adapters import find_published_rate, list_adapters
 from reconciler.spec.loading import load
 
 SPEC = """\
@@ -99,3 +99,40 @@ def test_a_wrong_adapter_is_refused_where_it_is_wrong(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as raised:
         settings(tmp_path, "llama3.1-8b", "ours")
     assert any((p.file, p.line) == ("specs/ours.yaml", 6) for p in raised.value.problems)
+
+
+CONFIGURATION = """\
+EXPORTS = {
+    C.WorkloadSetting(C.HarnessType.Custom, C.AccuracyTarget(0.99), C.PowerSetting.MaxP): {
+        model_fields.gpu_batch_size: {
+            'llama2-70b': 2048,
+        },
+        loadgen_fields.offline_expected_qps: 400,
+    },
+    C.WorkloadSetting(C.HarnessType.Custom, C.AccuracyTarget(0.999), C.PowerSetting.MaxP): {
+        model_fields.gpu_batch_size: {
+            'llama2-70b': 1024,
+        },
+        loadgen_fields.offline_expected_qps: 376.5,
+    },
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "value", "line", "batch"),
+    [("llama2-70b-99", "400", 6, "2048 in line 3"), ("llama2-70b-99.9", "376.5", 12, "1024 in line 9")],
+)
+def test_published_rates_are_read_with_their_lines(
+    benchmark: str, value: str, line: int, batch: str, tmp_path: Path
+) -> None:
+    path = "configs/B200-SXM-180GBx8/Offline/llama2-70b.py"
+    (tmp_path / path).parent.mkdir(parents=True)
+    (tmp_path / path).write_text(CONFIGURATION)
+    adapter = list_adapters()["nvidia-v5.1"]
+    found = find_published_rate(adapter, tmp_path, "B200-SXM-180GBx8_TRT", benchmark, "Offline")
+    assert found is not None
+    assert (found.value, found.where) == (value, f"{path}:{line}")
+    assert found.also == f"gpu_batch_size {batch}"
+    assert find_published_rate(adapter, tmp_path, "B200-SXM-180GBx8_TRT", benchmark, "Server") is None
+    assert find_published_rate(adapter, tmp_path, "H200", benchmark, "Offline") is None

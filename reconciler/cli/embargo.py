@@ -16,7 +16,7 @@ from reconciler.errors import IN_SYNC, ReconcilerError, RepositoryError
 from reconciler.reconcile.planning import Options, PlanCache
 from reconciler.render.documents import render_document
 from reconciler.resource.embargo import Embargo, explain_refusal, make_embargo, show_embargo
-from reconciler.storage import git, git_remotes
+from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths, replace
 from reconciler.storage.leftovers import sweep_siblings
 
@@ -78,7 +78,7 @@ def _describe_embargo(embargo: Embargo | None) -> str:
 
 
 def _install(paths: RepositoryPaths) -> int:
-    path = git_remotes.find_hook_path(paths.root, "pre-push")
+    path = git.find_hook_path(paths.root, "pre-push")
     words = [sys.executable, "-P", "-m", "reconciler.cli.main", "-C", str(paths.root), "embargo"]
     text = _HOOK.format(command=shlex.join(words))
     if path.exists() and "reconcile embargo" not in path.read_text(errors="replace"):

@@ -19,7 +19,6 @@ from reconciler.cli.shared.options import complete_rounds, takes
 from reconciler.cli.shared.output import say
 from reconciler.errors import IN_SYNC, ReconcilerError, RepositoryError
 from reconciler.resource.kinds import DIVISIONS
-from reconciler.resource.packaged_files import read_shipped
 from reconciler.spec.files import leads_out
 from reconciler.spec.quantities import UnfitError
 from reconciler.spec.scalars import CATEGORIES
@@ -28,6 +27,7 @@ from reconciler.spec.starter import render_starter_spec
 from reconciler.spec.submission_template import render_submission_spec
 from reconciler.storage import git
 from reconciler.storage.files import replace
+from reconciler.storage.packaged_files import read_shipped
 from reconciler.storage.untrusted_files import read_regular
 
 _FOLDER = click.Argument(["folder"], required=False, default=".", metavar="[DIR]", type=click.Path(file_okay=False))

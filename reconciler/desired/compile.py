@@ -2,30 +2,237 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from operator import attrgetter
 
 from msgspec.structs import replace
 
+from harness.benchmark_catalog import BENCHMARKS
+from harness.catalog import BACKENDS
 from reconciler.desired.cell_cache import CachedCell, CellCache
 from reconciler.desired.cell_settings import CellReaders
 from reconciler.desired.cells import CellCompiler, SharedKeys, find_shared_keys
+from reconciler.desired.compliance import find_answer_type, select_tests
 from reconciler.desired.detail import Detail
-from reconciler.desired.gaps import find_gaps
 from reconciler.desired.inputs import collect_submission_inputs, make_upstream_input
 from reconciler.desired.published import (
     collect_published_inputs,
     collect_submission_settings,
     collect_submission_values,
+    list_published_code,
 )
 from reconciler.desired.requirements import find_missing_cells, list_notes
 from reconciler.desired.resource_builder import ResourceBuilder
 from reconciler.desired.state import Desired, Pins
+from reconciler.errors import Problem
+from reconciler.loadgen import keys
+from reconciler.loadgen.settings import RESULTS
 from reconciler.resource.canonical import digest
+from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import Address, Kind
-from reconciler.resource.settings import ACCURACY_FROM
+from reconciler.resource.programs import PROGRAMS
+from reconciler.resource.settings import ACCURACY_FROM, COMMAND, COUNTED, NO_HARDWARE
+from reconciler.rules.benchmark_facts import find_benchmark_facts
+from reconciler.rules.compliance.judging import find_test
+from reconciler.rules.programs import load_program
 from reconciler.rules.ruleset import Ruleset
-from reconciler.spec.declared import Declared, DeclaredCell
+from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, is_filled
+
+# Early refusals of a submission of the declared cells, which a spec can show before anything runs.
+#
+# Nothing here keeps a run from being made: a spec is often complete only on the last day. A rehearsal is never
+# submitted, so that nothing is missing from it.
+
+_FOLLOWING = ("division", "submitter", "status", "system_type")  # of systems/<name>.json, from the rest of the spec
+_PACED = ("Server", "Offline", "Interactive")
+_LISTED = 4
+_OTHER_MAKERS = ("amd", "instinct", "mi300", "intel", "gaudi", "tpu", "qualcomm")
+_NOT_OFFICIAL = frozenset(BENCHMARKS) - {"command", "external"}
+
+
+def find_gaps(declared: Declared, ruleset: Ruleset) -> tuple[Problem, ...]:
+    """Each once, at the line to complete. Names that no checker reads, and answers whose type nothing says, are named
+    in rehearsals too: what a rehearsal's test compares must be what the test of the submission does."""
+    if ruleset.layout in PROGRAMS:  # its descriptions and disclosures have names of their own
+        gaps: tuple[Problem, ...] = load_program(ruleset.layout).find_gaps(declared)
+        return gaps
+    found = [gap for system in declared.systems.values() for gap in _misnamed(system)]
+    found += [gap for cell in declared.cells for gap in _unread_answers(cell, ruleset)]
+    if not declared.rehearsal.value:
+        entered = dict.fromkeys(cell.cell.system for cell in declared.cells)
+        for name in entered:
+            found += _undescribed(declared.systems[name], ruleset)
+            found += _miscounted(declared.systems[name])
+        for cell in declared.cells:
+            found += _of_cell(cell, ruleset)
+        found += _documents(declared, ruleset)
+    return tuple(dict.fromkeys(found))
+
+
+def _misnamed(system: DeclaredSystem) -> Iterator[Problem]:
+    for name, (origin, meant) in system.unknown.items():
+        near = f"did you mean {meant}? " if meant else ""
+        fix = f"{near}`reconcile explain spec.systems.description` lists the fields"
+        yield _at(origin, f"spec.systems.{system.name}.description", f"no checker reads {name}", fix)
+
+
+def _undescribed(system: DeclaredSystem, ruleset: Ruleset) -> Iterator[Problem]:
+    """Fields of systems/<name>.json that must not be empty; one gap for all of them."""
+    meant = {near for _, near in system.unknown.values()}
+    absent = [
+        field.name
+        for field in ruleset.system_fields
+        if field.filled
+        and field.name not in (*_FOLLOWING, *meant)
+        and not is_filled(system.description.get(field.name))
+    ]
+    if not absent:
+        return
+    listed = ", ".join(absent[:_LISTED]) + (f" and {len(absent) - _LISTED} more" if len(absent) > _LISTED else "")
+    fix = f"`reconcile detect --system {system.name} --write` on that machine fills in what can be read; write the rest"
+    path = f"spec.systems.{system.name}.description"
+    yield _at(system.origin, path, f"the description of {system.name} has no {listed}", fix)
+
+
+def _miscounted(system: DeclaredSystem) -> Iterator[Problem]:
+    """The description is published, the hardware is what runs wait for: they speak of the same machines."""
+    for field, setting in COUNTED.items():
+        described, declared = system.description.get(field), system.settings.get(setting)
+        if described is None or declared is None or not str(described.value).strip().isdecimal():
+            continue
+        if int(str(described.value)) != int(str(declared.value)):
+            message = f"{field} is {described.value}, and the hardware of {system.name} has {declared.value}"
+            fix = f'write {field}: "{declared.value}", or correct {setting} ({declared.origin})'
+            yield _at(described.origin, f"spec.systems.{system.name}.description.{field}", message, fix)
+
+
+def _of_cell(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
+    settings, division = cell.settings, cell.cell.division
+    if "infer_from" in settings:
+        return
+    official = settings.get("benchmark.official", cell.origin)
+    code = settings.get("benchmark.code")
+    path = f"spec.benchmarks.{cell.cell.benchmark}"
+    if code is not None and code.value in _NOT_OFFICIAL and ruleset.binds(division, "accuracy"):
+        facts = find_benchmark_facts(str(code.value))
+        if facts is None or str(official.value) not in facts.names.values():
+            what = BENCHMARKS[str(code.value)].help
+            fix = (
+                "name the code of the official benchmark, move the cell to the open division, or set `rehearsal: true`"
+            )
+            message = f"{code.value} ({what}) is not the data and model of {official.value}, which closed results need"
+            yield _at(code.origin, path, message, fix)
+            return
+    if ruleset.binds(division, "accuracy"):
+        yield from _shortened(cell, path)
+    yield from _wrong_device(cell, path)
+    if cell.cell.scenario in _PACED and not _has_target(cell):
+        message = f"target_qps is missing: LoadGen would ask for 1 query/s in {cell.cell.scenario}"
+        fix = f"write '{cell.cell.scenario}: {{target_qps: …}}', the rate that the system is expected to reach"
+        yield _at(cell.origin.origin, f"spec.divisions.{str(cell.cell).replace('/', '.')}", message, fix)
+    absent = [name for name in ruleset.measurements_fields if not is_filled(settings.get(f"measurements.{name}"))]
+    if absent:
+        fix = f"write 'measurements: {{{absent[0]}: …}}' there; the fields are published in measurements.json"
+        yield _at(_first(code, official, cell), path, f"measurements lack {', '.join(absent)}", fix)
+    if COMMAND in settings and "harness.code" not in settings and not list_published_code(cell):
+        message = f"the command of {cell.cell.benchmark} does not say where its code is, so that none is published"
+        fix = "write 'code: FOLDER' next to the command, or `source` in the benchmark"
+        yield _at(settings[COMMAND].origin, f"{path}.harness", message, fix)
+
+
+def _unread_answers(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
+    """A command's answers are bytes: a test that compares their first element must know how long that is."""
+    command = cell.settings.get(COMMAND)
+    if command is None or "infer_from" in cell.settings:
+        return
+    official = cell.settings.get("benchmark.official")
+    rules = ruleset.find_benchmark(str(official.value)) if official is not None else None
+    for rules_of_test in select_tests(cell, rules, ruleset):
+        name, test = rules_of_test.name, find_test(rules_of_test.name)
+        dtype, origin = find_answer_type(cell.settings, name)
+        if dtype or not test.unknown_dtype:
+            continue
+        message = f"nothing says of which type the answers are that {name} compares, so that they must agree as any"
+        fix = f"write 'compliance: {{{name}: {{dtype: TYPE}}}}' in the benchmark, of {', '.join(test.dtypes)}"
+        at = origin if origin.line else command.origin
+        yield _at(at, f"spec.benchmarks.{cell.cell.benchmark}.compliance", message, fix)
+
+
+def _shortened(cell: DeclaredCell, path: str) -> Iterator[Problem]:
+    """A dataset of fewer samples than the published one, or of others."""
+    code, prefix = cell.settings.get("benchmark.code"), "dataset.settings."
+    facts = find_benchmark_facts(str(code.value)) if code is not None else None
+    count, unpublished = (cell.settings.get(f"{prefix}{name}") for name in ("count", "unpublished"))
+    if facts is not None and count is not None and 0 < int(str(count.value)) < facts.dataset.samples:
+        message = f"{count.value} samples are not the {facts.dataset.samples:,} that closed results need"
+        fix = "take count out, move the cell to the open division, or set `rehearsal: true`"
+        yield _at(count.origin, f"{path}.{prefix}count", message, fix)
+    if facts is not None and unpublished is not None and unpublished.value is True:
+        message = "unpublished samples are not the dataset that closed results need"
+        fix = "take unpublished out, move the cell to the open division, or set `rehearsal: true`"
+        yield _at(unpublished.origin, f"{path}.{prefix}unpublished", message, fix)
+
+
+def _wrong_device(cell: DeclaredCell, path: str) -> Iterator[Problem]:
+    """A backend that leaves the declared accelerator idle, or that needs one which is not declared."""
+    backend, accelerator = cell.settings.get("engine.backend"), cell.settings.get("hardware.accelerator")
+    facts = BACKENDS.get(str(backend.value)) if backend is not None else None
+    if backend is None or facts is None or not facts.drives or COMMAND in cell.settings:
+        return
+    named = str(accelerator.value) if accelerator is not None else ""
+    there = named.lower() not in NO_HARDWARE
+    if facts.drives == "cpu" and there:
+        able = ", ".join(name for name, other in BACKENDS.items() if other.drives == "nvidia")
+        message = f"backend {backend.value} computes on the CPU, and leaves {named} of {cell.cell.system} idle"
+        yield _at(backend.origin, path, message, f"choose one that drives it ({able}), or take accelerator out")
+    elif there and any(other in named.lower() for other in _OTHER_MAKERS):
+        message = f"backend {backend.value} drives NVIDIA GPUs, and {cell.cell.system} declares {named}"
+        yield _at(backend.origin, path, message, "choose a backend for it, or run it through `harness: {command: …}`")
+    elif facts.drives == "nvidia" and not there:
+        message = f"backend {backend.value} needs an NVIDIA GPU, and {cell.cell.system} declares no accelerator"
+        fix = f"write 'hardware: {{accelerator: …, count: …}}' in spec.systems.{cell.cell.system}"
+        yield _at(backend.origin, path, message, fix)
+
+
+def _first(code: Value | None, official: Value, cell: DeclaredCell) -> Origin:
+    return next(
+        (v.origin for v in (code, official, cell.origin) if v is not None and v.origin.line), cell.origin.origin
+    )
+
+
+def _has_target(cell: DeclaredCell) -> bool:
+    settings = cell.settings
+    if keys.TARGET_QPS in settings or (RESULTS in settings and settings[RESULTS].value != "loadgen"):
+        return True
+    if "harness.user_conf" in settings and settings["harness.user_conf"].value == "harvested":
+        return True  # the command writes it
+    code = settings.get("benchmark.code")
+    return code is not None and code.value == "external"
+
+
+def _documents(declared: Declared, ruleset: Ruleset) -> Iterator[Problem]:
+    bound = [
+        cell for cell in declared.cells if ruleset.binds(cell.cell.division, "calibration") and not _runs_here(cell)
+    ]
+    if not bound or "documents.calibration" in declared.settings:
+        return
+    at = declared.submitter.origin
+    message = (
+        "no calibration document is named, which the closed division publishes as documentation/calibration.md; "
+        "it cannot be derived from runs of a command or of somebody else"
+    )
+    yield _at(at, "spec.documents", message, "write 'documents: {calibration: docs/calibration.md}' in spec")
+
+
+def _runs_here(cell: DeclaredCell) -> bool:
+    """True where records say how its model was made."""
+    code = cell.settings.get("benchmark.code")
+    return COMMAND not in cell.settings and (code is None or code.value != "external")
+
+
+def _at(origin: Origin, path: str, message: str, fix: str) -> Problem:
+    return Problem(origin.file, origin.line, origin.column, path, message, fix)
 
 
 def compile_desired(

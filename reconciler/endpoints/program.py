@@ -90,7 +90,7 @@ class Endpoints:
         return check_cell(cell, rules, ruleset)
 
     def find_gaps(self, declared: Declared) -> tuple[Problem, ...]:
-        from reconciler.endpoints.spec.gaps import find_curve_gaps
+        from reconciler.endpoints.spec.declaring import find_curve_gaps
 
         return find_curve_gaps(declared)
 

@@ -15,28 +15,59 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from harness.contract import Progress
+from harness.contract import Busy, ProbeRequest, Progress
 from reconciler.desired.detail import Detail
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Work
 from reconciler.errors import LockedError, ReconcilerError
 from reconciler.execute.executors.executor import Capacity
-from reconciler.execute.machine_idle import LOOK, find_busy
 from reconciler.execute.machine_turns import MachineTurns
 from reconciler.execute.outcome import Event, Outcome, Status, StepProgress, StepStarted
 from reconciler.execute.perform import INTERRUPTED, AttemptContext, Finished, derive_outcome, perform
 from reconciler.execute.power_state import put_back_state
+from reconciler.execute.request_parts import select_slices
 from reconciler.execute.service import Services
+from reconciler.launch.nodes import find_first_busy, probe_nodes
 from reconciler.loadgen import keys
 from reconciler.plan.plan import Plan, Step
 from reconciler.resource.kinds import PERFORMANCE, Address, Kind, RunAddress
 from reconciler.resource.quantities import show_duration
 from reconciler.resource.queues import EXECUTOR
 from reconciler.resource.records import REHEARSAL, Summary
-from reconciler.resource.settings import STATE_SET
-from reconciler.storage.files import Lock
+from reconciler.resource.settings import STATE_SET, CellSettings
+from reconciler.storage.files import Lock, RepositoryPaths
 from reconciler.storage.machine_locks import make_machine_lock
 from reconciler.storage.storage_errors import convert_storage_errors
+
+# Other users of the machine while a run is to be timed: of this one, or of the nodes behind a launcher.
+
+LOOK = 2.0  # seconds for which the processors must be loaded
+
+
+def find_busy(settings: CellSettings, paths: RepositoryPaths, *, look: float = LOOK) -> Busy | None:
+    """Find what speaks against timing a run with these settings now; None when its machine is quiet.
+
+    ``look``: seconds for which the processors must be loaded; a tenth of a second at least. Raises ReconcilerError when
+    the nodes behind a launcher cannot be seen.
+    """
+    if settings.is_queued:
+        return None  # a job of a timed run has its nodes alone
+    # GPUs that are cut: those whose slices it takes.
+    slices = select_slices(settings)
+    request = ProbeRequest(quiet=look, gpus=len(slices) or list_gpus(settings), slices=slices)
+    try:
+        nodes = probe_nodes(request, settings.launcher, paths.work, (paths.root.resolve(),))
+    except ReconcilerError:
+        if not settings.runs_here:
+            raise
+        return None  # a machine that cannot be probed runs nothing either, and the run will say why
+    return find_first_busy(nodes, elsewhere=not settings.runs_here)
+
+
+def list_gpus(settings: CellSettings) -> int:
+    """How many GPUs a run takes, from the first on."""
+    return settings.get_number("run.options.devices") or settings.hardware.count
+
 
 RETRIES = 3  # of a step that a queue interrupted, where the spec does not say how many
 NOT_QUIET = "end it, or wait; `--busy` times the run all the same, and its record says so"

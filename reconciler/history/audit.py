@@ -31,7 +31,7 @@ from reconciler.resource.kinds import Cell, Kind, place_cell
 from reconciler.resource.records import IMPORTED, UNKNOWN, Artifact, Record
 from reconciler.resource.wording import show_acceptance
 from reconciler.storage.collector import pause_collector
-from reconciler.storage.git_history import find_appearances
+from reconciler.storage.git import find_appearances
 
 _AHEAD = 40  # cells whose logs are asked for together: each question costs as much as several small logs
 _MOST_AHEAD = 32 << 20  # bytes of them

@@ -25,7 +25,7 @@ from reconciler.resource.records import Record, Recorded, Summary
 from reconciler.spec.files import compute_blob_id
 from reconciler.storage import git
 from reconciler.storage.files import hash_bytes, read_checked, stamp_sources, write_cache
-from reconciler.storage.git_history import find_tree, name_blobs_at, stream_blobs
+from reconciler.storage.git import find_tree, name_blobs_at, stream_blobs
 from reconciler.storage.untrusted_files import LARGEST_RECORD, read_regular
 
 RECORDS = "state/records"

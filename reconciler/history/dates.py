@@ -21,7 +21,7 @@ from reconciler.loadgen.log_files import DETAIL
 from reconciler.resource.decisions import Acceptance, Amendment, Freeze
 from reconciler.resource.kinds import Cell
 from reconciler.resource.records import IMPORTED, Record
-from reconciler.storage.git_history import Appearances, find_commit_times, find_early_commits
+from reconciler.storage.git import Appearances, find_commit_times, find_early_commits
 
 _LOGGED = rb'^:::MLLOG \{"key": "%b", "value": "(\d\d-\d\d-\d{4} \d\d:\d\d:\d\d\.\d{3})"'
 _SHORT = 60.0  # seconds: a clock that is put right during a run is not yet another run

@@ -15,7 +15,7 @@ from reconciler.history.logs import FOLDER, Logs, open_logs
 from reconciler.history.snapshot import Snapshot
 from reconciler.resource.kinds import Cell
 from reconciler.storage import git
-from reconciler.storage.git_history import find_appearances
+from reconciler.storage.git import find_appearances
 
 _RENDER = "render the tree again (`reconcile`), and commit what it wrote"
 _REDATED = "commit again with the right date, or say in the pull request which clock was wrong"

@@ -21,7 +21,7 @@ from reconciler.record.codec import decode, summarize
 from reconciler.resource.kinds import Address, Cell
 from reconciler.resource.records import IMPORTED, Ended, Record
 from reconciler.storage import git
-from reconciler.storage.git_history import Appearances, Commit
+from reconciler.storage.git import Appearances, Commit
 
 _FEW = 4  # fields that are named
 

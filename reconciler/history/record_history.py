@@ -18,7 +18,7 @@ from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import PERFORMANCE, Cell, Kind
 from reconciler.resource.records import Ended, Record
 from reconciler.storage import git
-from reconciler.storage.git_history import Commit, find_appearances
+from reconciler.storage.git import Commit, find_appearances
 
 _FOLLOWS = ("engine.", "model.", "dataset.")  # digests of what inputs decide
 _OUTPUTS = ("run.",)  # digests of what a run left: they differ each time

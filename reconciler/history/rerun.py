@@ -42,7 +42,7 @@ from reconciler.rules.rounds import load_ruleset
 from reconciler.storage import git
 from reconciler.storage.files import Lock, RepositoryPaths, hash_bytes, ignore_work
 from reconciler.storage.files import replace as write
-from reconciler.storage.git_history import clone_at
+from reconciler.storage.git import clone_at
 from reconciler.storage.leftovers import open_temporary
 
 VERSION = 1

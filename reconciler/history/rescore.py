@@ -30,7 +30,7 @@ from reconciler.resource.records import CHILD_LOG, Artifact, Record
 from reconciler.resource.settings import SCORE_COMMAND
 from reconciler.rules.results.table import find_format
 from reconciler.storage.files import RepositoryPaths, hash_file, offer
-from reconciler.storage.git_history import clone_at
+from reconciler.storage.git import clone_at
 from reconciler.storage.leftovers import open_temporary
 
 WHAT = "accuracy"  # the claim that an audit from git alone can only attest

@@ -17,7 +17,7 @@ from reconciler.history.snapshot import Snapshot
 from reconciler.record.decisions import is_decision, parse_decisions
 from reconciler.resource.decisions import Acceptance, Amendment, Decisions, Freeze
 from reconciler.storage import git
-from reconciler.storage.git_history import Appearances
+from reconciler.storage.git import Appearances
 from reconciler.storage.untrusted_files import LARGEST_RECORD
 
 

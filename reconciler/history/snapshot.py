@@ -33,7 +33,7 @@ from reconciler.spec.files import LARGEST_FILE, Source, decode, refuse_link
 from reconciler.storage import git
 from reconciler.storage.collector import pause_collector
 from reconciler.storage.files import hash_bytes, hash_listing
-from reconciler.storage.git_history import find_day, list_links_at
+from reconciler.storage.git import find_day, list_links_at
 from reconciler.storage.untrusted_files import LARGEST_RECORD
 
 if TYPE_CHECKING:

@@ -1,28 +1,122 @@
 """One whole pass: look, plan, execute, record and render, under the lock of the repository. It is level-based: it
-starts from the world as it is, whatever an earlier pass left."""
+starts from the world as it is, whatever an earlier pass left.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from reconciler.diff.change import Work
 from reconciler.errors import RepositoryError
-from reconciler.execute.outcome import Event, Outcome
+from reconciler.execute.outcome import Event, Message, Outcome, Status, StepStarted
 from reconciler.execute.perform import Check, skip_check
-from reconciler.plan.plan import Plan
+from reconciler.observed.node_probe import probe_machines
+from reconciler.plan.plan import Plan, Step
 from reconciler.plan.saved import refuse_stale
-from reconciler.reconcile.journal import Journal, open_journal
-from reconciler.reconcile.planner import Planner
-from reconciler.reconcile.planning import Options, PlanCache, PlanResult
+from reconciler.reconcile.planning import Options, PlanCache, PlanResult, compute_plan
 from reconciler.reconcile.recorder import Recorder
 from reconciler.reconcile.remote_attempts.sender import StoreTransport
 from reconciler.reconcile.worker import Worker
+from reconciler.storage.event_log import RECONCILING, add_context, facts, open_log
 from reconciler.storage.files import Lock, RepositoryPaths, ignore_work
 from reconciler.storage.leftovers import sweep, sweep_repository
 from reconciler.storage.storage_errors import convert_storage_errors
+
+# Planning of a pass: looks at the world, each with the plan that follows from it.
+
+
+class Planner(Struct):
+    """``waited``: seconds that probes of machines took."""
+
+    paths: RepositoryPaths
+    options: Options
+    memory: PlanCache
+    report: Callable[[Event], None]
+    waited: float = 0.0
+
+    def look(self) -> PlanResult:
+        return self._compute(self.options)
+
+    def look_again(self) -> PlanResult:
+        """Without the deep tier (this pass has hashed everything once) and without what was asked to be repeated
+        (it was)."""
+        return self._compute(replace(self.options, deep=False, rerun=()))
+
+    def look_at_machines(self, result: PlanResult) -> PlanResult:
+        """Look again after a probe of the machines where something is to be done, if only that can show what they
+        are."""
+        due = {cell.system for s in result.plan.steps if s.change.how is Work.MAKE and (cell := s.change.address.cell)}
+        began = time.monotonic()
+        systems = result.desired.submission.systems
+        looked = probe_machines(self.paths, systems, due, lambda text: self.report(Message(text)))
+        self.waited += time.monotonic() - began
+        return self.look() if looked else result
+
+    def _compute(self, options: Options) -> PlanResult:
+        result = compute_plan(self.paths, options, self.memory)
+        self.memory.save()  # a pass may last for days, and other plans are made during it
+        return result
+
+
+# Journal of a pass: its events to the caller, and each as a line of the pass's own log.
+
+log = logging.getLogger(__name__)
+
+
+class Journal(Struct):
+    """``id`` of the pass, which every line carries."""
+
+    id: str
+    to: Callable[[Event], None]
+
+    def report(self, event: Event) -> None:
+        match event:
+            case StepStarted(step=step, attempt=attempt):
+                log.info("step started", extra=facts(**_name(step), attempt=attempt))
+            case Outcome(step=step, status=status):
+                level = logging.INFO if status is Status.DONE else logging.WARNING
+                record = event.record
+                extra = facts(
+                    **_name(step),
+                    status=status.value,
+                    seconds=round(event.seconds, 3),
+                    attempt=record.attempt if record else "",
+                    problem="" if status is Status.DONE else event.message,
+                )
+                log.log(level, "step ended", extra=extra)
+            case Message(text=text):
+                log.info("message", extra=facts(text=text))
+        self.to(event)
+
+    def begin(self, result: PlanResult) -> None:
+        add_context(submission=result.desired.name)
+        plan = result.plan
+        log.info("planned", extra=facts(steps=len(plan.steps), unchanged=plan.unchanged, desired=plan.desired))
+
+    def end(self, result: PlanResult, own: float, children: float) -> None:
+        extra = facts(in_sync=result.plan.in_sync, own_seconds=round(own, 3), child_seconds=round(children, 3))
+        log.info("pass ended", extra=extra)
+
+
+@contextlib.contextmanager
+def open_journal(paths: RepositoryPaths, report: Callable[[Event], None]) -> Iterator[Journal]:
+    """A file for each pass."""
+    with open_log(paths.log, RECONCILING) as identity:
+        yield Journal(identity, report)
+
+
+def _name(step: Step) -> dict[str, str]:
+    address = step.change.address
+    cell = str(address.cell) if address.cell else ""
+    return {"resource": str(address), "cell": cell, "key": step.change.key[:12]}
+
 
 _LOOKS = 40  # of one pass; each but the last has done something, so the bound only guards against a bug of ours
 

@@ -13,8 +13,8 @@ from reconciler.resource.canonical import show_decimal
 from reconciler.resource.codec import decode_json
 from reconciler.resource.decisions import Acceptance, AcceptanceStatus, AcceptedInput
 from reconciler.resource.kinds import Address, Kind
-from reconciler.resource.packaged_files import SCHEMA, UNIT, read_shipped
 from reconciler.resource.quantities import join_listing
+from reconciler.storage.packaged_files import SCHEMA, UNIT, read_shipped
 
 _NANOSECONDS = {"ns": 1, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
 _MILLIWATTS = {"mW": 1, "W": 10**3, "kW": 10**6}

@@ -11,7 +11,6 @@ from pydantic import BeforeValidator, WithJsonSchema
 
 from harness.benchmark_catalog import BENCHMARKS
 from harness.catalog import BACKENDS
-from reconciler.resource.packaged_files import UNIT
 from reconciler.spec import scalars
 from reconciler.spec.quantities import parse_count, parse_duration, parse_power, parse_rate
 from reconciler.spec.scalars import (
@@ -28,6 +27,7 @@ from reconciler.spec.scalars import (
     check_fitting,
     parse_one_of,
 )
+from reconciler.storage.packaged_files import UNIT
 
 MAY_NAME_VARIABLES = "may name environment variables"  # marks a type: ${NAME} is expanded, or left to a shell
 _NUMBER = r"[0-9][0-9_.]*([eE][-+]?[0-9]+)?"

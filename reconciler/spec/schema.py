@@ -10,11 +10,11 @@ from typing import Any
 
 from harness.catalog import BACKENDS, Option
 from reconciler.resource.kinds import SCENARIOS
-from reconciler.resource.packaged_files import SCHEMA
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.spec.descriptions import DESCRIPTION_FIELDS
 from reconciler.spec.models import Document
 from reconciler.spec.scalars import NAME
+from reconciler.storage.packaged_files import SCHEMA
 
 _KINDS: dict[str, dict[str, Any]] = {
     "int": {"type": "integer"},

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from reconciler.reconcile.planning import PlanResult
 from reconciler.resource.embargo import explain_refusal, make_embargo
-from reconciler.storage import git, git_remotes
+from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths
 from reconciler.watch.reporter import Reporter
 from reconciler.watch.settings import WatchSettings
@@ -40,13 +40,13 @@ class Commits(Struct):
         self.due = False
         if commit:
             self.unpushed = True
-            self.moved = git_remotes.resolve_commit(self.paths.root, f"{commit}^"), commit
+            self.moved = git.resolve_commit(self.paths.root, f"{commit}^"), commit
             self.reporter.say("committed", f"committed the records as {commit[:7]}", commit=commit)
 
     def push(self, seen: PlanResult) -> None:
-        root, remote, name = self.paths.root, self.settings.push, git_remotes.find_branch(self.paths.root)
+        root, remote, name = self.paths.root, self.settings.push, git.find_branch(self.paths.root)
         embargo, today = make_embargo(seen.desired.submission), datetime.now(UTC).date()
-        refused = (explain_refusal(embargo, address, today) for address in git_remotes.list_addresses(root, remote))
+        refused = (explain_refusal(embargo, address, today) for address in git.list_addresses(root, remote))
         why = next(filter(None, refused), "")
         if not why and not name:
             why = "no branch is checked out"
@@ -56,8 +56,8 @@ class Commits(Struct):
                 self.reporter.say("refused", f"not pushed to {remote}: {why}")
             return
         self.refused = ""
-        before = git_remotes.resolve_commit(root, "HEAD")
-        git_remotes.push(root, remote, name)
+        before = git.resolve_commit(root, "HEAD")
+        git.push(root, remote, name)
         self.unpushed = False
-        self.moved = (self.moved[0] if self.moved else before), git_remotes.resolve_commit(root, "HEAD")
+        self.moved = (self.moved[0] if self.moved else before), git.resolve_commit(root, "HEAD")
         self.reporter.say("pushed", f"pushed {name} to {remote}")

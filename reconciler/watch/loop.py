@@ -16,7 +16,7 @@ from reconciler.execute.outcome import Event, Outcome
 from reconciler.plan.plan import Step
 from reconciler.reconcile.planning import PlanCache, PlanResult, compute_plan
 from reconciler.reconcile.run import PassReport, run_pass
-from reconciler.storage import git_remotes
+from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths
 from reconciler.watch.commits import Commits
 from reconciler.watch.decider import Decider
@@ -160,9 +160,9 @@ class Loop(Struct):
 
     def note_head(self) -> None:
         """Say when the branch was rewritten; the world is read again in any case."""
-        before, self.head = self.head, git_remotes.resolve_commit(self.paths.root, "HEAD")
+        before, self.head = self.head, git.resolve_commit(self.paths.root, "HEAD")
         if before and self.head and before != self.head:
-            follows = git_remotes.is_ancestor(self.paths.root, before, self.head)
+            follows = git.is_ancestor(self.paths.root, before, self.head)
             text = "" if follows else ", which does not follow it: everything is read again"
             self.reporter.say("head", f"HEAD moved: {before[:7]} → {self.head[:7]}{text}", commit=self.head)
 

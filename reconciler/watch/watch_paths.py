@@ -6,7 +6,7 @@ from pathlib import Path
 
 from reconciler.reconcile.desired_cache import list_spec_paths
 from reconciler.reconcile.planning import Options, PlanResult
-from reconciler.storage import git_remotes
+from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths
 from reconciler.watch.predicate import Homes, Topic
 
@@ -30,7 +30,7 @@ class WatchPaths:
         """List the homes. Where two are one, the later counts: records are no sources, though all the code that is
         named be here."""
         paths = self._paths
-        self._git = self._git or git_remotes.list_control_folders(paths.root)
+        self._git = self._git or git.list_control_folders(paths.root)
         found = {**self._sources, paths.work: Topic.OURS, paths.root / "state": Topic.RECORDS}
         found[self._tree] = Topic.TREE
         for path in list_spec_paths(paths, self._options.specs):

@@ -74,7 +74,6 @@ SLOW: dict[str, str] = {
     "reconciler.execute.executors.ray_dashboard": "HTTP, only where jobs of Ray are asked for",
     "reconciler.execute.executors.slurm_submission": "submitit, of an extra, only where a job is submitted",
     "reconciler.storage.git": "GitPython",
-    "reconciler.storage.git_history": "GitPython",
     "reconciler.storage.git_index": "GitPython",
     "reconciler.history.audit": "rules of logs and verdicts, only where a pull request brings results",
     "reconciler.history.duplicate_runs": "readers of logs, only where a pull request brings results",

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pytest
 
-from reconciler.resource.packaged_files import find_shipped
+from reconciler.storage.packaged_files import find_shipped
 from tests.architecture.rules import within
 from tests.architecture.source import ROOT, Module, all_imports, modules
 from tests.kept_logs import unpack

@@ -15,8 +15,8 @@ import pytest
 from jsonschema.validators import validator_for
 
 from harness.errors import EXTRAS
-from reconciler.resource.packaged_files import read_shipped
 from reconciler.rules.benchmark_facts import load_benchmark_facts
+from reconciler.storage.packaged_files import read_shipped
 from tests.architecture.source import ROOT
 
 DOCUMENT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -42,7 +42,7 @@ def test_an_installed_wheel_finds_its_data(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "installed")
     data = [*(f"schemas/{name}" for name in SCHEMAS), "specs/quickstart.yaml"]
-    module = "reconciler.resource.packaged_files"
+    module = "reconciler.storage.packaged_files"
     program = f"import sys; from {module} import find_shipped; print(*map(find_shipped, sys.argv[1:]))"
     found = subprocess.run(
         [sys.executable, "-P", "-c", program, *data],

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from reconciler.resource.packaged_files import find_shipped
 from reconciler.resource.programs import PROGRAMS
+from reconciler.storage.packaged_files import find_shipped
 
 SLOW_TO_IMPORT = frozenset({"pydantic", "pydantic_core", "ruamel", "jsonschema", "git", "rich"})
 

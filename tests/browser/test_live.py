@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.resource.packaged_files import find_shipped
+from reconciler.storage.packaged_files import find_shipped
 from tests.browser.conftest import Seen
 from tests.shared import need
 from tests.unit.cli.conftest import git

@@ -18,7 +18,7 @@ from reconciler.execute.outcome import Status
 from reconciler.loadgen.log import parse_detail
 from reconciler.loadgen.log_files import DETAIL
 from reconciler.reconcile.planning import PlanResult
-from reconciler.reconcile.refused_runs import take_up_refused
+from reconciler.reconcile.worker import take_up_refused
 from reconciler.record import judgements
 from reconciler.record.codec import decode
 from reconciler.record.store import keep, write_record

@@ -8,7 +8,7 @@ import pytest
 
 from reconciler.reconcile.planning import PlanResult
 from reconciler.resource.kinds import Kind
-from reconciler.resource.packaged_files import find_shipped
+from reconciler.storage.packaged_files import find_shipped
 from tests.passes.repository import Repository, unfinished
 from tests.shared import make_once, need
 

@@ -19,7 +19,7 @@ from reconciler.execute.outcome import Status
 from reconciler.execute.perform import Finished
 from reconciler.loadgen.compare import Asked, Contradiction, find_contradictions
 from reconciler.loadgen.log import DetailLog
-from reconciler.reconcile.refused_runs import take_up_refused
+from reconciler.reconcile.worker import take_up_refused
 from reconciler.resource.records import POWER_CHECK, SESSION, Ended, Record
 from tests.passes.repository import SPEC, Repository, make_repository
 from tests.shared import need

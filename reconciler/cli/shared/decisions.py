@@ -14,7 +14,7 @@ from reconciler.record.decisions import is_decision, parse_decisions
 from reconciler.resource.decisions import Decisions
 from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths
-from reconciler.storage.git_remotes import read_author
+from reconciler.storage.git import read_author
 
 LONGEST = 366  # days: no decision outlives a year without somebody saying so again
 _LENGTH = re.compile(r"(\d{1,3})([dw])")

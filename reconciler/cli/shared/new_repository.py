@@ -11,11 +11,11 @@ from harness.contract import ProbeRequest
 from reconciler.errors import ReconcilerError, StorageError
 from reconciler.launch.nodes import probe_nodes
 from reconciler.resource.launcher import Launcher
-from reconciler.resource.packaged_files import read_shipped
 from reconciler.spec.proposal import Proposal, propose
 from reconciler.spec.starter import NOTHING_READ
 from reconciler.storage.files import RepositoryPaths, replace
 from reconciler.storage.leftovers import open_temporary, sweep_folders, sweep_repository
+from reconciler.storage.packaged_files import read_shipped
 from reconciler.storage.untrusted_files import LARGEST_RECORD, read_regular
 
 SCHEMA = "schemas/submission.schema.json"

@@ -18,7 +18,6 @@ from reconciler.desired.compile import compile_desired
 from reconciler.desired.state import Pins
 from reconciler.loadgen.settings import RESULTS
 from reconciler.resource.inputs import Value
-from reconciler.resource.packaged_files import read_shipped
 from reconciler.resource.queues import EXECUTOR, QUEUES
 from reconciler.resource.settings import BUILD_COMMAND, COMMAND, SCORE_COMMAND, SERVICE_COMMAND, is_placing
 from reconciler.rules.compliance.judging import TESTS
@@ -31,6 +30,7 @@ from reconciler.spec.declared import Declared
 from reconciler.spec.files import Source, compute_blob_id
 from reconciler.spec.groups import Group, name_field
 from reconciler.spec.loading import load_sources
+from reconciler.storage.packaged_files import read_shipped
 
 _PROGRAMS = tuple(program.load_reference() for program in load_programs())
 # Title, where it is written, the model, and the prefix of its settings; None: the settings have names of their own.

@@ -74,7 +74,7 @@ def _changed(commit: LineCommitText | None) -> By | None:
 
 def _brought(seen: PlanResult, records: list[str]) -> dict[str, By]:
     """Record → the commit that brought it. Records never change, so their paths are enough."""
-    from reconciler.storage.git_history import find_appearances
+    from reconciler.storage.git import find_appearances
 
     paths = [f"state/records/{record}.json" for record in records]
     found = find_appearances(seen.paths.root, "HEAD", paths) if paths else {}

@@ -2,35 +2,261 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import datetime
+import re
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
 from reconciler.endpoints.check.accuracy import ACCURACY_RULES
-from reconciler.endpoints.check.curves import CURVE_RULES
-from reconciler.endpoints.check.description import DESCRIPTION_RULES
+from reconciler.endpoints.check.curves import CURVE_RULES, derive_curve_regions
 from reconciler.endpoints.check.points import POINT_RULES
 from reconciler.endpoints.check.power import POWER_RULES
-from reconciler.endpoints.check.results import RESULT_RULES
 from reconciler.endpoints.check.structure import (
+    CHECKER,
     CURVE_STRUCTURE_RULES,
+    OURS,
     POINT_STRUCTURE_RULES,
+    POLICY,
     SUBMISSION_RULES,
     SYSTEM_RULES,
     CurveView,
     DescribedSystem,
     PointView,
     SubmissionView,
+    complain,
+    describe_mismatch,
+    make_rule,
 )
 from reconciler.endpoints.rules.curve_rules import CurveRules, load_endpoints_rules
+from reconciler.endpoints.rules.judge import PointSeverity, judge_point
+from reconciler.endpoints.rules.point import MeasuredPoint
 from reconciler.endpoints.rules.ruleset import NAME
-from reconciler.endpoints.tree.reading import CurveFolder, SubmissionFolder, SystemFolder, find_submissions
-from reconciler.tree.findings import Rule, TreeFinding, TreeReport
+from reconciler.endpoints.tree.content import DEDICATED
+from reconciler.endpoints.tree.reading import CurveFolder, PointFolder, SubmissionFolder, SystemFolder, find_submissions
+from reconciler.resource.quantities import is_whole, parse_number
+from reconciler.tree.findings import Complaint, Rule, TreeFinding, TreeReport
 from reconciler.tree.reading.files import list_folders
 from reconciler.tree.reading.unreadable_folders import collect_closed_folders, list_if_open, pass_over_closed
 from reconciler.tree.rule_engine import INTERNAL, About, apply_rules
 from reconciler.tree.unreadable_findings import UNREADABLE, report_closed_folders
+
+# Measurements of a point, and whether they are enough: counts, durations, metrics, utilisation.
+
+# Findings of ``judge_point`` that no other rule here has.
+_JUDGED = (
+    make_rule("point-duration", "each point lasts as long as its region asks"),
+    make_rule("steady-state-basis", "each point has a steady state", warning=True),
+    make_rule("failed-samples", "no sample failed", OURS),
+    make_rule("run-complete", "the run came to its end", OURS),
+    make_rule("streaming-config", "responses were streamed", POLICY),
+    make_rule("metric-consistency-accounting", "every issued sample is accounted for", CHECKER),
+    make_rule("metric-consistency-output-tokens", "output tokens were counted", CHECKER),
+    make_rule("figures-possible", "all figures can be those of one run", OURS),
+    make_rule("metric-consistency-tpot-p90", "TPOT's 90th percentile is there"),
+)
+
+
+def _judged(rule: Rule) -> tuple[Rule, Callable[[CurveView], Iterator[Complaint]]]:
+    name = rule.id.partition(".")[2]
+
+    def check(view: CurveView) -> Iterator[Complaint]:
+        regions = derive_curve_regions(view.folder, view.rules)[0]
+        for point in view.folder.stated if regions is not None else ():
+            if point.measured is None or regions is None:
+                continue
+            for finding in judge_point(point.measured, view.rules, regions):
+                if finding.rule == name:
+                    mild = finding.weight is PointSeverity.WARNING
+                    yield complain(point.summary.file, finding.text, rule.title, warning=mild)
+
+    return rule, check
+
+
+def check_queries(view: CurveView) -> Iterator[Complaint]:
+    least = view.rules.get("least_queries")
+    for point, measured in _measured(view):
+        needed = least.get(point.state("dataset"))
+        if needed and measured.completed < needed:
+            yield complain(
+                point.summary.file, f"{measured.completed} samples completed", f"at least {needed}, one pass"
+            )
+
+
+def check_system_tps(view: CurveView) -> Iterator[Complaint]:
+    for point, measured in _measured(view):
+        yield from _same(view.rules, point, "system_tps", measured.system_tps)
+
+
+def check_per_user(view: CurveView) -> Iterator[Complaint]:
+    for point, measured in _measured(view):
+        if point.state("offline") != DEDICATED and measured.tps_per_user is not None:
+            yield from _same(view.rules, point, "tps_per_user", measured.tps_per_user)
+
+
+def check_interactivity(view: CurveView) -> Iterator[Complaint]:
+    name = "e2e_avg_interactivity"
+    for point, measured in _measured(view):
+        document = point.summary.value
+        tokens = parse_number(document.get("output_tokens_per_turn_total")) if document else None
+        seconds = parse_number(document.get("e2e_turn_time_seconds_total")) if document else None
+        derived = tokens / seconds if tokens is not None and seconds else measured.interactivity
+        if derived is not None:
+            yield from _same(view.rules, point, name, derived)
+        elif document is not None and document.get(name) is not None:
+            yield complain(point.summary.file, f"{name} {document.get(name)}", "the sums that it is derived from")
+
+
+def _same(rules: CurveRules, point: PointFolder, name: str, derived: Decimal) -> Iterator[Complaint]:
+    """A stated metric is the one that its counts make."""
+    document = point.summary.value
+    stated = parse_number(document.get(name)) if document is not None else None
+    if stated is not None and abs(stated - derived) > abs(derived) * rules.get_decimal("metric_tolerance"):
+        yield complain(point.summary.file, f"{name} {stated}", f"{derived:.4f}, as its counts make it")
+
+
+def check_utilisation(view: CurveView) -> Iterator[Complaint]:
+    found = []
+    for point in view.folder.points:
+        document = point.description.value
+        share = parse_number(document.get("tps_utilization")) if document is not None else None
+        if point.measured is not None and share is not None:
+            found.append((point, point.measured.system_tps, share))
+    peak = max((tps for _, tps, _ in found), default=Decimal(0))
+    for point, tps, share in found if peak else ():
+        if abs(share - tps / peak) > view.rules.get_decimal("utilization_tolerance"):
+            fix = "render the submission again: it follows from the results"
+            yield complain(
+                point.description.file, f"tps_utilization {share}", f"{tps / peak:.4f}, of the curve's peak", fix
+            )
+
+
+def check_rehearsal(view: CurveView) -> Iterator[Complaint]:
+    for point in view.folder.stated:
+        if point.state("rehearsal"):
+            yield complain(point.point.file, "a rehearsal", "a measured result: this cannot be submitted")
+
+
+def _measured(view: CurveView) -> Iterator[tuple[PointFolder, MeasuredPoint]]:
+    for point in view.folder.stated:
+        if point.measured is not None:
+            yield point, point.measured
+
+
+RESULT_RULES = (
+    *map(_judged, _JUDGED),
+    (make_rule("min-query-count", "a whole pass over the dataset"), check_queries),
+    (make_rule("metric-consistency-system-tps", "the system's rate follows from its counts"), check_system_tps),
+    (make_rule("metric-consistency-tps-per-user", "the rate per user follows from TPOT"), check_per_user),
+    (make_rule("agentic-metric-consistency", "interactivity follows from its sums"), check_interactivity),
+    (make_rule("tps-utilization", "utilisation is the share of the curve's peak"), check_utilisation),
+    (make_rule("rehearsal", "a measured result", OURS), check_rehearsal),
+)
+
+
+# system_desc.json of a curve: its first point's copy, as the official checker validates it.
+
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_NODE_TEXTS = ("host_memory_configuration", "host_network_card_count", "driver", "filesystem")
+_TEXTS = ("system_name", "system_size", "shortened_system_name")
+_COUNTS = ("max_supported_concurrency", "system_node_ensemble_count", "system_node_ensemble_total")
+_AVAILABILITY = ("system_availability_status", "publication_status", "availability_status")
+_PARALLEL = ("expert_parallel", "tensor_parallel", "pipeline_parallel", "data_parallel", "batch")
+
+
+def check_description(view: CurveView) -> Iterator[Complaint]:
+    point = next((point for point in view.folder.points if point.description.value is not None), None)
+    document = point.description.value if point is not None else None
+    if point is None or document is None:
+        return
+    for name, found, wanted in _wrong(document.values, view):
+        yield complain(point.description.file, f"{name} {found}", wanted, line=document.lines.get(name, 0))
+
+
+def _wrong(values: Mapping[str, object], view: CurveView) -> Iterator[tuple[str, str, str]]:
+    for name in _TEXTS:
+        if not isinstance(values.get(name), str):
+            yield name, describe_mismatch(values.get(name)), "text"
+    for name in _COUNTS:
+        if not is_whole(values.get(name)):
+            yield name, describe_mismatch(values.get(name)), "a whole number"
+    short, most = values.get("shortened_system_name"), view.rules.get_number("most_short_name")
+    if isinstance(short, str) and not (short.strip() and len(short) <= most):
+        yield "shortened_system_name", f"{short!r} has {len(short)} characters", f"1 to {most}"
+    division = values.get("division")
+    if str(division).strip().lower() not in {name.lower() for name in view.rules.get_words("divisions")}:
+        yield "division", describe_mismatch(division), " or ".join(view.rules.get_words("divisions"))
+    yield from _availability(values, view)
+    least, most = 1, view.rules.get_number("most_ultra_low_concurrency")
+    if "c_min_override" in values:
+        lowest = values["c_min_override"]
+        if not (is_whole(lowest) and least <= lowest <= most):
+            yield "c_min_override", describe_mismatch(lowest), f"{least} to {most}"
+    for name in _PARALLEL:
+        if values.get(name) is not None and not is_whole(values[name]):
+            yield name, describe_mismatch(values[name]), "a whole number"
+    summary = values.get("config_summary")
+    if (
+        summary is not None
+        and not isinstance(summary, Mapping)
+        and not (isinstance(summary, str) and len(summary) >= 4)
+    ):
+        yield "config_summary", describe_mismatch(summary), "at least four characters"
+    nodes = values.get("node_types")
+    if not isinstance(nodes, list):
+        yield "node_types", describe_mismatch(nodes), "a list"
+    for node in nodes if isinstance(nodes, list) else ():
+        yield from _node(node)
+
+
+def _availability(values: Mapping[str, object], view: CurveView) -> Iterator[tuple[str, str, str]]:
+    stated = {name: str(values[name]) for name in _AVAILABILITY if values.get(name) not in (None, "")}
+    known = {name.lower(): name for name in view.rules.get_words("availabilities")}
+    if len({value.strip().lower() for value in stated.values()}) > 1:
+        yield _AVAILABILITY[0], f"is {' and '.join(stated.values())} under {len(stated)} names", "one of them"
+        return
+    status = known.get(next(iter(stated.values()), "").strip().lower())
+    if status is None:
+        yield _AVAILABILITY[0], describe_mismatch(values.get(_AVAILABILITY[0])), " or ".join(known.values())
+    if status == "Available" and not str(values.get("availability_url") or "").strip():
+        yield "availability_url", "is missing", "where the system can be ordered, for an Available one"
+    date = values.get("target_availability_date")
+    if date not in (None, "") and not _is_date(date):
+        yield "target_availability_date", describe_mismatch(date), "YYYY-MM-DD"
+    elif status == "Preview" and not str(date or "").strip():
+        yield "target_availability_date", "is missing", "the date, for a Preview"
+
+
+def _is_date(value: Any) -> bool:
+    if not isinstance(value, str) or not _DATE.fullmatch(value):
+        return False
+    try:
+        datetime.date.fromisoformat(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _node(node: Any) -> Iterator[tuple[str, str, str]]:
+    if not isinstance(node, Mapping):
+        yield "node_types", describe_mismatch(node), "an object for each type of node"
+        return
+    for name in _NODE_TEXTS:
+        if not isinstance(node.get(name), str):
+            yield name, describe_mismatch(node.get(name)), "text, for each type of node"
+    cores = [node.get(name) for name in ("host_processor_core_count", "host_processor_vcpu_count")]
+    if all(count is None for count in cores):
+        yield "host_processor_core_count", "is missing", "cores or virtual CPUs, for each type of node"
+    for count in cores:
+        if count is not None and not is_whole(count):
+            yield "host_processor_core_count", describe_mismatch(count), "a whole number"
+
+
+DESCRIPTION_RULES = ((make_rule("system-description-valid", "the system's description"), check_description),)
+
 
 _OF_SYSTEMS = (*SYSTEM_RULES, *POWER_RULES)
 _OF_CURVES = (*CURVE_STRUCTURE_RULES, *DESCRIPTION_RULES, *CURVE_RULES, *RESULT_RULES, *ACCURACY_RULES)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -11,8 +13,64 @@ from reconciler.endpoints.rules.judge import classify_window, find_least_seconds
 from reconciler.endpoints.rules.regions import CHOICE, Regions
 from reconciler.endpoints.tree.content import DEDICATED, CurveContent, PointContent, WarmupContent
 from reconciler.endpoints.tree.layout import DOCUMENTS, SOURCES
-from reconciler.endpoints.tree.yaml_text import write_yaml
 from reconciler.resource.records import REHEARSAL
+
+# YAML in block style, written so that every reader takes each value for what it is.
+
+# Words that every YAML reader, of version 1.1 or 1.2, takes for text.
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9 _/.+-]*[A-Za-z0-9_/+-]|[A-Za-z]")
+_WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"})
+
+
+def write_yaml(values: Mapping[str, Any]) -> bytes:
+    """A mapping of scalars, mappings and lists, in the order given. TypeError for anything else."""
+    return "".join(f"{line}\n" for line in _mapping(values, "")).encode()
+
+
+def _mapping(values: Mapping[Any, Any], indent: str) -> Iterator[str]:
+    for name, value in values.items():
+        yield from _entry(f"{indent}{_scalar(str(name))}:", value, indent)
+
+
+def _entry(head: str, value: Any, indent: str) -> Iterator[str]:
+    if isinstance(value, Mapping) and value:
+        yield head
+        yield from _mapping(value, f"{indent}  ")
+    elif isinstance(value, (list, tuple)) and value:
+        yield head
+        yield from _items(value, f"{indent}  ")
+    else:
+        yield f"{head} {_scalar(value)}"
+
+
+def _items(values: list[Any] | tuple[Any, ...], indent: str) -> Iterator[str]:
+    for value in values:
+        if isinstance(value, Mapping) and value:
+            lines = list(_mapping(value, f"{indent}  "))
+            yield f"{indent}- {lines[0].lstrip()}"
+            yield from lines[1:]
+        else:
+            yield f"{indent}- {_scalar(value)}"
+
+
+def _scalar(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, Decimal)):
+        return str(value)
+    if isinstance(value, float):
+        return json.dumps(value)
+    if isinstance(value, str):
+        plain = _PLAIN.fullmatch(value) and value.lower() not in _WORDS
+        return value if plain else json.dumps(value, ensure_ascii=True)
+    if isinstance(value, Mapping):
+        return "{}"
+    if isinstance(value, (list, tuple)):
+        return "[]"
+    raise TypeError(f"{type(value).__name__} cannot be written as YAML")
+
 
 # Disclosed by the spec, in the order of the rules.
 _DISCLOSED = (

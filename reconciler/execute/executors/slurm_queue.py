@@ -7,37 +7,184 @@ long, and a job that was preempted must not be queued again behind our back.
 
 from __future__ import annotations
 
+import json
 import secrets
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from harness.contract import installing
+from harness.contract import WAITING, LaunchRequest, WaitingAttempt, installing
 from reconciler.errors import ReconcilerError
+from reconciler.execute.attempt import read_placement
 from reconciler.execute.executors.executor import Handle, Interruption, Progressing, State, Submission
-from reconciler.execute.executors.job_script import must_be_alone
+from reconciler.execute.executors.job_script import find_interpreter, must_be_alone
 from reconciler.execute.executors.queue_executor import LastAnswer, QueueSilentError
-from reconciler.execute.executors.slurm_arrays import (
-    Gathering,
-    Member,
-    Waiting,
-    make_array_script,
-    read_member,
-    write_members,
-)
-from reconciler.execute.executors.slurm_job import choose_more_options, choose_options, list_hidden, make_job_script
-from reconciler.execute.executors.slurm_takeover import (
-    Takeover,
-    choose_takeover,
-    note_queued,
-    read_queued,
-    read_taker,
+from reconciler.execute.executors.slurm_job import (
+    SLURM,
+    choose_more_options,
+    choose_options,
+    list_hidden,
+    make_job_script,
 )
 from reconciler.resource.quantities import read_count
+from reconciler.storage.files import hash_bytes
+from reconciler.storage.files import replace as replace_file
+from reconciler.storage.json_files import read_json
 from reconciler.storage.process import ask
+from reconciler.storage.storage_errors import refuse_storage_error
+
+# Jobs of Slurm that have ended their attempt take over others that wait: of short runs, each would take less than its
+# job takes to start. ``harness/child/slurm_job.py`` is what such a job does.
+
+LONGEST = 600.0  # seconds for which a job takes over further attempts, where the spec does not say
+_OWN_NUMBER = "queued"  # in the folder of an attempt: the number of its own job
+
+
+class Takeover(Struct, frozen=True):
+    """``group``: of the attempts that may take each other's place; for ``seconds`` from the beginning of a job."""
+
+    group: str
+    seconds: float
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """How a job that takes over begins, in place of ``harness``."""
+        return "harness.child.slurm_job", self.group, f"{self.seconds:g}"
+
+
+def choose_takeover(submission: Submission, options: object, token: str) -> Takeover | None:
+    """None of an attempt that travels to its node, and of one that takes as long as jobs take over. ``options``: all
+    that its job is submitted with; ``token``: of one pass, whose environment all its jobs have."""
+    settings = submission.attempt.intent.settings
+    seconds = settings.get_seconds(f"{SLURM}.take_over", LONGEST)
+    if submission.ticket is not None or (submission.seconds or 0.0) >= seconds:
+        return None
+    alike = (settings.get_text("system.name"), find_interpreter(submission.attempt), options)
+    return Takeover(f"{token}-{hash_bytes(repr(alike).encode())[:8]}", seconds)
+
+
+def note_queued(submission: Submission, handle: Handle, number: str, takeover: Takeover | None) -> None:
+    """``number`` of its job, which Slurm has taken: only from now on may another one begin it."""
+    attempt, request, seconds = submission.attempt, submission.request, submission.seconds
+    with suppress(FileNotFoundError):  # it has ended already
+        replace_file(handle.folder / _OWN_NUMBER, number.encode())
+        if takeover is not None and seconds is not None:
+            path = attempt.launch if isinstance(request, LaunchRequest) else attempt.request
+            arguments = (request.verb, str(path), str(submission.result))
+            waiting = WaitingAttempt(arguments=arguments, log=str(attempt.log), seconds=seconds)
+            waiting.write(handle.folder / WAITING.format(takeover.group))
+
+
+def read_queued(handle: Handle) -> str:
+    """The number of its own job; "" where that is not known."""
+    try:
+        return (handle.folder / _OWN_NUMBER).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
+
+
+def read_taker(handle: Handle) -> str:
+    """The number of the job that took it over; "" where none did."""
+    begun = handle.folder / "begun"
+    return read_placement(begun).job.removeprefix("slurm ") if begun.is_file() else ""
+
+
+# Job arrays: steps of one kind that come while Slurm takes another are handed over together, in one submission.
+#
+# No job waits for company: the first goes alone, and those that came after it are the next array.
+
+LARGEST = 100  # tasks of one array; Slurm takes 1001 by default
+_MEMBER = "array.json"  # in the folder of an attempt that is a task of an array
+
+
+class Waiting(Struct):
+    """``taken``: somebody hands it over, or has; ``error``: what came of that."""
+
+    submission: Submission
+    handle: Handle
+    taken: bool = False
+    error: Exception | None = None
+
+
+class Gathering(Struct):
+    """``hand_over``: submits several that have one key, or raises for all of them. ``turn``: of the one that does."""
+
+    hand_over: Callable[[Sequence[Waiting]], None]
+    waiting: dict[str, list[Waiting]] = field(default_factory=dict)
+    guard: threading.Lock = field(default_factory=threading.Lock)
+    turn: threading.Lock = field(default_factory=threading.Lock)
+
+    def submit(self, key: str, submission: Submission, handle: Handle) -> None:
+        """Returns once it is handed over. ``key``: alike for steps that may be tasks of one array."""
+        own = Waiting(submission, handle)
+        with self.guard:
+            self.waiting.setdefault(key, []).append(own)
+        with self.turn:
+            group = self._take(key, own)
+            if group:
+                try:
+                    self.hand_over(group)
+                except Exception as error:
+                    for each in group:
+                        each.error = error
+        if own.error is not None:
+            raise own.error
+
+    def _take(self, key: str, own: Waiting) -> list[Waiting]:
+        """Take the members that go now, this one among them; nothing where another took it along."""
+        with self.guard:
+            if own.taken:
+                return []
+            waiting = self.waiting.pop(key)
+            others = [each for each in waiting if each is not own]
+            group, rest = [own, *others[: LARGEST - 1]], others[LARGEST - 1 :]
+            if rest:
+                self.waiting[key] = rest
+            for each in group:
+                each.taken = True
+            return group
+
+
+class Member(Struct, frozen=True):
+    """A task of an array: the name of that, and its own number."""
+
+    name: str
+    index: int
+
+    def matches(self, job: str) -> bool:
+        """True where Slurm's ``12_3`` is this one."""
+        return job.rpartition("_")[2] == str(self.index)
+
+
+def write_members(group: Sequence[Waiting]) -> str:
+    """The name of the array, which each task finds again by its folder. Another array that begins with the same step,
+    as after a submission whose answer was lost, has another name: its numbers are of other steps."""
+    names = "\n".join(each.handle.name for each in group)
+    name = f"{group[0].handle.name}-array-{hash_bytes(names.encode())[:8]}"
+    for index, each in enumerate(group):
+        replace_file(each.handle.folder / _MEMBER, json.dumps({"name": name, "index": index}).encode())
+    return name
+
+
+def read_member(folder: Path) -> Member | None:
+    """None of a job by itself."""
+    try:
+        document = read_json(folder / _MEMBER)
+        return Member(str(document["name"]), int(document["index"]))
+    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
+        refuse_storage_error(error, folder)
+        return None
+
+
+def make_array_script(scripts: Sequence[str]) -> str:
+    cases = "\n".join(f"{index})\n{script}\n;;" for index, script in enumerate(scripts))
+    return f'case "$SLURM_ARRAY_TASK_ID" in\n{cases}\nesac'
+
 
 _QUESTION = ("squeue", "--noheader", "--me", "--array", "--states=all", "--format=%i|%j|%T|%r|%N")
 _LIMIT = 30.0  # seconds that Slurm may take to answer

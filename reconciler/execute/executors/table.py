@@ -2,25 +2,80 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from harness.contract import CommandRequest, FileMessage, ServiceRequest
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.executors.attempt_transport import AttemptTransport
-from reconciler.execute.executors.executor import Executor, Handle, read_handle
+from reconciler.execute.executors.executor import (
+    Capacity,
+    Executor,
+    Handle,
+    Progressing,
+    State,
+    Submission,
+    read_handle,
+)
 from reconciler.execute.executors.launcher import LauncherExecutor
 from reconciler.execute.executors.local import LocalExecutor
-from reconciler.execute.executors.logging_executor import LoggingExecutor
 from reconciler.execute.executors.queue_executor import JobQueue, QueueExecutor
 from reconciler.execute.executors.ray_queue import RayQueue
 from reconciler.execute.executors.slurm_queue import SlurmQueue
 from reconciler.resource.kinds import Kind
 from reconciler.resource.settings import SCORE_COMMAND, CellSettings
+from reconciler.storage.event_log import facts
 from reconciler.storage.files import RepositoryPaths
+
+# Log lines of executors in the pass's log: submitted, each change of state, ended, harvested.
+
+log = logging.getLogger(__name__)
+
+
+class LoggingExecutor(Struct):
+    """Any executor, with logging. ``states``: folder of a submission → its state when it was last asked for."""
+
+    executor: Executor
+    states: dict[Path, State] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.executor.name
+
+    def capacity(self, settings: CellSettings) -> Capacity:
+        return self.executor.capacity(settings)
+
+    def submit(self, submission: Submission) -> Handle:
+        handle = self.executor.submit(submission)
+        resource = str(submission.attempt.intent.address)
+        self._log("submitted", handle, resource=resource, verb=submission.request.verb)
+        return handle
+
+    def poll(self, handle: Handle, wait: float = 0.0) -> Progressing:
+        found = self.executor.poll(handle, wait)
+        before = self.states.get(handle.folder)
+        if found.state is not before:
+            self.states[handle.folder] = found.state
+            message = "state changed" if found.goes_on else "ended"
+            self._log(message, handle, before=before, state=found.state, status=found.status)
+        return found
+
+    def cancel(self, handle: Handle, grace: float = 2.0) -> None:
+        self._log("cancelled", handle)
+        self.executor.cancel(handle, grace)
+
+    def harvest(self, handle: Handle) -> None:
+        self.executor.harvest(handle)
+        self.states.pop(handle.folder, None)
+        self._log("harvested", handle)
+
+    def _log(self, message: str, handle: Handle, **more: object) -> None:
+        log.info(message, extra=facts(attempt=handle.folder.name, executor=self.name, name=handle.name, **more))
+
 
 # Kinds that belong to the machine of a system. Data sets, models and scores are the same wherever they are made; a
 # command that scores, or a server, comes with the image of the command that runs.

@@ -186,6 +186,10 @@ def large(root: Path) -> None:
         stream.truncate(51 << 20)
 
 
+def linked(root: Path) -> None:
+    (root / "closed/Acme/src/resnet/again.py").symlink_to("run.py")
+
+
 def points_at_public_code(root: Path) -> None:
     (root / "closed/Acme/src/resnet/run.py").unlink()
     text = "The code is at https://code.example/acme/runs, commit 0123456789abcdef0123456789abcdef01234567.\n"
@@ -386,6 +390,7 @@ MUTATIONS = (
     expect("compiled files", added("__pycache__/x.pyc", top="closed/Acme/src"), "submitter.names"),
     expect("51 MiB", large, "submitter.sizes"),
     expect("broken link", lambda root: (root / "closed/Acme/src/link").symlink_to("nowhere"), "submitter.links"),
+    expect("a link to a file of its folder", linked, "submitter.links"),
     expect("no results folder", lambda root: write(root / "closed/Late/src/x.md", "x"), "submitter.results"),
     expect("MultiStream inferred from too few", too_few, "run.inferred"),
     expect("MultiStream inferred", partial(copied, "SingleStream", "MultiStream")),

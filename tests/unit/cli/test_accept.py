@@ -9,8 +9,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from reconciler.resource.packaged_files import read_shipped
 from reconciler.storage.files import hash_bytes
+from reconciler.storage.packaged_files import read_shipped
 
 from .conftest import CELL, Reconcile, edit, expire, git, read_day
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.storage import git_process, git_remotes
+from reconciler.storage import git as storage_git
+from reconciler.storage import git_process
 
 from .conftest import Reconcile, edit, git
 
@@ -78,13 +79,13 @@ def test_embargo_reads_the_address_that_pre_commit_gives(
 def test_a_single_read_that_fails_is_not_a_missing_repository(
     recorded: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, answer = [], git_remotes.ask
+    asked, answer = [], storage_git.ask
 
     def ask_badly(root: Path, *words: str, **named: Any) -> git_process.GitAnswer:
         asked.append(words)
         failed = git_process.GitAnswer(128, b"", "fatal: not a git repository")
         return failed if len(asked) == 1 else answer(root, *words, **named)
 
-    monkeypatch.setattr(git_remotes, "ask", ask_badly)
+    monkeypatch.setattr(storage_git, "ask", ask_badly)
     assert reconcile("embargo", "--install")[0] == 0
     assert (recorded / ".git/hooks/pre-push").exists()

@@ -12,8 +12,8 @@ import jsonschema
 import pytest
 
 from reconciler.execute.executors.executor import Handle, write_handle
-from reconciler.resource.packaged_files import read_shipped
 from reconciler.storage.files import Lock, RepositoryPaths
+from reconciler.storage.packaged_files import read_shipped
 from tests.unit.cli.conftest import CELL, Reconcile, edit, git
 from tests.unit.cli.test_main import imported_by
 from tests.warm.commands import start_command

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from reconciler.desired.checks import check
+from reconciler.desired.compile import find_gaps
 from reconciler.desired.compliance import has_test, select_tests
-from reconciler.desired.gaps import find_gaps
 from reconciler.errors import Problem, SpecError
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import Address, Cell, Kind

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from reconciler.desired.checks import find_problems
-from reconciler.desired.gaps import find_gaps
+from reconciler.desired.compile import find_gaps
 from reconciler.errors import Problem, SpecError
 from reconciler.rules.rounds import load_ruleset
 from tests.unit.spec import writing

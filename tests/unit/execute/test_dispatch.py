@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from reconciler.diff.change import Action, Change, Reason
-from reconciler.execute.dispatch import Dispatch, Machine, measure_chains
+from reconciler.execute.parallel_executor import Dispatch, Machine, measure_chains
 from reconciler.plan.plan import Step
 from reconciler.resource.kinds import Address, Kind
 

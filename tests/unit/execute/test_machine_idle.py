@@ -9,10 +9,10 @@ import pytest
 
 from harness.contract import Busy, ProbeRequest
 from reconciler.errors import ReconcilerError
-from reconciler.execute import machine_idle, plan_executor
+from reconciler.execute import plan_executor
 from reconciler.execute.executors.table import Executors
-from reconciler.execute.machine_idle import find_busy
 from reconciler.execute.outcome import Status
+from reconciler.execute.plan_executor import find_busy
 from reconciler.resource.settings import CellSettings
 from reconciler.storage.files import RepositoryPaths
 from tests.passes.repository import make_repository
@@ -85,7 +85,7 @@ def test_a_machine_is_asked_for_what_the_run_takes_of_it(
         asked.append(words)
         return NODES
 
-    monkeypatch.setattr(machine_idle, "probe_nodes", probe)
+    monkeypatch.setattr(plan_executor, "probe_nodes", probe)
     paths, named = RepositoryPaths(tmp_path), CellSettings(settings)
     found = find_busy(named, paths)
     assert asked == [(request_, named.launcher, paths.work, (tmp_path.resolve(),))]
@@ -96,7 +96,7 @@ def test_a_machine_is_asked_for_what_the_run_takes_of_it(
 
 
 def test_no_one_asks_a_machine_that_a_queue_gives_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine_idle, "probe_nodes", lambda *_: NODES)
+    monkeypatch.setattr(plan_executor, "probe_nodes", lambda *_: NODES)
     assert find_busy(CellSettings({"executor.slurm": True}), RepositoryPaths(tmp_path)) is None
 
 
@@ -104,7 +104,7 @@ def test_only_nodes_elsewhere_must_be_seen(tmp_path: Path, monkeypatch: pytest.M
     def probe(*_: Any) -> Any:
         raise ReconcilerError("no route")
 
-    monkeypatch.setattr(machine_idle, "probe_nodes", probe)
+    monkeypatch.setattr(plan_executor, "probe_nodes", probe)
     assert find_busy(CellSettings({}), RepositoryPaths(tmp_path)) is None
     with pytest.raises(ReconcilerError, match="no route"):
         find_busy(CellSettings({"system.launcher": ["ssh", "n1"]}), RepositoryPaths(tmp_path))

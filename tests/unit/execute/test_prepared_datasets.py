@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from harness.contract import Benchmark, RehearseRequest, Result
-from reconciler.execute import prepared_datasets
+from reconciler.execute import perform
 from reconciler.execute.attempt import Attempt, Intent, create
-from reconciler.execute.prepared_datasets import offer_prepared, take_prepared
+from reconciler.execute.perform import offer_prepared, take_prepared
 from reconciler.reconcile.run import PassReport
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
@@ -216,14 +216,14 @@ def test_where_the_scratch_space_fails_half_way_nothing_of_it_is_left(
 ) -> None:
     attempt, entry = begin(tmp_path), tmp_path / "scratch" / "entry"
     end(attempt)
-    link = prepared_datasets.link
+    link = perform.link
 
     def fill(source: Path, target: Path) -> None:
         if target.name == "manifest.json":
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         link(source, target)
 
-    monkeypatch.setattr(prepared_datasets, "link", fill)
+    monkeypatch.setattr(perform, "link", fill)
     caplog.set_level(logging.INFO)
     offer_prepared(attempt, entry)
     assert list((tmp_path / "scratch").iterdir()) == []

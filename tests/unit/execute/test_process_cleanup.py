@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from reconciler.execute.process_cleanup import MARK, find_adopted, make_mark
+from reconciler.execute.executors.local import MARK, find_adopted, make_mark
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="orphans are adopted on Linux only")
 

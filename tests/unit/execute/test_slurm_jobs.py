@@ -18,8 +18,7 @@ from reconciler.execute.attempt import Attempt, Intent, create, read_placement
 from reconciler.execute.executors.executor import Handle, State, Submission, write_handle
 from reconciler.execute.executors.queue_executor import QueueExecutor, QueueSilentError
 from reconciler.execute.executors.slurm_job import list_hidden, make_job_script
-from reconciler.execute.executors.slurm_queue import SlurmQueue
-from reconciler.execute.executors.slurm_takeover import choose_takeover
+from reconciler.execute.executors.slurm_queue import SlurmQueue, choose_takeover
 from reconciler.execute.perform import INTERRUPTED
 from reconciler.reconcile.remote_attempts.sender import watch_jobs
 from reconciler.resource.kinds import Address, Kind

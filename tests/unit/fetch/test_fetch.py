@@ -15,9 +15,18 @@ import pytest
 from reconciler.errors import ReconcilerError, StorageError
 from reconciler.fetch import fetch as fetching
 from reconciler.fetch.download import DownloadLimits, DownloadProgress
-from reconciler.fetch.fetch import Due, FetchResult, FetchStatus, Mirror, check_room, decide, fetch
+from reconciler.fetch.fetch import (
+    Due,
+    FetchResult,
+    FetchStatus,
+    Mirror,
+    check_room,
+    decide,
+    fetch,
+    unpack_folder,
+    unpack_member,
+)
 from reconciler.fetch.scratch import FileState, Scratch, find_scratch, look_for
-from reconciler.fetch.unpacking import unpack_folder, unpack_member
 from reconciler.rules.benchmark_files import BenchmarkFiles, FileDigest, SourceFile, load_benchmark_files
 from reconciler.storage.storage_errors import PARTIAL
 from tests.unit.fetch.serving import Behaviour, serve

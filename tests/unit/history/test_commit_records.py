@@ -18,7 +18,7 @@ from reconciler.record.codec import decode
 from reconciler.record.store import write_record
 from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths
-from reconciler.storage.git_history import stream_blobs
+from reconciler.storage.git import stream_blobs
 from tests.benchmarks.history import make
 from tests.passes.repository import Repository
 from tests.unit.cli.conftest import Reconcile, reconcile, recorded, recorded_once

@@ -19,7 +19,7 @@ from reconciler.resource.decisions import Freeze
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import IMPORTED, Artifact, Ended, Record, RecordedFact
-from reconciler.storage.git_history import Commit
+from reconciler.storage.git import Commit
 from tests.unit.cli.conftest import git
 
 CELL = Cell("open", "box", "net", "Offline")

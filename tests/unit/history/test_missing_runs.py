@@ -16,7 +16,7 @@ from reconciler.history.missing_runs import find_missing_runs, note_shallow
 from reconciler.record.codec import encode
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Ended, Record
-from reconciler.storage.git_history import Commit
+from reconciler.storage.git import Commit
 from tests.unit.cli.conftest import git
 
 CELL, OTHER = Cell("open", "box", "net", "Offline"), Cell("open", "box", "net", "Server")

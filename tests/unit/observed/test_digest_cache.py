@@ -11,8 +11,8 @@ import pytest
 
 from reconciler.errors import StorageError
 from reconciler.observed import digest_cache
-from reconciler.observed.code import hash_code
 from reconciler.observed.digest_cache import DigestCache
+from reconciler.observed.pins import hash_code
 from reconciler.storage import untrusted_files
 from reconciler.storage.files import RepositoryPaths, hash_file, hash_tree
 from reconciler.storage.untrusted_files import SpecialFileError

@@ -17,7 +17,7 @@ from reconciler.plan.saved import encode_plan, load, refuse_stale, save
 from reconciler.resource.decisions import Acceptance, AcceptanceStatus, AcceptedInput, AcceptedKey, Freeze, KeyChange
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address, Cell, Kind
-from reconciler.resource.packaged_files import read_shipped
+from reconciler.storage.packaged_files import read_shipped
 from tests.unit.diff.simulated import Wish, World, desire
 
 

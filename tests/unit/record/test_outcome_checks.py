@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from reconciler.record.outcome_checks import check_plausible
+from reconciler.record.codec import check_plausible
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Artifact, Ended, Record, RecordedInput
 

@@ -11,7 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from reconciler.desired.checks import check_reading
-from reconciler.desired.gaps import find_gaps
+from reconciler.desired.compile import find_gaps
 from reconciler.errors import Problem, SpecError
 from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.files import Source, decode

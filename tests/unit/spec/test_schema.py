@@ -8,9 +8,9 @@ import pytest
 from ruamel.yaml import YAML
 
 from harness.contract import BACKENDS
-from reconciler.resource.packaged_files import SCHEMA
 from reconciler.spec.schema import build_submission_schema, render_schema
 from reconciler.spec.starter import render_starter_spec
+from reconciler.storage.packaged_files import SCHEMA
 from tests.unit.spec.writing import VALID, replaced
 
 ROOT = Path(__file__).parents[3]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import ReconcilerError, StorageError
-from reconciler.fetch.unpacking import unpack_folder
+from reconciler.fetch.fetch import unpack_folder
 from reconciler.publish.unpacking import unpack
 from reconciler.storage.code_archive import unpack_code
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import RepositoryError
-from reconciler.storage import git, git_history
+from reconciler.storage import git
 from reconciler.storage.git_process import GitAnswer
 
 
@@ -265,21 +265,19 @@ def test_stream_gives_blobs_in_order_and_none_for_what_is_large_or_not_here(comm
     empty = run(committed, "hash-object", "-w", os.devnull)
     asked = [empty, "0" * 40, blob, blob]
     text = b"one: 1\ntwo: 2\nthree: 3\n"
-    assert list(git_history.stream_blobs(committed, asked, 100)) == [b"", None, text, text]
-    assert list(git_history.stream_blobs(committed, [], 100)) == []
-    assert list(git_history.stream_blobs(committed, [blob, empty], len(text))) == [text, b""]
-    assert list(git_history.stream_blobs(committed, [blob, empty], len(text) - 1)) == [None, b""]
+    assert list(git.stream_blobs(committed, asked, 100)) == [b"", None, text, text]
+    assert list(git.stream_blobs(committed, [], 100)) == []
+    assert list(git.stream_blobs(committed, [blob, empty], len(text))) == [text, b""]
+    assert list(git.stream_blobs(committed, [blob, empty], len(text) - 1)) == [None, b""]
 
 
 def test_blobs_are_named_without_being_opened(committed: Path) -> None:
     files = git.list_files_at(committed, "HEAD")
     named = {path: blob for path, (blob, _) in files.items()}
-    assert git_history.name_blobs_at(committed, "HEAD", ["specs"]) == {
-        p: b for p, b in named.items() if p.startswith("specs/")
-    }
+    assert git.name_blobs_at(committed, "HEAD", ["specs"]) == {p: b for p, b in named.items() if p.startswith("specs/")}
     for blob in named.values():
         (committed / ".git/objects" / blob[:2] / blob[2:]).unlink()
-    assert git_history.name_blobs_at(committed, "HEAD", ["."]) == named
+    assert git.name_blobs_at(committed, "HEAD", ["."]) == named
 
 
 def test_many_damaged_blobs_stop_no_one(committed: Path) -> None:
@@ -292,22 +290,22 @@ def test_many_damaged_blobs_stop_no_one(committed: Path) -> None:
         path = committed / ".git/objects" / blob[:2] / blob[2:]
         path.chmod(0o644)
         path.write_bytes(b"no object")
-    assert set(git_history.stream_blobs(committed, blobs, 100)) == {None}
+    assert set(git.stream_blobs(committed, blobs, 100)) == {None}
     with git.open_blobs(committed) as reader:
         assert reader.read(blobs) == {}
 
 
 def test_tree_has_one_name_for_what_is_below_it(committed: Path) -> None:
-    before = git_history.find_tree(committed, "HEAD", "specs")
+    before = git.find_tree(committed, "HEAD", "specs")
     (committed / "other.txt").write_text("other\n")
     run(committed, "add", ".")
     run(committed, "commit", "--quiet", "--message", "Add another file")
     assert before
-    assert git_history.find_tree(committed, "HEAD", "specs") == before
-    assert git_history.find_tree(committed / "specs", "HEAD", "specs") == ""
+    assert git.find_tree(committed, "HEAD", "specs") == before
+    assert git.find_tree(committed / "specs", "HEAD", "specs") == ""
     (committed / "specs/a.yaml").write_text("one: 2\n")
     run(committed, "commit", "--quiet", "--all", "--message", "Declare less")
-    assert git_history.find_tree(committed, "HEAD", "specs") not in ("", before)
+    assert git.find_tree(committed, "HEAD", "specs") not in ("", before)
 
 
 def test_blobs_in_refs_when_there_is_no_repository(tmp_path: Path) -> None:
@@ -415,7 +413,7 @@ def test_a_commit_of_no_time_that_there_is_ends_no_command(committed: Path, auth
     run(committed, "update-ref", "HEAD", made)
     line = git.find_line_commits(committed, "specs/a.yaml", [1])[1]
     assert (line.commit, line.summary, line.when) == (made, "Declare two", datetime.fromtimestamp(0, UTC))
-    found = {commit.id: commit for commit in git_history.find_appearances(committed, made, ["specs"]).values()}
+    found = {commit.id: commit for commit in git.find_appearances(committed, made, ["specs"]).values()}
     assert (found[made].subject, found[made].when.year, found[made].committed.year) == ("Declare two", 1970, 1970)
-    assert git_history.find_commit_times(committed, [made])[made].year == 1970
-    assert git_history.find_day(committed, made).year == 1970
+    assert git.find_commit_times(committed, [made])[made].year == 1970
+    assert git.find_day(committed, made).year == 1970

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import RepositoryError
-from reconciler.storage import git, git_locks
+from reconciler.storage import git, git_index
 from tests.unit.storage.test_git import committed, identity, root, run
 from tests.unit.storage.test_git_index import ours, start_commit, write
 
@@ -93,4 +93,4 @@ def test_a_process_that_cannot_be_seen_keeps_locks_and_stops_no_commit(tmp_path:
     """Of another user: a daemon whose name begins with git, say."""
     (tmp_path / "comm").write_bytes(b"gitlab-runner\n")
     (tmp_path / "stat").mkdir()
-    assert [git_locks._works_in(tmp_path, [tmp_path], unseen=unseen) for unseen in (True, False)] == [True, False]
+    assert [git_index._works_in(tmp_path, [tmp_path], unseen=unseen) for unseen in (True, False)] == [True, False]

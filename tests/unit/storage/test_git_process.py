@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from reconciler.errors import RepositoryError, StorageError
-from reconciler.storage import git, git_history, git_remotes
+from reconciler.storage import git
 from reconciler.storage.git_process import GitAnswer, ask
 
 SPEC = "specs/a.yaml"
@@ -81,14 +81,14 @@ def read_everything(root: Path) -> None:
     git.list_changed_files(root, "HEAD~1", tip)
     git.list_remotes(root)
     git.list_kept_files(root)
-    git_history.find_appearances(root, tip, ["specs"])
-    git_history.find_day(root, tip)
-    git_remotes.list_control_folders(root)
-    git_remotes.read_author(root)
-    git_remotes.find_hook_path(root, "pre-push")
-    git_remotes.find_branch(root)
-    git_remotes.resolve_commit(root, "HEAD")
-    git_remotes.is_ancestor(root, "HEAD~1", "HEAD")
+    git.find_appearances(root, tip, ["specs"])
+    git.find_day(root, tip)
+    git.list_control_folders(root)
+    git.read_author(root)
+    git.find_hook_path(root, "pre-push")
+    git.find_branch(root)
+    git.resolve_commit(root, "HEAD")
+    git.is_ancestor(root, "HEAD~1", "HEAD")
 
 
 # What is set in the copied repository ({program} leaves a mark), and a command of git that obeys it.
@@ -241,7 +241,7 @@ def test_checkout_of_an_audit_runs_no_hook_and_no_filter_of_the_repository(
     (templates / "hooks").mkdir(parents=True)
     (templates / "hooks/post-checkout").symlink_to(program)
     run(copied, "config", "init.templateDir", str(templates))
-    assert (git_history.clone_at(copied, "HEAD", tmp_path / "clone") / SPEC).read_text() == "one: 2\n"
+    assert (git.clone_at(copied, "HEAD", tmp_path / "clone") / SPEC).read_text() == "one: 2\n"
     assert not marker.exists()
 
 
@@ -267,7 +267,7 @@ def test_a_configuration_that_is_included_runs_nothing_either(
 
 
 def say_who_made_what(root: Path) -> tuple[object, ...]:
-    found = git_history.find_appearances(root, run(root, "rev-parse", "HEAD"), ["specs"])
+    found = git.find_appearances(root, run(root, "rev-parse", "HEAD"), ["specs"])
     first = git.find_line_commits(root, SPEC, [1])[1]
     return sorted((commit.id, commit.author, commit.subject) for commit in found.values()), first.commit, first.author
 
@@ -328,7 +328,7 @@ def test_grafts_are_not_believed(copied: Path) -> None:
     (copied / ".git/info/grafts").write_text(f"{tip}\n")
     assert run(copied, "rev-list", "--count", "HEAD") == "1"
     assert git.merge_base(copied, "HEAD", before) == before
-    assert git_remotes.is_ancestor(copied, before, "HEAD")
+    assert git.is_ancestor(copied, before, "HEAD")
 
 
 def test_objects_of_another_repository_are_read_as_what_their_names_say(copied: Path, tmp_path: Path) -> None:
@@ -362,7 +362,7 @@ def test_a_git_whose_disk_refuses_has_not_found_nothing(
     (tmp_path / "bin/git").write_text(f'#!/bin/sh\necho "{said}" >&2\nexit 128\n')
     (tmp_path / "bin/git").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
-    for look in (git.find_head, lambda root: git_remotes.find_hook_path(root, "pre-push")):
+    for look in (git.find_head, lambda root: git.find_hook_path(root, "pre-push")):
         with pytest.raises(StorageError, match=f"{copied}: {said.rpartition(': ')[2]}"):
             look(copied)
 
@@ -414,7 +414,7 @@ def test_what_git_finds_at_the_second_time_is_there(
 def test_clone_of_which_a_single_write_failed_is_made_again(
     copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, answer = [], git_history.ask
+    asked, answer = [], git.ask
 
     def ask_badly(root: Path, *words: str, **named: Any) -> GitAnswer:
         asked.append(words[0])
@@ -424,7 +424,7 @@ def test_clone_of_which_a_single_write_failed_is_made_again(
         (tmp_path / "clone/half").touch()
         return GitAnswer(128, b"", "fatal: update_ref failed for ref 'HEAD': couldn't set 'HEAD'")
 
-    monkeypatch.setattr(git_history, "ask", ask_badly)
-    made = git_history.clone_at(copied, "HEAD", tmp_path / "clone")
+    monkeypatch.setattr(git, "ask", ask_badly)
+    made = git.clone_at(copied, "HEAD", tmp_path / "clone")
     assert (made / SPEC).is_file()
     assert not (made / "half").exists()

@@ -7,7 +7,7 @@ import pytest
 from reconciler.plan.plan import Step
 from reconciler.plan.select import parse
 from reconciler.resource.kinds import Kind
-from reconciler.watch.due_steps import Holds, select_due_steps
+from reconciler.watch.decider import Holds, select_due_steps
 from tests.unit.diff.simulated import Wish, World, desire
 
 DESIRED = desire([Wish(service="one"), Wish(benchmark="other", scenario="Server", service="other")])

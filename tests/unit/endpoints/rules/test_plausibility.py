@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from reconciler.endpoints.rules.plausibility import find_impossible_figures
+from reconciler.endpoints.rules.judge import find_impossible_figures
 from reconciler.endpoints.rules.point import Distribution
 from reconciler.endpoints.rules.results import read_point
 

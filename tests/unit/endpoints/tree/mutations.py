@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reconciler.endpoints.tree.yaml_text import write_yaml
+from reconciler.endpoints.tree.point_file import write_yaml
 from reconciler.storage.documents import parse_yaml_mapping
 from tests.unit.endpoints.tree.curves import make_accuracy
 

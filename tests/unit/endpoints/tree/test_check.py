@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.endpoints.check.engine import ALL_ENDPOINTS_RULES, check_endpoints
-from reconciler.endpoints.tree.yaml_text import write_yaml
+from reconciler.endpoints.tree.point_file import write_yaml
 from reconciler.storage.documents import parse_yaml_mapping
 from reconciler.tree.findings import Severity
 from reconciler.tree.rule_engine import INTERNAL

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from reconciler.endpoints.rules.power import ProvisionedPower, compute_power
-from reconciler.endpoints.tree.power_file import make_power
+from reconciler.endpoints.tree.collecting import make_power
 from reconciler.errors import ReconcilerError
 from tests.unit.endpoints.tree.curves import RULES
 

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from reconciler.endpoints.rules.point import SteadyWindow
 from reconciler.endpoints.tree.content import DEDICATED, EndpointsContent, PointContent, WarmupContent
 from reconciler.endpoints.tree.layout import canonicalise_model
+from reconciler.endpoints.tree.point_file import write_yaml
 from reconciler.endpoints.tree.reading import find_submissions, is_endpoints_submission
 from reconciler.endpoints.tree.render import render_endpoints
-from reconciler.endpoints.tree.yaml_text import write_yaml
 from reconciler.errors import ReconcilerError
 from reconciler.storage.documents import parse_json_object, parse_yaml_mapping
 from tests.unit.endpoints.tree.curves import DATASET, DISCLOSED, RULES, make_curve, make_submission, write_submission

@@ -41,9 +41,36 @@ from reconciler.storage.files import RepositoryPaths
 from reconciler.storage.untrusted_files import read_regular
 from reconciler.verify.engine import verify_tree
 
+# A spec file for the page: its lines as they are written, each with the commit that set it.
+
+_LARGEST = 16 << 20  # bytes
+
+
+def report_spec(paths: RepositoryPaths, file: str) -> dict[str, Any]:
+    """``file``: as origins name it. Raises ReconcilerError."""
+    try:
+        text = read_regular(paths.root / file, _LARGEST).decode("utf-8", "replace")
+    except OSError as error:
+        raise ReconcilerError(f"{file}: {error.strerror}", fix="look again: the file has changed since") from error
+    lines = text.splitlines()
+    commits = git.find_line_commits(paths.root, file, range(1, len(lines) + 1))
+    return {
+        "file": file,
+        "title": file,
+        "lines": [
+            {
+                "number": number,
+                "text": line,
+                "commit": commits[number].commit if number in commits else "",
+                "said": show_line_commit(commits[number]) if number in commits else "",
+            }
+            for number, line in enumerate(lines, 1)
+        ],
+    }
+
+
 _LOG_TAIL = 256 << 10  # bytes of a log that are shown
 _LARGEST_LOG = 1 << 30
-_LARGEST_SPEC = 16 << 20
 _QUEUE_ASKED = 10.0  # seconds between two questions
 
 
@@ -117,7 +144,7 @@ class RepositoryPage(Struct, dict=True):
         look = self.look()
         if file not in look.spec_files:
             raise ReconcilerError(f"no value of this submission comes from {file!r}", fix="follow the link of a value")
-        return self._keep(look, ("spec", file), lambda: _report_spec(self.paths, file))
+        return self._keep(look, ("spec", file), lambda: report_spec(self.paths, file))
 
     def read_plan(self) -> dict[str, Any]:
         look = self.look()
@@ -246,26 +273,3 @@ def _cell(look: PlanSnapshot, name: str) -> Cell:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _report_spec(paths: RepositoryPaths, file: str) -> dict[str, Any]:
-    """The lines of a spec file, each with the commit that set it. ``file``: as origins name it."""
-    try:
-        text = read_regular(paths.root / file, _LARGEST_SPEC).decode("utf-8", "replace")
-    except OSError as error:
-        raise ReconcilerError(f"{file}: {error.strerror}", fix="look again: the file has changed since") from error
-    lines = text.splitlines()
-    commits = git.find_line_commits(paths.root, file, range(1, len(lines) + 1))
-    return {
-        "file": file,
-        "title": file,
-        "lines": [
-            {
-                "number": number,
-                "text": line,
-                "commit": commits[number].commit if number in commits else "",
-                "said": show_line_commit(commits[number]) if number in commits else "",
-            }
-            for number, line in enumerate(lines, 1)
-        ],
-    }

@@ -41,6 +41,13 @@ PARTS = {
     ),
     "mig": Part(("reconciler.mig",), "reconciler/cli/command_table.py", "PARTS", "mig", ("mig",)),
     "page": Part(("reconciler.page",), "reconciler/cli/command_table.py", "PARTS", "page", ("page", "plot")),
+    "slurm": Part(
+        ("reconciler.execute.executors.slurm", "harness.child.slurm_job"),
+        "reconciler/resource/queues.py",
+        "QUEUES",
+        "slurm",
+    ),
+    "ray": Part(("reconciler.execute.executors.ray",), "reconciler/resource/queues.py", "QUEUES", "ray"),
 }
 _IMPORT_ALL = """
 import importlib, pkgutil, sys
@@ -66,7 +73,11 @@ def without(part: Part, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("reconciler", "harness", "schemas", "specs"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for package in part.packages:
-        shutil.rmtree(folder / package.replace(".", "/"))
+        place = folder / package.replace(".", "/")
+        if place.is_dir():
+            shutil.rmtree(place)
+        else:
+            place.with_suffix(".py").unlink()
     table = folder / part.file
     table.write_text(delete_entry(table.read_text(), part.table, part.entry))
     return folder
@@ -113,6 +124,22 @@ def test_a_spec_is_planned_without_a_part(without: Path, tmp_path: Path) -> None
     assert planned.returncode == whole.returncode == 2, planned.stderr
     keys = [[(step["address"], step["key"]) for step in json.loads(each.stdout)["steps"]] for each in (planned, whole)]
     assert keys[0] == keys[1] != []
+
+
+@pytest.mark.parametrize("part", [name for name, part in PARTS.items() if part.table == "QUEUES"], indirect=True)
+def test_a_spec_that_asks_for_a_removed_queue_is_refused(part: Part, without: Path, tmp_path: Path) -> None:
+    text = find_shipped("specs/quickstart.yaml").read_text()
+    status = "      status: available"
+    assert text.count(status) == 1
+    spec = tmp_path / "specs" / "spec.yaml"
+    spec.parent.mkdir()
+    (tmp_path / "state").mkdir()
+    spec.write_text(text.replace(status, f"      executor: {{{part.entry}: {{}}}}\n{status}"))
+    refused, whole = (reconcile(folder, "validate", str(spec), cwd=tmp_path) for folder in (without, ROOT))
+    assert refused.returncode == 1
+    assert f"{spec.name}:{text[: text.index(status)].count(chr(10)) + 1}" in refused.stdout + refused.stderr
+    assert part.entry in refused.stdout + refused.stderr
+    assert whole.returncode == 0, whole.stderr
 
 
 def test_a_tree_is_checked_without_a_part(

@@ -12,7 +12,7 @@ from reconciler.cli.verify_tree import read_baseline
 from reconciler.errors import ReconcilerError, StorageError
 from reconciler.execute import attempt
 from reconciler.execute.executors.executor import read_handle
-from reconciler.execute.executors.slurm_queue import read_member
+from reconciler.execute.executors.slurm.queue import read_member
 from reconciler.fetch.fetch import read_listed
 from reconciler.fetch.scratch import Scratch, read_note
 from reconciler.launch.audit_config_files import find_placed_by

@@ -55,6 +55,7 @@ def test_help_of_each_command(name: str, reconcile: Reconcile) -> None:
 def test_version(reconcile: Reconcile) -> None:
     code, out, _ = reconcile("--version")
     assert (code, out.split()[0]) == (0, "reconcile")
+    assert reconcile("-V") == (code, out, "")
 
 
 @pytest.mark.parametrize(

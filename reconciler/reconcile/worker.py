@@ -16,12 +16,12 @@ from harness.contract import Fact, Result
 from reconciler import __version__
 from reconciler.desired.detail import Detail
 from reconciler.diff.change import Difference, Reason, Work
-from reconciler.errors import RecordError
-from reconciler.execute.attempt import Attempt, MachineFacts, create, repeat_intent
+from reconciler.errors import ReconcilerError, RecordError
+from reconciler.execute.attempt import Attempt, MachineFacts, create, read, repeat_intent
 from reconciler.execute.attempt_record import build_record
 from reconciler.execute.child import Detached
+from reconciler.execute.executors.executor import read_handle
 from reconciler.execute.executors.table import Executors
-from reconciler.execute.harvest import find_under_way, harvest
 from reconciler.execute.outcome import Event, Message, Outcome, Status
 from reconciler.execute.parallel_executor import ParallelExecutor, spreads
 from reconciler.execute.perform import AttemptContext, Check, Finished, keep_code
@@ -29,6 +29,7 @@ from reconciler.execute.plan_executor import PlanExecutor
 from reconciler.execute.record_clock import RecordClock
 from reconciler.execute.requests import write_confs
 from reconciler.execute.service import Services
+from reconciler.launch.audit_config_files import find_placed_by
 from reconciler.loadgen.log_files import DETAIL
 from reconciler.observed.installed_backends import list_installed
 from reconciler.observed.observe import list_installed_for
@@ -45,7 +46,45 @@ from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import PERFORMANCE, Address, Kind
 from reconciler.resource.records import CHILD_LOG, POWER_CHECK, SESSION, Artifact, Ended, Record
 from reconciler.resource.settings import DIRECTOR, SystemSettings
-from reconciler.storage.files import RepositoryPaths, hash_file, offer, remove
+from reconciler.storage.files import RepositoryPaths, hash_file, is_leftover, offer, remove
+from reconciler.storage.storage_errors import convert_storage_errors, refuse_storage_error
+
+# Harvest of earlier passes: a complete attempt becomes its record now; one without a result was lost with its pass.
+
+
+def find_under_way(folder: Path, executors: Executors) -> dict[str, Attempt]:
+    """Key → the attempt of an earlier pass that an executor still runs, or is to."""
+    going = (entry for entry in sorted(folder.glob("*")) if executors.is_still_running(read_handle(entry)))
+    return {attempt.intent.key: attempt for attempt in map(read, going) if attempt is not None}
+
+
+def harvest(folder: Path, note: Callable[[str], None], spared: Collection[Path] = ()) -> Iterator[Finished]:
+    """Oldest first, without the ``spared`` folders. Run it under the pass lock, so that no attempt here is another's in
+    flight."""
+    for entry in sorted(folder.glob("*")):
+        if entry in spared:
+            continue
+        if is_leftover(entry.name) or not (entry / "result.json").exists():
+            if (placed := find_placed_by(entry)) is not None:
+                placed.unlink(missing_ok=True)
+            remove(entry)
+            continue
+        attempt = read(entry)
+        try:
+            if attempt is None:
+                raise ValueError("attempt.json is not one of this version")
+            with convert_storage_errors(entry):
+                record, kept = build_record(attempt)
+        except (ReconcilerError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            refuse_storage_error(error, entry)  # a full disk says nothing about the result
+            aside = folder.parent / "quarantine" / entry.name
+            aside.parent.mkdir(parents=True, exist_ok=True)
+            entry.replace(aside)
+            whose = attempt.intent.address if attempt else entry.name
+            note(f"{whose}: the result of an earlier pass is unreadable ({error}); moved to {aside}")
+            continue
+        yield Finished(attempt, record, kept)
+
 
 # Takes up runs that an older version refused because their logs contradicted themselves: the logs are kept, and the
 # rules of today record them. Each becomes an attempt again, as if it had just ended, so that nothing is run.

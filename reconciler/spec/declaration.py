@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from harness.benchmark_catalog import BENCHMARKS
 from reconciler.errors import Problem
-from reconciler.resource.inputs import DEFAULT, Value
+from reconciler.resource.inputs import DEFAULT, Origin, Value
 from reconciler.resource.kinds import DIVISIONS, SCENARIOS, Cell, read_point
 from reconciler.resource.programs import BUILT_IN, PROGRAMS, find_program_of_division
 from reconciler.resource.settings import COMMAND, NO_HARDWARE
 from reconciler.rules.benchmark_facts import BenchmarkFacts, find_benchmark_facts
-from reconciler.rules.benchmark_files import BenchmarkFiles, find_benchmark_files
+from reconciler.rules.benchmark_files import SCRATCH_DEFAULTS, SCRATCH_VARIABLE, BenchmarkFiles, find_benchmark_files
 from reconciler.rules.programs import load_program
 from reconciler.spec.adapters import SETTING as ADAPTER
 from reconciler.spec.adapters import HarnessAdapter, describe_missing, name_adapters
 from reconciler.spec.background import expand_backgrounds
-from reconciler.spec.benchmark_defaults import add_backend, add_facts, add_types
-from reconciler.spec.benchmark_settings import check_benchmark_settings
+from reconciler.spec.benchmark_settings import add_backend, add_facts, add_types, check_benchmark_settings
 from reconciler.spec.checks import check_cell, make_problem
 from reconciler.spec.commands import check_harness
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, SpecFile
@@ -33,11 +33,86 @@ from reconciler.spec.nodes import ListNode, MapNode, Node, ScalarNode
 from reconciler.spec.presets import MARK as PRESET_MARK
 from reconciler.spec.presets import list_presets
 from reconciler.spec.quantities import UnfitError, show_quantity
-from reconciler.spec.scratch import add_scratch_places
 from reconciler.spec.settings_models import Run, SettingsGroup
-from reconciler.spec.trees import find_misplaced_tree
 from reconciler.spec.validation import find_node, find_position
 from reconciler.storage.escaping import find_variable
+from reconciler.storage.files import RepositoryPaths
+
+# Places where the submission tree may not be rendered: those of a repository's own files, which the tree would mix
+# with.
+
+_FIX = "name a folder of its own, such as `tree: submission`, or leave it out for .reconcile/tree"
+
+
+def find_misplaced_tree(written: str, root: Path) -> tuple[str, str] | None:
+    """Find what is wrong with a tree at ``written``, and the fix; None when nothing is."""
+    top, tree = root.resolve(), (root / written).resolve()
+    if tree == RepositoryPaths(top).tree:
+        return None
+    if tree == top:
+        return "the tree would be the repository itself", _FIX
+    if top.is_relative_to(tree):
+        return f"the tree would hold the whole repository: {tree} is a folder above it", _FIX
+    if ".git" in tree.parts:
+        return "the tree would be inside .git, which belongs to git", _FIX
+    for name in ("state", "specs", ".git", ".reconcile"):
+        folder = (top / name).resolve()
+        if tree == folder:
+            return f"the tree would be {name}/, which holds what the repository is made of", _FIX
+        if tree.is_relative_to(folder) or folder.is_relative_to(tree):
+            how = "be inside" if tree.is_relative_to(folder) else "hold"
+            return f"the tree would {how} {name}/, which holds what the repository is made of", _FIX
+    return None
+
+
+# Places of datasets and models of MLPerf for a spec without paths: in the scratch space that guides of submitters
+# have.
+#
+# A location never enters a key, so that another machine, or none of it being there, changes nothing but where is
+# looked.
+
+PREPARED = "preprocessed_data/mlperf-reconciler"
+
+
+def add_scratch_places(block: Block, files: BenchmarkFiles, variables: Variables, looked: dict[str, bool]) -> None:
+    """Unwritten ``dataset.path`` and ``model.path``: the first place that is there, else the first of all, with every
+    place that was looked at. ``looked``: learns which of them is there. Raises UnfitError where the variable does not
+    name a place."""
+    root, origin = _find_root(variables, looked)
+    for kind, places in (("dataset", files.datasets), ("model", files.models)):
+        if f"{kind}.path" in block:
+            continue
+        paths = [variables.expand(f"{root}/{place}") for place in places]
+        found = next((path for path in paths if _is_there(path, looked)), paths[0])
+        _put(block, f"{kind}.path", found, origin)
+        _put(block, f"{kind}.looked_for", ", ".join(paths), origin)
+    if variables.environment.get(SCRATCH_VARIABLE):
+        _put(block, "dataset.prepared", variables.expand(f"{root}/{PREPARED}"), origin)
+
+
+def _find_root(variables: Variables, looked: dict[str, bool]) -> tuple[str, Origin]:
+    """As a location is written: with the variable where it is set."""
+    named = variables.environment.get(SCRATCH_VARIABLE)
+    if named:
+        # A commit is read without any machine: there each variable is left as it is.
+        if not named.startswith(("/", "${")):
+            what = f"{SCRATCH_VARIABLE} is {show_quantity(named)}, which is not an absolute path"
+            raise UnfitError(what, f"export {SCRATCH_VARIABLE}=/path/to/it, or write dataset.path and model.path")
+        return f"${{{SCRATCH_VARIABLE}}}", Origin(SCRATCH_VARIABLE)
+    variables.read[SCRATCH_VARIABLE] = named
+    found = next((path for path in SCRATCH_DEFAULTS if _is_there(path, looked)), SCRATCH_DEFAULTS[0])
+    return found, Origin(f"{SCRATCH_VARIABLE} of the guides")
+
+
+def _is_there(path: str, looked: dict[str, bool]) -> bool:
+    if path not in looked:
+        looked[path] = os.path.exists(path)  # noqa: PTH110  as the door of the compiled spec looks again
+    return looked[path]
+
+
+def _put(block: Block, name: str, value: str, origin: Origin) -> None:
+    block[name] = (LayeredSetting(Value(value, origin), name),)
+
 
 _SCORE = "score"  # of a harness
 _ELSEWHERE = "external"  # code of a benchmark whose runs are made elsewhere and imported

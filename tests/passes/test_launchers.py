@@ -19,7 +19,7 @@ import pytest
 from harness.contract import LaunchRequest
 from reconciler.diff.change import Reason
 from reconciler.execute import plan_executor
-from reconciler.execute.outcome import Status
+from reconciler.execute.outcome import Outcome, Status
 from reconciler.reconcile.run import PassReport
 from reconciler.render.plan import render_plan_text
 from reconciler.resource.records import Record
@@ -328,6 +328,13 @@ def test_another_driver_is_named_with_the_run_to_repeat_and_another_host_is_only
     assert repository.look().plan.drifts == ()
 
 
+def outcome_of_run(report: PassReport) -> Outcome:
+    """Its failure shows what the pass left."""
+    found = [outcome for outcome in report.outcomes if str(outcome.step.change.address) == RUN]
+    assert found, report
+    return found[0]
+
+
 # -- a quiet machine ------------------------------------------------------------------------------------------------
 
 
@@ -345,10 +352,10 @@ def test_load_blocks_a_timed_run_where_it_would_run(
     said = [subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=True) for _ in range(count)]
     try:
         report = repository.reconcile(wait_idle=0.0)
-        outcome = next(o for o in report.outcomes if str(o.step.change.address) == RUN)
+        outcome = outcome_of_run(report)
         assert outcome.status is Status.BLOCKED
         assert outcome.message.startswith(f"the machine is not idle: {where}others use ")
-        allowed = next(o for o in repository.reconcile(busy=True).outcomes if str(o.step.change.address) == RUN)
+        allowed = outcome_of_run(repository.reconcile(busy=True))
         assert allowed.record is not None
         noted = str(allowed.record.facts["machine.shared_with"].value)
         assert noted.startswith(f"{where}others use ")
@@ -368,12 +375,12 @@ def test_stranger_on_a_gpu_of_any_node_blocks_with_process_and_user(
         hardware = "      hardware: {accelerator: NVIDIA H200, count: 1}\n"
         repository = behind(make_repository(tmp_path / "lab"), SRUN, hardware)
         try:
-            spared = next(o for o in repository.reconcile(wait_idle=0.0).outcomes if str(o.step.change.address) == RUN)
+            spared = outcome_of_run(repository.reconcile(wait_idle=0.0))
             assert "GPU" not in spared.message  # the run takes the first of two
             cluster.nodes(n0={"gpus": [gpu]}, n1={"gpus": [{**gpu, "pids": [stranger.pid]}]})
             report = repository.reconcile(rerun=("mode=performance",), wait_idle=0.0)
         finally:
             stranger.kill()
-    outcome = next(o for o in report.outcomes if str(o.step.change.address) == RUN)
+    outcome = outcome_of_run(report)
     assert outcome.status is Status.BLOCKED
     assert f"the machine is not idle: n1: GPU 0 is used by process {stranger.pid} (" in outcome.message

@@ -8,35 +8,77 @@ long, and a job that was preempted must not be queued again behind our back.
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from harness.contract import WAITING, LaunchRequest, WaitingAttempt, installing
+from harness.contract import WAITING, FileMessage, LaunchRequest, WaitingAttempt, installing
 from reconciler.errors import ReconcilerError
 from reconciler.execute.attempt import read_placement
 from reconciler.execute.executors.executor import Handle, Interruption, Progressing, State, Submission
-from reconciler.execute.executors.job_script import find_interpreter, must_be_alone
+from reconciler.execute.executors.job_script import find_interpreter, make_script, must_be_alone
 from reconciler.execute.executors.queue_executor import LastAnswer, QueueSilentError
-from reconciler.execute.executors.slurm_job import (
-    SLURM,
-    choose_more_options,
-    choose_options,
-    list_hidden,
-    make_job_script,
-)
+from reconciler.execute.request_parts import list_secrets
 from reconciler.resource.quantities import read_count
+from reconciler.resource.queues import EXECUTOR
+from reconciler.resource.settings import CellSettings
 from reconciler.storage.files import hash_bytes
 from reconciler.storage.files import replace as replace_file
 from reconciler.storage.json_files import read_json
-from reconciler.storage.process import ask
+from reconciler.storage.process import ALLOWED, CHOSEN_DEVICES, LAUNCHERS, ask
 from reconciler.storage.storage_errors import refuse_storage_error
+
+# A submission as a batch job: its script, and the options that the system declares for it.
+
+SLURM = f"{EXECUTOR}.slurm"  # before the settings of a system whose steps are jobs of it
+_MINUTE = 60
+_ARRAY = "SLURM_ARRAY_"  # variables of a task of an array: here of the job in which this pass runs itself
+_TEXTS = ("partition", "account", "qos", "constraint")
+
+
+def make_job_script(submission: Submission, module: Sequence[str] = ("harness",)) -> str:
+    hosts = 'scontrol show hostnames "$SLURM_JOB_NODELIST" 2>/dev/null || echo "$SLURM_JOB_NODELIST"'
+    number = "${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}"
+    return make_script(submission, f'echo "slurm {number}"; {hosts}', module=module)
+
+
+def choose_options(settings: CellSettings, *, alone: bool) -> dict[str, object]:
+    """Arguments of submitit's executor. ``alone``: the job must have its nodes for itself."""
+    own = f"{SLURM}."
+    chosen: dict[str, object] = {name: settings.get_text(own + name) for name in _TEXTS if own + name in settings}
+    limit = settings.get_seconds(f"{own}time")
+    chosen["time"] = max(1, -(-int(limit) // _MINUTE)) if limit else None
+    chosen["nodes"] = settings.get_number(f"{own}nodes") or settings.hardware.nodes or 1
+    if alone or settings.get(f"{own}exclusive") is not False:
+        chosen["exclusive"] = True
+    return chosen
+
+
+def choose_more_options(settings: CellSettings, *, travels: bool = False) -> dict[str, object]:
+    """Further options of sbatch. Slurm never starts a job again by itself: the attempt that it was for is over then.
+    ``travels``: its node has no folder of ours to begin or to write in, so that two jobs of one attempt, which happens
+    where an answer was lost, could not see each other; Slurm lets one begin after the other."""
+    declared = {name: value for name, value in settings.get_below(f"{SLURM}.options.").items() if value is not False}
+    away = {"chdir": "/", "output": "/dev/null", "dependency": "singleton"} if travels else {}
+    return {"no-requeue": True, "wckey": "mlperf-reconciler", **away, **declared}
+
+
+def list_hidden(
+    request: FileMessage, environment: Mapping[str, str] = os.environ, also: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """Names of the variables of this process that a job does not get: all but those that any child has, those that
+    Slurm reads, the secrets that the spec asks for, and what is needed ``also``."""
+    seen = {*ALLOWED, *list_secrets(request).values()}.difference(CHOSEN_DEVICES).union(also)
+    kept = (name for name in environment if name.startswith(LAUNCHERS) and not name.startswith(_ARRAY))
+    return tuple(sorted(environment.keys() - seen.union(kept)))
+
 
 # Jobs of Slurm that have ended their attempt take over others that wait: of short runs, each would take less than its
 # job takes to start. ``harness/child/slurm_job.py`` is what such a job does.

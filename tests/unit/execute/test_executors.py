@@ -30,7 +30,7 @@ from reconciler.execute.executors.executor import (
     write_handle,
 )
 from reconciler.execute.executors.table import Executors
-from reconciler.execute.harvest import find_under_way, harvest
+from reconciler.reconcile.worker import find_under_way, harvest
 from reconciler.resource.kinds import Address, Kind
 from reconciler.storage.files import RepositoryPaths
 

@@ -16,15 +16,15 @@ from msgspec.structs import replace
 
 from harness.contract import Result
 from reconciler.errors import StorageError
-from reconciler.execute import harvest as harvesting
 from reconciler.execute.attempt import Attempt, Intent, MachineFacts, create
 from reconciler.execute.attempt_record import build_record
 from reconciler.execute.child import Watch
 from reconciler.execute.executors.executor import Handle, write_handle
 from reconciler.execute.executors.table import Executors
-from reconciler.execute.harvest import find_under_way, harvest
 from reconciler.execute.judging import judge_attempt
 from reconciler.execute.perform import Finished
+from reconciler.reconcile import worker as harvesting
+from reconciler.reconcile.worker import find_under_way, harvest
 from reconciler.record.codec import encode
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address, Kind

@@ -12,12 +12,13 @@ from reconciler.execute.attempt import Attempt, Intent, create
 from reconciler.execute.executors.attempt_transport import Ticket
 from reconciler.execute.executors.executor import Handle, Submission
 from reconciler.execute.executors.job_script import must_be_alone
-from reconciler.execute.executors.slurm_job import choose_more_options, choose_options
 from reconciler.execute.executors.slurm_queue import (
     LARGEST,
     Gathering,
     Member,
     Waiting,
+    choose_more_options,
+    choose_options,
     choose_takeover,
     read_member,
     write_members,

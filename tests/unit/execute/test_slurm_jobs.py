@@ -17,8 +17,7 @@ from harness.contract import ProbeRequest, Result, RunRequest, WaitingAttempt, i
 from reconciler.execute.attempt import Attempt, Intent, create, read_placement
 from reconciler.execute.executors.executor import Handle, State, Submission, write_handle
 from reconciler.execute.executors.queue_executor import QueueExecutor, QueueSilentError
-from reconciler.execute.executors.slurm_job import list_hidden, make_job_script
-from reconciler.execute.executors.slurm_queue import SlurmQueue, choose_takeover
+from reconciler.execute.executors.slurm_queue import SlurmQueue, choose_takeover, list_hidden, make_job_script
 from reconciler.execute.perform import INTERRUPTED
 from reconciler.reconcile.remote_attempts.sender import watch_jobs
 from reconciler.resource.kinds import Address, Kind

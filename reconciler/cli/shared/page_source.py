@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from reconciler.check.engine import check_tree
 from reconciler.cli.check import check_rendered
-from reconciler.cli.compare import read_own_sides, report_comparison
+from reconciler.cli.history import read_own_sides, report_comparison
 from reconciler.cli.logs import find_log, list_logs
 from reconciler.cli.plan import report_plan
 from reconciler.cli.pr import compare_commits

@@ -6,7 +6,7 @@ from decimal import Decimal
 from operator import attrgetter
 from pathlib import Path
 
-from reconciler.cli.compare import read_own_sides
+from reconciler.cli.history import read_own_sides
 from reconciler.cli.shared.repository import find_repository
 from reconciler.diff.timeline import find_dominated
 from reconciler.endpoints.rules.pareto import ParetoCurve

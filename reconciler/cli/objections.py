@@ -17,8 +17,9 @@ from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
 from reconciler.render.documents import render_document
 from reconciler.render.findings_tables import render_objections
 from reconciler.resource.quantities import show_count
+from reconciler.resource.rules import Severity
 from reconciler.storage.leftovers import write_output
-from reconciler.tree.findings import Severity, TreeFinding, TreeReport
+from reconciler.tree.findings import TreeFinding, TreeReport
 from reconciler.verify.engine import verify_tree
 
 _PATH = click.Argument(["path"], type=ExistingPath(path_type=Path), metavar="TREE")

@@ -50,12 +50,13 @@ from reconciler.resource.codec import make_versioned
 from reconciler.resource.decisions import FORMAT, Amendment, KeyChange
 from reconciler.resource.kinds import Cell
 from reconciler.resource.quantities import show_count
+from reconciler.resource.rules import Severity
 from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths
 from reconciler.storage.files import replace as replace_file
 from reconciler.storage.leftovers import make_folder, write_output
 from reconciler.storage.storage_errors import convert_storage_errors
-from reconciler.tree.findings import Severity, TreeFinding, TreeReport
+from reconciler.tree.findings import TreeFinding, TreeReport
 from reconciler.verify.engine import verify_tree
 
 _PATH = click.Argument(["path"], type=ExistingPath(path_type=Path), metavar="TREE")

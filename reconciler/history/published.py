@@ -10,8 +10,9 @@ from functools import partial
 
 from reconciler.diff.claims import Claim, Proof
 from reconciler.history.logs import Logs
+from reconciler.resource.rules import Severity
 from reconciler.tree.content import Content, LogRef
-from reconciler.tree.findings import Severity, TreeFinding
+from reconciler.tree.findings import TreeFinding
 from reconciler.tree.reading.in_memory_tree import use_in_memory_tree
 from reconciler.verify.engine import verify_tree
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from reconciler.loadgen.inconsistency import Inconsistency
+from reconciler.loadgen.inconsistency import LOADGEN, Inconsistency
 from reconciler.loadgen.log import DetailLog
+from reconciler.resource.rules import rule
 
 _RESULT = re.compile(r"result_.*", re.DOTALL)
 _STAMP = re.compile(
@@ -18,6 +19,7 @@ _STAMP = re.compile(
 _WORDS = {"time": "ms of LoadGen's logger", "namespace": "as namespace", "file": "as LoadGen's source file"}
 
 
+@rule("log.one-run", "lines of one run", sources=LOADGEN)
 def find_foreign_lines(log: DetailLog) -> Iterator[Inconsistency]:
     """``RunPerformanceMode`` (loadgen.cc:928 at v5.1.1) logs all results in one entry, which ``LogDetail`` stamps once
     with a time; ``TlsLogger`` (logging.cc:1131) takes the process's number once."""

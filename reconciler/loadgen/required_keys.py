@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterator
 
 from reconciler.loadgen import keys
-from reconciler.loadgen.inconsistency import Inconsistency, show_value
+from reconciler.loadgen.inconsistency import LOADGEN, Inconsistency, show_value
 from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.settings import LOADGEN_MODE, PERFORMANCE
+from reconciler.resource.rules import rule
 
 _KNOWN = range(
     keys.FIRST_KNOWN_RELEASE, 7
@@ -17,6 +18,7 @@ _KNOWN = range(
 _RELEASE = re.compile(r"\d*\.\d", re.ASCII)  # how its version begins; that of the first ones ".5a1"
 
 
+@rule("log.missing-keys", "keys that LoadGen always logs", sources=LOADGEN)
 def find_missing_keys(log: DetailLog) -> Iterator[Inconsistency]:
     """Without a condition they are logged by ``StartTest``, ``LoadSamplesToRam`` and ``IssueQueries`` (loadgen.cc),
     ``LogRequestedTestSettings`` and ``LogEffectiveSettings`` (test_settings_internal.cc), ``LogLoadgenVersion``

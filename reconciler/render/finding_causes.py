@@ -10,7 +10,8 @@ from typing import Any
 from reconciler.check.grouping import CauseGroup, FoldedCell, group_by_cause
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.resource.quantities import show_count
-from reconciler.tree.findings import Gap, Severity, TreeReport
+from reconciler.resource.rules import Severity
+from reconciler.tree.findings import Gap, TreeReport
 
 _CELLS = 4  # cells of one submitter that a cause lists
 TONES = {Severity.ERROR: Tone.BAD, Severity.WARNING: Tone.DOUBT, Severity.NOTE: Tone.FAINT}

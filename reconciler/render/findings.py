@@ -16,8 +16,9 @@ from reconciler.render.finding_causes import (
     render_gaps_text,
 )
 from reconciler.resource.quantities import show_count
+from reconciler.resource.rules import Severity
 from reconciler.storage.escaping import escape_line
-from reconciler.tree.findings import OfficialRun, Severity, TreeFinding, TreeReport
+from reconciler.tree.findings import OfficialRun, TreeFinding, TreeReport
 
 LIMIT = 20  # findings of one kind that are shown of a submitter
 SEVERITIES = tuple(Severity)

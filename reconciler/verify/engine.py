@@ -11,14 +11,16 @@ from reconciler.check.facts import read_facts
 from reconciler.check.walk import LevelRules, TreeWalk
 from reconciler.loadgen.fingerprint import find_fingerprints
 from reconciler.loadgen.log_files import DETAIL
+from reconciler.resource.rules import Rule
 from reconciler.rules.programs import find_program_of_tree
 from reconciler.storage.collector import pause_collector
 from reconciler.storage.files import hash_bytes
-from reconciler.tree.findings import Facts, Gap, Rule, TreeReport
+from reconciler.tree.findings import Facts, Gap, TreeReport
 from reconciler.tree.reading.survey import Progress, Survey, survey_tree
 from reconciler.tree.reading.system import SystemEntry
 from reconciler.tree.reading.unreadable_folders import collect_closed_folders
 from reconciler.tree.reading.view import CellView, FindOriginal
+from reconciler.tree.rule_engine import compare_cells
 from reconciler.tree.unreadable_findings import report_closed_folders
 from reconciler.verify.cell_rules import choose_cell_rules, list_cell_rules, verify_cell
 from reconciler.verify.conf import read_conf, read_target
@@ -69,11 +71,11 @@ def _verify(surveys: tuple[Survey, ...], path: Path, closed: set[Path], progress
     pairs = frozenset((rule.scenario, rule.measured) for item in surveys for rule in item.ruleset.inferences)
     known = all(item.ruleset.is_known for item in surveys)
     logs = PublishedLogs(memory.facts, memory.files, memory.fingerprints, pairs if known else None, memory.machines)
-    found += verify_copied_logs(logs)
-    found += verify_stated_hashes(memory.hashes)
-    found += verify_overlaps(memory.spans)
-    found += verify_sources(memory.builds)
-    found += verify_revisions(memory.revisions)
+    found += compare_cells(verify_copied_logs, logs)
+    found += compare_cells(verify_stated_hashes, memory.hashes)
+    found += compare_cells(verify_overlaps, memory.spans)
+    found += compare_cells(verify_sources, memory.builds)
+    found += compare_cells(verify_revisions, memory.revisions)
     return TreeReport(
         root=str(path),
         rounds=tuple(dict.fromkeys(item.ruleset.round for item in surveys)),

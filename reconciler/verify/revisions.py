@@ -10,11 +10,11 @@ from msgspec import Struct
 
 from reconciler.check.demands import OURS
 from reconciler.loadgen import keys
-from reconciler.tree.findings import Complaint, Place, Premise, Severity
+from reconciler.resource.rules import Premise, Severity, rule
+from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.values import find_at, read_value
 from reconciler.tree.reading.view import CellView
 from reconciler.tree.rule_engine import About
-from reconciler.verify.contradiction import contradiction
 from reconciler.verify.runs import list_runs
 
 _VERSION, _DATE = keys.LOADGEN_VERSION, keys.LOADGEN_GIT_COMMIT_DATE
@@ -51,13 +51,13 @@ def _read_instant(date: str) -> str:
     return f"{date.removesuffix('Z')}+00:00" if date.endswith("Z") else date
 
 
-@contradiction(
+@rule(
     "runs.revision",
     "one commit of LoadGen, stated in two ways",
     sources=("LoadGen", OURS),
     cause="revision",
     premises=(Premise("Both logs state a date as git writes it."),),
-).across_cells
+)
 def verify_revisions(revisions: Iterable[Revision]) -> Iterator[tuple[About, Complaint]]:
     """The date of a commit is one, wherever LoadGen was built from it: 43 commits are named in 6,455 logs of v4.1 and
     v5.1, each with one date and one version. A value that is no date is not compared, since a git that does not know

@@ -11,11 +11,11 @@ from msgspec import Struct
 from reconciler.check.demands import OURS
 from reconciler.errors import LogError
 from reconciler.loadgen import keys
+from reconciler.resource.rules import question
 from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.values import find_at
 from reconciler.tree.reading.view import CellView
 from reconciler.tree.rule_engine import About
-from reconciler.verify.contradiction import question
 from reconciler.verify.runs import NO_COMMIT
 
 _KEY = keys.LOADGEN_FILE_SHA1
@@ -59,7 +59,7 @@ def _list_compiled(sources: tuple[tuple[str, str], ...]) -> frozenset[tuple[str,
     return frozenset(item for item in compiled if not any(part in item[0] for part in _WRITTEN))
 
 
-@question("runs.sources", "why do LoadGen's sources differ from others of its commit?", sources=(OURS,)).across_cells
+@question("runs.sources", "why do LoadGen's sources differ from others of its commit?", sources=(OURS,))
 def verify_sources(builds: Iterable[LoadGenBuild]) -> Iterator[tuple[About, Complaint]]:
     """LoadGen logs the SHA-1 of each of its files, and one of those that are compiled is not the one of most results of
     the same commit. A generated header may differ for many reasons: a question.

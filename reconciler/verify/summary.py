@@ -9,16 +9,16 @@ from reconciler.loadgen import keys
 from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.summary import SummaryLog, find_differing
 from reconciler.loadgen.text_log import PASSED_OVER
+from reconciler.resource.rules import rule
 from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.values import read_value, show_value
 from reconciler.tree.reading.view import CellView, RunView
-from reconciler.verify.contradiction import contradiction
 from reconciler.verify.premises import RELEASE_IS_KNOWN
 
 _FEW = 3  # more differences than this: the summary is of another run
 
 
-@contradiction(
+@rule(
     "summary.contradicts",
     "the summary says otherwise than the detail log",
     sources=(OURS,),

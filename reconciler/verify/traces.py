@@ -10,11 +10,11 @@ import re
 from reconciler.check.demands import OURS, Complaints
 from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import TRACE
-from reconciler.tree.findings import Complaint, Place, Premise
+from reconciler.resource.rules import Premise, rule
+from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.files import LOG_LIMIT
 from reconciler.tree.reading.values import find_at, number
 from reconciler.tree.reading.view import CellView, RunView
-from reconciler.verify.contradiction import contradiction
 from reconciler.verify.premises import RELEASE_IS_KNOWN
 from reconciler.verify.runs import list_runs
 
@@ -24,7 +24,7 @@ _WHOLE = b'{"name":"LastTrace"}'
 _ENDS = ((keys.RESULT_MAX_LATENCY_NS, max, "slowest"), (keys.RESULT_MIN_LATENCY_NS, min, "fastest"))
 
 
-@contradiction(
+@rule(
     "log.trace",
     "a trace that denies its log",
     sources=("LoadGen", OURS),

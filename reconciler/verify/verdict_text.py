@@ -6,11 +6,11 @@ import re
 
 from reconciler.check.demands import OURS, Complaints
 from reconciler.loadgen.log_files import VERIFY_ACCURACY, VERIFY_PERFORMANCE
+from reconciler.resource.rules import Severity, applies, rule
 from reconciler.rules.compliance.verdict import FAIL, PASS
-from reconciler.tree.findings import Complaint, Place, Severity
+from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.view import CellView
-from reconciler.verify.contradiction import applies, contradiction
 from reconciler.verify.stated_results import verify_stated
 
 _CHECKED = re.compile(r"(?P<check>[A-Z][A-Za-z ]{1,40} check) pass: (?P<verdict>True|False|Skipped)", re.ASCII)
@@ -19,7 +19,7 @@ _PASSED, _SKIPPED = "check pass:", "Skipped"
 _FIX = "run the verification of {} again, and publish all of its output"
 
 
-@contradiction(
+@rule(
     "compliance.verdicts",
     "two verdicts in one file",
     sources=("compliance scripts", OURS),

@@ -33,6 +33,7 @@ from reconciler.record.store import find_readable
 from reconciler.resource.kinds import Cell
 from reconciler.resource.programs import PROGRAMS
 from reconciler.resource.records import Artifact, Record
+from reconciler.resource.rules import Severity
 from reconciler.resource.settings import SubmissionSettings
 from reconciler.rules.programs import load_program
 from reconciler.rules.ruleset import Ruleset
@@ -41,7 +42,6 @@ from reconciler.storage import git
 from reconciler.storage.leftovers import open_temporary
 from reconciler.storage.storage_errors import refuse_storage_error
 from reconciler.tree.content import Content, LogRef, SubmissionContent
-from reconciler.tree.findings import Severity
 from reconciler.tree.render import render
 
 

@@ -248,7 +248,8 @@ def _list_extras(settings: CellSettings) -> tuple[str, ...]:
 
 def _list_digests(timed: Record, desired: Desired, acceptance: Acceptance | None) -> dict[str, str]:
     """List the files that a run read, and the sources of all it was made from, with their SHA-256."""
-    changed = {(name, item.after): item.before for _, name, item in acceptance.inputs} if acceptance else {}
+    inputs = acceptance.inputs if acceptance else ()
+    changed = {(name, item.after): item.before for _, name, item in inputs if _is_digest(item.after)}
     facts = {name: fact.value for name, fact in timed.facts.items() if name.startswith(_FILES_OF)}
     found = {name: str(value) for name, value in facts.items() if _is_digest(value)}
     ahead, seen = [timed.address], set[Address]()
@@ -259,9 +260,8 @@ def _list_digests(timed: Record, desired: Desired, acceptance: Acceptance | None
         seen.add(address)
         ahead += desired.by_address[address].upstream
         for item in desired.detail(address).inputs:
-            value = changed.get((item.name, item.value), item.value)
-            if item.upstream is None and _is_digest(value):
-                found[f"{address.label}: {item.name}"] = str(value)
+            if item.upstream is None and _is_digest(item.value):
+                found[f"{address.label}: {item.name}"] = str(changed.get((item.name, item.value), item.value))
     return found
 
 

@@ -307,8 +307,9 @@ measure("llama2-70b", given.scenario, given.mode == "accuracy", given.user_conf,
 """
 NVIDIA_CODE = "inference_results_v5.1/closed/NVIDIA"
 VISION_CODE = "inference/vision/classification_and_detection"
+NVIDIA_EXAMPLE = "adapter: nvidia-v5.1"
 FILES = {
-    "run_harness": {
+    NVIDIA_EXAMPLE: {
         f"{NVIDIA_CODE}/Makefile": MAKEFILE,
         f"{NVIDIA_CODE}/run.py": NVIDIA,
         f"{NVIDIA_CODE}/standin.py": LOADGEN,
@@ -424,11 +425,11 @@ def test_an_example_of_the_readme_runs_as_written(words: str, tmp_path: Path, mo
     assert not find_left(tmp_path)
 
 
-@pytest.mark.parametrize("words", ["run_harness", "docker, run"])
+@pytest.mark.parametrize("words", [NVIDIA_EXAMPLE, "docker, run"])
 def test_an_example_takes_audit_settings(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A compliance test, and no other run, is given them."""
     repository = with_example(tmp_path, words, monkeypatch)
-    test = "TEST06" if words == "run_harness" else "TEST04"
+    test = "TEST06" if words == NVIDIA_EXAMPLE else "TEST04"
     repository.edit("specs/spec.yaml", "Offline: {", f"Offline: {{compliance: [{test}], ")
     repository.reconcile()
     (record,) = records_of(repository, "ComplianceTest")

@@ -26,7 +26,7 @@ from reconciler.spec.proposal import Proposal
 from reconciler.spec.quantities import UnfitError
 from reconciler.spec.scalars import CATEGORIES
 from reconciler.spec.scalars import parse_name as folder_name
-from reconciler.spec.starter import NOTHING_READ, render_starter_spec
+from reconciler.spec.starter import NOT_DECLARED, NOTHING_READ, render_starter_spec
 from reconciler.spec.starting_values import find_family
 from reconciler.spec.submission_template import (
     FILL_IN,
@@ -86,6 +86,7 @@ def prepare_submission(request: SubmissionRequest, schema: str) -> Wanted:
         read = Proposal({"accelerator": family.accelerator, "count": family.count}, described, ())
     else:
         read = NOTHING_READ
+    known = {"system_name": request.system or NOT_DECLARED, "framework": NOT_DECLARED, **read.description}
     return Wanted(
         name=request.name,
         ruleset=ruleset,
@@ -95,7 +96,7 @@ def prepare_submission(request: SubmissionRequest, schema: str) -> Wanted:
         system=system,
         benchmarks=rules,
         family=family,
-        read=read,
+        read=Proposal(read.hardware, known, read.unread),
         schema=schema,
         adapter=adapter,
         code=str(Path(request.code).resolve()) if request.code else "",

@@ -165,7 +165,7 @@ def assemble(
     present = {*(cell.cell for cell in cells), *kept}
     pairs = sorted({(cell.division, cell.system) for cell in present})
     systems = tuple(_system(name, division, submission.systems[name], sources) for division, name in pairs)
-    kept_code = tuple(_collect_kept_code(desired, {**kept, **chosen}, load_record, load_bytes))
+    kept_code = tuple(_collect_kept_code(desired, {**kept, **chosen}, load_record, load_bytes, accepted))
     known = {item.cell.benchmark for item in kept_code}
     benchmarks = {cell.benchmark for cell in present}
     return SubmissionContent(
@@ -194,8 +194,10 @@ def _collect_kept_code(
     chosen: Mapping[Cell, Chosen],
     load_record: Callable[[str], Record],
     load_bytes: Callable[[LogRef], bytes],
+    accepted: Mapping[Cell, Acceptance],
 ) -> Iterator[CellCode]:
-    """Collect the code of cells whose benchmark does not say what to publish instead. One archive is unpacked once."""
+    """Collect the code of cells whose benchmark does not say what to publish instead. One archive is unpacked once. Of
+    ``accepted`` cells, as in ``assemble``."""
     submission = desired.submission
     unpacked: dict[tuple[str, str], tuple[Files, int]] = {}
     for cell in sorted(chosen):
@@ -208,6 +210,7 @@ def _collect_kept_code(
             unpacked[code, benchmark] = _unpack(cell, ref, submission.excluded_code.get(benchmark, ()), load_bytes)
         files, excluded = unpacked[code, benchmark]
         settings = desired.detail(Address(Kind.RESULT, str(cell))).settings
+        settings = _measured_with(settings, accepted.get(cell))
         yield CellCode(
             cell=cell,
             official=settings.get_text("benchmark.official", benchmark),
@@ -222,7 +225,7 @@ def _collect_kept_code(
                 for name, text, is_named in settings.list_part_environment(HARNESS)
             },
             extras=_list_extras(settings),
-            digests=_list_digests(timed, desired),
+            digests=_list_digests(timed, desired, accepted.get(cell)),
         )
 
 
@@ -243,8 +246,9 @@ def _list_extras(settings: CellSettings) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name)) or ("loadgen",)
 
 
-def _list_digests(timed: Record, desired: Desired) -> dict[str, str]:
+def _list_digests(timed: Record, desired: Desired, acceptance: Acceptance | None) -> dict[str, str]:
     """List the files that a run read, and the sources of all it was made from, with their SHA-256."""
+    changed = {(name, item.after): item.before for _, name, item in acceptance.inputs} if acceptance else {}
     facts = {name: fact.value for name, fact in timed.facts.items() if name.startswith(_FILES_OF)}
     found = {name: str(value) for name, value in facts.items() if _is_digest(value)}
     ahead, seen = [timed.address], set[Address]()
@@ -255,8 +259,9 @@ def _list_digests(timed: Record, desired: Desired) -> dict[str, str]:
         seen.add(address)
         ahead += desired.by_address[address].upstream
         for item in desired.detail(address).inputs:
-            if item.upstream is None and _is_digest(item.value):
-                found[f"{address.label}: {item.name}"] = str(item.value)
+            value = changed.get((item.name, item.value), item.value)
+            if item.upstream is None and _is_digest(value):
+                found[f"{address.label}: {item.name}"] = str(value)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Comparison of two commits, or two systems: inputs and measured results, cell by cell. Pure, except for ``read_own_sides``."""
+"""Comparison of two commits, or two systems, cell by cell. Pure, except for ``read_own_sides``."""
 
 from __future__ import annotations
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
-from reconciler.cli.shared.cells import find_cell
 from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.cli.shared.options import json_option, spec_option, takes
 from reconciler.cli.shared.output import say, say_json
@@ -29,6 +28,7 @@ from reconciler.importing.run_reader import TakenCell
 from reconciler.importing.tree_comparison import Reproduced, compare_with
 from reconciler.loadgen.settings import RESULTS
 from reconciler.observed.digest_cache import DigestCache
+from reconciler.plan.cell_names import find_cell
 from reconciler.publish.rendered_tree import assemble_content
 from reconciler.reconcile.desired_cache import compile_sources
 from reconciler.reconcile.planning import Options, PlanResult, compute_plan

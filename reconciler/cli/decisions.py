@@ -9,7 +9,6 @@ from datetime import UTC, date, datetime, timedelta
 import click
 from msgspec.structs import replace
 
-from reconciler.cli.shared.cells import find_cell
 from reconciler.cli.shared.options import cell_argument, json_option, spec_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
@@ -19,6 +18,7 @@ from reconciler.diff.change import Work
 from reconciler.diff.conditions import trace_lineages
 from reconciler.diff.difference import compare
 from reconciler.errors import ERROR, IN_SYNC, ReconcilerError, RepositoryError
+from reconciler.plan.cell_names import find_cell
 from reconciler.reconcile.planning import Options, PlanResult, compute_plan, explain_change
 from reconciler.record.decisions import ACCEPTED, FROZEN, is_decision, parse_decisions, read, write
 from reconciler.render.documents import render_document

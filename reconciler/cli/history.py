@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
-from reconciler.cli.shared.cells import find_cell, find_measured_cell
 from reconciler.cli.shared.options import cell_argument, complete_refs, json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.repository import find_repository
-from reconciler.diff.timeline import ResultComparison, Side
+from reconciler.diff.timeline import Side
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError, RepositoryError
-from reconciler.history.compare import compare, compare_commits, read_sides
+from reconciler.history.compare import compare, compare_commits, read_own_sides
 from reconciler.history.record_history import RecordHistory, read_record_history
 from reconciler.history.snapshot import Shared, read_snapshot
 from reconciler.history.trees import read_tree_sides
+from reconciler.plan.cell_names import find_cell, find_measured_cell
 from reconciler.reconcile.planning import Options, PlanCache
 from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.render.svg import draw_series
@@ -27,6 +26,7 @@ from reconciler.render.timeline import (
     render_changes_text,
     render_comparison_text,
     render_history_text,
+    report_comparison,
 )
 from reconciler.resource.kinds import Cell, Kind
 from reconciler.storage import git
@@ -110,24 +110,9 @@ def compare_command(one: str, other: str | None, as_json: bool) -> int:
     return IN_SYNC
 
 
-def report_comparison(found: ResultComparison) -> dict[str, Any]:
-    """For ``--json`` and for the page."""
-    pairs = [{**convert_plain_value(p), "ratio": p.ratio, "per_accelerator": p.per_accelerator} for p in found.pairs]
-    curves = [{**convert_plain_value(curve), "ratio": curve.ratio} for curve in found.curves]
-    return render_document("compare", names=found.names, pairs=pairs, alone=found.alone, curves=curves)
-
-
 def _sides(name: str) -> dict[Cell, Side]:
     """A folder is a tree; anything else is of this repository."""
     return read_tree_sides(Path(name)) if Path(name).is_dir() else read_own_sides(find_repository().root, name)
-
-
-def read_own_sides(root: Path, name: str) -> dict[Cell, Side]:
-    """A system is one that HEAD declares; anything else is a commit."""
-    here = read_snapshot(root, git.resolve(root, "HEAD"))
-    if any(resource.cell is not None and resource.cell.system == name for resource in here.desired.resources):
-        return {cell: side for cell, side in read_sides(here).items() if cell.system == name}
-    return read_sides(read_snapshot(root, git.resolve(root, name)))
 
 
 _SVG = click.Option(

@@ -12,14 +12,14 @@ import click
 from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.cli.shared.options import complete_refs, json_option, spec_option, takes
 from reconciler.cli.shared.output import say, say_json
-from reconciler.cli.shared.packaging import (
+from reconciler.cli.shared.plan_options import find_asked_cells
+from reconciler.errors import ERROR, IN_SYNC, ReconcilerError
+from reconciler.history.packaging import (
     PackedSubmission,
     find_refusals,
     find_unamended_cells,
     load_packed_submission,
 )
-from reconciler.cli.shared.plan_options import find_asked_cells
-from reconciler.errors import ERROR, IN_SYNC, ReconcilerError
 from reconciler.publish.archive import MANIFEST, Packed, encode_manifest, pack, parse_digests, render_digest_line
 from reconciler.publish.encryption import ENDINGS, decrypt, encrypt, is_encrypted
 from reconciler.publish.preconditions import Refusal

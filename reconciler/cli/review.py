@@ -21,7 +21,6 @@ from reconciler.cli.decisions import (
     say_next,
     today,
 )
-from reconciler.cli.shared.cells import find_cell
 from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.cli.shared.options import cell_argument, complete_refs, json_option, spec_option, takes
 from reconciler.cli.shared.output import say, say_json
@@ -40,6 +39,7 @@ from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
 from reconciler.history.response import count_unproven, gather_evidence
 from reconciler.history.response_text import render_response
 from reconciler.history.snapshot import read_snapshot
+from reconciler.plan.cell_names import find_cell
 from reconciler.reconcile.planning import compute_plan
 from reconciler.record.codec import summarize
 from reconciler.record.decisions import AMENDED, read, write

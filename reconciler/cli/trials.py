@@ -10,13 +10,13 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli.shared.cells import find_cell
 from reconciler.cli.shared.options import busy_option, cell_argument, json_option, quick_option, spec_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.run_pass import choose_view, stop_cleanly
 from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC, ReconcilerError
+from reconciler.plan.cell_names import find_cell
 from reconciler.reconcile.desired_cache import list_spec_paths
 from reconciler.reconcile.planning import Options, PlanResult, compute_plan
 from reconciler.render.documents import render_document

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -51,6 +52,9 @@ from reconciler.resource.settings import Settings, Trial
 from reconciler.storage.collector import pause_collector
 from reconciler.storage.files import RepositoryPaths, hash_bytes, ignore_work
 from reconciler.storage.trial_paths import TrialPaths
+
+if TYPE_CHECKING:
+    from reconciler.resource.conditions import CellStatus
 
 WAIT_IDLE = 12 * 3600.0  # seconds: a night
 _FIELDS = ("division", "system", "benchmark", "scenario")
@@ -347,3 +351,20 @@ def _predict_run(settings: Settings, inputs: Mapping[str, object]) -> float | No
     from reconciler.rules.results import durations
 
     return durations.predict_seconds(settings, inputs)
+
+
+def list_cells(look: PlanResult, options: Options | None = None) -> tuple[CellStatus, ...]:
+    """Every declared cell that the options select, in the order of the spec."""
+    from reconciler.diff.conditions import summarise_cells
+
+    blocked = {step.change.address: step.blocked for step in look.plan.steps if step.blocked}
+    found = summarise_cells(look.desired, look.recorded, look.observed, look.difference, blocked)
+    if options is None or not (options.select or options.exclude):
+        return found
+    return tuple(status for status in found if _selected(status.cell, options))
+
+
+def _selected(cell: Cell, options: Options) -> bool:
+    at = Address(Kind.RESULT, str(cell))
+    excluded = parse_repeated(options.exclude).drop_resource_terms().matches(at)
+    return parse(options.select).drop_resource_terms().matches(at) and not excluded

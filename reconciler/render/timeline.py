@@ -15,6 +15,7 @@ from reconciler.diff.timeline import (
     TimelineStep,
     Written,
 )
+from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.render.svg import Point
 from reconciler.resource.kinds import Cell
 from reconciler.resource.quantities import join_listing, show_count, show_rate
@@ -190,3 +191,10 @@ def plot_text(points: Sequence[Point], unit: str) -> str:
     width = max(map(len, labels.values()))
     lines = [f"{labels.get(number, ''):>{width}} | {' '.join(row)}".rstrip() for number, row in enumerate(rows)]
     return "\n".join([*lines, f"{'':>{width}} +-{'-' * (2 * len(shown))}  {unit}, oldest to newest"])
+
+
+def report_comparison(found: ResultComparison) -> dict[str, Any]:
+    """For ``--json`` and for the page."""
+    pairs = [{**convert_plain_value(p), "ratio": p.ratio, "per_accelerator": p.per_accelerator} for p in found.pairs]
+    curves = [{**convert_plain_value(curve), "ratio": curve.ratio} for curve in found.curves]
+    return render_document("compare", names=found.names, pairs=pairs, alone=found.alone, curves=curves)

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Protocol
 
 from reconciler.cli.shared.repository import find_repository, show_from_root, sort_words
 from reconciler.observed.loadgen_library import read_conf_here
 from reconciler.observed.observe import find_wrong_loadgen
 from reconciler.plan.plan import Plan
 from reconciler.plan.select import parse, parse_repeated
-from reconciler.reconcile.planning import Options, PlanResult, compute_plan, explain_unfit
-from reconciler.resource.inputs import Origin
-from reconciler.resource.kinds import Address, Cell, Kind
-from reconciler.resource.quantities import join_listing, show_age, show_count
+from reconciler.reconcile.planning import Options, PlanResult, compute_plan, explain_unfit, list_cells
+from reconciler.resource.kinds import Kind
+from reconciler.resource.quantities import join_listing, show_count
 from reconciler.storage.files import RepositoryPaths
-
-if TYPE_CHECKING:
-    from reconciler.resource.conditions import CellStatus
 
 
 def find_asked_cells(
@@ -54,69 +47,12 @@ def find_asked_cells(
     return paths, options
 
 
-def list_cells(look: PlanResult, options: Options | None = None) -> tuple[CellStatus, ...]:
-    """Every declared cell that the options select, in the order of the spec."""
-    from reconciler.diff.conditions import summarise_cells
-
-    blocked = {step.change.address: step.blocked for step in look.plan.steps if step.blocked}
-    found = summarise_cells(look.desired, look.recorded, look.observed, look.difference, blocked)
-    if options is None or not (options.select or options.exclude):
-        return found
-    return tuple(status for status in found if _selected(status.cell, options))
-
-
 def compute_selected_plan(paths: RepositoryPaths, options: Options) -> PlanResult:
     """A look whose selection fits something. Raises ReconcilerError that names what there is to select."""
     seen = compute_plan(paths, options)
     if options.select and not list_cells(seen, options):
         raise explain_unfit(options.select, seen.desired)
     return seen
-
-
-def _selected(cell: Cell, options: Options) -> bool:
-    at = Address(Kind.RESULT, str(cell))
-    excluded = parse_repeated(options.exclude).drop_resource_terms().matches(at)
-    return parse(options.select).drop_resource_terms().matches(at) and not excluded
-
-
-class LineCommitText(Protocol):
-    """The commit of a line; see ``reconciler.storage.git.LineCommit``, which is imported only when there is a line."""
-
-    @property
-    def commit(self) -> str: ...
-    @property
-    def author(self) -> str: ...
-    @property
-    def when(self) -> datetime | None: ...
-    @property
-    def summary(self) -> str: ...
-    @property
-    def committed(self) -> bool: ...
-    @property
-    def boundary(self) -> bool: ...
-
-
-def find_commits(paths: RepositoryPaths, origins: Iterable[Origin]) -> dict[Origin, LineCommitText]:
-    """Who last changed each spec line, as far as git knows. Nothing is imported or asked when there is no line."""
-    by_file: dict[str, list[Origin]] = {}
-    for origin in origins:
-        by_file.setdefault(origin.file, []).append(origin)
-    found: dict[Origin, LineCommitText] = {}
-    for file, group in by_file.items():
-        from reconciler.storage import git
-
-        lines = git.find_line_commits(paths.root, file, [origin.line for origin in group])
-        found.update({origin: lines[origin.line] for origin in group if origin.line in lines})
-    return found
-
-
-def find_line_commits(paths: RepositoryPaths, origins: Iterable[Origin]) -> dict[Origin, str]:
-    """Spec line → "3f2c1ab  2 days ago"."""
-    now = time.time()
-    return {
-        origin: f"{commit.commit[:7]}  {show_age(now - commit.when.timestamp())}" if commit.when else "not committed"
-        for origin, commit in find_commits(paths, origins).items()
-    }
 
 
 def list_early_remarks(seen: PlanResult) -> list[str]:

@@ -12,11 +12,11 @@ from typing import Any
 import click
 
 from reconciler.cli.shared.output import choose_paint, is_quiet, say, say_at_once, say_json, use_colour
-from reconciler.cli.shared.plan_options import choose_exit_code, list_cells
+from reconciler.cli.shared.plan_options import choose_exit_code
 from reconciler.errors import ERROR, INTERRUPTED, NOT_IN_SYNC
 from reconciler.execute.outcome import Event, Outcome, Status
 from reconciler.plan.plan import Plan
-from reconciler.reconcile.planning import Options
+from reconciler.reconcile.planning import Options, list_cells
 from reconciler.reconcile.run import PassReport, run_pass
 from reconciler.render.documents import render_cells_part, render_document
 from reconciler.render.events import render_outcomes_part

@@ -9,7 +9,6 @@ from pathlib import Path
 from msgspec import Struct
 
 from reconciler.check.engine import check_tree
-from reconciler.cli.shared.plan_options import list_cells
 from reconciler.diff.amendment import SubmissionState, find_unamended
 from reconciler.errors import ReconcilerError
 from reconciler.history.snapshot import read_snapshot
@@ -27,7 +26,7 @@ from reconciler.publish.preconditions import (
 )
 from reconciler.publish.rendered_tree import assemble_content, is_publishable
 from reconciler.publish.tree_files import write_tree
-from reconciler.reconcile.planning import PlanResult
+from reconciler.reconcile.planning import PlanResult, list_cells
 from reconciler.record.index import load_record
 from reconciler.record.store import find_readable
 from reconciler.resource.kinds import Cell

@@ -30,6 +30,10 @@ from reconciler.tree.render import render
 from reconciler.tree.source import is_left_out, refuse_unpublishable
 from reconciler.verify.engine import verify_tree
 
+# Published files of a commit against each other: the rendered tree, checked with the rules for anyone's tree.
+#
+# A record and its log may be forged so that they fit; a summary, a user.conf or another run's log shows it.
+
 
 def find_contradictions(
     files: Mapping[str, Content], logs: Logs, round_name: str, cells: Mapping[str, str]
@@ -59,8 +63,12 @@ def _list_contents(files: Mapping[str, Content], logs: Logs) -> Iterator[tuple[s
             yield path, partial(logs.read_proven, content.sha256)
 
 
+# Code and documents that a commit's tree shows, read from the commit alone: what a spec names elsewhere is a file of
+# the reader, who may not be its author.
+
+
 class CommitSources(Struct, frozen=True):
-    """``Sources`` of a commit, read from it alone: the reader may not have the other files that a spec names."""
+    """``Sources`` of a commit."""
 
     root: Path
     commit: str

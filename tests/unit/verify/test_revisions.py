@@ -11,7 +11,7 @@ from reconciler.loadgen.log import parse_detail
 from reconciler.resource.rules import Severity
 from reconciler.tree.findings import Place
 from reconciler.tree.rule_engine import compare_cells
-from reconciler.verify.revisions import Revision, list_revisions, verify_revisions
+from reconciler.verify.engine import Revision, list_revisions, verify_revisions
 
 FIRST = ':::MLLOG {"key": "seen", "value": true}\n'
 COMMIT = "0123456789abcdef"

@@ -9,7 +9,8 @@ import click
 from reconciler.cli.shared.cells import find_cell, find_measured_cell
 from reconciler.cli.shared.options import cell_argument, json_option, takes
 from reconciler.cli.shared.output import say, say_json
-from reconciler.cli.shared.past_records import list_declared_cells, read_past
+from reconciler.cli.shared.past_records import read_past
+from reconciler.cli.shared.plan_options import list_declared_cells
 from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.render.documents import render_document

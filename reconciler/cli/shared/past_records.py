@@ -1,12 +1,9 @@
-"""Reads, for `history` and `blame`, every record that HEAD's history ever had, and the cells that the spec declares
-now."""
+"""Reads, for `history` and `blame`, every record that HEAD's history ever had."""
 
 from __future__ import annotations
 
-from reconciler.errors import ReconcilerError, RepositoryError
+from reconciler.errors import RepositoryError
 from reconciler.history.record_history import RecordHistory, read_record_history
-from reconciler.reconcile.planning import Options, PlanCache
-from reconciler.resource.kinds import Cell, Kind
 from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths
 
@@ -18,12 +15,3 @@ def read_past(paths: RepositoryPaths) -> RecordHistory:
     except RepositoryError:
         return RecordHistory(paths.root, "", {}, {}, frozenset(), {})
     return read_record_history(paths.root, tip)
-
-
-def list_declared_cells(paths: RepositoryPaths) -> list[Cell]:
-    """List the cells of the spec on disk; none where it is broken, which other commands report."""
-    try:
-        desired = PlanCache.of(paths).load_desired(Options())
-    except ReconcilerError:
-        return []
-    return [r.cell for r in desired.resources if r.kind is Kind.RESULT and r.cell is not None]

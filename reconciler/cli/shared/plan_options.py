@@ -8,12 +8,14 @@ from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
+from reconciler.cli.shared.cells import resolve_words
 from reconciler.cli.shared.repository import find_repository, show_from_root, sort_words
+from reconciler.errors import ReconcilerError
 from reconciler.observed.loadgen_library import read_conf_here
 from reconciler.observed.observe import find_wrong_loadgen
 from reconciler.plan.plan import Plan
 from reconciler.plan.select import parse, parse_repeated
-from reconciler.reconcile.planning import Options, PlanResult, compute_plan, explain_unfit
+from reconciler.reconcile.planning import Options, PlanCache, PlanResult, compute_plan, explain_unfit
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.quantities import join_listing, show_age, show_count
@@ -40,18 +42,29 @@ def find_asked_cells(
     for repeated in (exclude, rerun):
         parse_repeated(repeated)
     paths = find_repository(specs)
+    read = tuple(show_from_root(paths, spec) for spec in specs)
+    declared = cache(lambda: list_declared_cells(paths, read))
     options = Options(
-        specs=tuple(show_from_root(paths, spec) for spec in specs),
-        select=selectors,
-        exclude=tuple(exclude),
+        specs=read,
+        select=resolve_words(selectors, declared),
+        exclude=resolve_words(exclude, declared),
         only=tuple(only),
-        rerun=tuple(rerun),
+        rerun=resolve_words(rerun, declared),
         deep=deep,
         commit=commit,
         busy=busy,
         wait=wait,
     )
     return paths, options
+
+
+def list_declared_cells(paths: RepositoryPaths, specs: tuple[str, ...] = ()) -> list[Cell]:
+    """List the cells of the specs on disk; none where they are broken, which other code reports."""
+    try:
+        desired = PlanCache.of(paths).load_desired(Options(specs))
+    except (ReconcilerError, OSError):
+        return []
+    return [r.cell for r in desired.resources if r.kind is Kind.RESULT and r.cell is not None]
 
 
 def list_cells(look: PlanResult, options: Options | None = None) -> tuple[CellStatus, ...]:
@@ -71,6 +84,16 @@ def compute_selected_plan(paths: RepositoryPaths, options: Options) -> PlanResul
     if options.select and not list_cells(seen, options):
         raise explain_unfit(options.select, seen.desired)
     return seen
+
+
+def check_selection(paths: RepositoryPaths, options: Options) -> None:
+    """Raise ReconcilerError where a selection fits no declared cell, before anything is done for it."""
+    if not options.select:
+        return
+    desired = PlanCache.of(paths).load_desired(options)
+    selector = parse(options.select).drop_resource_terms()
+    if not any(r.kind is Kind.RESULT and selector.matches(r.address) for r in desired.resources):
+        raise explain_unfit(options.select, desired)
 
 
 def _selected(cell: Cell, options: Options) -> bool:

@@ -6,6 +6,7 @@ import logging
 from collections import Counter
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -13,15 +14,65 @@ from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.cli.shared.options import busy_option, complete_refs, reporting_options, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.repository import find_repository
-from reconciler.diff.claims import AuditReport, Proof
+from reconciler.diff.claims import AuditReport, Claim, Proof
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
 from reconciler.history.audit import audit
 from reconciler.history.signatures import add_signatures
 from reconciler.history.snapshot import read_snapshot
-from reconciler.render import audit as views
+from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.lines import Lines
+from reconciler.resource.quantities import show_count
 from reconciler.storage import git
 from reconciler.storage.event_log import add_context, facts, open_log
+
+# An audit as text and JSON.
+
+VERSION = 1
+_ALWAYS = frozenset(Proof) - {Proof.ACCEPTED}  # counted even where there are none
+_TONES = {
+    Proof.PROVEN: Tone.GOOD,
+    Proof.ATTESTED: Tone.GOOD,
+    Proof.ACCEPTED: Tone.DOUBT,
+    Proof.MISSING: Tone.DOUBT,
+    Proof.CONTRADICTED: Tone.BAD,
+}
+
+
+def render_text(audit: AuditReport, *, paint: Paint = show_plain, everything: bool = False) -> str:
+    """Unproven claims first and whole; proven ones counted by cell, or listed when ``everything`` is asked for."""
+    lines = [f"audit of {audit.commit[:12]}: {show_count(audit.records, 'record')}, {show_count(audit.logs, 'log')}"]
+    cells: dict[str, list[Claim]] = {}
+    for claim in audit.claims:
+        cells.setdefault(claim.where, []).append(claim)
+    for where, claims in cells.items():
+        proofs = Counter(claim.proof for claim in claims)
+        counts = ", ".join(paint(f"{proofs[p]} {p}", _TONES[p]) for p in Proof if proofs[p])
+        marks = ", ".join(audit.marks.get(where, ()))
+        lines.append(f"{where}: {counts}" + (f"  {paint(marks, Tone.DOUBT)}" if marks else ""))
+        for claim in claims:
+            if everything or claim.proof in (Proof.CONTRADICTED, Proof.MISSING, Proof.ACCEPTED):
+                lines.append(f"  {paint(f'{claim.proof:<12}', _TONES[claim.proof])} {claim.what}: {claim.detail}")
+    lines.append(summarise_audit(audit))
+    return "\n".join(lines)
+
+
+def summarise_audit(audit: AuditReport) -> str:
+    counts = Counter(claim.proof for claim in audit.claims)
+    return ", ".join(f"{counts[proof]} {proof}" for proof in Proof if counts[proof] or proof in _ALWAYS) + "."
+
+
+def render_document(audit: AuditReport) -> dict[str, Any]:
+    return {
+        "version": VERSION,
+        "report": "audit",
+        "commit": audit.commit,
+        "proof": str(audit.proof),
+        "records": audit.records,
+        "logs": audit.logs,
+        "marks": {where: list(marks) for where, marks in audit.marks.items()},
+        "claims": [{"where": c.where, "what": c.what, "proof": str(c.proof), "detail": c.detail} for c in audit.claims],
+    }
+
 
 log = logging.getLogger(__name__)
 _LOGGED = 200  # claims
@@ -83,9 +134,9 @@ def command(
                 say(f"{claim.where}: {claim.detail}\nkept as {path.relative_to(paths.root)}", err=True)
         _log_claims(found)
     if as_json:
-        say_json(views.render_document(found))
+        say_json(render_document(found))
     else:
-        say(views.render_text(found, paint=choose_paint(), everything=show_all))
+        say(render_text(found, paint=choose_paint(), everything=show_all))
     return IN_SYNC if found.proof in (Proof.PROVEN, Proof.ATTESTED) else NOT_IN_SYNC
 
 

@@ -5,32 +5,97 @@ from __future__ import annotations
 import difflib
 import os
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
 import click
 from msgspec import Struct
 
 from reconciler.cli.shared.cells import find_cell
-from reconciler.cli.shared.log_follow import follow
 from reconciler.cli.shared.options import cell_argument, json_option, spec_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_at_once, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.show import describe_file
 from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import IN_SYNC, ReconcilerError
+from reconciler.execute.log_follower import LogFollower, Printed
+from reconciler.observed.pass_in_progress import find_pass_in_progress
 from reconciler.reconcile.planning import PlanResult, compute_plan
+from reconciler.reconcile.remote_attempts.sender import watch_jobs
 from reconciler.record.store import find_readable
 from reconciler.render.causes import label
 from reconciler.render.cell import render_file_row
 from reconciler.render.colour import Tone
 from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.render.explanation import render_table
-from reconciler.resource.kinds import PERFORMANCE, Cell, Kind, RunAddress
+from reconciler.render.lines import EVERY
+from reconciler.render.progress import render_progress_of
+from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
 from reconciler.resource.records import CHILD_LOG, Artifact, Ended, Summary
 from reconciler.resource.resources import Resource
 from reconciler.storage.files import RepositoryPaths
 from reconciler.storage.trial_paths import TrialPaths
 from reconciler.tune.records import list_summaries
+
+# `reconcile logs CELL --follow`: what runs of a cell print while they are under way.
+
+_PAUSE = 0.5  # seconds between two looks
+
+
+def follow(paths: RepositoryPaths, cell: Cell, *, trials: bool) -> None:
+    """Until no pass is under way, and no job of the cell is in a queue. Ctrl-C ends it at any time."""
+    trial_paths = TrialPaths(paths.root, paths.apart)
+    folders = (trial_paths.attempts,) if trials else (paths.attempts, trial_paths.attempts)
+    list_jobs = watch_jobs(paths)
+
+    def describe_state() -> str:
+        running = find_pass_in_progress(paths)
+        if running is not None:
+            return str(running)
+        return "In a queue." if any(item.address.cell == cell for item in list_jobs()) else ""
+
+    print_progress(
+        LogFollower(folders, lambda address: address.cell == cell), describe_state, lambda: time.sleep(_PAUSE)
+    )
+
+
+def print_progress(
+    follower: LogFollower,
+    describe_state: Callable[[], str],
+    pause: Callable[[], None],
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """Output goes to standard output, remarks to standard error. ``describe_state``: how far the pass is;
+    "" ends it."""
+    shown_at: dict[Address, float] = {}
+    seen, before = False, ""
+    while True:
+        state = describe_state()  # before the look, so that what was printed until then is seen
+        for printed in follower.look():
+            seen = True
+            _show(printed, shown_at, clock())
+        if not state:
+            break
+        if not seen and state != before:
+            say(state, err=True)
+            before = state
+        pause()
+    follower.close()
+    say("No pass is under way any more." if seen else "No pass is under way, and nothing of this cell is.", err=True)
+
+
+def _show(printed: Printed, shown_at: dict[Address, float], now: float) -> None:
+    name = label(printed.address)
+    if printed.began:
+        say(f"{name}: {printed.log}", err=True)
+        shown_at[printed.address] = now
+    if printed.data:
+        say_at_once(printed.data.decode("utf-8", "surrogateescape").removesuffix("\n"))
+        shown_at[printed.address] = now
+    elif printed.progress is not None and now - shown_at.get(printed.address, now) >= EVERY:
+        say(f"{name}: {render_progress_of(printed.progress)}", err=True)
+        shown_at[printed.address] = now
+
 
 _PRINT = click.Option(
     ["--print", "name"], metavar="NAME", help='Write that log to standard output: "performance/mlperf_log_summary.txt".'

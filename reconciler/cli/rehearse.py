@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import Struct, structs
 
 from harness.catalog import BACKENDS, installing
 from harness.contract import BENCHMARKS, Progress
@@ -29,7 +31,6 @@ from reconciler.observed.installed_backends import find_backend_version, find_mi
 from reconciler.reconcile.planning import Options
 from reconciler.reconcile.run import PassReport
 from reconciler.rehearse.generated_data import FOLDER, Generated, Size, generate
-from reconciler.rehearse.rehearsal_check import RehearsalCheck, judge_rehearsal
 from reconciler.rehearse.rehearsal_spec import (
     CALIBRATION,
     CALIBRATION_TEXT,
@@ -47,6 +48,39 @@ from reconciler.rules.benchmark_facts import BenchmarkFacts, load_benchmark_fact
 from reconciler.rules.rounds import load_ruleset
 from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths, replace
+from reconciler.tree.findings import TreeReport
+
+# Findings in the check of a rehearsal's tree: those that must be there, because a rehearsal is short, and those that
+# must not.
+
+# A rehearsal has neither the round's durations nor its number of samples, nor answers as long as those of its model.
+SHORT = frozenset(
+    {
+        "run.duration",
+        "run.samples",
+        "run.samples-per-query",
+        "run.early-stopping",
+        "accuracy.samples",
+        "accuracy.extra-samples",
+        "accuracy.lengths",
+    }
+)
+
+
+class RehearsalCheck(Struct, frozen=True):
+    """``expected``: rule → how often it was broken, by nature. ``unexpected``: the report without those."""
+
+    expected: Mapping[str, int]
+    unexpected: TreeReport
+
+
+def judge_rehearsal(report: TreeReport, *, earlier: bool = False) -> RehearsalCheck:
+    """``earlier``: it has benchmarks that the round has no more, as it says when it plans."""
+    natural = SHORT | {"benchmark.known"} if earlier else SHORT
+    short = Counter(finding.rule.id for finding in report.findings if finding.rule.id in natural)
+    others = tuple(finding for finding in report.findings if finding.rule.id not in natural)
+    return RehearsalCheck(dict(sorted(short.items())), structs.replace(report, findings=others))
+
 
 _NAME = "rehearsal"
 _REPORT_EVERY = 5.0  # seconds between two lines of progress

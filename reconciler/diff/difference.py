@@ -7,29 +7,125 @@ step adds what is missing for the actions of the first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
+from typing import Protocol
 
 from msgspec import Struct, field
 
 from reconciler.desired.state import Desired
 from reconciler.diff.acceptance import BUILT, drop_unneeded_builds, judge_acceptances, list_accepted_keys, spread
-from reconciler.diff.change import Action, Change, Chosen, Difference, Drift, Finding, Reason, Work
+from reconciler.diff.change import (
+    DIFFERS,
+    FAILED,
+    INVALID,
+    Action,
+    Change,
+    Chosen,
+    Difference,
+    Drift,
+    Finding,
+    Reason,
+    Work,
+)
 from reconciler.diff.compliance import compare_cell_tests, list_cell_tests
 from reconciler.diff.fingerprint import compute_fingerprint, compute_submission_fingerprint, differ_only_in_code
-from reconciler.diff.host_drift import find_failed_repeats, find_host_drift
 from reconciler.diff.run_selection import (
+    RecordedRuns,
     find_differing_evidence,
     list_contradictions,
     select_published,
     select_trusted,
     select_valid,
 )
-from reconciler.diff.shared_accuracy import list_accuracy_dependents, repeat_outdated
 from reconciler.observed.state import ArtifactPresence, Observed
 from reconciler.resource.decisions import NONE, AcceptedKey, Decisions, Freeze, find_freeze
-from reconciler.resource.kinds import ACCURACY, PERFORMANCE, Address, Cell, Kind
+from reconciler.resource.kinds import ACCURACY, PERFORMANCE, Address, Cell, Kind, RunAddress
 from reconciler.resource.records import CODE_ARCHIVE, IMPORTED, NOT_HANDED_ON, REDUNDANT_LOGS, Ended, Recorded, Summary
 from reconciler.resource.resources import Resource
+
+# Drift that stops nothing: runs of a cell that were made on another machine of the same kind, or with another kernel;
+# and repeats that failed.
+
+
+def find_host_drift(published: Summary | None, others: Iterable[Summary]) -> Iterator[Drift]:
+    """Find hosts of ``others`` other than that of the published performance run.
+
+    What must not differ is declared (accelerator, count, power limit) or evidence (driver, code, engine bytes).
+    """
+    here = dict(published.noted) if published is not None else {}
+    for other in others:
+        for name, value in other.noted:
+            if name in here and here[name] != value:
+                what = f"{name} ({value}, of the performance run {here[name]})"
+                yield Drift(other.address, what, DIFFERS, "the rules allow it")
+
+
+def find_failed_repeats(
+    desired: Desired, recorded: Recorded, used: Mapping[Address, Summary], due: Container[Address]
+) -> Iterator[Drift]:
+    """Outcomes that count although their last repeat came to nothing, as one that was forced: nothing is due for it,
+    since the inputs are the same, and people want to know."""
+    for resource in desired.resources:
+        known = recorded.by_key.get(resource.key, ())
+        own = used.get(resource.address) if known and resource.address not in due else None
+        if own is None or own is known[-1] or own.problem:
+            continue
+        how = FAILED if known[-1].ended is Ended.FAILED else INVALID if known[-1].validity == "INVALID" else ""
+        if how:
+            repair = "the earlier outcome counts; `--rerun` makes it once more"
+            yield Drift(resource.address, f"repeat of {known[-1].started[:16]}", how, repair)
+
+
+# Cells without an accuracy run of their own: that of another cell counts for them, and must have met the same
+# system.
+
+
+class RunSelection(RecordedRuns, Protocol):
+    """And what is written of it."""
+
+    forced: frozenset[Address]
+    changes: dict[Address, Change]
+
+    def plan_change(
+        self, resource: Resource, action: Action, reason: Reason, note: str = "", **extra: object
+    ) -> None: ...
+
+
+def list_accuracy_dependents(desired: Desired) -> dict[Address, tuple[Resource, ...]]:
+    """Accuracy run → the performance runs of other cells that it counts for."""
+    found: dict[Address, list[Resource]] = {}
+    for resource in desired.resources:
+        cell = resource.cell
+        if cell is None or resource.kind is not Kind.RUN or resource.address.mode != PERFORMANCE:
+            continue
+        if RunAddress(cell, ACCURACY).address not in desired.by_address:
+            result = desired.by_address[Address(Kind.RESULT, str(cell))]
+            source = next(up for up in result.upstream if up.mode == ACCURACY)
+            found.setdefault(source, []).append(resource)
+    return {source: tuple(runs) for source, runs in found.items()}
+
+
+def repeat_outdated(
+    walk: RunSelection,
+    runs: Iterable[Resource],
+    accuracy_run: Summary,
+    dependents: Iterable[Resource],
+    allowed: frozenset[str],
+) -> None:
+    """Repeat both ``runs`` of the cell with accuracy run ``accuracy_run`` where a cell that shares it was measured
+    later, on another system: an accuracy run belongs to the performance run of its own cell."""
+    for run in dependents:
+        if run.address in walk.forced or run.cell is None:
+            continue
+        published, _ = select_published(walk, run, (accuracy_run,), allowed)
+        unequal = find_differing_evidence(published, accuracy_run, allowed) if published is not None else ()
+        if published is not None and unequal and accuracy_run.started <= published.started:
+            names = ", ".join(name for name, _, _ in unequal)
+            note = f"{names} is not that of the performance run of {run.cell.scenario}"
+            for due in runs:
+                if due.address not in walk.changes:
+                    walk.plan_change(due, Action.REPLACE, Reason.EVIDENCE_DIFFERS, note)
+
 
 # Evidence that the rules let differ between a cell's runs (rules.md: LoadGen revisions may mix).
 ALLOWED_TO_DIFFER = frozenset({"loadgen.version", "loadgen.digest"})

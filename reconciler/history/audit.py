@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from msgspec import Struct
+
 from reconciler.diff.change import REASON_WORDS, Chosen
 from reconciler.diff.claims import AuditReport, Claim, Proof
 from reconciler.diff.difference import ALLOWED_TO_DIFFER, list_published_cells
@@ -20,18 +22,99 @@ from reconciler.history.logs import FOLDER, Logs, open_logs
 from reconciler.history.missing_runs import find_missing_runs, find_rewritten_records, note_shallow
 from reconciler.history.records import RecordChecks
 from reconciler.history.rendered import verify_tree_files
-from reconciler.history.rewritten_decisions import find_rewritten_decisions
 from reconciler.history.runs import verify_candidates, verify_release, verify_runs
 from reconciler.history.snapshot import Snapshot
-from reconciler.history.system_descriptions import verify_described
 from reconciler.history.verdicts import verify_imported, verify_verdict
-from reconciler.record.decisions import FOLDERS
+from reconciler.record.decisions import FOLDERS, is_decision, parse_decisions
+from reconciler.resource.decisions import Acceptance, Amendment, Decisions, Freeze
 from reconciler.resource.inputs import digest_inputs
 from reconciler.resource.kinds import Cell, Kind, place_cell
 from reconciler.resource.records import IMPORTED, UNKNOWN, Artifact, Record
+from reconciler.resource.settings import COUNTED
 from reconciler.resource.wording import show_acceptance
+from reconciler.storage import git
 from reconciler.storage.collector import pause_collector
-from reconciler.storage.git import find_appearances
+from reconciler.storage.git import Appearances, find_appearances
+from reconciler.storage.untrusted_files import LARGEST_RECORD
+
+# The description of a system, which is published and stales nothing, against what the records say that it ran on.
+
+_NODES = "number_of_nodes"
+
+
+def verify_described(cell: Cell, name: str, record: Record, at: Snapshot) -> Iterator[Claim]:
+    """Hardware that the spec declared when the run was made, and that was looked for; nodes that it was placed on, of
+    which some may be no part of the system."""
+    described = at.desired.submission.systems[cell.system].description
+    stated = {field: text for field in COUNTED if (text := str(described.get(field, "")).strip()).isdecimal()}
+    ran = {field: record.inputs[setting].value for field, setting in COUNTED.items() if setting in record.inputs}
+    for field in sorted(stated.keys() & ran.keys()):
+        if stated[field] != str(ran[field]):
+            detail = f"{field} is {stated[field]} in the description of {cell.system}, and it ran on {ran[field]}"
+            yield Claim(str(cell), f"{name}: {field}", Proof.CONTRADICTED, detail)
+    placed = record.facts["machine.nodes"].value if "machine.nodes" in record.facts else None
+    if (
+        isinstance(placed, list)
+        and placed
+        and _NODES in stated.keys() - ran.keys()
+        and stated[_NODES] != str(len(placed))
+    ):
+        detail = f"{_NODES} is {stated[_NODES]} in the description of {cell.system}, and it was placed on {len(placed)}"
+        yield Claim(str(cell), f"{name}: {_NODES}", Proof.MISSING, detail)
+
+
+# Decisions that were written anew: they have no signature, and a name that follows from their bytes, so only a
+# commit's history shows what was decided first.
+#
+# A decision that is made again says when that was. Of one cell and one kind, two with the same second mean that one was
+# edited, unless both are in force.
+
+
+class _Moment(Struct, frozen=True):
+    """Subject of a decision, and when it was made; equal for two texts of one decision."""
+
+    kind: str
+    cell: str
+    made: str
+
+
+def find_rewritten_decisions(root: Path, at: Snapshot, appeared: Appearances) -> Iterator[Claim]:
+    """As far as the history here goes back; a decision that was revoked is none of them."""
+    present = _list_moments(at.decisions)
+    if not present:
+        return
+    decided = {key: commit for key, commit in appeared.items() if is_decision(key[0])}
+    contents = git.read_blobs(root, [blob for (path, blob) in decided if path not in present])
+    first: dict[_Moment, tuple[str, str]] = {}
+    for (path, blob), commit in decided.items():
+        data = contents.get(blob, b"")
+        if path in present:
+            moments = [present[path]]
+        elif len(data) <= LARGEST_RECORD:
+            moments = [*_list_moments(parse_decisions({path: data}, at.decisions.today)).values()]
+        else:
+            moments = []
+        for moment in moments:
+            first.setdefault(moment, (path, commit.id))
+    for path, moment in sorted(present.items()):
+        was, brought = first.get(moment, (path, ""))
+        if was not in present:
+            detail = f"{path} is dated {moment.made}, as {was} was, which came with {brought[:12]} and reads otherwise"
+            yield Claim(moment.cell, f"{moment.kind}: as it was decided", Proof.CONTRADICTED, detail)
+
+
+def _list_moments(decisions: Decisions) -> dict[str, _Moment]:
+    """By path."""
+    known: dict[str, Acceptance | Freeze | Amendment] = {
+        **decisions.acceptances,
+        **decisions.freezes,
+        **decisions.amendments,
+    }
+    return {
+        path: _Moment(type(item).__name__.lower(), str(item.cell or "submission"), item.made)
+        for path, item in known.items()
+    }
+
 
 _AHEAD = 40  # cells whose logs are asked for together: each question costs as much as several small logs
 _MOST_AHEAD = 32 << 20  # bytes of them

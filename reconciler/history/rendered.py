@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
 
 from reconciler.diff.claims import Claim, Proof
 from reconciler.diff.difference import list_published_cells
 from reconciler.errors import ReconcilerError
-from reconciler.history.commit_sources import CommitSources
 from reconciler.history.logs import Logs
-from reconciler.history.published import find_contradictions
 from reconciler.history.snapshot import Snapshot
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.programs import find_program
@@ -20,8 +22,104 @@ from reconciler.storage import git
 from reconciler.storage.files import hash_bytes
 from reconciler.tree.assemble import assemble
 from reconciler.tree.content import Content, LogRef, hash_content
+from reconciler.tree.findings import Severity, TreeFinding
 from reconciler.tree.layout import name_folders
+from reconciler.tree.reading.in_memory_tree import use_in_memory_tree
 from reconciler.tree.render import render
+from reconciler.tree.source import is_left_out, refuse_unpublishable
+from reconciler.verify.engine import verify_tree
+
+# Published files of a commit against each other: the rendered tree, checked with the rules for anyone's tree.
+#
+# A record and its log may be forged so that they fit; a summary, a user.conf or another run's log shows it.
+
+
+def find_contradictions(
+    files: Mapping[str, Content], logs: Logs, round_name: str, cells: Mapping[str, str]
+) -> Iterator[Claim]:
+    """One claim for each contradiction. A log that is not in the commit as recorded is left out: its own claim says
+    so. ``cells``: each as its folders are named -> its name."""
+    with use_in_memory_tree(dict(_list_contents(files, logs))) as root:
+        report = verify_tree(root, round_name=round_name)
+    for finding in report.findings:
+        if finding.severity is Severity.ERROR:
+            where = cells.get(finding.cell, WHERE)
+            yield Claim(where, f"published files: {finding.rule.id}", Proof.CONTRADICTED, _text(finding))
+
+
+def _text(finding: TreeFinding) -> str:
+    complaint = finding.complaint
+    detail = f" ({complaint.other})" if complaint.other else ""
+    return f"{complaint.place}: {complaint.found}; wanted: {complaint.wanted}{detail}"
+
+
+def _list_contents(files: Mapping[str, Content], logs: Logs) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    logs.check(content.sha256 for content in files.values() if isinstance(content, LogRef))
+    for path, content in files.items():
+        if not isinstance(content, LogRef):
+            yield path, partial(bytes, content)
+        elif logs.checked[content.sha256] is Proof.PROVEN:
+            yield path, partial(logs.read_proven, content.sha256)
+
+
+# Code and documents that a commit's tree shows, read from the commit alone: what a spec names elsewhere is a file of
+# the reader, who may not be its author.
+
+
+class CommitSources(Struct, frozen=True):
+    """``Sources`` of a commit."""
+
+    root: Path
+    commit: str
+
+    def list_files(self, paths: Sequence[str]) -> dict[str, bytes]:
+        places: dict[str, tuple[str, str]] = {}  # name below src/<benchmark> → path, blob
+        for path in map(_normalise, paths):
+            found = self._list(path)
+            if not found:
+                raise _missing(path)
+            alone = path in found
+            prefix = f"{os.path.basename(path)}/" if not alone and len(paths) > 1 else ""  # noqa: PTH119
+            for file, (blob, size) in sorted(found.items()):
+                name = os.path.basename(file) if alone else file.removeprefix(f"{path}/")  # noqa: PTH119
+                if not alone and any(map(is_left_out, name.split("/"))):
+                    continue
+                if prefix + name in places:
+                    raise ReconcilerError(f"two published files would be {prefix}{name}", fix="rename one of them")
+                refuse_unpublishable(file, prefix + name, size)
+                places[prefix + name] = file, blob
+        contents = git.read_blobs(self.root, [blob for _, blob in places.values()])
+        return {name: self._content(path, contents.get(blob)) for name, (path, blob) in places.items()}
+
+    def choose(self, path: str, what: str) -> bytes:
+        place = _normalise(path)
+        blob, size = self._list(place).get(place, ("", 0))
+        if not blob:
+            raise _missing(f"{what}: {path}")
+        refuse_unpublishable(path, os.path.basename(place), size)  # noqa: PTH119
+        return self._content(path, git.read_blobs(self.root, [blob]).get(blob))
+
+    def _list(self, path: str) -> dict[str, tuple[str, int]]:
+        """Path → blob and size of a file, or of all below a folder."""
+        return git.list_files_at(self.root, self.commit, [] if path == "." else [path])
+
+    def _content(self, path: str, found: bytes | None) -> bytes:
+        if found is None:
+            raise _missing(path)
+        return found
+
+
+def _normalise(path: str) -> str:
+    """ReconcilerError for what leads out of the repository."""
+    place = os.path.normpath(path)
+    if place.startswith(("/", "..")):
+        raise _missing(path)
+    return place
+
+
+def _missing(path: str) -> ReconcilerError:
+    return ReconcilerError(f"{path} is not in this commit", fix="keep what is published in the repository")
+
 
 WHERE, WHAT = "submission", "rendered tree"
 

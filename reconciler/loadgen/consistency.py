@@ -36,15 +36,93 @@ from reconciler.loadgen.inconsistency import (
     show_value,
 )
 from reconciler.loadgen.log import DetailLog
-from reconciler.loadgen.origin import find_foreign_lines
 from reconciler.loadgen.ranks import find_wrong_ranks
 from reconciler.loadgen.rates import find_wrong_rates
-from reconciler.loadgen.required_keys import find_missing_keys
 from reconciler.loadgen.samples import count_padding, summarize_loaded
 from reconciler.loadgen.settings import ACCURACY, LOADGEN_MODE, PERFORMANCE
 from reconciler.loadgen.token_latencies import find_wrong_tokens
 from reconciler.loadgen.value_formats import find_wrong_notation
 from reconciler.resource.quantities import show_count
+
+# Origin of a log's lines in one run: one process writes all of it, and LoadGen's logger takes the time of its results
+# once, after the run. So a line of another log, or one that was made up, shows even where its value fits.
+
+_RESULT = re.compile(r"result_.*", re.DOTALL)
+_STAMP = re.compile(
+    rb'(?P<stamp>, "time_ms": (?P<time>[\d.]+), "namespace": "(?P<namespace>[^"\\]*+)",).*?'
+    rb'(?P<source>"file": "(?P<file>[^"\\]*+)",)'
+)
+_WORDS = {"time": "ms of LoadGen's logger", "namespace": "as namespace", "file": "as LoadGen's source file"}
+
+
+def find_foreign_lines(log: DetailLog) -> Iterator[Inconsistency]:
+    """``RunPerformanceMode`` (loadgen.cc:928 at v5.1.1) logs all results in one entry, which ``LogDetail`` stamps once
+    with a time; ``TlsLogger`` (logging.cc:1131) takes the process's number once."""
+    if not log.index.one_process:
+        yield from _find_other_process(log)
+    first, stamps = None, (b"", b"")
+    for key, line, text in log.index.list_texts(_RESULT):
+        if first is None or stamps[0] not in text or stamps[1] not in text:
+            found = _STAMP.search(text)
+            if found is not None and first is None:
+                first, stamps = (found, line), (found["stamp"], found["source"])
+            elif found is not None and first is not None:
+                yield from _compare(key, line, found, *first)
+
+
+def _find_other_process(log: DetailLog) -> Iterator[Inconsistency]:
+    texts = log.index.list_texts()
+    writer = _read_process(texts[0][2])
+    for key, line, text in texts:
+        if (process := _read_process(text)) != writer:
+            yield Inconsistency(key, f"written by process {process}", f"process {writer} wrote the log", line)
+
+
+def _read_process(text: bytes) -> str:
+    return text.partition(b'"pid": ')[2].partition(b",")[0][:20].decode(errors="replace")
+
+
+def _compare(
+    key: str, line: int, found: re.Match[bytes], first: re.Match[bytes], first_line: int
+) -> Iterator[Inconsistency]:
+    for name, words in _WORDS.items():
+        if found[name] != first[name]:
+            stated, derived = (match[name].decode(errors="replace")[:40] for match in (found, first))
+            yield Inconsistency(key, f"{stated} {words}", f"another of its results has {derived}", line, first_line)
+
+
+# Lines that LoadGen writes in every run, or in every run of a kind: where one is not there, what it would have denied
+# goes unseen.
+
+_KNOWN = range(
+    keys.FIRST_KNOWN_RELEASE, 7
+)  # LoadGen's releases whose sources were read: a later one may leave a line out
+_RELEASE = re.compile(r"\d*\.\d", re.ASCII)  # how its version begins; that of the first ones ".5a1"
+
+
+def find_missing_keys(log: DetailLog) -> Iterator[Inconsistency]:
+    """Without a condition they are logged by ``StartTest``, ``LoadSamplesToRam`` and ``IssueQueries`` (loadgen.cc),
+    ``LogRequestedTestSettings`` and ``LogEffectiveSettings`` (test_settings_internal.cc), ``LogLoadgenVersion``
+    (version.cc) and ``PerformanceSummary::LogDetail`` (results.cc), each for the scenarios that are named here."""
+    yield from _find_missing_version(log)
+    if log.release in _KNOWN:
+        for key in log.index.list_absent(_list_keys(log)):
+            yield Inconsistency(key, "absent", "LoadGen logs it of every such run", log.length)
+
+
+def _find_missing_version(log: DetailLog) -> Iterator[Inconsistency]:
+    """A line may be missing from the log of an old release, not from one without a release."""
+    version = log.find_line(keys.LOADGEN_VERSION)
+    if version is None and log.index.structured:
+        yield Inconsistency(keys.LOADGEN_VERSION, "absent", "LoadGen logs it of every run", log.length)
+    elif version is not None and not _RELEASE.match(str(version.value)):
+        yield Inconsistency(keys.LOADGEN_VERSION, show_value(version), "LoadGen's begins with a release", version.line)
+
+
+def _list_keys(log: DetailLog) -> Iterator[str]:
+    timed = log.mode == LOADGEN_MODE[PERFORMANCE]
+    return keys.list_required(log.scenario, timed=timed, tokens=log.get(keys.REQUESTED_USE_TOKEN_LATENCIES) is True)
+
 
 _ZONES = 26 * 3600  # seconds by which local times may differ from UTC, and days from each other
 _MODES = {name: mode for mode, name in LOADGEN_MODE.items()}

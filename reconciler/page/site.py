@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -13,15 +14,100 @@ from reconciler.errors import ReconcilerError
 from reconciler.page.cell_view import arrange_cell
 from reconciler.page.charts import Chart, chart_history, draw_charts
 from reconciler.page.environment import make_environment
-from reconciler.page.findings_view import arrange_findings
 from reconciler.page.history_view import arrange_comparison, arrange_history
 from reconciler.page.links import Links
 from reconciler.page.live_view import arrange_live
 from reconciler.page.matrix_view import arrange_matrix, find_curve, load_program_page
-from reconciler.page.plan_view import arrange_plan
 from reconciler.render.documents import Document
+from reconciler.resource.quantities import show_duration
+from reconciler.resource.wording import shorten_value, show_value
 from reconciler.rules.programs import load_programs
 from reconciler.storage.escaping import escape_hidden
+
+# Preview of a pass, and of merging one commit into another.
+
+_MOST_STEPS = 500  # steps that are shown
+
+
+def arrange_plan(document: Document, impact: Document | None) -> Document:
+    steps = document["steps"]
+    known = [step["seconds"] for step in steps if step["seconds"] is not None and not step["blocked"]]
+    return {
+        "title": "Plan",
+        "looked": document["looked"],
+        "in_sync": document["in_sync"],
+        "counts": sorted(Counter(step["action"] for step in steps).items()),
+        "unchanged": document["unchanged"],
+        "expected": show_duration(sum(known)) if known else "",
+        "steps": [_step(step) for step in steps[:_MOST_STEPS]],
+        "left_out": max(0, len(steps) - _MOST_STEPS),
+        "drifts": document["drifts"],
+        "findings": document["findings"],
+        "undeclared": document["undeclared"],
+        "impact": _impact(impact) if impact is not None else None,
+    }
+
+
+def _step(step: Document) -> Document:
+    kind, _, rest = step["address"].partition(":")
+    return {
+        **step,
+        "kind": kind,
+        "about": show_duration(step["seconds"]) if step["seconds"] is not None else "",
+        "changes": [_change(item) for item in step["inputs"]],
+        "what": rest,
+    }
+
+
+def _change(item: Document) -> str:
+    before, after = (shorten_value(show_value(item["name"], item[side])) for side in ("before", "after"))
+    return f"{item['name']} {before} → {after}"
+
+
+def _impact(document: Document) -> Document:
+    shown = [cell for cell in document["cells"] if cell["effect"] != "unaffected"]
+    return {
+        **document,
+        "shown": [{**c, "causes": [_cause(x) for x in c["causes"]], "about": _about(c["seconds"])} for c in shown],
+        "unaffected": len(document["cells"]) - len(shown),
+    }
+
+
+def _cause(cause: Document) -> str:
+    where = f"{cause['file']}:{cause['line']}" if cause["line"] else cause["file"]
+    return f"{_change(cause)}  {where}"
+
+
+def _about(seconds: float | None) -> str:
+    return show_duration(seconds) if seconds else ""
+
+
+# Findings of `check` and `verify-tree`, by cause and one by one.
+
+_MOST_FINDINGS = 3000  # findings that are shown
+
+
+def arrange_findings(document: Document) -> Document:
+    found = document["findings"]
+    return {
+        "rounds": " and ".join(document["rounds"]),
+        "clean": document["clean"],
+        "counts": [(name, number) for name, number in document["counts"].items() if number],
+        "looked_at": len(document["results"]),
+        "causes": document["causes"],
+        "findings": [_finding(finding) for finding in found[:_MOST_FINDINGS]],
+        "left_out": max(0, len(found) - _MOST_FINDINGS),
+        "gaps": list(document["gaps"]["reasons"].items()),
+        "severities": list(dict.fromkeys(f["severity"] for f in found)),
+        "submitters": sorted({f["submitter"] for f in found if f["submitter"]}),
+        "rules": sorted({f["rule"] for f in found}),
+    }
+
+
+def _finding(finding: Document) -> Document:
+    place = f"{finding['file']}:{finding['line']}" if finding["line"] else finding["file"]
+    return {**finding, "place": place, "subject": finding["cell"] or "the tree"}
+
 
 _POLL, _POLL_TIMED, _POLL_IDLE = 1.0, 2.0, 3.0  # seconds between looks at a pass; where nothing runs
 

@@ -19,6 +19,7 @@ from reconciler.resource.placeholders import (
 from reconciler.resource.settings import BUILD, BUILD_COMMAND, COMMAND, SCORE_COMMAND, SERVICE, SERVICE_COMMAND
 from reconciler.rules.results.format import ResultFormat
 from reconciler.rules.results.table import find_declared_format
+from reconciler.spec.adapters import SETTING as ADAPTER
 from reconciler.spec.checks import make_problem
 from reconciler.spec.layers import Block, LayeredSetting
 from reconciler.spec.names import give_advice
@@ -91,6 +92,8 @@ def check_harness(settings: Block, *, scorer_refused: bool = False) -> Iterator[
     yield from _build(settings)
     yield from _service(settings, texts.values())
     if COMMAND not in settings:
+        if ADAPTER in settings:
+            return  # refused by name already
         if backend is not None and chosen == "command":
             fix = 'write \'harness: {command: ["python", "run.py", "{run_dir}"]}\' instead'
             yield make_problem(backend[0], "backend command has no command", fix)

@@ -16,9 +16,11 @@ from reconciler.resource.settings import COMMAND, NO_HARDWARE
 from reconciler.rules.benchmark_facts import BenchmarkFacts, find_benchmark_facts
 from reconciler.rules.benchmark_files import SCRATCH_DEFAULTS, SCRATCH_VARIABLE, BenchmarkFiles, find_benchmark_files
 from reconciler.rules.programs import load_program
+from reconciler.spec.adapters import SETTING as ADAPTER
+from reconciler.spec.adapters import HarnessAdapter, describe_missing, name_adapters
 from reconciler.spec.background import expand_backgrounds
 from reconciler.spec.benchmark_settings import add_backend, add_facts, add_types, check_benchmark_settings
-from reconciler.spec.checks import check_cell
+from reconciler.spec.checks import check_cell, make_problem
 from reconciler.spec.commands import check_harness
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, SpecFile
 from reconciler.spec.descriptions import DESCRIPTION_FIELDS
@@ -133,6 +135,7 @@ class Declaring:
         *,
         complete: bool,
         refused: frozenset[str],
+        adapters: Iterable[HarnessAdapter] = (),
     ) -> None:
         self.spec = document.spec
         self.name = document.metadata.name
@@ -147,6 +150,7 @@ class Declaring:
         self._scorer_refused = any(_SCORE in path.split(".") for path in refused)
         named = document.spec.program or ""
         self._program = named if named in PROGRAMS else ""
+        self._adapters = name_adapters(adapters)
         self._blocks = self._resolve_defaults()
         self.systems = {name: self._system(name) for name in self.spec.systems}
         self.benchmarks = {name: self._benchmark(name, item) for name, item in self.spec.benchmarks.items()}
@@ -286,7 +290,7 @@ class Declaring:
 
     def _benchmark(self, name: str, benchmark: BenchmarkGroup) -> Block:
         where = ("spec", "benchmarks", name)
-        block = self.layer(benchmark, where)
+        block = self._adapt(name, self.layer(benchmark, where))
         implied = LayeredSetting(Value(name, find_position(self.root, where)[0]), ".".join(where))
         written = block.pop("code", None)
         facts = find_benchmark_facts(str(written[0].value.value) if written else name)
@@ -303,6 +307,24 @@ class Declaring:
             self._check_file(written[0], (*where, "code"))
         else:
             block["benchmark.code"] = written
+        return block
+
+    def _adapt(self, name: str, block: Block) -> Block:
+        """The block over the settings that its adapter has for this benchmark."""
+        if ADAPTER not in block:
+            return block
+        setting, official = block[ADAPTER][0], block.get("benchmark.official")
+        adapter = self._adapters.get(str(setting.value.value))
+        benchmark = str(official[0].value.value) if official else name
+        if adapter is None:
+            chosen = str(setting.value.value)
+            wrong = f"{chosen} is not an adapter", give_advice(chosen, [*self._adapters], what="adapter")
+        elif benchmark not in adapter.known.benchmarks:
+            wrong = describe_missing(adapter, benchmark)
+        else:
+            return combine([adapter.make_block(benchmark), block])
+        if self._complete:
+            self.problems.append(make_problem(setting, *wrong))
         return block
 
     def _add_places(self, block: Block, where: tuple[str, ...], files: BenchmarkFiles | None) -> None:
@@ -387,6 +409,9 @@ class Declaring:
 
     def declare_cell(self, cell: Cell, own: Block, where: tuple[str, ...]) -> DeclaredCell:
         block = combine([self.benchmarks.get(cell.benchmark, {}), own])
+        if ADAPTER in own:
+            fix = f"write it under spec.benchmarks.{cell.benchmark}"
+            self.problems.append(make_problem(own[ADAPTER][0], "an adapter is chosen for a whole benchmark", fix))
         if COMMAND in block and "engine.backend" not in block:
             setting = block[COMMAND][0]
             block["engine.backend"] = (LayeredSetting(Value("command", setting.value.origin), setting.path),)

@@ -84,6 +84,10 @@ class Harness(Group):
     """Your own command runs the benchmark in place of the harness of this project. Placeholders: {run_dir} and others.
     A change makes runs stale, and only them."""
 
+    adapter: fields.OptionalText = Field(
+        None,
+        description="A published harness whose command and habits are known, such as nvidia-v5.1; settings here win.",
+    )
     command: fields.CommandOfHarness = Field(
         None, description='Program and arguments of one LoadGen run, such as ["python", "run.py", "{run_dir}"].'
     )

@@ -13,6 +13,7 @@ from reconciler.errors import Problem, SpecError
 from reconciler.resource.inputs import Origin
 from reconciler.resource.programs import find_program_of_division
 from reconciler.spec import models, settings_models
+from reconciler.spec.adapters import HarnessAdapter, convert_adapter, is_adapter
 from reconciler.spec.declaration import Declaring
 from reconciler.spec.declared import Declared, Reading, SpecFile
 from reconciler.spec.files import Source, is_spec_text, read_sources
@@ -254,10 +255,10 @@ def read_texts(
 ) -> Reading:
     """As ``read``, from texts."""
     found = list(problems)
-    sources, trees, wrong = _parse(sources)
+    sources, trees, adapters, wrong = _parse(sources)
     found += wrong
     merged, twice = merge(trees)
-    complete = len(trees) == len(sources) and not problems
+    complete = len(trees) + len(adapters) == len(sources) and not problems
     declared = None
     if merged is not None:
         # A text that was refused is one problem, and so is a slip of indentation with its effects on its neighbours.
@@ -267,7 +268,7 @@ def read_texts(
         misplaced = find_misplaced(merged, refuses_variables)
         found += [each for each in misplaced if not any(_is_below(each.path, path) for path in silent)]
         found += [slip.problem for slip in slips]
-        declared, wrong = _declare(merged, sources, root, Variables(environment), complete=complete)
+        declared, wrong = _declare(merged, sources, root, Variables(environment), adapters, complete=complete)
         # A value that was refused at its place (a secret, an alias to nothing) is one problem, whatever its field is.
         places = {(problem.file, problem.line, problem.column) for problem in found}
         found += twice
@@ -295,10 +296,11 @@ def _is_left_out(source: Source, tree: MapNode | None) -> bool:
     return tree is not None and not source.named and applies_only_when_named(tree)
 
 
-def _parse(sources: Sequence[Source]) -> tuple[list[Source], list[MapNode], list[Problem]]:
-    """The files that declare the submission together, their trees, and what is wrong in them."""
+def _parse(sources: Sequence[Source]) -> tuple[list[Source], list[MapNode], list[HarnessAdapter], list[Problem]]:
+    """The files that declare the submission together, their trees and adapters, and what is wrong in them."""
     taken: list[Source] = []
     trees: list[MapNode] = []
+    adapters: list[HarnessAdapter] = []
     problems: list[Problem] = []
     for source in sources:
         tree, wrong = parse(source.text, source.name)
@@ -310,13 +312,20 @@ def _parse(sources: Sequence[Source]) -> tuple[list[Source], list[MapNode], list
             continue
         taken.append(source)
         problems += wrong
-        if tree is not None:
+        if tree is not None and is_adapter(tree):
+            adapter, wrong = convert_adapter(tree)
+            adapters += [adapter] if adapter else []
+            problems += wrong
+        elif tree is not None:
             trees.append(tree)
             problems += check_header(tree)
     if sources and not taken:
         fix = f"name one, such as {sources[0].name}"
         problems.append(Problem(sources[0].name, 1, 1, "", "every spec here applies only when it is named", fix))
-    return taken, trees, problems
+    elif adapters and len(adapters) == len(taken):
+        fix = "write a spec whose benchmarks use it: 'harness: {adapter: NAME}'"
+        problems.append(Problem(taken[0].name, 1, 1, "", "there are adapters here, and no spec", fix))
+    return taken, trees, adapters, problems
 
 
 def _refuse_other_file(source: Source, wrong: Sequence[Problem]) -> list[Problem]:
@@ -330,13 +339,19 @@ def _refuse_other_file(source: Source, wrong: Sequence[Problem]) -> list[Problem
 
 
 def _declare(
-    tree: MapNode, sources: Sequence[Source], root: Path, variables: Variables, *, complete: bool
+    tree: MapNode,
+    sources: Sequence[Source],
+    root: Path,
+    variables: Variables,
+    adapters: Sequence[HarnessAdapter],
+    *,
+    complete: bool,
 ) -> tuple[Declared | None, list[Problem]]:
     document, wrong = validate(tree, variables, complete=complete)
     if document is None:
         return None, wrong
     refused = frozenset(problem.path for problem in wrong)
-    declaring = Declaring(document, tree, root, variables, complete=complete, refused=refused)
+    declaring = Declaring(document, tree, root, variables, complete=complete, refused=refused, adapters=adapters)
     files = tuple(sorted((SpecFile(source.name, source.blob) for source in sources), key=lambda file: file.path))
     declared = replace(declaring.declare(files), unset=find_users(tree, variables.unset))
     return declared, wrong + declaring.problems

@@ -9,6 +9,7 @@ from reconciler.spec.descriptions import DESCRIPTION_FIELDS
 from reconciler.spec.edit import render_value
 from reconciler.spec.proposal import REQUIRED, Proposal
 
+NOT_DECLARED = "not declared"  # in place of what is still to be written
 NOTHING_READ = Proposal({}, {}, ())
 # Comments of the starter for fields that no machine gives.
 _SAID = {
@@ -48,7 +49,7 @@ def render_description(read: Proposal) -> Iterator[str]:
     for field, meaning in DESCRIPTION_FIELDS.items():
         value = read.description.get(field)
         if value is None and field in REQUIRED:
-            value = _SAID.get(field, "" if "may be empty" in meaning else "not declared")
+            value = _SAID.get(field, "" if "may be empty" in meaning else NOT_DECLARED)
         if value is not None:
             yield f"{field}: {render_value(value)}{_COMMENTS.get(field, '')}"
 

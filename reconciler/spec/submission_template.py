@@ -4,12 +4,14 @@ are a visible blank."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from msgspec import Struct
 
 from harness.catalog import BACKENDS
 from reconciler.rules.benchmark_facts import BenchmarkFacts, find_benchmark_facts
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset, normalise_category
+from reconciler.spec.adapters import HarnessAdapter, find_published_rate
 from reconciler.spec.checks import can_compute
 from reconciler.spec.edit import render_value
 from reconciler.spec.proposal import Proposal
@@ -20,7 +22,8 @@ FILL_IN = "# <- fill in"
 
 
 class Wanted(Struct, frozen=True):
-    """``benchmarks``: by their official names. ``read``: what is known of the system's machine."""
+    """``benchmarks``: by their official names. ``read``: what is known of the system's machine. ``adapter``: of the
+    harness that runs them, whose checkout is ``code``, "" where it is not known."""
 
     name: str
     ruleset: Ruleset
@@ -32,12 +35,14 @@ class Wanted(Struct, frozen=True):
     family: Family | None
     read: Proposal
     schema: str = ""
+    adapter: HarnessAdapter | None = None
+    code: str = ""
 
     @property
     def writes_calibration(self) -> bool:
         """True where the calibration document must be written by hand: no record says what a command does with
         weights."""
-        return self.division != "open" and not all(map(_runs_here, self.benchmarks))
+        return self.division != "open" and not (self.adapter is None and all(map(_runs_here, self.benchmarks)))
 
 
 def _runs_here(rules: BenchmarkRules) -> bool:
@@ -65,6 +70,11 @@ def list_required(wanted: Wanted, rules: BenchmarkRules) -> tuple[str, ...]:
 
 
 def _start(wanted: Wanted, official: str, scenario: str) -> StartingValue | None:
+    if wanted.adapter is not None and wanted.code:
+        found = find_published_rate(wanted.adapter, Path(wanted.code), wanted.system, official, scenario)
+        if found is not None:
+            shown = f"{found.name} {found.value}" + (f"; {found.also}" if found.also else "")
+            return StartingValue("target_qps", found.value, "", found.where, shown)
     return find_starting_value(wanted.family, official, scenario) if wanted.family is not None else None
 
 
@@ -99,6 +109,9 @@ def _lines(wanted: Wanted) -> Iterator[str]:
 
 def _benchmark(wanted: Wanted, rules: BenchmarkRules) -> Iterator[str]:
     yield f"{rules.name}:"
+    if wanted.adapter is not None:
+        yield from (f"  {line}" for line in _adapted(wanted, wanted.adapter))
+        return
     facts = find_benchmark_facts(rules.name)
     backend = _choose_backend(wanted, facts)
     if facts is None or backend is None:
@@ -141,17 +154,28 @@ def _choose_precision(wanted: Wanted, rules: BenchmarkRules, backend: str) -> tu
     return ("fp16" if "fp16" in able else able[0]), ""
 
 
+def _adapted(wanted: Wanted, adapter: HarnessAdapter) -> Iterator[str]:
+    code = f"{render_value(wanted.code)}}}" if wanted.code else f"/path/to/code}}   {FILL_IN}: its checkout"
+    yield f"harness: {{adapter: {adapter.name}, code: {code}"
+    yield f"dataset: {{path: /path/to/dataset}}   {FILL_IN}: what its scorer reads"
+    yield from _undeclared("path: /path/to/model, ")
+
+
+def _undeclared(path: str = "") -> Iterator[str]:
+    yield "measurements:"
+    yield f"  input_data_types: not declared   {FILL_IN}, such as fp16"
+    yield f"  weight_data_types: not declared   {FILL_IN}, such as fp8"
+    yield f"  weight_transformations: not declared   {FILL_IN}, such as quantization"
+    yield f'model: {{{path}starting_weights_filename: not declared, retraining: "No"}}   {FILL_IN}'
+
+
 def _command(name: str) -> Iterator[str]:
     yield "# This project has no code of its own for it here: a command of yours runs and scores it."
     yield "harness:"
     yield f'  command: ["python", "run.py", "--user-conf", "{{user_conf}}", "--logs", "{{run_dir}}"]   {FILL_IN}'
     yield f'  score: {{command: ["python", "score.py", "{{accuracy_log}}"]}}   {FILL_IN}'
     yield f"  code: harness/{name}   {FILL_IN}: the folder of that code, which is published"
-    yield "measurements:"
-    yield f"  input_data_types: not declared   {FILL_IN}, such as fp16"
-    yield f"  weight_data_types: not declared   {FILL_IN}, such as fp8"
-    yield f"  weight_transformations: not declared   {FILL_IN}, such as quantization"
-    yield f'model: {{starting_weights_filename: not declared, retraining: "No"}}   {FILL_IN}'
+    yield from _undeclared()
 
 
 def _cells(wanted: Wanted, rules: BenchmarkRules) -> Iterator[str]:

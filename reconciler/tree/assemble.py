@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from harness.benchmark_catalog import BENCHMARKS
 from harness.catalog import BACKENDS
@@ -15,10 +18,12 @@ from reconciler.desired.state import Desired
 from reconciler.diff.change import Chosen
 from reconciler.errors import ReconcilerError
 from reconciler.loadgen import keys
+from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, BASELINE, COMPLIANCE, DETAIL, SUMMARY, TRUNCATED
 from reconciler.resource.decisions import Acceptance
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.programs import find_program_of_division
-from reconciler.resource.records import CODE_ARCHIVE, IMPORTED, REHEARSAL, REQUIREMENTS, SESSION, Record
+from reconciler.resource.quantities import join_listing
+from reconciler.resource.records import CODE_ARCHIVE, IMPORTED, LOG_LIMIT, REHEARSAL, REQUIREMENTS, SESSION, Record
 from reconciler.resource.settings import (
     BUILD_COMMAND,
     COMMAND,
@@ -33,15 +38,16 @@ from reconciler.resource.settings import (
     group_node_types,
 )
 from reconciler.resource.wording import show_value
+from reconciler.rules.accuracy import add_hash
+from reconciler.rules.compliance.judging import find_test
 from reconciler.rules.programs import load_program
 from reconciler.rules.results.table import find_recorded_format
 from reconciler.storage.code_archive import unpack_code
-from reconciler.tree.calibration import Calibration, render_calibration
-from reconciler.tree.compliance_files import audit_files
 from reconciler.tree.content import (
     AccuracyLog,
     CellCode,
     CellContent,
+    Content,
     Files,
     LogRef,
     SubmissionContent,
@@ -49,6 +55,87 @@ from reconciler.tree.content import (
 )
 from reconciler.tree.layout import is_portable
 from reconciler.tree.source import Sources
+
+# The folder of a compliance test: what its verification script leaves there, and what the script forgets.
+
+# Reports of TEST01's fallback, which are in the folder of the answers.
+_REPORTS = frozenset({BASELINE, COMPLIANCE})
+
+
+def audit_files(test: str, run: Mapping[str, LogRef], verdict: Mapping[str, LogRef]) -> Files:
+    """{path below the test's folder: content} from the artifacts of a test's run and of its verdict.
+
+    The answers are truncated as the submission rules say, and accuracy.txt carries their hash: no script writes that
+    file for TEST01, though truncation and the checkers want it.
+    """
+    files: dict[str, Content] = {}
+    for name, content in verdict.items():
+        if name in _REPORTS:
+            files[f"accuracy/{name}"] = content
+        elif name.startswith("verify_"):
+            files[name] = content
+    shown = find_test(test)
+    if shown.shows_run:
+        files |= {f"performance/run_1/{name}": run[name] for name in (SUMMARY, DETAIL) if name in run}
+    if shown.shown_whole and ACCURACY_LOG in run and run[ACCURACY_LOG].size <= LOG_LIMIT:
+        files[f"accuracy/{ACCURACY_LOG}"] = run[ACCURACY_LOG]
+    elif shown.shows_answers and ACCURACY_LOG in run and TRUNCATED in run:
+        files[f"accuracy/{ACCURACY_LOG}"] = run[TRUNCATED]
+        files[f"accuracy/{ACCURACY_TEXT}"] = add_hash("", run[ACCURACY_LOG].sha256).encode()
+    return files
+
+
+# documentation/calibration.md as far as records have it: what calibrated each published model, and how.
+
+_AS_IS = "The published weights are used as they are: nothing is quantized or calibrated."
+_TOLD = ("document", "comparison", "scores")  # inputs of a model: shown in full, or of no concern here
+
+
+class Calibration(Struct, frozen=True):
+    """``precision``: of the engine or the run. ``settings``: with which the model was made. ``made``: the facts of its
+    record about the quantization; ``source``: the digest of the file that was quantized."""
+
+    cells: tuple[str, ...]
+    benchmark: str
+    precision: str
+    settings: Mapping[str, object] = field(default_factory=dict)
+    made: Mapping[str, object] = field(default_factory=dict)
+    source: str = ""
+
+
+def render_calibration(found: Iterable[Calibration]) -> bytes:
+    """A section for each model, in the order of the benchmarks."""
+    parts = ["# Calibration", ""]
+    for item in sorted(join_alike(found), key=lambda item: (item.benchmark, item.cells)):
+        parts += [f"## {item.benchmark}", "", f"Of {join_listing(list(item.cells))}.", "", *_render(item), ""]
+    return "\n".join(parts).encode()
+
+
+def join_alike(found: Iterable[Calibration]) -> list[Calibration]:
+    """Cells of a benchmark of whose models the document says the same share a section."""
+    groups: dict[tuple[str, ...], list[Calibration]] = {}
+    for item in found:
+        groups.setdefault((item.benchmark, *_render(item)), []).append(item)
+    return [
+        replace(group[0], cells=tuple(sorted(cell for item in group for cell in item.cells)))
+        for group in groups.values()
+    ]
+
+
+def _render(item: Calibration) -> Sequence[str]:
+    lines = [f"- Precision: {item.precision}"] if item.precision else []
+    lines += [f"- Source of the weights: SHA-256 `{item.source}`"] if item.source else []
+    lines += [f"- `model.settings.{name}`: {value}" for name, value in sorted(item.settings.items())]
+    lines += [f"- {name.replace('_', ' ')}: {value}" for name, value in sorted(_select_plain(item.made).items())]
+    document = str(item.made.get("document", "")).partition("\n")[2].strip()  # its own title is that of this file
+    if not item.made:
+        return [*lines, *([""] if lines else []), _AS_IS if not item.settings else "Nothing is calibrated."]
+    return [*lines, *(["", document] if document else [])]
+
+
+def _select_plain(made: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in made.items() if name not in _TOLD and isinstance(value, str | int | float)}
+
 
 CALIBRATION = "documentation/calibration.md"
 _MODEL = "model.settings."
@@ -78,7 +165,7 @@ def assemble(
     present = {*(cell.cell for cell in cells), *kept}
     pairs = sorted({(cell.division, cell.system) for cell in present})
     systems = tuple(_system(name, division, submission.systems[name], sources) for division, name in pairs)
-    kept_code = tuple(_collect_kept_code(desired, {**kept, **chosen}, load_record, load_bytes))
+    kept_code = tuple(_collect_kept_code(desired, {**kept, **chosen}, load_record, load_bytes, accepted))
     known = {item.cell.benchmark for item in kept_code}
     benchmarks = {cell.benchmark for cell in present}
     return SubmissionContent(
@@ -107,8 +194,10 @@ def _collect_kept_code(
     chosen: Mapping[Cell, Chosen],
     load_record: Callable[[str], Record],
     load_bytes: Callable[[LogRef], bytes],
+    accepted: Mapping[Cell, Acceptance],
 ) -> Iterator[CellCode]:
-    """Collect the code of cells whose benchmark does not say what to publish instead. One archive is unpacked once."""
+    """Collect the code of cells whose benchmark does not say what to publish instead. One archive is unpacked once. Of
+    ``accepted`` cells, as in ``assemble``."""
     submission = desired.submission
     unpacked: dict[tuple[str, str], tuple[Files, int]] = {}
     for cell in sorted(chosen):
@@ -121,6 +210,7 @@ def _collect_kept_code(
             unpacked[code, benchmark] = _unpack(cell, ref, submission.excluded_code.get(benchmark, ()), load_bytes)
         files, excluded = unpacked[code, benchmark]
         settings = desired.detail(Address(Kind.RESULT, str(cell))).settings
+        settings = _measured_with(settings, accepted.get(cell))
         yield CellCode(
             cell=cell,
             official=settings.get_text("benchmark.official", benchmark),
@@ -135,7 +225,7 @@ def _collect_kept_code(
                 for name, text, is_named in settings.list_part_environment(HARNESS)
             },
             extras=_list_extras(settings),
-            digests=_list_digests(timed, desired),
+            digests=_list_digests(timed, desired, accepted.get(cell)),
         )
 
 
@@ -156,8 +246,9 @@ def _list_extras(settings: CellSettings) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name)) or ("loadgen",)
 
 
-def _list_digests(timed: Record, desired: Desired) -> dict[str, str]:
+def _list_digests(timed: Record, desired: Desired, acceptance: Acceptance | None) -> dict[str, str]:
     """List the files that a run read, and the sources of all it was made from, with their SHA-256."""
+    changed = {(name, item.after): item.before for _, name, item in acceptance.inputs} if acceptance else {}
     facts = {name: fact.value for name, fact in timed.facts.items() if name.startswith(_FILES_OF)}
     found = {name: str(value) for name, value in facts.items() if _is_digest(value)}
     ahead, seen = [timed.address], set[Address]()
@@ -168,8 +259,9 @@ def _list_digests(timed: Record, desired: Desired) -> dict[str, str]:
         seen.add(address)
         ahead += desired.by_address[address].upstream
         for item in desired.detail(address).inputs:
-            if item.upstream is None and _is_digest(item.value):
-                found[f"{address.label}: {item.name}"] = str(item.value)
+            value = changed.get((item.name, item.value), item.value)
+            if item.upstream is None and _is_digest(value):
+                found[f"{address.label}: {item.name}"] = str(value)
     return found
 
 

@@ -2,30 +2,245 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
+from reconciler.check.demands import OURS, Complaints
+from reconciler.loadgen import keys
+from reconciler.loadgen.log import DetailLog
+from reconciler.loadgen.log_files import TRACE, VERIFY_ACCURACY, VERIFY_PERFORMANCE
+from reconciler.loadgen.summary import SummaryLog, find_differing
+from reconciler.loadgen.text_log import PASSED_OVER
 from reconciler.resource.programs import find_program_of_results
+from reconciler.rules.compliance.verdict import FAIL, PASS
 from reconciler.rules.programs import load_program
 from reconciler.rules.results.table import FORMATS
-from reconciler.tree.findings import Gap, TreeFinding
-from reconciler.tree.reading.view import CellView
+from reconciler.tree.findings import Complaint, Gap, Place, Premise, Severity, TreeFinding
+from reconciler.tree.reading.files import LOG_LIMIT, Read
+from reconciler.tree.reading.values import find_at, number, read_value, show_value
+from reconciler.tree.reading.view import CellView, RunView
 from reconciler.tree.rule_engine import About, Table, apply_rules
 from reconciler.verify.answers import ANSWER_RULES
 from reconciler.verify.audit_settings import TEST_SETTINGS_RULES
 from reconciler.verify.conf import CONF_RULES
+from reconciler.verify.contradiction import applies, contradiction
 from reconciler.verify.gaps import find_log_gaps
 from reconciler.verify.placement import PLACEMENT_RULES
 from reconciler.verify.power import POWER_CONTRADICTIONS
 from reconciler.verify.power_readings import WATTS_CONTRADICTIONS
-from reconciler.verify.runs import RUN_CONTRADICTIONS
-from reconciler.verify.stated_results import STATED_RULES
-from reconciler.verify.summary import SUMMARY_RULES
+from reconciler.verify.premises import RELEASE_IS_KNOWN
+from reconciler.verify.runs import RUN_CONTRADICTIONS, list_runs
+from reconciler.verify.stated_results import STATED_RULES, verify_stated
 from reconciler.verify.systems import MEASUREMENTS_CONTRADICTIONS
-from reconciler.verify.traces import TRACE_RULES
-from reconciler.verify.verdict_text import VERDICT_WORD_RULES
 from reconciler.verify.verdicts import VERDICT_RULES
+
+# The words of a verify file: two verdicts in one, and a check that was skipped where it is needed.
+
+_CHECKED = re.compile(r"(?P<check>[A-Z][A-Za-z ]{1,40} check) pass: (?P<verdict>True|False|Skipped)", re.ASCII)
+_FIRST = "First token check"
+_PASSED, _SKIPPED = "check pass:", "Skipped"
+_FIX = "run the verification of {} again, and publish all of its output"
+
+
+@contradiction(
+    "compliance.verdicts",
+    "two verdicts in one file",
+    sources=("compliance scripts", OURS),
+    cause="verdict-without-figures",
+    severity=Severity.WARNING,
+)
+def verify_one_verdict(view: CellView) -> Complaints:
+    """A verify file says once whether a test is passed: none of the 3,071 published ones of v4.1 and v5.1 says both.
+    The output of two verifications may have been put together, or that of a fallback, so that it is a warning.
+    """
+    for test, folder in view.files.tests.items():
+        for name in (VERIFY_ACCURACY, VERIFY_PERFORMANCE):
+            yield from _deny_second_verdict(test, view.files.read_text(folder, name))
+
+
+def _deny_second_verdict(test: str, read: Read[str]) -> Complaints:
+    text = read.value or ""
+    if not (PASS in text and FAIL in text) and text.count(_PASSED) < 2:
+        return
+    seen: dict[str, tuple[int, str]] = {}
+    for line, words in enumerate(map(str.strip, text.split("\n")), start=1):
+        if words == PASS or words.startswith(FAIL):
+            what, verdict = "TEST", PASS if words == PASS else FAIL
+        elif found := _CHECKED.fullmatch(words):
+            what, verdict = found["check"], found[0]
+        else:
+            continue
+        first, said = seen.setdefault(what, (line, verdict))
+        if said != verdict:
+            yield Complaint(
+                Place(read.file, line),
+                verdict,
+                f"{said}, as the same file states",
+                cause="the output of two verifications, or an edited one",
+                fix=_FIX.format(test),
+                other=Place(read.file, first),
+            )
+            return
+
+
+@applies(verify_stated.rule)
+def verify_skipped(view: CellView) -> Complaints:
+    """TEST06's script looks for first tokens in every scenario but Offline, in which they are not reported."""
+    run = view.performance
+    folder = view.files.tests.get("TEST06")
+    if folder is None or run is None or run.log.scenario == "Offline" or view.cell.scenario == "Offline":
+        return
+    read = view.files.read_text(folder, VERIFY_ACCURACY)
+    lines = (read.value or "").split("\n") if _SKIPPED in (read.value or "") else []
+    for line, text in enumerate(lines, start=1):
+        found = _CHECKED.fullmatch(text.strip())
+        if found and found["check"] == _FIRST and found["verdict"] == _SKIPPED:
+            yield Complaint(
+                Place(read.file, line),
+                f"{_FIRST} skipped",
+                f"a check of the first tokens, which a {run.log.scenario} run reports",
+                cause="the verification ran for Offline, or was edited",
+                fix=_FIX.format("TEST06"),
+                mechanism="verdict-without-figures",
+            )
+            return
+
+
+VERDICT_WORD_RULES = (verify_one_verdict, verify_skipped)
+
+
+# A trace that LoadGen wrote with a log: one process writes both, and each sample's latency is in the trace.
+#
+# Nearly all published traces are empty, since LoadGen traces only where it is asked to.
+
+_PROCESS = re.compile(rb'"pid": ?(\d{1,12}),')
+_LATENCY = re.compile(rb'"name":"Sample",[^\n]{1,200}"complete_ns":(\d{1,18})\}')
+_WHOLE = b'{"name":"LastTrace"}'
+_ENDS = ((keys.RESULT_MAX_LATENCY_NS, max, "slowest"), (keys.RESULT_MIN_LATENCY_NS, min, "fastest"))
+
+
+@contradiction(
+    "log.trace",
+    "a trace that denies its log",
+    sources=("LoadGen", OURS),
+    cause="impossible-log",
+    premises=(
+        RELEASE_IS_KNOWN,
+        Premise("The trace has the last line that LoadGen writes, where latencies are compared."),
+    ),
+)
+def verify_traces(view: CellView) -> Complaints:
+    """One process of LoadGen writes log and trace, with its id in both; each sample's latency is in a trace, of which
+    the log has the slowest and the fastest: seen equal in runs of all four scenarios. Traces without their last line
+    are not compared. All 103 published ones are empty.
+    """
+    for run in list_runs(view):
+        data = view.files.read_content(run.run.folder, TRACE, LOG_LIMIT)
+        if data and run.log.complete:
+            yield from _compare(run, Place(f"{run.run.folder.shown}/{TRACE}"), data)
+
+
+def _compare(run: RunView, place: Place, data: bytes) -> Complaints:
+    texts = run.log.index.list_texts()  # none of a log that something else than LoadGen wrote
+    line, first = texts[0][1:] if texts else (0, b"")
+    own, traced = (found[1].decode() if (found := _PROCESS.search(text)) else "" for text in (first, data))
+    if own and traced and own != traced:
+        yield Complaint(
+            place,
+            f"written by process {traced}",
+            f"process {own}, which wrote the log",
+            cause="the trace of another run",
+            other=Place(run.log.file, line),
+        )
+        return
+    latencies = [int(text) for text in _LATENCY.findall(data)] if _WHOLE in data else []
+    for key, choose, name in _ENDS if latencies else ():
+        logged = number(run.log, key)
+        if logged is not None and logged != choose(latencies):
+            yield Complaint(
+                place,
+                f"the {name} sample took {choose(latencies)} ns",
+                f"{logged:f} ns, as LoadGen logs",
+                cause="a log or a trace that was edited",
+                other=find_at(run.log, key),
+            )
+
+
+TRACE_RULES = (verify_traces,)
+
+
+# The summary for people against the detail log of the same run: LoadGen writes both from the same numbers.
+
+_FEW = 3  # more differences than this: the summary is of another run
+
+
+@contradiction(
+    "summary.contradicts",
+    "the summary says otherwise than the detail log",
+    sources=(OURS,),
+    cause="other-summary",
+    premises=(RELEASE_IS_KNOWN,),
+)
+def verify_summaries(view: CellView) -> Complaints:
+    """LoadGen writes both files from the same numbers, MultiStream's per query; they are compared to the digits that
+    are shown, and a summary that differs in many is one finding. Estimates of early stopping are left out where tokens
+    are measured, since a summary has several of one name. Errors missing from the detail log are a question: the
+    official filter takes such lines out, and LoadGen may meet one after it closed the log.
+    """
+    runs: tuple[RunView | None, ...] = (view.performance, view.accuracy, *view.test_views.values())
+    for run in runs:
+        summary = run.run.summary.value if run is not None else None
+        if run is None or summary is None:
+            continue
+        found = list(_differences(summary, run.log))
+        if len(found) > _FEW:
+            first = found[0]
+            yield Complaint(
+                first.place,
+                f"{first.found}, and {len(found) - 1} more values that differ",
+                first.wanted,
+                cause="the summary of another run",
+                other=first.other,
+                fix="copy summary and detail log of one run together",
+            )
+        else:
+            yield from found
+
+
+def _differences(summary: SummaryLog, log: DetailLog) -> Iterator[Complaint]:
+    for reading in summary.list_readings(log):
+        for name, key in find_differing(reading, log):
+            yield _complaint(reading, log, name, key, reading.get(name))
+    yield from _errors(summary, log)
+
+
+def _errors(summary: SummaryLog, log: DetailLog) -> Iterator[Complaint]:
+    known = len(log.errors) + len(log.list_entries(PASSED_OVER))
+    if summary.errors is not None and summary.errors != known:
+        line = log.errors[0].line if log.errors else log.find_line_number(keys.NUM_ERRORS)
+        yield Complaint(
+            Place(summary.file),
+            f"{summary.errors} of LoadGen's errors counted",
+            f"{known} ERROR lines in the detail log",
+            cause="lines were filtered out of the detail log, or LoadGen met an error after it had closed the log",
+            other=Place(log.file, line),
+            doubt="the official filter takes lines of errors out of a detail log",
+            mechanism="uncounted-errors",
+        )
+
+
+def _complaint(summary: SummaryLog, log: DetailLog, name: str, key: str, said: str) -> Complaint:
+    return Complaint(
+        Place(summary.file, summary.number(name)),
+        f"{name}: {show_value(said)}",
+        f"{key} {show_value(read_value(log, key))} in the detail log",
+        other=Place(log.file, log.find_line_number(key)),
+    )
+
+
+SUMMARY_RULES = (verify_summaries,)
 
 
 class CellRules(Struct, frozen=True):

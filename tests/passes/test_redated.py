@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from reconciler.diff.claims import Proof
+from reconciler.history.audit import verify_described
 from reconciler.history.rendered import WHERE
 from reconciler.history.snapshot import read_snapshot
-from reconciler.history.system_descriptions import verify_described
 from reconciler.loadgen.log_files import DETAIL
 from reconciler.record.codec import decode
 from reconciler.record.decisions import write as write_decision

@@ -22,8 +22,8 @@ from reconciler.cli.shared.cells import find_cell
 from reconciler.cli.shared.page_cell import report_cell
 from reconciler.cli.shared.page_live import is_timed, report_live
 from reconciler.cli.shared.page_snapshots import PlanSnapshot, PlanSnapshots
-from reconciler.cli.shared.page_spec import report_spec
 from reconciler.cli.status import report_status
+from reconciler.cli.why import show_line_commit
 from reconciler.errors import ReconcilerError
 from reconciler.execute.outcome import QueuedStep
 from reconciler.history.compare import compare
@@ -40,6 +40,34 @@ from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths
 from reconciler.storage.untrusted_files import read_regular
 from reconciler.verify.engine import verify_tree
+
+# A spec file for the page: its lines as they are written, each with the commit that set it.
+
+_LARGEST = 16 << 20  # bytes
+
+
+def report_spec(paths: RepositoryPaths, file: str) -> dict[str, Any]:
+    """``file``: as origins name it. Raises ReconcilerError."""
+    try:
+        text = read_regular(paths.root / file, _LARGEST).decode("utf-8", "replace")
+    except OSError as error:
+        raise ReconcilerError(f"{file}: {error.strerror}", fix="look again: the file has changed since") from error
+    lines = text.splitlines()
+    commits = git.find_line_commits(paths.root, file, range(1, len(lines) + 1))
+    return {
+        "file": file,
+        "title": file,
+        "lines": [
+            {
+                "number": number,
+                "text": line,
+                "commit": commits[number].commit if number in commits else "",
+                "said": show_line_commit(commits[number]) if number in commits else "",
+            }
+            for number, line in enumerate(lines, 1)
+        ],
+    }
+
 
 _LOG_TAIL = 256 << 10  # bytes of a log that are shown
 _LARGEST_LOG = 1 << 30

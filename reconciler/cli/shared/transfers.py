@@ -6,7 +6,9 @@ import contextlib
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import click
 from msgspec import Struct
@@ -20,13 +22,72 @@ from reconciler.record.index import load
 from reconciler.record.objects import ObjectRef, TransferResult, TransferStatus
 from reconciler.record.remote import Remote, list_option_variables, open_remote, read_options
 from reconciler.record.transfer import Transfer, list_wanted
-from reconciler.render import transfer as views
 from reconciler.resource.embargo import show_embargo
+from reconciler.resource.quantities import show_count, show_size
 from reconciler.resource.settings import SubmissionSettings
 from reconciler.spec.locations import LISTED, may_be_sent
 from reconciler.storage.files import Lock, RepositoryPaths
 from reconciler.storage.leftovers import sweep_folders
 from reconciler.storage.machine_locks import make_machine_lock
+
+# A push or pull as text and JSON.
+
+VERSION = 1
+_DONE = {"push": "pushed", "pull": "pulled"}
+
+
+class TransferReport(Struct, frozen=True):
+    command: str
+    store: str
+    url: str
+    ended: tuple[TransferResult, ...]
+    dry_run: bool = False
+
+
+def render_text(report: TransferReport) -> str:
+    """Problems first and each by name; then the counts."""
+    lines = []
+    for item in report.ended:
+        if item.fate in (TransferStatus.ABSENT, TransferStatus.WRONG):
+            what = item.what
+            lines.append(
+                f"{item.fate:<7} {what.address}: {what.name} ({show_size(what.size)}), {what.sha256[:12]}: {item.why}"
+            )
+    moved = [item.what.size for item in report.ended if item.fate is TransferStatus.MOVED]
+    done = f"to be {_DONE[report.command]}" if report.dry_run else _DONE[report.command]
+    parts = [f"{show_count(len(moved), 'object')} ({show_size(sum(moved))}) {done}"]
+    counts = Counter(item.fate for item in report.ended)
+    where = "there" if report.command == "push" else "here"
+    parts += [f"{counts[TransferStatus.PRESENT]} already {where}"] if counts[TransferStatus.PRESENT] else []
+    parts += [f"{counts[fate]} {fate}" for fate in (TransferStatus.ABSENT, TransferStatus.WRONG) if counts[fate]]
+    lines.append(f"{report.store}: {', '.join(parts)}.")
+    return "\n".join(lines)
+
+
+def render_document(report: TransferReport) -> dict[str, Any]:
+    counts = Counter(item.fate for item in report.ended)
+    return {
+        "version": VERSION,
+        "report": report.command,
+        "command": report.command,
+        "store": report.store,
+        "url": report.url,
+        "dry_run": report.dry_run,
+        "counts": {str(fate): counts[fate] for fate in TransferStatus},
+        "bytes": sum(item.what.size for item in report.ended if item.fate is TransferStatus.MOVED),
+        "objects": [
+            {
+                "sha256": item.what.sha256,
+                "size": item.what.size,
+                "name": item.what.name,
+                "address": str(item.what.address),
+                "fate": str(item.fate),
+                "why": item.why,
+            }
+            for item in report.ended
+        ],
+    }
+
 
 _ASKED_EVERY = 0.5  # seconds
 
@@ -147,12 +208,12 @@ def carry_out(
         except KeyboardInterrupt:
             say("Interrupted. What was copied stays; the same command goes on from there.", err=True)
             return INTERRUPTED
-    transfer_report = views.TransferReport(
+    transfer_report = TransferReport(
         command, show_embargo(store.name), show_embargo(store.url), (*ended, *rest), dry_run
     )
     if as_json:
-        say_json(views.render_document(transfer_report))
+        say_json(render_document(transfer_report))
     else:
-        say(views.render_text(transfer_report))
+        say(render_text(transfer_report))
     bad = any(item.fate in (TransferStatus.ABSENT, TransferStatus.WRONG) for item in transfer_report.ended)
     return NOT_IN_SYNC if bad or (dry_run and due) else IN_SYNC

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, cached_property
 from itertools import combinations, islice
 from pathlib import Path
@@ -20,11 +20,40 @@ from reconciler.rules.rounds import list_rounds, load_ruleset, states_itself
 from reconciler.rules.ruleset import Ruleset, make_unknown_ruleset
 from reconciler.tree.reading.cell import CellFiles
 from reconciler.tree.reading.files import decode_text, list_files, read_file
-from reconciler.tree.reading.names import find_official_name
 from reconciler.tree.reading.places import CellPlace, RootPlace, SubmitterPlace, find_roots
 from reconciler.tree.reading.system import SubmitterFiles, SystemFile
 from reconciler.tree.reading.values import read_value
 from reconciler.tree.reading.view import CellView, FindOriginal
+
+# Benchmark folders and their official benchmarks.
+
+# The official checker also guesses from a part of the name, in this order (submission checker: model mapping).
+_GUESSES = (
+    # For rounds that had small detectors.
+    ("ssdlite", "ssd-small"),
+    ("ssd-inception", "ssd-small"),
+    ("ssd-mobilenet", "ssd-small"),
+    ("ssd-resnet50", "ssd-small"),
+    ("yolo", "ssd-small"),
+    ("mobilenet", "resnet"),
+    ("efficientnet", "resnet"),
+    ("resnet50", "resnet"),
+    ("bert-99.9", "bert-99.9"),
+    ("bert-99", "bert-99"),
+    ("llama3_1-405b", "llama3.1-405b"),
+)
+
+
+def find_official_name(folder: str, ruleset: Ruleset, mapping: Mapping[str, object]) -> str:
+    """The official benchmark of a folder, "" for none. ``mapping``: the submitter's model_mapping.json, in open."""
+    if folder in ruleset.benchmarks:
+        return folder
+    mapped = mapping.get(folder)
+    if isinstance(mapped, str):
+        return mapped if mapped in ruleset.benchmarks else ""
+    guesses = (ruleset.find_official_name(name) for part, name in _GUESSES if part in folder)
+    return ruleset.find_official_name(folder) or next(filter(None, guesses), "")
+
 
 UNKNOWN = "unknown"  # the name of a round that nothing names
 _ASKED = 25  # cells whose logs are read to learn the round

@@ -19,7 +19,7 @@ from reconciler.loadgen.user_conf import parse_user_conf
 from reconciler.rules.rounds import load_ruleset
 from reconciler.tree.findings import Severity
 from reconciler.tree.reading.files import Read
-from reconciler.tree.reading.names import find_official_name
+from reconciler.tree.reading.survey import find_official_name
 from reconciler.tree.reading.view import RunView
 from reconciler.tree.rule_engine import INTERNAL
 from reconciler.verify.engine import verify_tree

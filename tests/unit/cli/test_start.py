@@ -14,6 +14,7 @@ from reconciler.cli.command_table import COMMANDS, GROUPS
 from reconciler.observed import loadgen_library
 from reconciler.observed.loadgen_library import RELEASES, UNAVAILABLE, find_loadgen_library, read_seeds
 from reconciler.rules.rounds import list_rounds, load_ruleset
+from reconciler.spec.loading import load
 from reconciler.spec.starting_values import find_family, find_starting_value
 from tests.unit.cli.conftest import Reconcile, edit, git
 
@@ -50,6 +51,20 @@ def test_init_writes_every_required_cell_and_says_where_values_are_from(
     assert "description of h200x8 has no" in reconcile("validate")[1]
     named = "documents: {calibration: documents/calibration.md}" in text
     assert (root / "documents/calibration.md").is_file() is named
+
+
+def test_init_writes_the_spec_of_a_published_harness(tmp_path: Path, reconcile: Reconcile) -> None:
+    configuration = tmp_path / "theirs/configs/B200-SXM-180GBx8/Server/llama3_1-8b.py"
+    configuration.parent.mkdir(parents=True)
+    configuration.write_text("EXPORTS = {}\nserver_target_qps: 812,\n")
+    own = ("--round", "v5.1", "--system", "B200-SXM-180GBx8_TRT", "--benchmark", "llama3.1-8b")
+    root = tmp_path / "acme"
+    reconcile("init", str(root), "--harness", "nvidia-v5.1", "--code", str(tmp_path / "theirs"), *own)
+    declared = load([root / "specs"], root, {})
+    targets = {cell.cell.scenario: cell.settings["target_qps"].value for cell in declared.cells}
+    assert targets["Server"] == "812"
+    assert all(cell.settings["harness.adapter"].value == "nvidia-v5.1" for cell in declared.cells)
+    assert "configs/B200-SXM-180GBx8/Server/llama3_1-8b.py:2" in (root / "specs/acme.yaml").read_text()
 
 
 def test_a_cell_of_published_values_scales_with_the_node() -> None:

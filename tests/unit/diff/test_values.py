@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from reconciler.diff.change import Chosen, InputChange
+from reconciler.diff.difference import find_host_drift
 from reconciler.diff.explain import list_input_changes
 from reconciler.diff.fingerprint import (
     RENDERER,
@@ -20,7 +21,6 @@ from reconciler.diff.fingerprint import (
     compute_submission_fingerprint,
     differ_only_in_code,
 )
-from reconciler.diff.host_drift import find_host_drift
 from reconciler.diff.timeline import (
     CellChange,
     ChangeCause,

@@ -10,7 +10,7 @@ import pytest
 from harness.child.output import RotatedOutput
 from harness.child.progress import Counter
 from harness.contract import LOG_PARTS
-from reconciler.cli.shared.log_follow import print_progress
+from reconciler.cli.logs import print_progress
 from reconciler.execute.attempt import Attempt, Intent, ServerAccess, create
 from reconciler.execute.log_follower import LogFollower
 from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress

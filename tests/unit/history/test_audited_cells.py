@@ -14,10 +14,9 @@ from msgspec.structs import replace
 from reconciler.desired.detail import Detail
 from reconciler.diff.change import Chosen
 from reconciler.diff.claims import Claim, Proof
-from reconciler.history.audit import audit_cell
+from reconciler.history.audit import audit_cell, verify_described
 from reconciler.history.logs import Logs
 from reconciler.history.runs import verify_runs
-from reconciler.history.system_descriptions import verify_described
 from reconciler.loadgen.log_files import ACCURACY_TEXT
 from reconciler.resource.decisions import Acceptance, AcceptedInput, AcceptedKey, KeyChange
 from reconciler.resource.inputs import Role, digest_inputs

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import ReconcilerError
-from reconciler.history.commit_sources import CommitSources
+from reconciler.history.rendered import CommitSources
 from tests.unit.cli.conftest import git
 
 FILES = {

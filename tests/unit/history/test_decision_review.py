@@ -13,7 +13,7 @@ import pytest
 from reconciler.diff.change import Chosen
 from reconciler.diff.impact import CellEffect, Effect, Remark
 from reconciler.errors import RepositoryError
-from reconciler.history.decision_review import review_decisions
+from reconciler.history.pull_request import review_decisions
 from reconciler.history.snapshot import read_decisions
 from reconciler.record.decisions import write
 from reconciler.resource.decisions import Acceptance, AcceptanceStatus, Decisions, Freeze

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.loadgen import key_order
-from reconciler.loadgen.key_order import order_keys
+from reconciler.loadgen import log_index
+from reconciler.loadgen.log_index import order_keys
 
 KEYS = st.lists(st.sampled_from([None, "", "on_a", "on_b", "off_a", "off_on_a", "on_", "b\n"]), max_size=12).map(tuple)
 
@@ -17,7 +17,7 @@ KEYS = st.lists(st.sampled_from([None, "", "on_a", "on_b", "off_a", "off_on_a", 
 @given(KEYS, st.integers(0, 12))
 def test_rows_are_found_as_one_by_one(keys: tuple[str | None, ...], longest: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(key_order, "_LONGEST", longest)
+        patch.setattr(log_index, "_LONGEST", longest)
         order = order_keys(keys)
     named = [(key, at) for at, key in enumerate(keys) if key is not None]
     first = [(key, at) for key, at in named if keys.index(key) == at]

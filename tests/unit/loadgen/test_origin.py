@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from reconciler.loadgen.consistency import find_foreign_lines
 from reconciler.loadgen.log import parse_detail
-from reconciler.loadgen.origin import find_foreign_lines
 
 
 def line(

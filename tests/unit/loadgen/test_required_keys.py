@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from reconciler.loadgen.consistency import find_missing_keys
 from reconciler.loadgen.log import DetailLog, parse_detail
-from reconciler.loadgen.required_keys import find_missing_keys
 from reconciler.loadgen.text_log import parse_text_log
 
 BOTH = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from reconciler.page.feed import LiveFeed, encode_event
+from reconciler.page.server import LiveFeed, encode_event
 
 
 async def _next(stream: AsyncIterator[bytes]) -> bytes:

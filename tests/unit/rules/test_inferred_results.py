@@ -8,8 +8,8 @@ from decimal import Decimal
 import pytest
 from msgspec.structs import replace
 
+from reconciler.desired.checks import explain_refusal
 from reconciler.resource.ruled_values import Inference
-from reconciler.rules.inferred_results import explain_refusal
 from reconciler.rules.rounds import load_ruleset
 from reconciler.rules.ruleset import Ruleset
 

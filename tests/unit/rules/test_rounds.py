@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reconciler.desired.checks import explain_variant_refusal
 from reconciler.resource.canonical import canonicalise
 from reconciler.resource.ruled_values import Presence
 from reconciler.rules.comparison import find_stated
-from reconciler.rules.inferred_results import explain_variant_refusal
 from reconciler.rules.rounds import extend_round, list_rounds, load_ruleset, parse_ruleset, read_round, states_itself
 from reconciler.rules.ruled_value import DEMAND_FIELDS, SOURCES, RoundFileError, is_field, parse_ruled_value
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset

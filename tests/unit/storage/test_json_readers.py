@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.cli.shared.page_cell import parse_series
+from reconciler.cli.verify_tree import read_baseline
 from reconciler.errors import ReconcilerError, StorageError
 from reconciler.execute import attempt
 from reconciler.execute.executors.executor import read_handle
@@ -19,7 +20,6 @@ from reconciler.launch.audit_config_files import find_placed_by
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.observed.pass_in_progress import find_pass_in_progress
 from reconciler.plan.saved import load
-from reconciler.render.baseline import read_baseline
 from reconciler.storage.files import Lock, RepositoryPaths, hash_bytes, write_checked
 
 DEEP = b"[" * 200_000

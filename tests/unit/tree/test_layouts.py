@@ -14,7 +14,7 @@ from reconciler.errors import ReconcilerError
 from reconciler.resource.kinds import Cell
 from reconciler.rules.rounds import load_ruleset
 from reconciler.rules.ruleset import Ruleset
-from reconciler.tree.calibration import Calibration, render_calibration
+from reconciler.tree.assemble import Calibration, render_calibration
 from reconciler.tree.content import CellCode, SubmissionContent
 from reconciler.tree.render import render
 from reconciler.tree.source import LARGEST, choose_published_file, find_unlicensed, list_published_files

@@ -23,7 +23,7 @@ from reconciler.resource.records import LOG_LIMIT
 from reconciler.rules.accuracy import parse_accuracy
 from reconciler.rules.rounds import load_ruleset
 from reconciler.rules.ruleset import Ruleset
-from reconciler.tree.compliance_files import audit_files
+from reconciler.tree.assemble import audit_files
 from reconciler.tree.content import AccuracyLog, Content, LogRef, SubmissionContent
 from reconciler.tree.documents import collect_system_fields, render_built_in_conf
 from reconciler.tree.layout import name_folders

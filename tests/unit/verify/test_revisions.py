@@ -9,7 +9,7 @@ import pytest
 
 from reconciler.loadgen.log import parse_detail
 from reconciler.tree.findings import Place, Severity
-from reconciler.verify.revisions import Revision, list_revisions, verify_revisions
+from reconciler.verify.engine import Revision, list_revisions, verify_revisions
 
 FIRST = ':::MLLOG {"key": "seen", "value": true}\n'
 COMMIT = "0123456789abcdef"

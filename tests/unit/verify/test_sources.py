@@ -10,7 +10,7 @@ import pytest
 
 from reconciler.loadgen.log import parse_detail
 from reconciler.tree.findings import Place
-from reconciler.verify.sources import LoadGenBuild, find_build, verify_sources
+from reconciler.verify.engine import LoadGenBuild, find_build, verify_sources
 
 COMPILED = {"/loadgen.cc": "1", "/query_sample.h": "2"}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.verify.summary import verify_summaries
+from reconciler.verify.cell_rules import verify_summaries
 from tests.unit.tree.small_cells import DETAIL, RUN, SUMMARY, log, say, small_cell
 
 STATED = {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.verify.traces import verify_traces
+from reconciler.verify.cell_rules import verify_traces
 from tests.unit.tree.small_cells import DETAIL, RUN, say, small_cell
 
 LEAST, MOST = "result_min_latency_ns", "result_max_latency_ns"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.verify.verdict_text import verify_one_verdict, verify_skipped
+from reconciler.verify.cell_rules import verify_one_verdict, verify_skipped
 from tests.unit.tree.small_cells import DETAIL, RUN, log, say, small_cell
 
 SPEED, ANSWERS = "verify_performance.txt", "verify_accuracy.txt"

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from reconciler.cli.shared.watch_output import WatchOutput
-from reconciler.cli.shared.watch_report import WatchReport
+from reconciler.cli.watch import WatchReport
 from reconciler.plan.plan import Step
 from reconciler.reconcile.planning import Options
 from reconciler.resource.kinds import Kind

@@ -1,0 +1,231 @@
+"""Adapters: how a published harness is started, as data. One ships for each harness in ``adapters/``; a file with
+``kind: Adapter`` among the specs is one of the user's own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+from pydantic import Field, ValidationError
+
+from reconciler.errors import Problem
+from reconciler.resource.inputs import Origin, Value
+from reconciler.spec import fields
+from reconciler.spec.groups import Empty, Group
+from reconciler.spec.layers import Block, LayeredSetting, combine, flatten
+from reconciler.spec.locations import Variables
+from reconciler.spec.nodes import ListNode, MapNode, Node, ScalarNode, convert_plain, parse
+from reconciler.spec.settings_models import SettingsGroup
+
+_FOLDER = Path(__file__).parent / "adapters"
+KIND = "Adapter"
+SETTING = "harness.adapter"
+
+
+class AdaptedBenchmark(Group):
+    """A benchmark that the harness can run."""
+
+    words: Annotated[dict[str, fields.Text], Empty] = Field({}, description="Values of {name} in the settings.")
+    settings: SettingsGroup = Field(SettingsGroup(), description="Settings of this benchmark alone.")
+
+
+class Rates(Group):
+    """Where the harness keeps expected rates and batch sizes of the systems that it was published with."""
+
+    files: fields.Text = Field(description="Path below its code, with {system}, {scenario} and names of words.")
+    target_qps: Annotated[dict[str, fields.Text], Empty] = Field({}, description="Scenario → name of its target.")
+    batch_size: fields.OptionalText = Field(None, description="Name of the batch size.")
+
+
+class Harnessed(Group):
+    """What is known of a published harness."""
+
+    source: fields.Text = Field(description="Repository, commit and files that this was read from.")
+    notes: fields.OptionalText = Field(None, description="What a user must know, such as the names of systems.")
+    settings: SettingsGroup = Field(SettingsGroup(), description="Settings of every benchmark.")
+    benchmarks: dict[str, AdaptedBenchmark] = Field(description="Official names of what it runs.")
+    unsupported: Annotated[dict[str, fields.Text], Empty] = Field(
+        {}, description="Official name → why it does not run it."
+    )
+    published: Rates | None = Field(None, description="Starting values in its own files, for `init --harness`.")
+
+
+class Named(Group):
+    name: fields.Text = Field(description="The name that `harness.adapter` takes.")
+
+
+class AdapterDocument(Group):
+    """An adapter."""
+
+    apiVersion: Literal["mlperf-reconciler/v1"] = Field(description="Format of this file.")  # noqa: N815
+    kind: Literal["Adapter"] = Field(description="What this file declares.")
+    metadata: Named = Field(description="What the adapter is called.")
+    adapter: Harnessed = Field(description="The adapter.")
+
+
+class HarnessAdapter:
+    """``tree``: its file, as written."""
+
+    def __init__(self, document: AdapterDocument, tree: MapNode) -> None:
+        self.name = document.metadata.name
+        self.known = document.adapter
+        self._tree = tree
+        self._shipped = tree.origin.file == f"adapter {self.name}"
+
+    def make_block(self, benchmark: str) -> Block:
+        """Settings of a benchmark, which the spec's own win over. KeyError where it does not run it."""
+        words = self.known.benchmarks[benchmark].words
+        node = self._tree.items["adapter"]
+        common = _find(node, "settings")
+        own = _find(node, "benchmarks", benchmark, "settings")
+        return combine(self._read(each, words) for each in (common, own) if isinstance(each, MapNode))
+
+    def _read(self, node: MapNode, words: Mapping[str, str]) -> Block:
+        filled = _fill(node, words)
+        assert isinstance(filled, MapNode)
+        group = SettingsGroup.model_validate(convert_plain(filled), context=Variables({}))
+        block = flatten(group, filled, f"adapter {self.name}")
+        if not self._shipped:
+            return block
+        origin = Origin(f"adapter {self.name}")
+        return {name: tuple(_from(origin, layer) for layer in layers) for name, layers in block.items()}
+
+
+def _from(origin: Origin, setting: LayeredSetting) -> LayeredSetting:
+    return replace(setting, value=Value(setting.value.value, origin))
+
+
+def _find(node: Node, *names: str) -> Node | None:
+    for name in names:
+        if not isinstance(node, MapNode) or name not in node.items:
+            return None
+        node = node.items[name]
+    return node
+
+
+def _fill(node: Node, words: Mapping[str, str]) -> Node:
+    """The node with each {name} of ``words`` replaced; other placeholders are those of a run."""
+    if isinstance(node, MapNode):
+        return MapNode(node.origin, {name: _fill(item, words) for name, item in node.items.items()}, node.keys)
+    if isinstance(node, ListNode):
+        return ListNode(node.origin, [_fill(item, words) for item in node.items])
+    if isinstance(node, ScalarNode) and isinstance(node.value, str):
+        return replace(node, value=fill_words(node.value, words))
+    return node
+
+
+def fill_words(text: str, words: Mapping[str, str]) -> str:
+    for name, value in words.items():
+        text = text.replace(f"{{{name}}}", value)
+    return text
+
+
+class PublishedValue(Struct, frozen=True):
+    """``where``: file below the harness's code, and line; ``also``: the batch size there, with its line."""
+
+    value: str
+    name: str
+    where: str
+    also: str = ""
+
+
+def find_published_rate(
+    adapter: HarnessAdapter, code: Path, system: str, benchmark: str, scenario: str
+) -> PublishedValue | None:
+    """The rate that the harness's own configuration expects of a system; None where it has none."""
+    published, known = adapter.known.published, adapter.known.benchmarks.get(benchmark)
+    if published is None or known is None or scenario not in published.target_qps:
+        return None
+    for name in (system, system.rpartition("_")[0]):
+        path = fill_words(published.files, {**known.words, "system": name, "scenario": scenario})
+        if name and (code / path).is_file():
+            lines = (code / path).read_text(encoding="utf-8", errors="replace").splitlines()
+            break
+    else:
+        return None
+    marks = [number for number, line in enumerate(lines) if f"AccuracyTarget({known.words.get('target')})" in line]
+    target = published.target_qps[scenario]
+    found = _search(lines, rf"\b{re.escape(target)}\s*[:=]\s*({_NUMBER})", marks)
+    if found is None:
+        return None
+    batch = _search(lines, rf"\b{re.escape(published.batch_size or '')}\s*[:=].*?({_NUMBER})", marks)
+    if batch is None and published.batch_size:
+        joined = [f"{line} {after.strip()}" for line, after in zip(lines, [*lines[1:], ""], strict=True)]
+        batch = _search(joined, rf"\b{re.escape(published.batch_size)}\s*[:=]\s*\{{.*?:\s*({_NUMBER})", marks)
+    also = f"{published.batch_size} {batch[0]} in line {batch[1]}" if published.batch_size and batch else ""
+    return PublishedValue(found[0], target, f"{path}:{found[1]}", also)
+
+
+_NUMBER = r"[0-9][0-9_]*(?:\.[0-9]+)?"
+
+
+def _search(lines: Sequence[str], pattern: str, marks: Sequence[int]) -> tuple[str, int] | None:
+    """The first match below one of ``marks``, else the first; with its line."""
+    found = [
+        (match[1].replace("_", ""), number) for number, line in enumerate(lines) if (match := re.search(pattern, line))
+    ]
+    below = [each for each in found if any(each[1] > mark for mark in marks[:1])]
+    chosen = next(iter(below or found), None)
+    return (chosen[0], chosen[1] + 1) if chosen else None
+
+
+@cache
+def list_adapters() -> Mapping[str, HarnessAdapter]:
+    """Those that ship, by name."""
+    found = {}
+    for path in sorted(_FOLDER.glob("*.yaml")):
+        adapter, problems = read_adapter(path.read_text(encoding="utf-8"), f"adapter {path.stem}")
+        assert adapter is not None, problems
+        found[adapter.name] = adapter
+    return found
+
+
+def is_adapter(tree: MapNode) -> bool:
+    return getattr(tree.items.get("kind"), "value", None) == KIND
+
+
+def read_adapter(text: str, name: str) -> tuple[HarnessAdapter | None, list[Problem]]:
+    tree, problems = parse(text, name)
+    return convert_adapter(tree) if tree is not None else (None, problems)
+
+
+def convert_adapter(tree: MapNode) -> tuple[HarnessAdapter | None, list[Problem]]:
+    try:
+        document = AdapterDocument.model_validate(convert_plain(tree), context=Variables({}))
+        adapter = HarnessAdapter(document, tree)
+        for benchmark in document.adapter.benchmarks:
+            adapter.make_block(benchmark)
+    except ValidationError as error:
+        return None, [_problem(finding, tree) for finding in error.errors(include_url=False)]
+    return adapter, []
+
+
+def _problem(finding: Any, tree: MapNode) -> Problem:
+    where = [str(part) for part in finding["loc"] if part != "[key]"]
+    origin, node = tree.origin, tree
+    for part in where:
+        if not isinstance(node, MapNode) or part not in node.items:
+            break
+        origin, node = node.keys[part], node.items[part]  # type: ignore[assignment]
+    context = finding.get("ctx", {})
+    message = str(context.get("message", finding["msg"]))
+    fix = str(context.get("fix", "see 'Your own adapter' in the documents on harnesses"))
+    return Problem(origin.file, origin.line, origin.column, ".".join(where), f"{where[-1]}: {message}", fix)
+
+
+def describe_missing(adapter: HarnessAdapter, benchmark: str) -> tuple[str, str]:
+    """Message and fix for a benchmark that it does not run."""
+    because = adapter.known.unsupported.get(benchmark)
+    runs = ", ".join(adapter.known.benchmarks)
+    message = f"adapter {adapter.name} does not run {benchmark}" + (f": {because}" if because else "")
+    return message, f"it runs {runs}; or declare harness.command yourself"
+
+
+def name_adapters(own: Iterable[HarnessAdapter]) -> dict[str, HarnessAdapter]:
+    """All by name; the user's own win."""
+    return {**list_adapters(), **{adapter.name: adapter for adapter in own}}

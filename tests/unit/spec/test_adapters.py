@@ -1,0 +1,138 @@
+"""Published harnesses as data, and the spec that takes one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from reconciler.errors import SpecError
+from reconciler.resource.inputs import Value
+from reconciler.rules.rounds import list_rounds, load_ruleset
+from reconciler.spec.adapters import find_published_rate, list_adapters
+from reconciler.spec.loading import load
+
+SPEC = """\
+apiVersion: mlperf-reconciler/v1
+kind: Submission
+metadata: {name: acme}
+spec:
+  round: v5.1
+  submitter: ACME
+  systems: {node: {category: datacenter, status: available}}
+  benchmarks:
+    BENCHMARK:
+      model: {path: /models/one}
+      dataset: {path: /data/one}
+      harness: {adapter: ADAPTER, code: /code}
+  divisions: {closed: {node: {BENCHMARK: {Offline: {target_qps: 10}}}}}
+"""
+OWN = """\
+apiVersion: mlperf-reconciler/v1
+kind: Adapter
+metadata: {name: ours}
+adapter:
+  source: our lab
+  settings: {harness: {command: [python, "{script}", "{run_dir}", "{user_conf}"], timeout: 2 h}}
+  benchmarks:
+    llama3.1-8b: {words: {script: run.py}, settings: {harness: {score: {command: [python, score.py]}}}}
+  unsupported: {whisper: no engine of it}
+"""
+
+
+def settings(folder: Path, benchmark: str, adapter: str) -> Mapping[str, Value]:
+    (folder / "specs").mkdir(exist_ok=True)
+    (folder / "specs/acme.yaml").write_text(SPEC.replace("BENCHMARK", benchmark).replace("ADAPTER", adapter))
+    (cell,) = load([folder / "specs"], folder, {}).cells
+    return cell.settings
+
+
+@pytest.mark.parametrize("name", list_adapters())
+def test_every_benchmark_of_an_adapter_makes_a_spec(name: str, tmp_path: Path) -> None:
+    adapter = list_adapters()[name]
+    official = {benchmark for round_name in list_rounds() for benchmark in load_ruleset(round_name).benchmarks}
+    assert official >= {*adapter.known.benchmarks, *adapter.known.unsupported}
+    for benchmark in adapter.known.benchmarks:
+        found = settings(tmp_path, benchmark, name)
+        assert found["harness.command"].value
+        assert found["harness.command"].origin.file == f"adapter {name}"
+        assert found["harness.score.command"].value
+        assert found["harness.code"].origin.file == "specs/acme.yaml"
+
+
+def test_words_of_a_benchmark_are_filled_in(tmp_path: Path) -> None:
+    found = settings(tmp_path, "llama2-70b-99.9", "nvidia-v5.1")
+    run = found["harness.command"].value[-1]
+    assert "--benchmarks=llama2-70b " in run
+    assert "--accuracy_target=0.999" in run
+    assert "{test:+--audit_test={test}}" in run
+    assert found["harness.user_conf_at"].value.endswith("/{system}/llama2-70b-99.9/{scenario}/user.conf")
+
+
+def test_an_adapter_of_the_users_own(tmp_path: Path) -> None:
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "specs/ours.yaml").write_text(OWN)
+    found = settings(tmp_path, "llama3.1-8b", "ours")
+    assert found["harness.command"].value == ("python", "run.py", "{run_dir}", "{user_conf}")
+    assert found["harness.command"].origin.file == "specs/ours.yaml"
+    assert found["harness.timeout"].value == 7_200_000
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "adapter", "named"),
+    [("llama3.1-8b", "nvidia-5.1", "nvidia-v5.1"), ("deepseek-r1", "nvidia-v5.1", "llama3.1-8b")],
+)
+def test_what_does_not_fit_is_refused_where_it_is_written(
+    benchmark: str, adapter: str, named: str, tmp_path: Path
+) -> None:
+    with pytest.raises(SpecError) as raised:
+        settings(tmp_path, benchmark, adapter)
+    problem = raised.value.problems[0]
+    assert (problem.path, problem.line) == (f"spec.benchmarks.{benchmark}.harness.adapter", 12)
+    assert named in f"{problem.message} {problem.fix}"
+
+
+def test_a_wrong_adapter_is_refused_where_it_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "specs/ours.yaml").write_text(OWN.replace("timeout: 2 h", "timeout: 2"))
+    with pytest.raises(SpecError) as raised:
+        settings(tmp_path, "llama3.1-8b", "ours")
+    assert any((p.file, p.line) == ("specs/ours.yaml", 6) for p in raised.value.problems)
+
+
+CONFIGURATION = """\
+EXPORTS = {
+    C.WorkloadSetting(C.HarnessType.Custom, C.AccuracyTarget(0.99), C.PowerSetting.MaxP): {
+        model_fields.gpu_batch_size: {
+            'llama2-70b': 2048,
+        },
+        loadgen_fields.offline_expected_qps: 400,
+    },
+    C.WorkloadSetting(C.HarnessType.Custom, C.AccuracyTarget(0.999), C.PowerSetting.MaxP): {
+        model_fields.gpu_batch_size: {
+            'llama2-70b': 1024,
+        },
+        loadgen_fields.offline_expected_qps: 376.5,
+    },
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "value", "line", "batch"),
+    [("llama2-70b-99", "400", 6, "2048 in line 3"), ("llama2-70b-99.9", "376.5", 12, "1024 in line 9")],
+)
+def test_published_rates_are_read_with_their_lines(
+    benchmark: str, value: str, line: int, batch: str, tmp_path: Path
+) -> None:
+    path = "configs/B200-SXM-180GBx8/Offline/llama2-70b.py"
+    (tmp_path / path).parent.mkdir(parents=True)
+    (tmp_path / path).write_text(CONFIGURATION)
+    adapter = list_adapters()["nvidia-v5.1"]
+    found = find_published_rate(adapter, tmp_path, "B200-SXM-180GBx8_TRT", benchmark, "Offline")
+    assert found is not None
+    assert (found.value, found.where) == (value, f"{path}:{line}")
+    assert found.also == f"gpu_batch_size {batch}"
+    assert find_published_rate(adapter, tmp_path, "B200-SXM-180GBx8_TRT", benchmark, "Server") is None
+    assert find_published_rate(adapter, tmp_path, "H200", benchmark, "Offline") is None

@@ -8,6 +8,7 @@ import click
 
 from reconciler.cli.shared.options import cell_argument, complete_refs, json_option, takes
 from reconciler.cli.shared.output import say, say_json
+from reconciler.cli.shared.plan_options import list_declared_cells
 from reconciler.cli.shared.repository import find_repository
 from reconciler.diff.timeline import Side
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError, RepositoryError
@@ -16,7 +17,6 @@ from reconciler.history.record_history import RecordHistory, read_record_history
 from reconciler.history.snapshot import Shared, read_snapshot
 from reconciler.history.trees import read_tree_sides
 from reconciler.plan.cell_names import find_cell, find_measured_cell
-from reconciler.reconcile.planning import Options, PlanCache
 from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.render.svg import draw_series
 from reconciler.render.timeline import (
@@ -28,7 +28,7 @@ from reconciler.render.timeline import (
     render_history_text,
     report_comparison,
 )
-from reconciler.resource.kinds import Cell, Kind
+from reconciler.resource.kinds import Cell
 from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths
 from reconciler.storage.leftovers import write_output
@@ -43,15 +43,6 @@ def read_past(paths: RepositoryPaths) -> RecordHistory:
     except RepositoryError:
         return RecordHistory(paths.root, "", {}, {}, frozenset(), {})
     return read_record_history(paths.root, tip)
-
-
-def list_declared_cells(paths: RepositoryPaths) -> list[Cell]:
-    """List the cells of the spec on disk; none where it is broken, which other commands report."""
-    try:
-        desired = PlanCache.of(paths).load_desired(Options())
-    except ReconcilerError:
-        return []
-    return [r.cell for r in desired.resources if r.kind is Kind.RESULT and r.cell is not None]
 
 
 @click.command("diff")

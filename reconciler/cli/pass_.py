@@ -76,11 +76,11 @@ def apply_command(
 
 
 def _is_plan(word: str) -> bool:
-    """Any file that is neither a spec nor a selector: `apply` says what is wrong with it."""
+    """Any file that is not a spec: `apply` says what is wrong with it."""
     path = Path(word)
     if path.suffix in (".yaml", ".yml") or path.is_dir():
         return False
-    return path.is_file() or path.suffix == ".json" or "=" not in word
+    return path.is_file() or (path.suffix == ".json" and "=" not in word)
 
 
 @click.command("attach")

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 import click
+from click.shell_completion import CompletionItem
 from msgspec.structs import replace
 
 from reconciler.cli.shared.options import json_option, takes
@@ -16,7 +17,7 @@ from reconciler.cli.shared.repository import find_repository, show_from_root
 from reconciler.desired.checks import check_reading
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.state import Desired, Pins
-from reconciler.errors import IN_SYNC, NOT_IN_SYNC, SpecError
+from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError, SpecError
 from reconciler.reconcile.desired_cache import list_spec_paths
 from reconciler.render.documents import render_document
 from reconciler.resource.quantities import join_listing, show_count
@@ -27,11 +28,19 @@ from reconciler.spec.formatting import format_spec
 from reconciler.spec.loading import list_left_out, read_texts
 from reconciler.spec.missing_code import find_absent_code
 from reconciler.spec.schema_page import render_schema_node
-from reconciler.spec.schema_paths import find_schema_node
+from reconciler.spec.schema_paths import complete_path, find_schema_node
 from reconciler.storage.files import replace as replace_file
 from reconciler.storage.leftovers import sweep_siblings
 
-_PATH = click.Argument(["path"], required=False, default="", metavar="[PATH]")
+
+def _complete(_: click.Context, __: click.Parameter, beginning: str) -> list[CompletionItem]:
+    try:
+        return [CompletionItem(path) for path in complete_path(beginning)]
+    except ReconcilerError:
+        return []
+
+
+_PATH = click.Argument(["path"], required=False, default="", metavar="[PATH]", shell_complete=_complete)
 
 
 @click.command("explain")
@@ -40,7 +49,8 @@ def explain_command(path: str) -> int:
     """Show what may be written at PATH in a spec, such as spec.benchmarks.engine: its type, choices, default and
     meaning.
 
-    A name of your own (of a system, a benchmark, a cell) may be left out or written. Without PATH: the whole document.
+    A name of your own (of a system, a benchmark, a cell) may be left out or written; a field is also found by its name
+    alone, such as target_qps. Without PATH: the whole document.
 
     Editors read the same: the first line of a spec names the schema, schemas/submission.schema.json.
     """

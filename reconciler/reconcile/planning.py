@@ -49,6 +49,7 @@ from reconciler.resource.pins import CODE, MADE_OF_SOURCES, Pin, PinKind
 from reconciler.resource.quantities import join_listing
 from reconciler.resource.records import CODE_ARCHIVE, Judgement, Recorded
 from reconciler.resource.settings import Settings, Trial
+from reconciler.spec.names import find_nearest
 from reconciler.storage.collector import pause_collector
 from reconciler.storage.files import RepositoryPaths, hash_bytes, ignore_work
 from reconciler.storage.trial_paths import TrialPaths
@@ -237,7 +238,18 @@ def explain_unfit(words: Sequence[str], desired: Desired, more: str = "") -> Rec
     cells = [r.cell for r in desired.resources if r.kind is Kind.RESULT and r.cell is not None]
     known = [f"{field}: {join_listing(dict.fromkeys(getattr(cell, field) for cell in cells))}" for field in _FIELDS]
     fix = "; ".join([*known, *filter(None, [more])])
-    return ReconcilerError(f"no declared cell matches {' '.join(words)}", fix=f"declared are {fix}")
+    near = [found for word in words if (found := _find_nearest_term(word, cells))]
+    meant = f"did you mean {' '.join(near)}? " if near else ""
+    return ReconcilerError(f"no declared cell matches {' '.join(words)}", fix=f"{meant}declared are {fix}")
+
+
+def _find_nearest_term(word: str, cells: Sequence[Cell]) -> str:
+    """ "scenario=Server" for "scenario=Servr"; "" where the term fits, or nothing is like it."""
+    name, _, value = word.partition("=")
+    if name not in _FIELDS or any(parse([word]).matches(Address(Kind.RESULT, str(cell))) for cell in cells):
+        return ""
+    near = find_nearest(value, {getattr(cell, name) for cell in cells})
+    return f"{name}={near}" if near else ""
 
 
 def _with_damaged(difference: Difference, damaged: tuple[Damaged, ...]) -> Difference:

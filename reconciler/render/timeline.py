@@ -19,6 +19,7 @@ from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.render.svg import Point
 from reconciler.resource.kinds import Cell
 from reconciler.resource.quantities import join_listing, show_count, show_rate
+from reconciler.resource.wording import shorten_value, show_value
 
 _HEIGHT, _MOST = 8, 60  # lines of a plot, and points in it
 
@@ -81,12 +82,11 @@ def _show_change(cause: ChangeCause) -> str:
         gone, new = [word for word in before if word not in after], [word for word in after if word not in before]
         if gone or new:
             return f"{' '.join(map(str, gone)) or 'nothing'} → {' '.join(map(str, new)) or 'nothing'}"
-    return f"{_value(before)} → {_value(after)}"
+    return f"{_value(cause.name, before)} → {_value(cause.name, after)}"
 
 
-def _value(value: Any) -> str:
-    text = "none" if value is None else str(value)
-    return text if len(text) <= 40 else f"{text[:12]}…"
+def _value(name: str, value: Any) -> str:
+    return "none" if value is None else shorten_value(show_value(name, value), 40)
 
 
 def render_changes_text(names: tuple[str, str], changes: Sequence[CellChange]) -> str:

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from functools import cache
 
 from reconciler.cli.shared.repository import find_repository, show_from_root, sort_words
+from reconciler.errors import ReconcilerError
 from reconciler.observed.loadgen_library import read_conf_here
 from reconciler.observed.observe import find_wrong_loadgen
+from reconciler.plan.cell_names import resolve_words
 from reconciler.plan.plan import Plan
 from reconciler.plan.select import parse, parse_repeated
-from reconciler.reconcile.planning import Options, PlanResult, compute_plan, explain_unfit, list_cells
-from reconciler.resource.kinds import Kind
+from reconciler.reconcile.planning import Options, PlanCache, PlanResult, compute_plan, explain_unfit, list_cells
+from reconciler.resource.kinds import Cell, Kind
 from reconciler.resource.quantities import join_listing, show_count
 from reconciler.storage.files import RepositoryPaths
 
@@ -33,12 +35,14 @@ def find_asked_cells(
     for repeated in (exclude, rerun):
         parse_repeated(repeated)
     paths = find_repository(specs)
+    read = tuple(show_from_root(paths, spec) for spec in specs)
+    declared = cache(lambda: list_declared_cells(paths, read))
     options = Options(
-        specs=tuple(show_from_root(paths, spec) for spec in specs),
-        select=selectors,
-        exclude=tuple(exclude),
+        specs=read,
+        select=resolve_words(selectors, declared),
+        exclude=resolve_words(exclude, declared),
         only=tuple(only),
-        rerun=tuple(rerun),
+        rerun=resolve_words(rerun, declared),
         deep=deep,
         commit=commit,
         busy=busy,
@@ -47,12 +51,31 @@ def find_asked_cells(
     return paths, options
 
 
+def list_declared_cells(paths: RepositoryPaths, specs: tuple[str, ...] = ()) -> list[Cell]:
+    """List the cells of the specs on disk; none where they are broken, which other code reports."""
+    try:
+        desired = PlanCache.of(paths).load_desired(Options(specs))
+    except (ReconcilerError, OSError):
+        return []
+    return [r.cell for r in desired.resources if r.kind is Kind.RESULT and r.cell is not None]
+
+
 def compute_selected_plan(paths: RepositoryPaths, options: Options) -> PlanResult:
     """A look whose selection fits something. Raises ReconcilerError that names what there is to select."""
     seen = compute_plan(paths, options)
     if options.select and not list_cells(seen, options):
         raise explain_unfit(options.select, seen.desired)
     return seen
+
+
+def check_selection(paths: RepositoryPaths, options: Options) -> None:
+    """Raise ReconcilerError where a selection fits no declared cell, before anything is done for it."""
+    if not options.select:
+        return
+    desired = PlanCache.of(paths).load_desired(options)
+    selector = parse(options.select).drop_resource_terms()
+    if not any(r.kind is Kind.RESULT and selector.matches(r.address) for r in desired.resources):
+        raise explain_unfit(options.select, desired)
 
 
 def list_early_remarks(seen: PlanResult) -> list[str]:

@@ -68,7 +68,6 @@ def test_version(reconcile: Reconcile) -> None:
         (("--json", "plan"), "options of a command go after it: reconcile plan --json"),
         (("-C", "nowhere"), "does not exist"),
         (("why",), "Missing argument 'CELL'"),
-        (("plan", "resnet"), "neither a spec file nor a selector"),
         (("plan", "--only", "Engines"), "is not one of"),
         (("plan", "-output=x.json"), "begins with two hyphens: --output=x.json"),
         (("compare", "one"), "reconcile compare A B, or A..B"),

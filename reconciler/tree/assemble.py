@@ -225,7 +225,7 @@ def _collect_kept_code(
                 for name, text, is_named in settings.list_part_environment(HARNESS)
             },
             extras=_list_extras(settings),
-            digests=_list_digests(timed, desired, declared=cell not in accepted),
+            digests=_list_digests(timed, desired, accepted.get(cell)),
         )
 
 
@@ -246,12 +246,12 @@ def _list_extras(settings: CellSettings) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name)) or ("loadgen",)
 
 
-def _list_digests(timed: Record, desired: Desired, *, declared: bool) -> dict[str, str]:
-    """List the files that a run read with their SHA-256, and where they are as ``declared``, the sources of all it was
-    made from."""
+def _list_digests(timed: Record, desired: Desired, acceptance: Acceptance | None) -> dict[str, str]:
+    """List the files that a run read, and the sources of all it was made from, with their SHA-256."""
+    changed = {(name, item.after): item.before for _, name, item in acceptance.inputs} if acceptance else {}
     facts = {name: fact.value for name, fact in timed.facts.items() if name.startswith(_FILES_OF)}
     found = {name: str(value) for name, value in facts.items() if _is_digest(value)}
-    ahead, seen = [timed.address] if declared else [], set[Address]()
+    ahead, seen = [timed.address], set[Address]()
     while ahead:
         address = ahead.pop()
         if address in seen or address not in desired.by_address:
@@ -259,8 +259,9 @@ def _list_digests(timed: Record, desired: Desired, *, declared: bool) -> dict[st
         seen.add(address)
         ahead += desired.by_address[address].upstream
         for item in desired.detail(address).inputs:
-            if item.upstream is None and _is_digest(item.value):
-                found[f"{address.label}: {item.name}"] = str(item.value)
+            value = changed.get((item.name, item.value), item.value)
+            if item.upstream is None and _is_digest(value):
+                found[f"{address.label}: {item.name}"] = str(value)
     return found
 
 

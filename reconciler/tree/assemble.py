@@ -237,7 +237,7 @@ def _describe_submission(submission: SubmissionSettings, settings: CellSettings)
 
 def _describe_system(system: SystemSettings) -> dict[str, Any]:
     """What a spec says of a system, without how this one was reached and metered."""
-    values = {name.removeprefix("system."): value for name, value in system.values.items()}
+    values = {name.removeprefix("system."): value for name, value in sorted(system.values.items())}
     found = _nest({n: v for n, v in values.items() if n in ("category", "status") or n.startswith("hardware.")})
     return found | ({"description": dict(system.description)} if system.description else {})
 

@@ -126,7 +126,7 @@ def say_damaged(damaged: Mapping[str, str]) -> None:
 
 
 def say_next(paths: RepositoryPaths, made: str, changed: Iterable[str]) -> None:
-    """``changed``: what was written or removed; what was removed before anybody committed it is nobody's concern."""
+    """``changed``: what was written or removed; what was removed before it was committed needs no commit."""
     known = [p for p in changed if (paths.root / p).exists() or git.read_head_file(paths.root, p) is not None]
     if made:
         say(f"Committed as {made[:7]}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 from msgspec.structs import replace
@@ -11,53 +12,20 @@ from reconciler.cli.shared.options import pass_options, reporting_options, split
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.run_pass import run
 from reconciler.plan import saved
+from reconciler.plan.plan import Plan
 from reconciler.reconcile.planning import WAIT_IDLE
 
 
 @click.command("pass")
 @takes([split_words(), *pass_options()])
-def command(
-    words: tuple[str, ...],
-    exclude: tuple[str, ...],
-    only: tuple[str, ...],
-    deep: bool,
-    rerun: tuple[str, ...],
-    commit: bool,
-    busy: bool,
-    wait_idle: float | None,
-    wait: float,
-    jobs: int,
-    detach: bool,
-    quick: bool,
-    as_json: bool,
-    show_all: bool,
-) -> int:
+def command(words: tuple[str, ...], **given: Any) -> int:
     """Run one pass: build, run, score and render what is not as declared."""
-    paths, options = find_asked_cells(
-        words, exclude=exclude, only=only, rerun=rerun, deep=deep, commit=commit, busy=busy, wait=wait
-    )
-    options = replace(options, jobs=jobs, detach=detach, wait_idle=WAIT_IDLE if wait_idle is None else wait_idle)
-    return run(paths, options, as_json=as_json, show_all=show_all, quick=quick)
+    return _run_pass(words, None, **given)
 
 
 @click.command("apply")
 @takes([split_words("[PLAN] [SPEC|SELECTOR]..."), *pass_options()])
-def apply_command(
-    words: tuple[str, ...],
-    exclude: tuple[str, ...],
-    only: tuple[str, ...],
-    deep: bool,
-    rerun: tuple[str, ...],
-    commit: bool,
-    busy: bool,
-    wait_idle: float | None,
-    wait: float,
-    jobs: int,
-    detach: bool,
-    quick: bool,
-    as_json: bool,
-    show_all: bool,
-) -> int:
+def apply_command(words: tuple[str, ...], **given: Any) -> int:
     """Carry out PLAN, a file that `reconcile plan -o` saved; without one, the part of a new plan that the selectors
     choose.
 
@@ -67,10 +35,31 @@ def apply_command(
     if len(plans) > 1:
         raise click.UsageError("one plan at a time")
     others = tuple(word for word in words if word not in plans)
+    return _run_pass(others, saved.load(Path(plans[0])) if plans else None, **given)
+
+
+def _run_pass(
+    words: tuple[str, ...],
+    plan: Plan | None,
+    *,
+    exclude: tuple[str, ...],
+    only: tuple[str, ...],
+    deep: bool,
+    rerun: tuple[str, ...],
+    commit: bool,
+    busy: bool,
+    wait_idle: float | None,
+    wait: float,
+    jobs: int,
+    detach: bool,
+    quick: bool,
+    as_json: bool,
+    show_all: bool,
+) -> int:
+    """The arguments are the options of ``pass_options``."""
     paths, options = find_asked_cells(
-        others, exclude=exclude, only=only, rerun=rerun, deep=deep, commit=commit, busy=busy, wait=wait
+        words, exclude=exclude, only=only, rerun=rerun, deep=deep, commit=commit, busy=busy, wait=wait
     )
-    plan = saved.load(Path(plans[0])) if plans else None
     options = replace(options, jobs=jobs, detach=detach, wait_idle=WAIT_IDLE if wait_idle is None else wait_idle)
     return run(paths, options, saved=plan, as_json=as_json, show_all=show_all, quick=quick)
 

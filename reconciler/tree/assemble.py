@@ -20,6 +20,7 @@ from reconciler.diff.change import Chosen
 from reconciler.errors import ReconcilerError
 from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, BASELINE, COMPLIANCE, DETAIL, SUMMARY, TRUNCATED
+from reconciler.resource.canonical import is_digest
 from reconciler.resource.decisions import Acceptance
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.programs import find_program_of_division
@@ -139,7 +140,6 @@ def _select_plain(made: Mapping[str, object]) -> dict[str, object]:
 
 CALIBRATION = "documentation/calibration.md"
 _MODEL = "model.settings."
-_DIGEST = re.compile("[0-9a-f]{64}")
 _FILES_OF = ("dataset.", "model.", "engine.")
 _REPEATED = ("benchmark.official", "benchmark.code", "benchmark.path", "dataset.", "harness.", "measurements.")
 _RENAMED = {"benchmark.official": "as", "benchmark.code": "code", "benchmark.path": "code"}
@@ -324,9 +324,9 @@ def _list_extras(settings: CellSettings) -> tuple[str, ...]:
 def _list_digests(timed: Record, desired: Desired, acceptance: Acceptance | None) -> dict[str, str]:
     """List the files that a run read, and the sources of all it was made from, with their SHA-256."""
     inputs = acceptance.inputs if acceptance else ()
-    changed = {(name, item.after): item.before for _, name, item in inputs if _is_digest(item.after)}
+    changed = {(name, item.after): item.before for _, name, item in inputs if is_digest(item.after)}
     facts = {name: fact.value for name, fact in timed.facts.items() if name.startswith(_FILES_OF)}
-    found = {name: str(value) for name, value in facts.items() if _is_digest(value)}
+    found = {name: str(value) for name, value in facts.items() if is_digest(value)}
     ahead, seen = [timed.address], set[Address]()
     while ahead:
         address = ahead.pop()
@@ -335,13 +335,9 @@ def _list_digests(timed: Record, desired: Desired, acceptance: Acceptance | None
         seen.add(address)
         ahead += desired.by_address[address].upstream
         for item in desired.detail(address).inputs:
-            if item.upstream is None and _is_digest(item.value):
+            if item.upstream is None and is_digest(item.value):
                 found[f"{address.label}: {item.name}"] = str(changed.get((item.name, item.value), item.value))
     return found
-
-
-def _is_digest(value: object) -> bool:
-    return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
 
 
 def _unpack(

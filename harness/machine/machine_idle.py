@@ -7,14 +7,16 @@ import os
 import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 import psutil
 
 from harness.child.launched import PASS
 from harness.contract import Busy
 from harness.machine.facts import list_computing_on
+from harness.machine.numa import list_usable
 
-SHARE = 0.5  # of all cores; other processes may use so much
+SHARE = 0.5  # of the cores that a run may use; other processes may use so much of them
 GLANCE = 0.1  # seconds; a glance that sees a quiet machine is enough
 
 
@@ -79,7 +81,7 @@ def find_load(
     if others <= SHARE:
         return None
     foreign_use = {pid: seconds for pid, seconds in used.items() if pid not in ours and seconds > 0}
-    what = f"others use {min(others, 1.0):.0%} of all cores, most of it"
+    what = f"others use {min(others, 1.0):.0%} of the cores, most of it"
     top = max(foreign_use, key=foreign_use.__getitem__, default=0)
     return _named(what, top) if foreign_use.get(top, 0.0) > 0.05 * offered / _cores() else Busy(what=what)
 
@@ -90,8 +92,12 @@ def _share(began: float, seconds: float) -> float:
 
 
 def _total() -> float:
-    """Core seconds that the machine has computed since it started."""
-    times = psutil.cpu_times()
+    """Core seconds that the cores that a run may use have computed since the machine started."""
+    every = psutil.cpu_times(percpu=True)
+    return sum(_computed(every[number]) for number in list_usable() if number < len(every))
+
+
+def _computed(times: Any) -> float:
     idle = times.idle + getattr(times, "iowait", 0.0) + getattr(times, "steal", 0.0)
     return float(sum(times) - idle - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0))
 
@@ -107,7 +113,7 @@ def _times() -> dict[int, float]:
 
 
 def _cores() -> int:
-    return psutil.cpu_count() or 1
+    return len(list_usable())
 
 
 def _named(what: str, pid: int) -> Busy:

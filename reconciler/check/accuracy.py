@@ -11,6 +11,7 @@ from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, truncate_text
 from reconciler.resource.quantities import parse_number
 from reconciler.resource.ruled_values import Bar
+from reconciler.resource.rules import Severity, rule
 from reconciler.rules.accuracy import (
     METRIC_LINES,
     WHOLE_SET,
@@ -20,17 +21,21 @@ from reconciler.rules.accuracy import (
     names_another_log,
     parse_accuracy,
 )
-from reconciler.tree.findings import Complaint, Place, Rule, Severity
+from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.cell import Folder
 from reconciler.tree.reading.log_cache import CachedAnswers
 from reconciler.tree.reading.values import find_at, number, read_value, show_value
 from reconciler.tree.reading.view import CellView, RunView
 
+_CHECK = f"{NEW}: accuracy check"
+
 _WHOLE = 32 << 20  # bytes of a log that was never truncated, up to which its hash is computed
 _RESCORE = "score the accuracy run again"
 
 
+@rule("accuracy.mode", "the run is an accuracy run", sources=(OURS,))
 def check_mode(view: CellView) -> Complaints:
+    """The log in accuracy/ says that LoadGen ran in AccuracyOnly mode, or in both modes."""
     run = view.accuracy
     if run is not None and run.log.mode != "AccuracyOnly" and not run.log.serves_both:
         cause = (
@@ -43,25 +48,32 @@ def check_mode(view: CellView) -> Complaints:
         )
 
 
+@rule("accuracy.ended", "the run came to its end", sources=(OURS,))
 def check_ended(view: CellView) -> Complaints:
+    """The log of an accuracy run ends with its result. A shorter one is of a run that was stopped."""
     run = view.accuracy
     if run is not None and run.log.mode == "AccuracyOnly" and not run.log.complete:
         place = Place(run.log.file, run.log.length)
         yield Complaint(place, "the log ends before the run did", "the log of a run that came to its end")
 
 
+@rule("accuracy.errors", "the log has no ERROR", sources=(_CHECK, OLD))
 def check_errors(view: CellView) -> Complaints:
+    """LoadGen logs an ERROR when it cannot trust a run."""
     run = view.accuracy
     if run is not None and run.log.errors:
         first = run.log.errors[0]
         yield Complaint(Place(run.log.file, first.line), show_value(str(first.value)), "no ERROR line")
 
 
+@rule("accuracy.audit", "no audit.config took part", sources=(OURS,))
 def audit(view: CellView) -> Complaints:
+    """A run with settings of an audit.config is a compliance run."""
     if view.accuracy is not None:
         yield from check_audit_absent(view.accuracy)
 
 
+@rule("accuracy.samples", "the whole validation set", sources=(_CHECK,))
 def check_samples(view: CellView) -> Complaints:
     """Every sample of the validation set, once: in open the checkers accept fewer. LoadGen before 6 logs only the size
     of the QSL."""
@@ -88,11 +100,15 @@ def count_key(run: RunView) -> str:
     return logged if run.log.find_line_number(logged) else keys.QSL_REPORTED_TOTAL_COUNT
 
 
+@rule("accuracy.bars", "the accuracy bars", sources=(_CHECK, OLD))
 def check_accuracy_bars(view: CellView) -> Complaints:
+    """Each metric in accuracy.txt reaches the bar of the round. In open, a round may set none."""
     yield from _check_bars(view, METRIC_LINES.keys() - WHOLE_SET)
 
 
+@rule("accuracy.lengths", "the lengths of answers in all", sources=(_CHECK, OLD))
 def check_lengths(view: CellView) -> Complaints:
+    """The number of tokens or the length of all answers is within the bounds of the round."""
     yield from _check_bars(view, WHOLE_SET)
 
 
@@ -115,6 +131,7 @@ def _bar(bar: Bar) -> str:
     return " and ".join([*ends, *([f"at most {bar.most}"] if bar.most is not None else [])])
 
 
+@rule("accuracy.number", "numbers that the official checkers read", sources=(_CHECK, OLD))
 def check_number_form(view: CellView) -> Complaints:
     """Scorers under NumPy 2 print np.float64(80.2), which is read here and by no official checker."""
     content = view.files.accuracy_text
@@ -130,7 +147,9 @@ def check_number_form(view: CellView) -> Complaints:
             return
 
 
+@rule("accuracy.hash", "accuracy.txt has a hash line", sources=(_CHECK, OLD))
 def check_hash_line(view: CellView) -> Complaints:
+    """The truncation script writes the SHA-256 of the whole accuracy log to accuracy.txt."""
     content = view.files.accuracy_text
     if content.value is None or not view.binds("accuracy"):
         return
@@ -145,7 +164,9 @@ def check_hash_line(view: CellView) -> Complaints:
         )
 
 
+@rule("accuracy.size", "the accuracy log is truncated", sources=(_CHECK, OLD))
 def check_log_size(view: CellView) -> Complaints:
+    """Accuracy logs above the limit of the round are published truncated."""
     folder, limit = view.files.accuracy.folder, view.ruleset.accuracy_log.limit
     size = folder.get_size(ACCURACY_LOG)
     if size is not None and size > limit:
@@ -154,6 +175,7 @@ def check_log_size(view: CellView) -> Complaints:
         )
 
 
+@rule("accuracy.hash-of-log", "the hash is that of the log", sources=("submission rules: truncation", OURS))
 def hash_of_log(view: CellView) -> Complaints:
     """Against the log itself where it is whole, against the archived original where there is an archive."""
     content = view.files.accuracy_text
@@ -205,12 +227,14 @@ def _short(digest: str) -> str:
     return digest if len(digest) <= 16 else f"{digest[:12]}…"
 
 
+@rule("accuracy.extra", "images or videos that the round asks for", sources=(_CHECK,))
 def check_extra_files(view: CellView) -> Complaints:
     """Images or videos of some samples, where the round asks for them. In open, checkers up to v5.1 accept a result
     without them."""
     yield from _complain_of_files(view, beyond=False)
 
 
+@rule("accuracy.extra-samples", "the samples that they are of", sources=(_CHECK,))
 def check_extra_samples(view: CellView) -> Complaints:
     """Check samples that the accuracy run did not have: a cut dataset, or a rehearsal."""
     yield from _complain_of_files(view, beyond=True)
@@ -236,6 +260,7 @@ def _complain_of_files(view: CellView, *, beyond: bool) -> Complaints:
         yield Complaint(Place(folder.shown), found, samples, severity=mild)
 
 
+@rule("accuracy.test-hash", "a compliance run has its own hash", sources=(OURS,))
 def check_test_hashes(view: CellView) -> Complaints:
     """The accuracy run and a compliance run each have a log of their own, and its hash. One of the test's log with the
     line ends of Windows, where it has others, is not looked for: tests of long answers leave megabytes."""
@@ -295,20 +320,19 @@ def read_metric_values(content: str, metrics: tuple[str, ...]) -> dict[str, Deci
     return {name: found[-1].value for name, found in report.metrics.items() if found}
 
 
-_CHECK = f"{NEW}: accuracy check"
 ACCURACY_RULES = (
-    (Rule("accuracy.mode", "the run is an accuracy run", (OURS,)), check_mode),
-    (Rule("accuracy.ended", "the run came to its end", (OURS,)), check_ended),
-    (Rule("accuracy.errors", "the log has no ERROR", (_CHECK, OLD)), check_errors),
-    (Rule("accuracy.audit", "no audit.config took part", (OURS,)), audit),
-    (Rule("accuracy.samples", "the whole validation set", (_CHECK,)), check_samples),
-    (Rule("accuracy.bars", "the accuracy bars", (_CHECK, OLD)), check_accuracy_bars),
-    (Rule("accuracy.lengths", "the lengths of answers in all", (_CHECK, OLD)), check_lengths),
-    (Rule("accuracy.number", "numbers that the official checkers read", (_CHECK, OLD)), check_number_form),
-    (Rule("accuracy.hash", "accuracy.txt has a hash line", (_CHECK, OLD)), check_hash_line),
-    (Rule("accuracy.size", "the accuracy log is truncated", (_CHECK, OLD)), check_log_size),
-    (Rule("accuracy.hash-of-log", "the hash is that of the log", ("submission rules: truncation", OURS)), hash_of_log),
-    (Rule("accuracy.extra", "images or videos that the round asks for", (_CHECK,)), check_extra_files),
-    (Rule("accuracy.extra-samples", "the samples that they are of", (_CHECK,)), check_extra_samples),
-    (Rule("accuracy.test-hash", "a compliance run has its own hash", (OURS,)), check_test_hashes),
+    check_mode,
+    check_ended,
+    check_errors,
+    audit,
+    check_samples,
+    check_accuracy_bars,
+    check_lengths,
+    check_number_form,
+    check_hash_line,
+    check_log_size,
+    hash_of_log,
+    check_extra_files,
+    check_extra_samples,
+    check_test_hashes,
 )

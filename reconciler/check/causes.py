@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from reconciler.tree.findings import Severity, TreeFinding
+from reconciler.resource.rules import Severity
+from reconciler.tree.findings import TreeFinding
 
 
 class Cause(Struct, frozen=True):

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from reconciler.check import listing
 from reconciler.check.demands import NEW, OLD, OURS, Complaints, soften
 from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY
-from reconciler.tree.findings import Complaint, Place, Rule, Severity
+from reconciler.resource.rules import Severity, rule
+from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.values import show_value
 from reconciler.tree.reading.view import CellView
@@ -18,6 +19,7 @@ _LOGS_ALONE = "LoadGen's files only"
 _POWER = ("client.json", "client.log", "ptd_logs.txt", "server.json", "server.log")
 
 
+@rule("files.missing", "the logs are there", sources=(f"{NEW}: loader", f"{OLD}: file lists"))
 def check_run_files(view: CellView) -> Complaints:
     """run_1 and accuracy/ hold their logs."""
     files = view.files
@@ -25,6 +27,7 @@ def check_run_files(view: CellView) -> Complaints:
     yield from listing.list_missing(files.accuracy.folder, (SUMMARY, DETAIL, ACCURACY_LOG, ACCURACY_TEXT))
 
 
+@rule("files.extra", "no other files next to the logs", sources=(f"{OLD}: file lists",))
 def check_extra_files(view: CellView) -> Complaints:
     """Rounds whose checker did not look accepted what tools left."""
     files, mild = view.files, soften(view, "listed_files")
@@ -34,6 +37,7 @@ def check_extra_files(view: CellView) -> Complaints:
             yield replace(item, severity=mild)
 
 
+@rule("files.document", "user.conf and README.md", sources=(f"{NEW}: measurements check", OLD))
 def check_documents(view: CellView) -> Complaints:
     """Check the documents that the round asks for."""
     yield from find_empty(view, view.ruleset.cell_documents)
@@ -51,14 +55,18 @@ def find_empty(view: CellView, names: Iterable[str]) -> Complaints:
             yield Complaint(Place(f"{folder.shown}/{name}"), "empty", "a file that is not empty", severity=mild)
 
 
+@rule("measurements.missing", "the measurements file", sources=(f"{NEW}: measurements check", OLD))
 def check_measurements(view: CellView) -> Complaints:
+    """Each result has its measurements file."""
     found = view.files.measurements
     if found.absent:
         wanted = f"{view.cell.system}*.json" if view.files.legacy else "measurements.json"
         yield Complaint(Place(found.file), "missing", wanted)
 
 
+@rule("measurements.fields", "the mandatory fields", sources=(f"{NEW}: measurements check", OLD))
 def check_measurements_fields(view: CellView) -> Complaints:
+    """Each mandatory field of the measurements file is there and has a value."""
     found = view.files.measurements
     if found.value is None:
         return
@@ -72,6 +80,7 @@ def check_measurements_fields(view: CellView) -> Complaints:
             yield Complaint(place, said, "a value that says something", severity=mild)
 
 
+@rule("files.readable", "every file can be read", sources=(NEW, OURS))
 def check_readable_logs(view: CellView) -> Complaints:
     """Every file that is there can be read."""
     files = view.files
@@ -92,6 +101,7 @@ def _broken(found: Read[object]) -> str:
     return "the file was cut or edited" if found.line else ""
 
 
+@rule("files.empty-log", "summaries are LoadGen's", sources=(OURS,))
 def check_empty_logs(view: CellView) -> Complaints:
     """A summary without a single result line, and an accuracy log without bytes, are as good as missing."""
     for run in view.files.list_runs():
@@ -99,13 +109,16 @@ def check_empty_logs(view: CellView) -> Complaints:
             yield Complaint(Place(run.summary.file), "no line of LoadGen's summary", "a summary that LoadGen wrote")
 
 
+@rule("files.runs", "only run_1 is read", sources=(OURS,), severity=Severity.NOTE)
 def check_further_runs(view: CellView) -> Complaints:
+    """The checkers read performance/run_1 and no other run."""
     folder = view.files.results / "performance"
     for name in folder.list_folders():
         if name.startswith("run_") and name != "run_1":
             yield Complaint(Place(f"{folder.shown}/{name}"), "a further run", "run_1 alone", fix="only run_1 is read")
 
 
+@rule("files.power", "the files of a power submission", sources=(f"{NEW}: power check", OLD))
 def check_power_files(view: CellView) -> Complaints:
     """A power submission has the power folder, and logs of the ranging run in addition to those of the testing run."""
     if not is_power(view):
@@ -124,7 +137,9 @@ def _has_power(view: CellView) -> bool:
     return (view.files.results / "performance" / "power").exists
 
 
+@rule("files.scenario-name", "the scenario folder's name", sources=(OURS,), severity=Severity.WARNING)
 def check_scenario_name(view: CellView) -> Complaints:
+    """The checker reads the name of a scenario folder with its capitals."""
     folder, proper = view.files.place.folder, view.cell.scenario
     if folder != proper:
         yield Complaint(
@@ -136,21 +151,19 @@ def check_scenario_name(view: CellView) -> Complaints:
         )
 
 
-READABLE = Rule("files.readable", "every file can be read", (NEW, OURS))
-DOCUMENT = Rule("files.document", "user.conf and README.md", (f"{NEW}: measurements check", OLD))
-LOADGEN_READING_RULES = ((READABLE, check_readable_logs), (DOCUMENT, check_documents))
+LOADGEN_READING_RULES = (
+    check_readable_logs,
+    check_documents,
+)
 LOADGEN_FILE_RULES = (
-    (Rule("files.missing", "the logs are there", (f"{NEW}: loader", f"{OLD}: file lists")), check_run_files),
-    (Rule("files.extra", "no other files next to the logs", (f"{OLD}: file lists",)), check_extra_files),
-    (Rule("files.empty-log", "summaries are LoadGen's", (OURS,)), check_empty_logs),
-    (Rule("files.power", "the files of a power submission", (f"{NEW}: power check", OLD)), check_power_files),
-    (Rule("files.runs", "only run_1 is read", (OURS,), Severity.NOTE), check_further_runs),
+    check_run_files,
+    check_extra_files,
+    check_empty_logs,
+    check_power_files,
+    check_further_runs,
 )
 FILE_RULES = (
-    (Rule("files.scenario-name", "the scenario folder's name", (OURS,), Severity.WARNING), check_scenario_name),
-    (Rule("measurements.missing", "the measurements file", (f"{NEW}: measurements check", OLD)), check_measurements),
-    (
-        Rule("measurements.fields", "the mandatory fields", (f"{NEW}: measurements check", OLD)),
-        check_measurements_fields,
-    ),
+    check_scenario_name,
+    check_measurements,
+    check_measurements_fields,
 )

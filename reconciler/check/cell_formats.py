@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 from reconciler.check import loadgen_cells
 from reconciler.resource.programs import find_program_of_results
 from reconciler.rules.programs import load_program
 from reconciler.tree.findings import TreeFinding
 from reconciler.tree.reading.view import CellView
-from reconciler.tree.rule_engine import About
+from reconciler.tree.rule_engine import About, Table
 
 
 class CellFormat(Protocol):
     """A module for each format. Each lists all rules that are applied to its cells, also those that every format
     has."""
+
+    @property
+    def CHECK_TABLES(self) -> tuple[Table[Any], ...]:  # noqa: N802 - a constant of the module
+        """All rules that are applied to cells of this format."""
 
     def check(self, view: CellView, about: About) -> Iterator[TreeFinding]:
         """Yield what the submission rules forbid in one scenario folder."""
@@ -25,7 +29,10 @@ class CellFormat(Protocol):
 
 
 def choose_cell_format(view: CellView) -> CellFormat:
-    results = view.files.format.NAME
+    return find_cell_format(view.files.format.NAME)
+
+
+def find_cell_format(results: str) -> CellFormat:
     program = find_program_of_results(results)
     found: CellFormat = load_program(program).find_cell_format(results) if program else loadgen_cells
     return found

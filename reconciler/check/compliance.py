@@ -19,9 +19,12 @@ from reconciler.loadgen.log_files import (
     VERIFY_ACCURACY,
 )
 from reconciler.resource.ruled_values import TestRules
-from reconciler.tree.findings import Complaint, Place, Rule
+from reconciler.resource.rules import rule
+from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.cell import Folder
 from reconciler.tree.reading.view import CellView, RunView
+
+_CHECK = f"{NEW}: compliance check"
 
 _LISTED_ALONE = "the listed files only"
 _RUN = "performance/run_1"
@@ -29,21 +32,27 @@ _RUN = "performance/run_1"
 _CHANGE = "most_accuracy_change"
 
 
+@rule("compliance.missing", "every test that the benchmark needs", sources=(_CHECK, OLD))
 def check_missing(view: CellView) -> Complaints:
+    """The round lists the compliance tests of each benchmark. The submission has all of them."""
     for test in view.tests:
         if test not in view.files.tests:
             place = Place(f"{view.files.compliance_folder.shown}/{test}")
             yield Complaint(place, "missing", f"{test}, which {view.official} needs", fix=f"run {test}")
 
 
+@rule("compliance.files", "the files of a test", sources=(_CHECK, f"{OLD}: file lists"))
 def check_files(view: CellView) -> Complaints:
+    """Each test has the logs and verify files that the round lists for it."""
     for rules, folder in _present(view):
         wanted = [*rules.files, *(f"accuracy/{name}" for name in sorted(_accuracy_files(view, rules, folder)))]
         for place, names in _grouped(folder, wanted):
             yield from listing.list_missing(place, names)
 
 
+@rule("compliance.extra", "no other files next to a test's logs", sources=(_CHECK, f"{OLD}: file lists"))
 def check_extra(view: CellView) -> Complaints:
+    """The checkers refuse files that are not listed next to the logs of a test."""
     for rules, folder in _present(view):
         if rules.performance_checks:
             yield from listing.list_unlisted(folder / _RUN, {SUMMARY, DETAIL, *listing.TOLERATED}, _LISTED_ALONE)
@@ -52,6 +61,7 @@ def check_extra(view: CellView) -> Complaints:
             yield from listing.list_unlisted(folder / "accuracy", listed, _LISTED_ALONE)
 
 
+@rule("compliance.verdict", "the test is passed", sources=(_CHECK, OLD))
 def check_verdicts(view: CellView) -> Complaints:
     """The verification scripts' files say that the test is passed, or the score is that of the accuracy run."""
     for rules, folder in _present(view):
@@ -68,6 +78,7 @@ def check_verdicts(view: CellView) -> Complaints:
                 yield Complaint(place, f"no line {expected.texts[0]}", expected.texts[0], fix=fix)
 
 
+@rule("compliance.audit", "audit.config took part", sources=(OURS,))
 def check_audit_present(view: CellView) -> Complaints:
     """LoadGen's own mark that an audit.config took part; without it the test tested nothing."""
     for run in list_compliance_runs(view):
@@ -141,11 +152,10 @@ def _line_of(lines: list[str], wanted: str) -> int:
     return next((n for n, line in enumerate(lines, 1) if line.lower().startswith(start)), 0)
 
 
-_CHECK = f"{NEW}: compliance check"
 COMPLIANCE_RULES = (
-    (Rule("compliance.missing", "every test that the benchmark needs", (_CHECK, OLD)), check_missing),
-    (Rule("compliance.files", "the files of a test", (_CHECK, f"{OLD}: file lists")), check_files),
-    (Rule("compliance.extra", "no other files next to a test's logs", (_CHECK, f"{OLD}: file lists")), check_extra),
-    (Rule("compliance.verdict", "the test is passed", (_CHECK, OLD)), check_verdicts),
-    (Rule("compliance.audit", "audit.config took part", (OURS,)), check_audit_present),
+    check_missing,
+    check_files,
+    check_extra,
+    check_verdicts,
+    check_audit_present,
 )

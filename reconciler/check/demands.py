@@ -7,7 +7,8 @@ from decimal import Decimal
 from typing import Any
 
 from reconciler.resource.quantities import parse_number
-from reconciler.tree.findings import Complaint, Severity
+from reconciler.resource.rules import Severity
+from reconciler.tree.findings import Complaint
 from reconciler.tree.reading.system import SubmitterFiles
 from reconciler.tree.reading.view import CellView, RunView
 

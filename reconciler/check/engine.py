@@ -4,21 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from reconciler.check.cell_formats import choose_cell_format
+from reconciler.check.cell_formats import choose_cell_format, find_cell_format
 from reconciler.check.facts import read_facts
 from reconciler.check.presence import BENCHMARK_RULES
 from reconciler.check.structure import ROOT_RULES, SUBMITTER_RULES, SURVEY_RULES
 from reconciler.check.systems import SYSTEM_RULES
 from reconciler.check.walk import LevelRules, Origin, TreeWalk
+from reconciler.resource.rules import Rule
 from reconciler.rules.programs import find_program_of_tree
+from reconciler.rules.results.table import FORMATS
 from reconciler.storage.collector import pause_collector
 from reconciler.tree.findings import Facts, TreeFinding, TreeReport
 from reconciler.tree.reading.survey import Progress, Survey, survey_tree
 from reconciler.tree.reading.unreadable_folders import collect_closed_folders
 from reconciler.tree.reading.view import CellView, FindOriginal
-from reconciler.tree.rule_engine import About
+from reconciler.tree.rule_engine import About, Table
 from reconciler.tree.unreadable_findings import report_closed_folders
+
+
+def list_rules() -> tuple[Rule, ...]:
+    """Every rule of ``check``, in the order of the findings."""
+    formats = dict.fromkeys(map(find_cell_format, FORMATS))
+    of_cells = [table for each in formats for table in each.CHECK_TABLES]
+    of_places = (SURVEY_RULES, ROOT_RULES, SUBMITTER_RULES, SYSTEM_RULES, BENCHMARK_RULES)
+    tables: tuple[Table[Any], ...] = (*of_places, *of_cells)
+    return tuple(dict.fromkeys(rule for table in tables for rule, _ in table))
 
 
 def check_tree(

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from reconciler.check.causes import Cause, find_cause, rank_cause
+from reconciler.resource.rules import Severity
 from reconciler.rules.benchmark_facts import strip_variant
-from reconciler.tree.findings import Facts, Severity, TreeFinding
+from reconciler.tree.findings import Facts, TreeFinding
 
 _SEVERITIES = tuple(Severity)
 

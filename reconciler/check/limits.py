@@ -7,14 +7,19 @@ from decimal import Decimal
 from reconciler.check.demands import NEW, OLD, OURS, Complaints, read_demand, read_setting, show_milliseconds
 from reconciler.loadgen import keys
 from reconciler.loadgen.compare import is_unlogged
-from reconciler.tree.findings import Complaint, Rule, Severity
+from reconciler.resource.rules import Severity, rule
+from reconciler.tree.findings import Complaint
 from reconciler.tree.reading.values import find_at, number, read_value, show_value
 from reconciler.tree.reading.view import RunView
+
+_PERFORMANCE = f"{NEW}: performance check"
 
 _SAME_PERCENT = Decimal("0.0001")  # LoadGen holds shares as doubles, and logs six digits
 
 
+@rule("run.target-latency", "the configured Server latency", sources=(_PERFORMANCE, OLD))
 def check_target_latency(run: RunView) -> Complaints:
+    """The latency that LoadGen was given for Server is at most the limit of the round."""
     if run.log.scenario != "Server":
         return
     most = read_demand(run, "most_target_latency")
@@ -27,6 +32,7 @@ def check_target_latency(run: RunView) -> Complaints:
         )
 
 
+@rule("run.percentile", "the percentile of the latency", sources=("inference rules", "mlperf.conf"))
 def check_percentile(run: RunView) -> Complaints:
     """The share of queries that the latency is stated for, or that has to keep it: the round's. Offline's decides
     nothing. A model of the open division may have to keep another: a warning there."""
@@ -47,7 +53,9 @@ def check_percentile(run: RunView) -> Complaints:
     )
 
 
+@rule("run.token-latencies", "token latencies are measured", sources=(_PERFORMANCE, OLD))
 def check_token_latencies(run: RunView) -> Complaints:
+    """LoadGen measures TTFT and TPOT where the round limits them."""
     if (
         read_setting(run, "exact_use_token_latencies")
         and read_value(run.log, keys.REQUESTED_USE_TOKEN_LATENCIES) is not True
@@ -61,6 +69,7 @@ def check_token_latencies(run: RunView) -> Complaints:
         )
 
 
+@rule("run.token-limits", "TTFT and TPOT", sources=(_PERFORMANCE, f"{OLD}: Interactive limits"))
 def list_token_limits(run: RunView) -> Complaints:
     """The measured p99 against the limits of the folder's scenario: Interactive's are its own."""
     if run.log.scenario != "Server" or run.inferred:
@@ -82,6 +91,7 @@ _TOKEN_LIMITS = (
 )
 
 
+@rule("run.model-key", "Interactive's own model key", sources=("mlperf.conf", OURS))
 def find_model_key(run: RunView) -> Complaints:
     """Interactive ran with its own model key, which is what gives LoadGen its limits."""
     if run.scenario != "Interactive":
@@ -105,6 +115,7 @@ _KEY_LIMITS = (
 )
 
 
+@rule("run.equal-issue", "equal issue of samples", sources=(f"{OLD}: equal issue", "inference rules"))
 def check_equal_issue(run: RunView) -> Complaints:
     """The log says it; where its LoadGen did not print it, the confs next to it, as the round's checker reads them.
     Values that no checker asks for, but LoadGen's own configuration sets, may not yet be set by an earlier LoadGen of
@@ -134,13 +145,11 @@ def _configured(run: RunView, name: str) -> bool:
     return any(line is not None and line.integer == 1 for line in lines)
 
 
-_PERFORMANCE = f"{NEW}: performance check"
-PERCENTILE = Rule("run.percentile", "the percentile of the latency", ("inference rules", "mlperf.conf"))
 LIMIT_RULES = (
-    (Rule("run.target-latency", "the configured Server latency", (_PERFORMANCE, OLD)), check_target_latency),
-    (PERCENTILE, check_percentile),
-    (Rule("run.token-latencies", "token latencies are measured", (_PERFORMANCE, OLD)), check_token_latencies),
-    (Rule("run.token-limits", "TTFT and TPOT", (_PERFORMANCE, f"{OLD}: Interactive limits")), list_token_limits),
-    (Rule("run.model-key", "Interactive's own model key", ("mlperf.conf", OURS)), find_model_key),
-    (Rule("run.equal-issue", "equal issue of samples", (f"{OLD}: equal issue", "inference rules")), check_equal_issue),
+    check_target_latency,
+    check_percentile,
+    check_token_latencies,
+    list_token_limits,
+    find_model_key,
+    check_equal_issue,
 )

@@ -17,9 +17,10 @@ from msgspec.structs import replace
 from reconciler.check.demands import NEW, OLD
 from reconciler.errors import ReconcilerError
 from reconciler.resource.kinds import DIVISIONS
+from reconciler.resource.rules import Rule, Severity
 from reconciler.rules.rounds import list_rounds
 from reconciler.storage.process import Child, build_child_environment
-from reconciler.tree.findings import Complaint, OfficialRun, Place, Rule, Severity, TreeFinding, TreeReport
+from reconciler.tree.findings import Complaint, OfficialRun, Place, TreeFinding, TreeReport
 
 _FOLDER = Path("tools/submission")
 _SUMMARY = re.compile(r"SUMMARY: submission (?P<verdict>looks OK|has errors)")

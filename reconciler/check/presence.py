@@ -9,11 +9,14 @@ from msgspec import Struct
 
 from reconciler.check.demands import NEW, OLD, OURS, Complaints
 from reconciler.resource.ruled_values import Presence
+from reconciler.resource.rules import Severity, rule
 from reconciler.rules.ruleset import Ruleset
-from reconciler.tree.findings import Complaint, Place, Rule, Severity
+from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.files import list_files
 from reconciler.tree.reading.places import CellPlace, SubmitterPlace
 from reconciler.tree.reading.system import SystemFile
+
+_CHECK = f"{NEW}: scenarios check"
 
 
 class BenchmarkView(Struct, frozen=True, dict=True):
@@ -50,21 +53,27 @@ class BenchmarkView(Struct, frozen=True, dict=True):
 BenchmarkRule = Callable[[BenchmarkView], Complaints]
 
 
+@rule("benchmark.known", "a benchmark of the round", sources=(NEW, OLD))
 def check_known(view: BenchmarkView) -> Complaints:
+    """The folder has the name of a benchmark of the round, or model_mapping.json maps it to one."""
     if not view.official:
         wanted = f"a benchmark of {view.ruleset.round}"
         fix = "enter the folder in model_mapping.json" if view.submitter.division == "open" else ""
         yield Complaint(view.place, f"unknown benchmark {view.benchmark}", wanted, fix=fix)
 
 
+@rule("benchmark.name", "the official name", sources=(OURS,), severity=Severity.WARNING)
 def check_official_name(view: BenchmarkView) -> Complaints:
+    """In closed and network the folder has the official name of its benchmark."""
     if view.official and view.benchmark != view.official and view.submitter.division != "open":
         yield Complaint(
             view.place, f"folder {view.benchmark}", view.official, fix=f"rename the folder to {view.official}"
         )
 
 
+@rule("benchmark.category", "a benchmark of the system's category", sources=(_CHECK, OLD))
 def check_category(view: BenchmarkView) -> Complaints:
+    """The round has the benchmark for the category of the system: datacenter or edge."""
     if view.bound and not view.allowed:
         yield Complaint(
             view.place,
@@ -74,7 +83,9 @@ def check_category(view: BenchmarkView) -> Complaints:
         )
 
 
+@rule("benchmark.scenarios", "every required scenario", sources=(_CHECK, OLD))
 def check_required(view: BenchmarkView) -> Complaints:
+    """The submission has every scenario that the round requires for the category of the system."""
     rules = view.ruleset.find_benchmark(view.official)
     if rules is None or not view.bound or not view.allowed or not view.system.category:
         return
@@ -83,7 +94,9 @@ def check_required(view: BenchmarkView) -> Complaints:
         yield Complaint(view.place, f"no {name}", f"{name}, which {view.official} needs for {view.system.category}")
 
 
+@rule("benchmark.forbidden", "no other scenario", sources=(_CHECK, OLD))
 def check_forbidden(view: BenchmarkView) -> Complaints:
+    """The submission has no scenario that the round does not have for the category."""
     rules = view.ruleset.find_benchmark(view.official)
     if rules is None or not view.bound or not view.allowed or not view.system.category:
         return
@@ -97,7 +110,9 @@ def check_forbidden(view: BenchmarkView) -> Complaints:
             )
 
 
+@rule("benchmark.stray", "nothing next to the scenarios", sources=(_CHECK, OLD))
 def check_stray(view: BenchmarkView) -> Complaints:
+    """The official checker takes every folder next to the scenarios for one of them."""
     for name in view.submitter.list_other_folders(view.system.name, view.benchmark):
         yield Complaint(
             Place(f"{view.place.file}/{name}"),
@@ -114,6 +129,7 @@ def check_stray(view: BenchmarkView) -> Complaints:
         )
 
 
+@rule("benchmark.twice", "one folder of a scenario", sources=(OURS,))
 def check_twice(view: BenchmarkView) -> Complaints:
     """Names of scenarios are read in whatever case: the official checkers count both folders."""
     first: dict[str, str] = {}
@@ -128,13 +144,12 @@ def check_twice(view: BenchmarkView) -> Complaints:
             )
 
 
-_CHECK = f"{NEW}: scenarios check"
-BENCHMARK_RULES: tuple[tuple[Rule, BenchmarkRule], ...] = (
-    (Rule("benchmark.known", "a benchmark of the round", (NEW, OLD)), check_known),
-    (Rule("benchmark.name", "the official name", (OURS,), Severity.WARNING), check_official_name),
-    (Rule("benchmark.category", "a benchmark of the system's category", (_CHECK, OLD)), check_category),
-    (Rule("benchmark.scenarios", "every required scenario", (_CHECK, OLD)), check_required),
-    (Rule("benchmark.forbidden", "no other scenario", (_CHECK, OLD)), check_forbidden),
-    (Rule("benchmark.stray", "nothing next to the scenarios", (_CHECK, OLD)), check_stray),
-    (Rule("benchmark.twice", "one folder of a scenario", (OURS,)), check_twice),
+BENCHMARK_RULES = (
+    check_known,
+    check_official_name,
+    check_category,
+    check_required,
+    check_forbidden,
+    check_stray,
+    check_twice,
 )

@@ -8,12 +8,17 @@ from reconciler.check.demands import NEW, OLD, OURS, Complaints, read_demand
 from reconciler.check.limits import LIMIT_RULES
 from reconciler.loadgen import keys
 from reconciler.resource.quantities import show_count
-from reconciler.tree.findings import Complaint, Place, Rule, Severity
+from reconciler.resource.rules import Severity, rule
+from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.values import find_at, number, read_value, show_value
 from reconciler.tree.reading.view import RunView
 
+_PERFORMANCE = f"{NEW}: performance check"
 
+
+@rule("run.ended", "the run came to its end", sources=(OURS,))
 def check_run_ended(run: RunView) -> Complaints:
+    """The log of a run ends with its result. A shorter one is of a run that was stopped."""
     if not run.log.complete:
         yield Complaint(
             Place(run.log.file, run.log.length),
@@ -24,7 +29,9 @@ def check_run_ended(run: RunView) -> Complaints:
         )
 
 
+@rule("run.valid", "LoadGen calls the run VALID", sources=(OLD, "inference rules: valid runs"))
 def check_validity(run: RunView) -> Complaints:
+    """LoadGen judges each performance run itself, and only VALID runs are published."""
     if keys.RESULT_VALIDITY in run.log.index and run.log.validity != "VALID":
         reason = show_value(read_value(run.log, keys.RESULT_INVALID_REASON) or "")
         yield Complaint(
@@ -35,7 +42,9 @@ def check_validity(run: RunView) -> Complaints:
         )
 
 
+@rule("run.errors", "the log has no ERROR", sources=(OLD, f"{NEW}: LoadGen errors"))
 def check_error_lines(run: RunView) -> Complaints:
+    """LoadGen logs an ERROR when it cannot trust a run, and counts them at the end."""
     errors = run.log.errors
     stated = number(run.log, keys.NUM_ERRORS)
     if errors:
@@ -46,13 +55,16 @@ def check_error_lines(run: RunView) -> Complaints:
         yield Complaint(find_at(run.log, keys.NUM_ERRORS), f"{show_count(int(stated), 'error')} counted", "no error")
 
 
+@rule("run.mode", "the run is a performance run", sources=(OURS,))
 def check_mode(run: RunView) -> Complaints:
+    """The log in performance/ says that LoadGen ran in PerformanceOnly mode, or in both modes."""
     if run.log.mode != "PerformanceOnly" and not run.log.serves_both:
         cause = "the log of an accuracy run was copied here" if run.log.mode == "AccuracyOnly" else ""
         place = find_at(run.log, keys.EFFECTIVE_TEST_MODE)
         yield Complaint(place, show_value(run.log.mode or None), "PerformanceOnly", cause=cause)
 
 
+@rule("run.scenario", "the scenario that ran is the folder's, or may be inferred", sources=(_PERFORMANCE,))
 def check_scenario(run: RunView) -> Complaints:
     """A folder may hold the logs of another scenario only where the result may be inferred from it."""
     folder, ran, category = run.cell.cell.scenario, run.log.scenario, run.cell.system.category
@@ -70,6 +82,7 @@ def check_scenario(run: RunView) -> Complaints:
         yield Complaint(place, found, f"{wanted}: only {others[0].category} systems may infer it", fix=f"run {folder}")
 
 
+@rule("run.inferred", "what is inferred was estimated", sources=(_PERFORMANCE,))
 def check_inferred_metric(run: RunView) -> Complaints:
     """MultiStream from SingleStream takes 662 queries, so that the 99th percentile can be estimated."""
     folder, ran, category = run.cell.cell.scenario, run.log.scenario, run.cell.system.category
@@ -85,7 +98,9 @@ def check_inferred_metric(run: RunView) -> Complaints:
         )
 
 
+@rule("run.seeds", "the round's seeds", sources=(_PERFORMANCE, OLD))
 def check_seeds(run: RunView) -> Complaints:
+    """LoadGen ran with the three random seeds that the round published."""
     wanted = run.seeds
     wrong = [name for name, seed in wanted.items() if read_value(run.log, f"effective_{name}") != seed]
     if wrong:
@@ -99,14 +114,19 @@ def check_seeds(run: RunView) -> Complaints:
         )
 
 
+@rule("run.duration", "the configured minimum duration", sources=(_PERFORMANCE, OLD))
 def check_least_duration(run: RunView) -> Complaints:
+    """The minimum duration that LoadGen was given is at least that of the round."""
     yield from _least(run, keys.EFFECTIVE_MIN_DURATION_MS, "least_min_duration", " ms")
 
 
+@rule("run.samples", "the number of loaded samples", sources=(_PERFORMANCE, OLD))
 def check_least_samples(run: RunView) -> Complaints:
+    """LoadGen had at least the performance sample count of the round."""
     yield from _least(run, keys.EFFECTIVE_PERFORMANCE_SAMPLE_COUNT, "least_performance_sample_count", " samples")
 
 
+@rule("run.samples-per-query", "the samples of an Offline query", sources=(_PERFORMANCE, OLD))
 def check_samples_per_query(run: RunView) -> Complaints:
     """A note where the newer checker exempts the division and the older one still refuses."""
     if run.scenario != "Offline":
@@ -116,6 +136,7 @@ def check_samples_per_query(run: RunView) -> Complaints:
         yield complaint if bound else replace(complaint, severity=Severity.NOTE)
 
 
+@rule("run.early-stopping", "enough queries to prove the percentile", sources=(_PERFORMANCE,))
 def check_early_stopping(run: RunView) -> Complaints:
     """Also where it proves nothing (Offline): LoadGen itself logs it as met there. Rounds before it asked for a number
     of queries."""
@@ -144,6 +165,7 @@ def check_early_stopping(run: RunView) -> Complaints:
 _RESULTS = (keys.EARLY_STOPPING_RESULT, keys.EARLY_STOPPING_TPOT_RESULT, keys.EARLY_STOPPING_TTFT_RESULT)
 
 
+@rule("run.metric", "the published number", sources=(_PERFORMANCE,))
 def check_metric(run: RunView) -> Complaints:
     """A result needs its number, whatever LoadGen says of it."""
     rules = run.cell.rules
@@ -160,7 +182,9 @@ def check_metric(run: RunView) -> Complaints:
         yield Complaint(find_at(run.log, key), f"{key} {show_value(read_value(run.log, key))}", "a number above 0")
 
 
+@rule("run.audit", "no audit.config took part", sources=(OURS,))
 def check_audit_absent(run: RunView) -> Complaints:
+    """A run with settings of an audit.config is a compliance run."""
     marker = run.log.audit
     if marker is not None:
         yield Complaint(
@@ -172,7 +196,9 @@ def check_audit_absent(run: RunView) -> Complaints:
         )
 
 
+@rule("run.network", "the network division's SUT", sources=(_PERFORMANCE, OLD))
 def check_network_name(run: RunView) -> Complaints:
+    """The name of the SUT says that it is reached over a network."""
     name, wanted = read_value(run.log, keys.SUT_NAME), run.cell.ruleset.network.sut_name
     if run.cell.division == "network" and wanted and wanted not in str(name):
         yield Complaint(
@@ -189,28 +215,23 @@ def _least(run: RunView, key: str, limit: str, unit: str) -> Complaints:
         )
 
 
-_PERFORMANCE = f"{NEW}: performance check"
-
 RUN_RULES = (
-    (Rule("run.ended", "the run came to its end", (OURS,)), check_run_ended),
-    (Rule("run.valid", "LoadGen calls the run VALID", (OLD, "inference rules: valid runs")), check_validity),
-    (Rule("run.errors", "the log has no ERROR", (OLD, f"{NEW}: LoadGen errors")), check_error_lines),
-    (Rule("run.mode", "the run is a performance run", (OURS,)), check_mode),
-    (
-        Rule("run.scenario", "the scenario that ran is the folder's, or may be inferred", (_PERFORMANCE,)),
-        check_scenario,
-    ),
-    (Rule("run.inferred", "what is inferred was estimated", (_PERFORMANCE,)), check_inferred_metric),
-    (Rule("run.seeds", "the round's seeds", (_PERFORMANCE, OLD)), check_seeds),
-    (Rule("run.duration", "the configured minimum duration", (_PERFORMANCE, OLD)), check_least_duration),
-    (Rule("run.samples", "the number of loaded samples", (_PERFORMANCE, OLD)), check_least_samples),
-    (Rule("run.samples-per-query", "the samples of an Offline query", (_PERFORMANCE, OLD)), check_samples_per_query),
-    (Rule("run.early-stopping", "enough queries to prove the percentile", (_PERFORMANCE,)), check_early_stopping),
+    check_run_ended,
+    check_validity,
+    check_error_lines,
+    check_mode,
+    check_scenario,
+    check_inferred_metric,
+    check_seeds,
+    check_least_duration,
+    check_least_samples,
+    check_samples_per_query,
+    check_early_stopping,
     *LIMIT_RULES,
-    (Rule("run.metric", "the published number", (_PERFORMANCE,)), check_metric),
-    (Rule("run.network", "the network division's SUT", (_PERFORMANCE, OLD)), check_network_name),
+    check_metric,
+    check_network_name,
 )
 PERFORMANCE_RULES = (
     *RUN_RULES,
-    (Rule("run.audit", "no audit.config took part", (OURS,), Severity.ERROR), check_audit_absent),
+    check_audit_absent,
 )

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
 from reconciler.check.demands import NEW, OLD, OURS, Complaints, soften
 from reconciler.resource.kinds import DIVISIONS
+from reconciler.resource.rules import Severity, rule
 from reconciler.rules.rounds import list_rounds
 from reconciler.storage.untrusted_files import DEEPEST
-from reconciler.tree.findings import Complaint, Place, Rule, Severity
+from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.files import (
     decode_text,
     is_folder,
@@ -28,6 +29,8 @@ from reconciler.tree.reading.survey import Survey
 from reconciler.tree.reading.system import SubmitterFiles
 from reconciler.tree.reading.unreadable_folders import is_passed_over, list_if_open, read_if_open
 
+_STRUCTURE = f"{OLD}: directory structure"
+
 _LARGE = 50 << 20  # bytes (submission rules: size of files)
 _ROOT_FOLDERS = {*DIVISIONS, ".git", ".github", "assets"}
 _ROOT_FILES = (".md", ".pdf")
@@ -38,6 +41,7 @@ _PUBLIC = re.compile(r"https?://\S+.*?(?:\b[0-9a-f]{7,40}\b|/(?:releases|tree|ta
 _CALIBRATION = ("calibration.md", "documentation/calibration.md", "Documentation/calibration.md")
 
 
+@rule("tree.round", "the rules of the round are here", sources=(OURS,), severity=Severity.WARNING)
 def check_round(tree: Survey) -> Complaints:
     """Without them nothing of a round can be asked: no bar, scenario, seed, duration or compliance test."""
     if tree.recognised is not None and not tree.recognised.is_known:
@@ -50,7 +54,9 @@ def check_round(tree: Survey) -> Complaints:
         )
 
 
+@rule("tree.root", "nothing but divisions and documents in the root", sources=(_STRUCTURE,))
 def check_root_entries(root: RootPlace) -> Complaints:
+    """The root holds the folders of the divisions, documents, and files of git."""
     for name in list_folders(root.path):
         if name not in _ROOT_FOLDERS:
             yield Complaint(Place(f"{root.shown}{name}"), f"folder {name}", "closed, open and network only")
@@ -59,18 +65,23 @@ def check_root_entries(root: RootPlace) -> Complaints:
             yield Complaint(Place(f"{root.shown}{name}"), f"file {name}", "documents (.md, .pdf) only")
 
 
+@rule("tree.division", "nothing but submitters in a division", sources=(_STRUCTURE,))
 def check_division_files(root: RootPlace) -> Complaints:
+    """A division holds the folders of its submitters and no files."""
     for division in DIVISIONS:
         for name in list_files(root.path / division):
             place = Place(f"{root.shown}{division}/{name}")
             yield Complaint(place, f"file {name} next to the submitters", "submitters' folders only")
 
 
+@rule("submitter.results", "there are results", sources=(NEW, OURS))
 def check_results(files: SubmitterFiles) -> Complaints:
+    """A submitter's folder holds results/."""
     if not (files.place.path / "results").is_dir():
         yield Complaint(Place(f"{files.place.shown}/results"), "missing", "a folder with the results")
 
 
+@rule("submitter.source", "the code is there", sources=(f"{NEW}: measurements check", OLD))
 def check_source(files: SubmitterFiles) -> Complaints:
     """A folder; in older trees also one in it for each benchmark with results, or a file that names another's folder,
     without which their checkers refuse a result."""
@@ -102,6 +113,7 @@ def _holds_code(top: Path, benchmark: str) -> bool:
     return named is None or is_folder(top / named.strip())
 
 
+@rule("submitter.code", "the code is more than a document", sources=("submission rules: source code", OURS))
 def check_code(files: SubmitterFiles) -> Complaints:
     """Check the code of a benchmark with results. Code may also be elsewhere in public, at a commit or release that its
     document names. Rounds up to v5.1 accepted documents alone."""
@@ -124,7 +136,9 @@ def _names_public_code(document: Path) -> bool:
     return read.value is not None and _PUBLIC.search(read.value) is not None
 
 
+@rule("submitter.calibration", "calibration is documented", sources=(OLD, "submission rules: calibration"))
 def check_calibration(files: SubmitterFiles) -> Complaints:
+    """A document in closed and network says how the models were calibrated or quantized."""
     if files.place.division == "open" or not (files.place.path / "results").is_dir():
         return
     wanted = "how the models were calibrated or quantized"
@@ -142,7 +156,9 @@ def _says_something(document: Path) -> bool:
     return read.value is None or bool(read.value.strip())
 
 
+@rule("submitter.systems", "every described system has results", sources=(OLD,))
 def check_unused_systems(files: SubmitterFiles) -> Complaints:
+    """Each file in systems/ describes a system that has results."""
     known = set(list_folders(files.place.path / "results"))
     mild = soften(files, "used_systems")
     for name in files.described:
@@ -151,6 +167,7 @@ def check_unused_systems(files: SubmitterFiles) -> Complaints:
             yield Complaint(place, f"no results/{name}", "results for every described system", severity=mild)
 
 
+@rule("submitter.loose", "no loose files among the results", sources=(OURS,), severity=Severity.NOTE)
 def check_loose_files(files: SubmitterFiles) -> Complaints:
     """Files of their own in results/ and in a system's folder: published trees carry them, and no checker minds."""
     for name in list_files(files.place.path / "results"):
@@ -164,7 +181,9 @@ def check_loose_files(files: SubmitterFiles) -> Complaints:
                 yield Complaint(place, f"file {name}", "benchmarks' folders only")
 
 
+@rule("submitter.mapping", "model_mapping.json can be read", sources=(NEW,))
 def check_mapping(files: SubmitterFiles) -> Complaints:
+    """model_mapping.json is an object that maps folders to official benchmarks."""
     read = files.mapping
     if read.problem:
         yield Complaint(Place(read.file, read.line), read.problem, "a JSON object: folder → official benchmark")
@@ -182,7 +201,9 @@ def _choose_severity(files: SubmitterFiles) -> Severity | None:
     return soften(files, "portable_files")
 
 
+@rule("submitter.names", "no hidden names, spaces or compiled files", sources=(_STRUCTURE,))
 def check_names(files: SubmitterFiles) -> Complaints:
+    """Names with a dot in front or a space, and __pycache__ folders, are refused."""
     mild = _choose_severity(files)
     for item in _walk(files.place.path, files.place.shown):
         name = item.entry.name
@@ -196,6 +217,7 @@ def check_names(files: SubmitterFiles) -> Complaints:
             yield Complaint(Place(item.shown), said, "names without spaces", fix="rename it", severity=mild)
 
 
+@rule("submitter.links", "files in place of links", sources=(_STRUCTURE,))
 def check_links(files: SubmitterFiles) -> Complaints:
     """The official checker looks for a link's text as a path of the tree's root, whatever folder the link is in."""
     root = files.place.path.parent.parent
@@ -212,7 +234,9 @@ def check_links(files: SubmitterFiles) -> Complaints:
         yield Complaint(Place(item.shown), said, "files", fix="put the file there", severity=severity)
 
 
+@rule("submitter.sizes", "no file above 50 MiB", sources=(_STRUCTURE,))
 def check_sizes(files: SubmitterFiles) -> Complaints:
+    """A file has at most 50 MiB."""
     for item in _walk(files.place.path, files.place.shown):
         size = item.entry.stat(follow_symlinks=False).st_size
         if size > _LARGE and not item.entry.is_dir(follow_symlinks=False):
@@ -220,7 +244,9 @@ def check_sizes(files: SubmitterFiles) -> Complaints:
             yield Complaint(Place(item.shown), f"{size:,} bytes", most, severity=_choose_severity(files))
 
 
+@rule("submitter.empty", "no empty folders", sources=(_STRUCTURE,))
 def check_empty_folders(files: SubmitterFiles) -> Complaints:
+    """git does not keep a folder that holds nothing."""
     for item in _walk(files.place.path, files.place.shown):
         if item.entry.is_dir(follow_symlinks=False) and read_if_open(False, _is_empty, item.entry.path):
             mild = _choose_severity(files)
@@ -232,7 +258,9 @@ def _is_empty(folder: str) -> bool:
     return not list_entries(folder)
 
 
+@rule("submitter.depth", "no folders without end", sources=(OURS,))
 def check_depth(files: SubmitterFiles) -> Complaints:
+    """Folders below the deepest level that a submission needs are not examined."""
     for item in _walk(files.place.path, files.place.shown):
         if item.depth == DEEPEST and item.entry.is_dir(follow_symlinks=False):
             text = f"folders nested more than {DEEPEST} deep, which were not examined"
@@ -248,28 +276,22 @@ def _walk(folder: Path, shown: str, depth: int = 1) -> Iterator[_WalkedEntry]:
             yield from _walk(Path(entry.path), f"{shown}/{entry.name}", depth + 1)
 
 
-_STRUCTURE = f"{OLD}: directory structure"
-SURVEY_RULES: tuple[tuple[Rule, Callable[[Survey], Complaints]], ...] = (
-    (Rule("tree.round", "the rules of the round are here", (OURS,), Severity.WARNING), check_round),
+SURVEY_RULES = (check_round,)
+ROOT_RULES = (
+    check_root_entries,
+    check_division_files,
 )
-ROOT_RULES: tuple[tuple[Rule, Callable[[RootPlace], Complaints]], ...] = (
-    (Rule("tree.root", "nothing but divisions and documents in the root", (_STRUCTURE,)), check_root_entries),
-    (Rule("tree.division", "nothing but submitters in a division", (_STRUCTURE,)), check_division_files),
-)
-SUBMITTER_RULES: tuple[tuple[Rule, Callable[[SubmitterFiles], Complaints]], ...] = (
-    (Rule("submitter.results", "there are results", (NEW, OURS)), check_results),
-    (Rule("submitter.source", "the code is there", (f"{NEW}: measurements check", OLD)), check_source),
-    (Rule("submitter.code", "the code is more than a document", ("submission rules: source code", OURS)), check_code),
-    (
-        Rule("submitter.calibration", "calibration is documented", (OLD, "submission rules: calibration")),
-        check_calibration,
-    ),
-    (Rule("submitter.systems", "every described system has results", (OLD,)), check_unused_systems),
-    (Rule("submitter.loose", "no loose files among the results", (OURS,), Severity.NOTE), check_loose_files),
-    (Rule("submitter.mapping", "model_mapping.json can be read", (NEW,)), check_mapping),
-    (Rule("submitter.names", "no hidden names, spaces or compiled files", (_STRUCTURE,)), check_names),
-    (Rule("submitter.links", "files in place of links", (_STRUCTURE,)), check_links),
-    (Rule("submitter.depth", "no folders without end", (OURS,)), check_depth),
-    (Rule("submitter.sizes", "no file above 50 MiB", (_STRUCTURE,)), check_sizes),
-    (Rule("submitter.empty", "no empty folders", (_STRUCTURE,)), check_empty_folders),
+SUBMITTER_RULES = (
+    check_results,
+    check_source,
+    check_code,
+    check_calibration,
+    check_unused_systems,
+    check_loose_files,
+    check_mapping,
+    check_names,
+    check_links,
+    check_depth,
+    check_sizes,
+    check_empty_folders,
 )

@@ -9,14 +9,17 @@ from msgspec import Struct
 
 from reconciler.check.demands import NEW, OLD, OURS, Complaints
 from reconciler.resource.ruled_values import SystemField
+from reconciler.resource.rules import Severity, rule
 from reconciler.rules.nameplate import CAPACITY, compute_capacity
 from reconciler.rules.ruleset import Ruleset
 from reconciler.storage.documents import ResultDocument, parse_yaml_mapping
-from reconciler.tree.findings import Complaint, Place, Rule, Severity
+from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.files import read_file
 from reconciler.tree.reading.places import SubmitterPlace
 from reconciler.tree.reading.system import SystemFile
 from reconciler.tree.reading.values import show_value
+
+_CHECK = f"{NEW}: system check"
 
 
 class SystemView(Struct, frozen=True, dict=True):
@@ -28,7 +31,9 @@ class SystemView(Struct, frozen=True, dict=True):
 SystemRule = Callable[[SystemView], Complaints]
 
 
+@rule("system.missing", "every system is described", sources=(_CHECK, OLD))
 def check_described(view: SystemView) -> Complaints:
+    """systems/ has a file for each system that has results."""
     if view.system.read.absent:
         yield Complaint(
             Place(view.system.read.file),
@@ -38,12 +43,15 @@ def check_described(view: SystemView) -> Complaints:
         )
 
 
+@rule("system.readable", "the description is a JSON object", sources=(_CHECK, OURS))
 def check_readable(view: SystemView) -> Complaints:
+    """The description of a system parses as a JSON object."""
     read = view.system.read
     if read.problem:
         yield Complaint(Place(read.file, read.line), read.problem, "a JSON object")
 
 
+@rule("system.fields", "the mandatory fields", sources=(_CHECK, OLD))
 def check_fields(view: SystemView) -> Complaints:
     """Each mandatory field by itself: there, filled, a whole number, one of the allowed words."""
     document = view.system.read.value
@@ -78,6 +86,7 @@ def _one_of(field: SystemField, found: Any) -> bool:
     return found in field.one_of or (field.name != "system_type" and found.lower() in field.one_of)
 
 
+@rule("system.names", "division and submitter are the folders'", sources=(_CHECK, OLD))
 def check_names(view: SystemView) -> Complaints:
     """division and submitter are those of the folders."""
     for field, folder in (("division", view.submitter.division), ("submitter", view.submitter.submitter)):
@@ -90,6 +99,7 @@ def check_names(view: SystemView) -> Complaints:
             yield Complaint(place, f"{field} is {show_value(found)}", f"{folder}, as the folder is named")
 
 
+@rule("system.network", "the network division's fields", sources=(_CHECK, OLD))
 def check_network(view: SystemView) -> Complaints:
     """Network systems say so and describe the network; closed ones leave is_network out."""
     document = view.system.read.value
@@ -112,6 +122,7 @@ def check_network(view: SystemView) -> Complaints:
             )
 
 
+@rule("system.nameplate", "what the power supplies can give", sources=(_CHECK,))
 def check_nameplate(view: SystemView) -> Complaints:
     """Check the capacity of the power supplies where power was measured: in the system's description, or in a file."""
     document, name = view.system.read.value, view.system.name
@@ -141,12 +152,11 @@ def _judge_nameplate(place: Place, document: ResultDocument) -> Complaints:
         yield Complaint(place, found, "at least one, as in the template", severity=Severity.WARNING)
 
 
-_CHECK = f"{NEW}: system check"
-SYSTEM_RULES: tuple[tuple[Rule, SystemRule], ...] = (
-    (Rule("system.missing", "every system is described", (_CHECK, OLD)), check_described),
-    (Rule("system.readable", "the description is a JSON object", (_CHECK, OURS)), check_readable),
-    (Rule("system.fields", "the mandatory fields", (_CHECK, OLD)), check_fields),
-    (Rule("system.names", "division and submitter are the folders'", (_CHECK, OLD)), check_names),
-    (Rule("system.network", "the network division's fields", (_CHECK, OLD)), check_network),
-    (Rule("system.nameplate", "what the power supplies can give", (_CHECK,)), check_nameplate),
+SYSTEM_RULES = (
+    check_described,
+    check_readable,
+    check_fields,
+    check_names,
+    check_network,
+    check_nameplate,
 )

@@ -1,4 +1,4 @@
-"""`reconcile audit`: prove a commit from git alone."""
+"""`audit` proves a commit from git alone; `sign` signs its records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from reconciler.cli.shared.existing_path import ExistingPath
-from reconciler.cli.shared.options import busy_option, complete_refs, reporting_options, takes
+from reconciler.cli.shared.options import busy_option, complete_refs, json_option, reporting_options, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.repository import find_repository
 from reconciler.diff.claims import AuditReport, Claim, Proof
@@ -19,11 +19,48 @@ from reconciler.errors import IN_SYNC, NOT_IN_SYNC
 from reconciler.history.audit import audit
 from reconciler.history.signatures import add_signatures
 from reconciler.history.snapshot import read_snapshot
+from reconciler.plan.select import parse
+from reconciler.record.index import load
+from reconciler.record.signing import find_signer, list_signature_paths, sign_record
 from reconciler.render.colour import Paint, Tone, show_plain
+from reconciler.render.documents import render_document
 from reconciler.render.lines import Lines
 from reconciler.resource.quantities import show_count
 from reconciler.storage import git
 from reconciler.storage.event_log import add_context, facts, open_log
+from reconciler.storage.files import Lock
+from reconciler.storage.leftovers import sweep_repository
+
+_SELECTORS = click.Argument(["selectors"], nargs=-1, metavar="[SELECTOR]...")
+
+
+@click.command("sign")
+@takes([_SELECTORS, json_option()])
+def sign_command(selectors: tuple[str, ...], as_json: bool) -> int:
+    """Sign records that have no signature yet: those made before `signing: {sign: true}`, imported, or adopted.
+
+    Uses the key and program of git's configuration (gpg.format, user.signingkey). The signer vouches for the record;
+    `audit` names the signer.
+    """
+    paths, chosen = find_repository(), parse(selectors)
+    with Lock(paths.pass_lock, purpose="signing of records").acquire():
+        sweep_repository(paths)
+        summaries = {s.id: s for group in load(paths).recorded.by_key.values() for s in group}
+        due = [
+            i for i, s in sorted(summaries.items()) if chosen.matches(s.address) and not list_signature_paths(paths, i)
+        ]
+        signer = find_signer(paths.root) if due else None
+        signatures = [sign_record(paths, identity, signer).relative_to(paths.root) for identity in due if signer]
+    if as_json:
+        say_json(render_document("sign", signed=len(signatures), paths=[str(path) for path in signatures]))
+    else:
+        say(
+            f"Signed {show_count(len(signatures), 'record')}."
+            if signatures
+            else "Nothing to sign: every record has a signature."
+        )
+    return IN_SYNC
+
 
 # An audit as text and JSON.
 
@@ -38,7 +75,7 @@ _TONES = {
 }
 
 
-def render_text(audit: AuditReport, *, paint: Paint = show_plain, everything: bool = False) -> str:
+def render_audit_text(audit: AuditReport, *, paint: Paint = show_plain, everything: bool = False) -> str:
     """Unproven claims first and whole; proven ones counted by cell, or listed when ``everything`` is asked for."""
     lines = [f"audit of {audit.commit[:12]}: {show_count(audit.records, 'record')}, {show_count(audit.logs, 'log')}"]
     cells: dict[str, list[Claim]] = {}
@@ -61,7 +98,7 @@ def summarise_audit(audit: AuditReport) -> str:
     return ", ".join(f"{counts[proof]} {proof}" for proof in Proof if counts[proof] or proof in _ALWAYS) + "."
 
 
-def render_document(audit: AuditReport) -> dict[str, Any]:
+def render_audit_document(audit: AuditReport) -> dict[str, Any]:
     return {
         "version": VERSION,
         "report": "audit",
@@ -98,7 +135,7 @@ _AT = click.Option(
 
 @click.command("audit")
 @takes([_AT, _SIGNERS, _RESCORE, _RERUN, busy_option(), *reporting_options()])
-def command(
+def audit_command(
     at: str,
     signers: Path | None,
     rescore: bool,
@@ -134,9 +171,9 @@ def command(
                 say(f"{claim.where}: {claim.detail}\nkept as {path.relative_to(paths.root)}", err=True)
         _log_claims(found)
     if as_json:
-        say_json(render_document(found))
+        say_json(render_audit_document(found))
     else:
-        say(render_text(found, paint=choose_paint(), everything=show_all))
+        say(render_audit_text(found, paint=choose_paint(), everything=show_all))
     return IN_SYNC if found.proof in (Proof.PROVEN, Proof.ATTESTED) else NOT_IN_SYNC
 
 

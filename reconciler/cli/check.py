@@ -22,15 +22,12 @@ from reconciler.cli.shared.tree_options import (
     show_progress,
     sort_option,
 )
-from reconciler.diff.change import CONTRADICTED, Finding
+from reconciler.diff.change import Finding
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
-from reconciler.loadgen.log_files import ACCURACY_LOG
 from reconciler.reconcile.planning import PlanResult, compute_plan
-from reconciler.record.store import find_artifact
+from reconciler.reconcile.rendered_check import find_contradicted, find_stored_logs, read_round, trace_cells
 from reconciler.render.documents import render_document
 from reconciler.render.findings import LIMIT, render_findings_part, render_findings_text
-from reconciler.resource.inputs import Origin
-from reconciler.resource.kinds import Kind
 from reconciler.rules.programs import find_program_of_tree
 from reconciler.tree.findings import TreeReport
 from reconciler.tree.reading.places import find_roots
@@ -90,8 +87,8 @@ def command(
     if path is None:
         seen = _seen(specs)
         withheld = find_contradicted(seen)
-        path, round_name = seen.tree, round_name or _round(seen)
-        original, origin = original or _stored(seen), _origins(seen)
+        path, round_name = seen.tree, round_name or read_round(seen)
+        original, origin = original or find_stored_logs(seen), trace_cells(seen)
         output = output or seen.paths.work / _OUTPUT
     with show_progress(quiet=as_json) as report:
         tree_report = check_tree(path, round_name=round_name, original=original, origin=origin, progress=report)
@@ -108,59 +105,12 @@ def command(
     return IN_SYNC if tree_report.clean and not withheld else NOT_IN_SYNC
 
 
-def find_contradicted(seen: PlanResult) -> tuple[Finding, ...]:
-    """Why cells are left out of the rendered tree whose kept logs contradict themselves."""
-    return tuple(finding for finding in seen.plan.findings if finding.kind == CONTRADICTED)
-
-
-def check_rendered(seen: PlanResult) -> TreeReport:
-    """The rendered tree, with what only its own repository knows of it."""
-    return check_tree(seen.tree, round_name=_round(seen), original=_stored(seen), origin=_origins(seen))
-
-
 def _seen(specs: tuple[str, ...]) -> PlanResult:
     seen = compute_plan(*find_asked_cells(specs))
     if not seen.tree.is_dir():
         fix = next((f"{f.where}: {f.message}; {f.fix}" for f in find_contradicted(seen)), "`reconcile` renders it")
         raise ReconcilerError(f"there is no rendered tree at {seen.tree}", fix=f"{fix}, or name another tree")
     return seen
-
-
-def _round(seen: PlanResult) -> str:
-    return seen.desired.submission.round
-
-
-def _stored(seen: PlanResult) -> Callable[[str], Path | None] | None:
-    """Untruncated accuracy logs are in storage under their own digest. None where some are elsewhere, as in a
-    clone: then a log that is not found here proves nothing."""
-
-    def find(digest: str) -> Path | None:
-        paths = (find_artifact(seen.paths, place, digest) for place in ("logs", "objects"))
-        return next((path for path in paths if path.is_file()), None)
-
-    used = set(seen.difference.recorded_as.values())
-    summaries = (summary for group in seen.recorded.by_key.values() for summary in group if summary.id in used)
-    whole = (
-        artifact.sha256 for summary in summaries for artifact in summary.artifacts if artifact.name == ACCURACY_LOG
-    )
-    return find if all(find(digest) for digest in whole) else None
-
-
-def _origins(seen: PlanResult) -> Callable[[str], str]:
-    """Cell, or the beginning of one → the spec line that declares it."""
-    found: dict[str, Origin] = {}
-    for resource in seen.desired.resources:
-        if resource.kind is Kind.RESULT:
-            inputs = seen.desired.detail(resource.address).inputs
-            line = next((item.origin for item in inputs if item.origin.line), None)
-            if line is not None:
-                found[str(resource.cell)] = line
-
-    def origin(cell: str) -> str:
-        exact = found.get(cell) or next((line for name, line in found.items() if name.startswith(f"{cell}/")), None)
-        return str(exact) if exact else ""
-
-    return origin
 
 
 def _official(tree_report: TreeReport, path: Path, checkout: Path, output: Path, *, carry: bool) -> TreeReport:

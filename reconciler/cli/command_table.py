@@ -15,7 +15,7 @@ from reconciler.storage.collector import pause_collector
 
 WITHOUT_NAME = "pass"
 
-# Name → (module with a click command called ``command``, what `--help` says of it). In the order of `--help`.
+# Name → (module:command, or a module whose command is called ``command``; help). In the order of `--help`.
 _BUILT_IN: Mapping[str, tuple[str, str]] = {
     "init": ("reconciler.cli.init", "Make a repository with a commented starter spec for this machine."),
     "detect": ("reconciler.cli.detect", "Read this machine, and propose how the spec should describe it."),
@@ -23,31 +23,55 @@ _BUILT_IN: Mapping[str, tuple[str, str]] = {
         "reconciler.cli.doctor",
         "Say what is still missing for real runs and the submission, here and in the spec.",
     ),
-    "explain": ("reconciler.cli.explain", "Say what may be written at a given place in a spec, from its schema."),
-    "fmt": ("reconciler.cli.fmt", "Format specs uniformly; comments and values stay as they are."),
-    "validate": ("reconciler.cli.validate", "Check the specs; name every problem with file, line, column and fix."),
+    "explain": (
+        "reconciler.cli.spec:explain_command",
+        "Say what may be written at a given place in a spec, from its schema.",
+    ),
+    "fmt": ("reconciler.cli.spec:fmt_command", "Format specs uniformly; comments and values stay as they are."),
+    "validate": (
+        "reconciler.cli.spec:validate_command",
+        "Check the specs; name every problem with file, line, column and fix.",
+    ),
     "plan": ("reconciler.cli.plan", "Show what a pass would do, why, and how long it takes."),
-    "apply": ("reconciler.cli.apply", "Carry out a saved plan, or the part of a new one that selectors choose."),
-    "attach": ("reconciler.cli.attach", "Follow jobs that an earlier pass left in a queue; start nothing new."),
+    "apply": (
+        "reconciler.cli.pass_:apply_command",
+        "Carry out a saved plan, or the part of a new one that selectors choose.",
+    ),
+    "attach": (
+        "reconciler.cli.pass_:attach_command",
+        "Follow jobs that an earlier pass left in a queue; start nothing new.",
+    ),
     "try": (
-        "reconciler.cli.try_",
+        "reconciler.cli.trials:try_command",
         "Make one run with other settings; the spec stays as it is, and nothing is published.",
     ),
-    "tune": ("reconciler.cli.tune", "Search for the highest VALID rate or the best settings, and propose the edit."),
+    "tune": (
+        "reconciler.cli.trials:tune_command",
+        "Search for the highest VALID rate or the best settings, and propose the edit.",
+    ),
     "watch": ("reconciler.cli.watch", "Make a pass whenever the specs, records, tree or branch change."),
     "status": ("reconciler.cli.status", "Show the matrix of cells and conditions with the results."),
     "show": ("reconciler.cli.show", "Show every resolved value of a cell with the line that sets it."),
     "why": ("reconciler.cli.why", "Say why a cell is, or is not, made again."),
-    "accept": ("reconciler.cli.accept", "Let results count for a while although their inputs differ."),
-    "freeze": ("reconciler.cli.freeze", "Leave a cell, or the whole submission, as it is, whatever changes."),
-    "unfreeze": ("reconciler.cli.unfreeze", "End a freeze."),
+    "accept": (
+        "reconciler.cli.decisions:accept_command",
+        "Let results count for a while although their inputs differ.",
+    ),
+    "freeze": (
+        "reconciler.cli.decisions:freeze_command",
+        "Leave a cell, or the whole submission, as it is, whatever changes.",
+    ),
+    "unfreeze": ("reconciler.cli.decisions:unfreeze_command", "End a freeze."),
     "embargo": ("reconciler.cli.embargo", "Say where results may go today; make git ask before each push."),
     "logs": ("reconciler.cli.logs", "Find or print the logs of a cell."),
     "pr": ("reconciler.cli.pr", "Compare two commits: what merging would make stale, build and run."),
-    "diff": ("reconciler.cli.diff", "Show what differs between two commits: inputs and results."),
-    "compare": ("reconciler.cli.compare", "Compare the results of two commits, trees or systems."),
-    "history": ("reconciler.cli.history", "List and plot everything that was measured for a cell."),
-    "blame": ("reconciler.cli.blame", "Say which commits changed a cell's inputs, and what each did to its result."),
+    "diff": ("reconciler.cli.history:diff_command", "Show what differs between two commits: inputs and results."),
+    "compare": ("reconciler.cli.history:compare_command", "Compare the results of two commits, trees or systems."),
+    "history": ("reconciler.cli.history:history_command", "List and plot everything that was measured for a cell."),
+    "blame": (
+        "reconciler.cli.history:blame_command",
+        "Say which commits changed a cell's inputs, and what each did to its result.",
+    ),
     "benchmarks": ("reconciler.cli.benchmarks", "List the built-in benchmarks; show what one needs on disk."),
     "fetch": ("reconciler.cli.fetch", "Download and verify datasets and models, or say how to get them."),
     "rehearse": (
@@ -58,22 +82,40 @@ _BUILT_IN: Mapping[str, tuple[str, str]] = {
     "check": ("reconciler.cli.check", "Check the rendered tree, or any tree, against the submission rules."),
     "verify-tree": ("reconciler.cli.verify_tree", "Find contradictions in any submission tree."),
     "objections": (
-        "reconciler.cli.objections",
+        "reconciler.cli.review:objections_command",
         "Draft objections to others' results, one text per submitter.",
     ),
-    "amend": ("reconciler.cli.amend", "Record why a submitted result was corrected, and what was repeated."),
-    "respond": ("reconciler.cli.respond", "Gather the evidence for a disputed result in one folder."),
-    "import": ("reconciler.cli.import_", "Record one LoadGen run that was made elsewhere."),
-    "audit": ("reconciler.cli.audit", "Prove a commit: records, logs, metrics, verdicts and tree, from git alone."),
-    "adopt": ("reconciler.cli.adopt", "Turn a submission tree into a spec and imported records."),
+    "amend": (
+        "reconciler.cli.review:amend_command",
+        "Record why a submitted result was corrected, and what was repeated.",
+    ),
+    "respond": ("reconciler.cli.review:respond_command", "Gather the evidence for a disputed result in one folder."),
+    "import": ("reconciler.cli.adopt:import_command", "Record one LoadGen run that was made elsewhere."),
+    "audit": (
+        "reconciler.cli.audit:audit_command",
+        "Prove a commit: records, logs, metrics, verdicts and tree, from git alone.",
+    ),
+    "adopt": ("reconciler.cli.adopt:adopt_command", "Turn a submission tree into a spec and imported records."),
     "move": ("reconciler.cli.move", "Move a cell to another division in the spec, and say what that changes."),
-    "package": ("reconciler.cli.package", "Pack the submission tree reproducibly, or say what prevents it."),
-    "unpack": ("reconciler.cli.unpack", "Unpack and verify what `package` wrote."),
-    "sign": ("reconciler.cli.sign", "Sign records that have no signature yet, with the key that git signs with."),
-    "push": ("reconciler.cli.push", "Copy the objects that git does not hold to a store elsewhere."),
-    "pull": ("reconciler.cli.pull", "Fetch objects from a store elsewhere, each checked by its digest."),
-    "prune": ("reconciler.cli.prune", "Remove what no spec declares any more; never logs, and only with --yes."),
-    "gc": ("reconciler.cli.gc", "Remove stored files that no record names."),
+    "package": (
+        "reconciler.cli.package:package_command",
+        "Pack the submission tree reproducibly, or say what prevents it.",
+    ),
+    "unpack": ("reconciler.cli.package:unpack_command", "Unpack and verify what `package` wrote."),
+    "sign": (
+        "reconciler.cli.audit:sign_command",
+        "Sign records that have no signature yet, with the key that git signs with.",
+    ),
+    "push": ("reconciler.cli.transfers:push_command", "Copy the objects that git does not hold to a store elsewhere."),
+    "pull": (
+        "reconciler.cli.transfers:pull_command",
+        "Fetch objects from a store elsewhere, each checked by its digest.",
+    ),
+    "prune": (
+        "reconciler.cli.prune:prune_command",
+        "Remove what no spec declares any more; never logs, and only with --yes.",
+    ),
+    "gc": ("reconciler.cli.prune:gc_command", "Remove stored files that no record names."),
     "help": ("reconciler.cli.help", "Read the documents: the tutorial, guides by task, the reference, the glossary."),
 }
 # Title → commands, in the order of `--help`.
@@ -145,7 +187,8 @@ class Commands(click.Group):
         if entry is None:
             return None
         with pause_collector():  # what a module makes stays
-            found = importlib.import_module(entry[0]).command
+            module, _, attribute = entry[0].partition(":")
+            found = getattr(importlib.import_module(module), attribute or "command")
         assert isinstance(found, click.Command)
         return found
 

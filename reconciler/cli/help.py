@@ -63,7 +63,7 @@ def _show(text: str) -> None:
     laid_out = Markdown(_LINK_TO_TOPIC.sub(r"\1 (`help \2`)", text), hyperlinks=False)
     with console.capture() as captured:
         console.print(laid_out)
-    click.echo_via_pager(captured.get(), color=True)
+    click.echo_via_pager(captured.get())  # coloured where the pager shows colours, plain elsewhere
 
 
 def _on_terminal() -> bool:

@@ -1,4 +1,4 @@
-"""`reconcile history CELL`: everything that was measured of a cell, over all commits."""
+"""What git knows of results: `diff`, `compare`, `history` and `blame`."""
 
 from __future__ import annotations
 
@@ -6,20 +6,105 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli.shared.cells import find_cell, find_measured_cell
-from reconciler.cli.shared.options import cell_argument, json_option, takes
+from reconciler.cli.shared.options import cell_argument, complete_refs, json_option, takes
 from reconciler.cli.shared.output import say, say_json
-from reconciler.cli.shared.past_records import list_declared_cells, read_past
+from reconciler.cli.shared.plan_options import list_declared_cells
 from reconciler.cli.shared.repository import find_repository
-from reconciler.errors import IN_SYNC, ReconcilerError
-from reconciler.render.documents import render_document
+from reconciler.diff.timeline import Side
+from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError, RepositoryError
+from reconciler.history.compare import compare, compare_commits, read_own_sides
+from reconciler.history.record_history import RecordHistory, read_record_history
+from reconciler.history.snapshot import Shared, read_snapshot
+from reconciler.history.trees import read_tree_sides
+from reconciler.plan.cell_names import find_cell, find_measured_cell
+from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.render.svg import draw_series
-from reconciler.render.timeline import collect_points, find_unit, render_history_text
+from reconciler.render.timeline import (
+    collect_points,
+    find_unit,
+    render_blame_text,
+    render_changes_text,
+    render_comparison_text,
+    render_history_text,
+    report_comparison,
+)
 from reconciler.resource.kinds import Cell
+from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths
 from reconciler.storage.leftovers import write_output
 from reconciler.tune.records import list_trials
 from reconciler.tune.report import render_trial_part, render_trials_text
+
+
+def read_past(paths: RepositoryPaths) -> RecordHistory:
+    """Read the past of HEAD; before the first commit there is nothing yet."""
+    try:
+        tip = git.resolve(paths.root, "HEAD")
+    except RepositoryError:
+        return RecordHistory(paths.root, "", {}, {}, frozenset(), {})
+    return read_record_history(paths.root, tip)
+
+
+@click.command("diff")
+@takes(
+    [
+        click.Argument(["commits"], metavar="A[..B]", shell_complete=complete_refs),
+        click.Argument(["other"], metavar="[B]", required=False, shell_complete=complete_refs),
+        json_option(),
+    ]
+)
+def diff_command(commits: str, other: str | None, as_json: bool) -> int:
+    """Show what differs between two commits, written A..B or A B: the inputs of every cell, and its result. B is HEAD
+    when left out.
+
+    Exits with 0 when nothing differs, else with 2.
+    """
+    root = find_repository().root
+    if "..." in commits:
+        raise ReconcilerError(f"{commits!r} does not name two commits", fix=f"write {commits.replace('...', '..')}")
+    first, dots, second = commits.partition("..")
+    if other is not None and dots:
+        raise ReconcilerError(f"{commits} names two commits already, and {other!r} a third", fix="write A..B, or A B")
+    second = other or second
+    names = git.resolve(root, first or "HEAD"), git.resolve(root, second or "HEAD")
+    shared = Shared()
+    found = compare_commits(read_snapshot(root, names[0], shared=shared), read_snapshot(root, names[1], shared=shared))
+    if as_json:
+        say_json(render_document("diff", before=names[0], after=names[1], cells=found))
+    else:
+        say(render_changes_text(names, found))
+    return IN_SYNC if all(item.same for item in found) else NOT_IN_SYNC
+
+
+_ONE = click.Argument(["one"], metavar="A", shell_complete=complete_refs)
+_OTHER = click.Argument(["other"], metavar="B", required=False, shell_complete=complete_refs)
+
+
+@click.command("compare")
+@takes([_ONE, _OTHER, json_option()])
+def compare_command(one: str, other: str | None, as_json: bool) -> int:
+    """Compare the results of A and B. Each is a submission tree, a system of this repository, or a commit.
+
+    Results are matched by benchmark and scenario, and if several systems fit, by division, accelerator and count. A
+    ratio above 1 means that B is larger. The headroom is that of the latency bound. For curves of MLPerf Endpoints it
+    lists the points that the other beats on both axes.
+    """
+    if other is None:
+        one, dots, other = one.partition("..")
+        if not dots or not one or not other:
+            raise click.UsageError("name two: reconcile compare A B, or A..B of two commits")
+    found = compare((one, other), _sides(one), _sides(other))
+    if as_json:
+        say_json(report_comparison(found))
+    else:
+        say(render_comparison_text(found))
+    return IN_SYNC
+
+
+def _sides(name: str) -> dict[Cell, Side]:
+    """A folder is a tree; anything else is of this repository."""
+    return read_tree_sides(Path(name)) if Path(name).is_dir() else read_own_sides(find_repository().root, name)
+
 
 _SVG = click.Option(
     ["--svg"], type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write the plot as SVG."
@@ -31,7 +116,7 @@ _TRIALS = click.Option(
 
 @click.command("history")
 @takes([cell_argument(), _SVG, _TRIALS, json_option()])
-def command(cell: str, svg: Path | None, trials: bool, as_json: bool) -> int:
+def history_command(cell: str, svg: Path | None, trials: bool, as_json: bool) -> int:
     """List every committed result of CELL with its commit, value and validity, and plot the performance.
 
     Results that were removed since are listed, too.
@@ -60,4 +145,23 @@ def _report_trials(paths: RepositoryPaths, cell: Cell, *, as_json: bool) -> int:
         say_json(render_document("history", cell=cell, trials=[render_trial_part(run) for run in runs]))
     else:
         say(render_trials_text(str(cell), runs))
+    return IN_SYNC
+
+
+@click.command("blame")
+@takes([cell_argument(), json_option()])
+def blame_command(cell: str, as_json: bool) -> int:
+    """Show which inputs changed from each committed result of CELL to the next, by which commit, and with what effect.
+
+    Includes inputs of engine, model and dataset, and evidence that differs (driver, code, machine).
+    """
+    paths = find_repository()
+    past = read_past(paths)
+    found = find_measured_cell(cell, past.cells, lambda: list_declared_cells(paths))
+    steps = past.steps(found)
+    if as_json:
+        parts = [{**convert_plain_value(step), "change": step.change} for step in steps]
+        say_json(render_document("blame", cell=found, steps=parts))
+    else:
+        say(render_blame_text(found, steps))
     return IN_SYNC

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
+from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.cli.shared.new_repository import SCHEMA, explain_unwritable, propose_this_machine, write_repository
 from reconciler.cli.shared.options import complete_rounds, takes
 from reconciler.cli.shared.output import say
@@ -190,7 +191,7 @@ _SUBMISSION = (
     click.Option(
         ["--code"],
         metavar="DIR",
-        type=click.Path(exists=True, file_okay=False),
+        type=ExistingPath(file_okay=False),
         help="Checkout of that harness; its own settings of the system become starting values.",
     ),
     click.Option(["--submitter"], default="Example", metavar="NAME", help="Your folder in the submission tree."),

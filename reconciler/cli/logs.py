@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 import click
 from msgspec import Struct
 
-from reconciler.cli.shared.cells import find_cell
 from reconciler.cli.shared.options import cell_argument, json_option, spec_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_at_once, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
@@ -20,6 +19,7 @@ from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.execute.log_follower import LogFollower, Printed
 from reconciler.observed.pass_in_progress import find_pass_in_progress
+from reconciler.plan.cell_names import find_cell
 from reconciler.reconcile.planning import PlanResult, compute_plan
 from reconciler.reconcile.remote_attempts.sender import watch_jobs
 from reconciler.record.store import find_readable

@@ -67,7 +67,7 @@ def _go_to(_: click.Context, __: click.Parameter, folder: str | None) -> None:
     help="Run as if started in DIR.",
 )
 @click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version."
+    "-V", "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version."
 )
 @click.pass_context
 def reconcile(context: click.Context) -> int | None:

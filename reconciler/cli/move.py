@@ -9,7 +9,6 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli.shared.cells import find_cell
 from reconciler.cli.shared.options import cell_argument, json_option, spec_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
@@ -21,6 +20,7 @@ from reconciler.diff.conditions import trace_lineages
 from reconciler.diff.difference import compare
 from reconciler.errors import IN_SYNC, Problem, ReconcilerError
 from reconciler.observed.digest_cache import DigestCache
+from reconciler.plan.cell_names import find_cell
 from reconciler.plan.plan import Plan
 from reconciler.reconcile.desired_cache import list_spec_paths, observe_pins_here
 from reconciler.reconcile.planning import Options, PlanResult, compute_plan, make_plan_of

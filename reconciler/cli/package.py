@@ -1,28 +1,30 @@
-"""`reconcile package`: the tree as a reproducible archive, or every reason against it."""
+"""`package` and `unpack`: the submission tree as archives."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
 
 import click
 
+from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.cli.shared.options import complete_refs, json_option, spec_option, takes
 from reconciler.cli.shared.output import say, say_json
-from reconciler.cli.shared.packaging import (
+from reconciler.cli.shared.plan_options import find_asked_cells
+from reconciler.errors import ERROR, IN_SYNC, ReconcilerError
+from reconciler.history.packaging import (
     PackedSubmission,
     find_refusals,
     find_unamended_cells,
     load_packed_submission,
 )
-from reconciler.cli.shared.passwords import password_options, read_password
-from reconciler.cli.shared.plan_options import find_asked_cells
-from reconciler.errors import ERROR, IN_SYNC, ReconcilerError
 from reconciler.publish.archive import MANIFEST, Packed, encode_manifest, pack, parse_digests, render_digest_line
-from reconciler.publish.encryption import ENDINGS, encrypt
+from reconciler.publish.encryption import ENDINGS, decrypt, encrypt, is_encrypted
 from reconciler.publish.preconditions import Refusal
 from reconciler.publish.tree_files import write_tree
+from reconciler.publish.unpacking import require_file, unpack, verify_digests
 from reconciler.reconcile.planning import compute_plan
 from reconciler.reconcile.worker import TOOL
 from reconciler.render.documents import render_document
@@ -34,8 +36,49 @@ from reconciler.resource.wording import show_acceptance
 from reconciler.rules.programs import load_program
 from reconciler.storage import git
 from reconciler.storage.files import remove, replace
-from reconciler.storage.leftovers import sweep_siblings
+from reconciler.storage.leftovers import open_temporary, sweep_siblings
 from reconciler.tree.content import Content, SubmissionContent
+
+_LONGEST = 4096  # bytes of a password and the end of its line
+
+
+def password_options() -> list[click.Option]:
+    return [
+        click.Option(
+            ["--password-file"],
+            metavar="FILE",
+            type=ExistingPath(dir_okay=False, path_type=Path),
+            help="Read the password from the first line of FILE. By default it is asked for.",
+        ),
+        click.Option(["--password-env"], metavar="NAME", help="Read the password from this environment variable."),
+    ]
+
+
+def read_password(file: Path | None, variable: str | None, *, confirm: bool) -> str:
+    if file is not None and variable is not None:
+        raise click.UsageError("--password-file or --password-env, not both")
+    if file is not None:
+        return _read_first_line(file)
+    if variable is not None:
+        if not os.environ.get(variable):
+            raise ReconcilerError(f"the environment variable {variable} is not set", fix=f"export {variable}=…")
+        return os.environ[variable]
+    asked: str = click.prompt("Password", hide_input=True, confirmation_prompt=confirm, err=True)
+    return asked
+
+
+def _read_first_line(file: Path) -> str:
+    """Read a file or a pipe, which a shell makes of `<(pass show mlperf)`."""
+    try:
+        with file.open("rb") as stream:
+            line = stream.readline(_LONGEST + 1)
+        word = line.decode().rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ReconcilerError(f"{file} cannot be read as a password: {error}", fix="name a text file") from error
+    if not word or len(line) > _LONGEST:
+        raise ReconcilerError(f"{file} has no password in its first line", fix="write it there")
+    return word
+
 
 _LISTED = 30
 _OUTPUT = click.Option(
@@ -66,7 +109,7 @@ _AMENDS = click.Option(
 
 @click.command("package")
 @takes([_OUTPUT, _ENCRYPT, *password_options(), _EMBARGO, _ACCEPTED, _AMENDS, spec_option(), json_option()])
-def command(
+def package_command(
     output: Path | None,
     encrypt: str | None,
     password_file: Path | None,
@@ -218,3 +261,62 @@ def _about(submission: PackedSubmission) -> dict[str, object]:
         "spec": dict(sorted(submission.seen.spec.items())),
         "cells": cells,
     }
+
+
+_FILE = click.Argument(["file"], metavar="FILE", type=ExistingPath(dir_okay=False, path_type=Path))
+_UNPACK_INTO = click.Option(
+    ["-o", "--output"],
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="A new folder; by default the archive's name without its endings, here.",
+)
+_VERIFY = click.Option(
+    ["--verify"], is_flag=True, help="Verify it first: the digests next to FILE, and every file against its manifest."
+)
+
+
+@click.command("unpack")
+@takes([_FILE, _UNPACK_INTO, _VERIFY, *password_options(), json_option()])
+def unpack_command(
+    file: Path,
+    output: Path | None,
+    verify: bool,
+    password_file: Path | None,
+    password_env: str | None,
+    as_json: bool,
+) -> int:
+    """Unpack an archive that `package` wrote, encrypted or not. Names that lead out of DIR, and links, are refused."""
+    require_file(file)
+    folder = output or Path(_bare(file.name))
+    manifest = _manifest(file)
+    if verify and not manifest.is_file():
+        raise ReconcilerError(f"there is no {manifest.name} to verify by", fix="fetch it too, or leave --verify out")
+    checked = list(verify_digests(file)) if verify else []
+    with open_temporary("unpack") as scratch:
+        archive, listed = file, manifest
+        if is_encrypted(file):
+            secret = read_password(password_file, password_env, confirm=False)
+            archive, listed = scratch / "archive", scratch / "manifest"
+            decrypt(file, archive, secret)
+            if verify:
+                decrypt(manifest, listed, secret)
+        unpacked = unpack(archive, folder, listed.read_bytes() if verify else None)
+    checked += unpacked.checked
+    if as_json:
+        report = {"folder": str(folder), "files": unpacked.files, "bytes": unpacked.size, "verified": checked}
+        say_json(render_document("unpack", **report))
+    else:
+        say("\n".join([*(f"ok: {line}" for line in checked), ""][: len(checked)]) if checked else "Not verified.")
+        say(f"Unpacked {show_count(unpacked.files, 'file')} ({show_size(unpacked.size)}) into {folder}")
+    return IN_SYNC
+
+
+def _manifest(file: Path) -> Path:
+    ending = next((e for e in ENDINGS.values() if file.name.endswith(e)), "")
+    return file.with_name(f"{file.name.removesuffix(ending)}{MANIFEST}{ending}")
+
+
+def _bare(name: str) -> str:
+    for ending in (*ENDINGS.values(), ".gz", ".tgz", ".tar"):
+        name = name.removesuffix(ending)
+    return name

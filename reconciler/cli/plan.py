@@ -12,19 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reconciler.cli.shared.moved_sources import list_moved_sources
 from reconciler.cli.shared.options import quick_option, reporting_options, selection_options, split_words, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import (
     choose_exit_code,
     compute_selected_plan,
     find_asked_cells,
-    find_line_commits,
-    list_cells,
     list_early_remarks,
 )
 from reconciler.observed.pass_in_progress import find_pass_in_progress
-from reconciler.reconcile.planning import PlanResult, choose_quick
+from reconciler.reconcile.line_commits import find_line_commits
+from reconciler.reconcile.moved_sources import list_moved_sources
+from reconciler.reconcile.planning import PlanResult, choose_quick, list_cells
 from reconciler.render.plan import LIMIT, collect_shown_origins, render_plan_text, render_scratch_sources
 from reconciler.storage.event_log import add_context, facts, open_log
 

@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
 import click
-from msgspec import Struct
 
 from reconciler.cli.shared.options import complete_refs, reporting_options, takes
 from reconciler.cli.shared.output import choose_paint, say, say_commands, say_json
 from reconciler.cli.shared.repository import find_repository
-from reconciler.diff.impact import Impact, Remark
-from reconciler.errors import ERROR, IN_SYNC, NOT_IN_SYNC, SpecError
-from reconciler.history.forgeries import find_forgeries
-from reconciler.history.pull_request import compute_impact
-from reconciler.history.review import review, review_specs
-from reconciler.history.snapshot import Shared, Snapshot, read_snapshot
-from reconciler.plan.expectation import Expectation
-from reconciler.reconcile.planning import make_expectation
+from reconciler.errors import ERROR, IN_SYNC, NOT_IN_SYNC
+from reconciler.history.merging import compare_commits
 from reconciler.render import pull_request as views
-from reconciler.resource.embargo import explain_refusal, make_embargo
-from reconciler.resource.kinds import Address
-from reconciler.resource.records import Recorded
 from reconciler.storage import git
 from reconciler.storage.collector import pause_collector
-from reconciler.storage.files import RepositoryPaths
 from reconciler.storage.leftovers import write_output
 
 _BASE = click.Option(
@@ -87,94 +74,3 @@ def command(
     if found.errors:
         return ERROR
     return NOT_IN_SYNC if found.adds_work and fail_on == "work" else IN_SYNC
-
-
-class Compared(Struct, frozen=True):
-    """``outside``: what a comment, an annotation or a workflow's page may show of ``impact``."""
-
-    impact: Impact
-    outside: Impact
-
-
-def compare_commits(paths: RepositoryPaths, base: str, head: str) -> Compared:
-    """Against the commit where the two part, as a merge would be. Raises RepositoryError for a commit that is not
-    here."""
-    root = paths.root
-    tip, wanted = git.resolve(root, base), git.resolve(root, head)
-    parted = git.merge_base(root, tip, wanted)
-    base_commit = parted or tip
-    apart = () if parted or tip in git.find_parents(root, wanted) else (_apart(root, tip),)
-    # A clone without local work, as a workflow makes one, is not asked again: nothing is kept there. Few records are
-    # read in full: the sources of changes, and new ones.
-    index = paths.index if paths.index.is_dir() else None
-    today, shared = datetime.now(UTC).date(), Shared(index, keep=False, checked_out=True)
-    try:
-        after = read_snapshot(root, wanted, today=today, shared=shared)
-    except SpecError as error:
-        remarks = (*review_specs(error), *review(root, base_commit, wanted, {}), *apart)
-        broken = Impact(base_commit, wanted, (), remarks=remarks)
-        return Compared(broken, broken)
-    remarks = (*review(root, base_commit, wanted, after.damaged), *apart)
-    try:
-        before = read_snapshot(root, base_commit, today=today, shared=shared)
-    except SpecError as error:
-        before = _nothing(after, base_commit)
-        remarks = (*remarks, Remark("notice", "", 0, f"the base has no valid spec: {_first(error)}"))
-    shared.reader.save()
-    found = compute_impact(before, after, _predict(), (*remarks, *find_forgeries(root, base_commit, after)))
-    why = check_embargo_of_page(root, before, after)
-    if not why:
-        return Compared(found, found)
-    remarks = (*remarks, *find_forgeries(root, base_commit, after, withheld=True))
-    return Compared(found, compute_impact(before, after, _predict_by_formula, remarks, withheld=why))
-
-
-def _apart(root: Path, tip: str) -> Remark:
-    """Report that the point where the two part is not known."""
-    text = f"no common history of head and base here: what {tip[:10]} has and head has not counts as taken back"
-    fix = "git fetch --unshallow" if git.is_shallow(root) else "start the branch from the base"
-    return Remark("warning", "", 0, text, fix)
-
-
-def _first(error: SpecError) -> str:
-    first = error.problems[0]
-    return f"{first.file}:{first.line}: {first.message}" if first.line else f"{first.file}: {first.message}"
-
-
-def check_embargo_of_page(root: Path, *commits: Snapshot) -> str:
-    """Why no measured figure may be on the pull request's page; "" when it may. An embargo that either commit declares
-    counts: merging may end it, proposing to may not."""
-    embargoes = [make_embargo(at.desired.submission) for at in commits]
-    today, pages = datetime.now(UTC).date(), render_pages(root)
-    return next(filter(None, (explain_refusal(e, page, today) for e in embargoes for page in pages)), "")
-
-
-def render_pages(root: Path) -> list[str]:
-    """Addresses of the repository whose pull request this is: as its workflow says, else all of this clone's remotes;
-    one that is nowhere when it is unknown."""
-    server, name = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_REPOSITORY")
-    known = f"{server}/{name}" if server and name else os.environ.get("CI_PROJECT_URL", "")
-    return [known] if known else [url for _, url in git.list_remotes(root)] or [""]
-
-
-def _nothing(after: Snapshot, base: str) -> Snapshot:
-    """A base without a readable spec declares no cell."""
-    empty = type(after.desired)(digest="", resources=(), detail=after.desired.detail, name="", by_address={})
-    return Snapshot(base, {}, empty, after.recorded, type(after.difference)(changes=()), after.committed)
-
-
-def _predict() -> Callable[[Address, Snapshot], float | None]:
-    """Predict from a commit's records; the records like a step are looked up once."""
-    known: dict[str, Expectation] = {}
-
-    def predict(address: Address, at: Snapshot) -> float | None:
-        if at.commit not in known:
-            known[at.commit] = make_expectation(at.desired, at.recorded)
-        return known[at.commit].predict(address)[0]
-
-    return predict
-
-
-def _predict_by_formula(address: Address, at: Snapshot) -> float | None:
-    """Predict from how fast an earlier run was."""
-    return make_expectation(at.desired, Recorded()).predict(address)[0]

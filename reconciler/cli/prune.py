@@ -1,4 +1,4 @@
-"""`reconcile prune`: remove what is no longer declared, within bounds, and only on request."""
+"""`prune` and `gc`: remove what no spec declares and no record names."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
-from reconciler.cli.shared.decisions import add_commit_option, conclude
+from reconciler.cli.decisions import add_commit_option, conclude
 from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
+from reconciler.cli.shared.repository import find_repository
 from reconciler.diff.pruning import Prunable, list_prunable
 from reconciler.errors import ERROR, IN_SYNC, ReconcilerError
+from reconciler.execute.queue_status import find_submitted
 from reconciler.observed.rendered import SHARED, read_rendered
 from reconciler.publish.rendered_tree import forget_cells
 from reconciler.reconcile.desired_cache import list_spec_paths
 from reconciler.reconcile.planning import PlanResult, compute_plan
+from reconciler.record.gc import GcReport, collect
 from reconciler.record.index import record_path
 from reconciler.record.signing import list_signature_paths
 from reconciler.record.store import find_object
@@ -31,6 +34,7 @@ from reconciler.spec.loading import list_left_out
 from reconciler.storage import git
 from reconciler.storage.files import Lock, remove
 from reconciler.storage.leftovers import sweep_repository
+from reconciler.storage.trial_paths import TrialPaths
 
 _SHARE = 0.25
 _OPTIONS: list[click.Parameter] = [
@@ -49,7 +53,7 @@ _OPTIONS: list[click.Parameter] = [
 
 @click.command("prune")
 @takes([*_OPTIONS, add_commit_option(), json_option()])
-def command(yes: bool, measured: bool, max_share: float, commit: bool, as_json: bool) -> int:
+def prune_command(yes: bool, measured: bool, max_share: float, commit: bool, as_json: bool) -> int:
     """Show what no spec declares any more: records, built files, rendered cells. With --yes, remove it.
 
     Never removes logs, inputs of something that stays, or anything accepted or frozen. Refused on a spec that is
@@ -161,3 +165,45 @@ def _part(found: Prunable) -> dict[str, object]:
         "cells": found.cells,
         "of": {what: of for what, _, of in found.shares()},
     }
+
+
+_DRY = click.Option(["--dry-run"], is_flag=True, help="Only say what would be removed.")
+_TRIALS = click.Option(["--trials"], is_flag=True, help="Also remove what `try`, `tune` and --quick recorded.")
+
+
+@click.command("gc")
+@takes([_DRY, _TRIALS, json_option()])
+def gc_command(dry_run: bool, trials: bool, as_json: bool) -> int:
+    """Remove stored files that no record names, in the work tree or at the tip of any local branch or tag.
+
+    Keeps records and logs in state/, attempts in a cluster's queue and, without --trials, everything that trials name.
+    """
+    paths = find_repository()
+    with Lock(paths.pass_lock, purpose="collection of unnamed files").acquire():
+        elsewhere = git.list_blobs_in_refs(paths.root, "state/records", ".json")
+        spared = (*find_submitted(paths), *find_submitted(TrialPaths(paths.root, paths.apart)))
+        report = collect(paths, elsewhere, spared=spared, dry_run=dry_run, trials=trials)
+    if as_json:
+        say_json(render_document("gc", dry_run=dry_run, **_render_gc_part(report)))
+    else:
+        say(_render_gc_text(report, dry_run))
+    return IN_SYNC
+
+
+def _render_gc_part(report: GcReport) -> dict[str, object]:
+    return {
+        "objects": report.objects,
+        "bytes": report.bytes,
+        "attempts": report.attempts,
+        "trials": report.trials,
+        "paths": list(report.paths),
+    }
+
+
+def _render_gc_text(report: GcReport, dry_run: bool) -> str:
+    if not (report.objects or report.attempts or report.trials):
+        return "Nothing to remove: a record names every stored file."
+    trial_paths = [(report.attempts, "lost attempt"), (report.trials, "trial")]
+    files = f"{show_count(report.objects, 'stored file')} ({show_size(report.bytes)})"
+    what = join_listing([files, *(show_count(count, noun) for count, noun in trial_paths if count)])
+    return f"Would remove {what}." if dry_run else f"Removed {what}."

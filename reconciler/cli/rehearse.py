@@ -23,10 +23,10 @@ from reconciler.cli.shared.new_repository import (
 )
 from reconciler.cli.shared.options import busy_option, complete_rounds, json_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
-from reconciler.cli.shared.packaging import find_refusals, load_packed_submission
 from reconciler.cli.shared.repository import find_root
 from reconciler.cli.shared.run_pass import carry_out, choose_pass_code, render_pass_part, say_pass
 from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC, ReconcilerError
+from reconciler.history.packaging import find_refusals, load_packed_submission
 from reconciler.observed.installed_backends import find_backend_version, find_missing_libraries, list_installed
 from reconciler.reconcile.planning import Options
 from reconciler.reconcile.run import PassReport

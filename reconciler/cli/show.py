@@ -8,13 +8,13 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli.shared.cells import find_cell
 from reconciler.cli.shared.options import cell_argument, json_option, spec_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import IN_SYNC
 from reconciler.execute.run_code import list_declared_code
+from reconciler.plan.cell_names import find_cell
 from reconciler.reconcile.desired_cache import list_spec_paths
 from reconciler.reconcile.planning import PlanResult, compute_plan
 from reconciler.record.store import find_readable

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from reconciler.cli.shared.moved_sources import list_moved_sources
 from reconciler.cli.shared.options import reporting_options, selection_options, split_words, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
-from reconciler.cli.shared.plan_options import choose_exit_code, compute_selected_plan, find_asked_cells, list_cells
+from reconciler.cli.shared.plan_options import choose_exit_code, compute_selected_plan, find_asked_cells
 from reconciler.execute.outcome import QueuedStep
 from reconciler.observed.pass_in_progress import find_pass_in_progress
-from reconciler.reconcile.planning import PlanResult
+from reconciler.reconcile.moved_sources import list_moved_sources
+from reconciler.reconcile.planning import PlanResult, list_cells
 from reconciler.reconcile.remote_attempts.sender import list_jobs_under_way
 from reconciler.render.documents import render_cells_part, render_document
 from reconciler.render.plan import LIMIT

@@ -2,108 +2,24 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
-
 import click
 
-from reconciler.cli.shared.cells import find_cell
-from reconciler.cli.shared.moved_sources import list_moved_sources
 from reconciler.cli.shared.options import cell_argument, json_option, spec_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
-from reconciler.cli.shared.plan_options import LineCommitText, find_asked_cells, find_commits
-from reconciler.diff.acceptance import BUILT
-from reconciler.diff.conditions import collect_notes, is_about, trace_lineages
+from reconciler.cli.shared.plan_options import find_asked_cells
+from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
-from reconciler.plan.plan import Step
-from reconciler.reconcile.planning import PlanResult, compute_plan
-from reconciler.render.chain import By, Link, render_chain_part, render_chain_text
+from reconciler.history.why import build_why_chain, explain
+from reconciler.plan.cell_names import find_cell
+from reconciler.reconcile.line_commits import find_commits, show_line_commit
+from reconciler.reconcile.planning import compute_plan
+from reconciler.render.chain import render_chain_part, render_chain_text
 from reconciler.render.documents import render_document
 from reconciler.render.explanation import (
-    Explanation,
-    Reasoned,
     collect_origins,
     render_explanation_part,
     render_explanation_text,
 )
-from reconciler.resource.inputs import Input, Origin
-from reconciler.resource.kinds import ORDER, Address, Cell, Kind
-from reconciler.resource.quantities import show_age
-from reconciler.resource.resources import Resource
-
-# The chain that `why` shows: each step with the commit that recorded it, and the line that last changed it.
-
-
-def build_why_chain(seen: PlanResult, cell: Cell) -> tuple[Link, ...]:
-    """From the submission to what its cell is made from in the end."""
-    submission = [r for r in seen.desired.resources if r.kind is Kind.SUBMISSION]
-    own = sorted(trace_lineages(seen.desired)[cell], key=lambda r: ORDER[r.kind], reverse=True)
-    resources = [*submission, *own]
-    due = {a: step for step in seen.plan.steps for a in (step.change.address, *step.shared)}
-    records = {
-        r.address: seen.difference.recorded_as.get(r.address, "")
-        or (due[r.address].change.previous if r.address in due else "")
-        for r in resources
-    }
-    metrics = {s.id: s.metric for r in resources for s in seen.recorded.by_address.get(r.address, ())}
-    brought = _brought(seen, [record for record in records.values() if record])
-    lines = {r.address: list(_lines(r, seen)) for r in resources}
-    commits = find_commits(seen.paths, dict.fromkeys(i.origin for found in lines.values() for i in found))
-    links = []
-    for resource in resources:
-        record = records[resource.address]
-        line = max(reversed(lines[resource.address]), key=lambda item: _when(commits, item), default=None)
-        results = (r.address for r in own if r.kind is Kind.RESULT)
-        upstream = tuple(results) if resource in submission else resource.upstream
-        links.append(
-            Link(
-                address=resource.address,
-                key=resource.key,
-                upstream=upstream,
-                record=record,
-                metric=metrics.get(record),
-                due=str(due[resource.address].change.reason) if resource.address in due else "",
-                brought=brought.get(record),
-                line=line,
-                changed=_changed(commits.get(line.origin)) if line is not None else None,
-            )
-        )
-    return tuple(links)
-
-
-def _lines(resource: Resource, seen: PlanResult) -> Iterator[Input]:
-    """Its own inputs that a line of a spec sets."""
-    return (i for i in seen.desired.detail(resource.address).inputs if i.origin.line and i.value is not None)
-
-
-def _when(commits: Mapping[Origin, LineCommitText], item: Input) -> float:
-    """An uncommitted edit is the newest of all; a file that git does not know, the oldest."""
-    commit = commits.get(item.origin)
-    if commit is None:
-        return float("-inf")
-    return commit.when.timestamp() if commit.when else float("inf")
-
-
-def _changed(commit: LineCommitText | None) -> By | None:
-    if commit is None or not commit.committed or commit.when is None:
-        return None
-    return _by(commit.commit, commit.author, commit.when, commit.summary, older=commit.boundary)
-
-
-def _brought(seen: PlanResult, records: list[str]) -> dict[str, By]:
-    """Record → the commit that brought it. Records never change, so their paths are enough."""
-    from reconciler.storage.git import find_appearances
-
-    paths = [f"state/records/{record}.json" for record in records]
-    found = find_appearances(seen.paths.root, "HEAD", paths) if paths else {}
-    names = {path.removeprefix("state/records/").removesuffix(".json"): c for (path, _), c in found.items()}
-    return {record: _by(c.id, c.author, c.when, c.subject) for record, c in names.items()}
-
-
-def _by(commit: str, author: str, when: datetime, subject: str, *, older: bool = False) -> By:
-    utc = when.astimezone(UTC).isoformat(timespec="seconds")
-    return By(commit, author, utc, subject, show_age(time.time() - when.timestamp()), older)
 
 
 @click.command("why")
@@ -136,43 +52,3 @@ def command(cell: str, specs: tuple[str, ...], as_json: bool) -> int:
             )
         )
     return IN_SYNC if explanation.in_sync else NOT_IN_SYNC
-
-
-def explain(seen: PlanResult, cell: Cell, lineage: Sequence[Resource]) -> Explanation:
-    steps: dict[Address, Step] = {}
-    for step in seen.plan.steps:
-        steps.update(dict.fromkeys((step.change.address, *step.shared), step))
-    made = {s.id: s.started for group in seen.recorded.by_key.values() for s in group}
-    now = time.time()
-    parts = []
-    accepted = seen.difference.accepted
-    for resource in lineage:
-        record = seen.difference.recorded_as.get(resource.address, "")
-        inputs = seen.desired.detail(resource.address).inputs
-        # Inputs of accepted results may be made again, for others.
-        spared = resource.kind in BUILT and cell in accepted
-        due = None if spared else steps.get(resource.address)
-        instead = cell in accepted and any(key.address == resource.address for key in accepted[cell].accepted)
-        parts.append(Reasoned(resource, due, inputs, record, _ago(made.get(record, ""), now), instead))
-    findings = tuple(finding for finding in seen.plan.findings if is_about(finding.where, cell))
-    decided = tuple(found for found in seen.difference.acceptances if found[1].cell == cell)
-    made_from = {resource.address for resource in lineage}
-    moved = tuple(source for source in list_moved_sources(seen) if source.address in made_from)
-    notes = tuple(collect_notes(lineage, seen.difference, seen.observed))
-    return Explanation(cell, tuple(parts), findings, decided, moved, notes)
-
-
-def _ago(started: str, now: float) -> str:
-    try:
-        return show_age(now - datetime.fromisoformat(started).timestamp())
-    except ValueError:
-        return ""
-
-
-def show_line_commit(commit: LineCommitText) -> str:
-    """ "3f2c1ab, Ada, 2 days ago: Raise the batch size"."""
-    if not commit.committed:
-        return "not committed yet"
-    when = show_age(time.time() - commit.when.timestamp()) if commit.when else ""
-    older = " or earlier: the clone is shallow" if commit.boundary else ""
-    return f"{commit.commit[:7]}, {commit.author}, {when}: {commit.summary}{older}"

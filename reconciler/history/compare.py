@@ -1,8 +1,9 @@
-"""Comparison of two commits, or two systems: inputs and measured results, cell by cell. Pure."""
+"""Comparison of two commits, or two systems, cell by cell. Pure, except for ``read_own_sides``."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -20,7 +21,7 @@ from reconciler.diff.timeline import (
     drop_repeated,
     find_dominated,
 )
-from reconciler.history.snapshot import Snapshot
+from reconciler.history.snapshot import Snapshot, read_snapshot
 from reconciler.resource.canonical import canonicalise
 from reconciler.resource.inputs import Input
 from reconciler.resource.kinds import Address, Cell, Kind, place_cell, read_point
@@ -29,6 +30,7 @@ from reconciler.resource.records import Record
 from reconciler.resource.resources import Resource
 from reconciler.resource.settings import DEDICATED_OFFLINE, CellSettings, SystemSettings
 from reconciler.rules.programs import Program, load_program
+from reconciler.storage import git
 
 
 def compare_commits(one: Snapshot, other: Snapshot) -> tuple[CellChange, ...]:
@@ -142,3 +144,11 @@ def _choose_best(points: Sequence[CurvePoint]) -> list[CurvePoint]:
 
 def _list_beaten(points: Iterable[CurvePoint], by: Collection[CurvePoint]) -> tuple[int, ...]:
     return tuple(sorted(point.concurrency for point in points if any(beats(other, point) for other in by)))
+
+
+def read_own_sides(root: Path, name: str) -> dict[Cell, Side]:
+    """A system is one that HEAD declares; anything else is a commit."""
+    here = read_snapshot(root, git.resolve(root, "HEAD"))
+    if any(resource.cell is not None and resource.cell.system == name for resource in here.desired.resources):
+        return {cell: side for cell, side in read_sides(here).items() if cell.system == name}
+    return read_sides(read_snapshot(root, git.resolve(root, name)))

@@ -20,7 +20,7 @@ from reconciler.execute.run_code import digest_own_harness
 from reconciler.history.commit_records import RECORDS
 from reconciler.history.logs import Good, Logs
 from reconciler.history.snapshot import Snapshot
-from reconciler.resource.canonical import canonicalise
+from reconciler.resource.canonical import canonicalise, is_digest
 from reconciler.resource.inputs import Role, digest_inputs
 from reconciler.resource.kinds import Cell, Kind
 from reconciler.resource.pins import CODE
@@ -297,7 +297,7 @@ def _deny_files(role: str, identity: str, made: Record, record: Record) -> Itera
 def _deny_unnamed(record: Record, values: Mapping[str, object]) -> Iterator[str]:
     """Files of which a run states the digests were made by somebody, and the code of its harness is evidence."""
     for role in sorted(_FILES_OF & values.keys() - record.upstream.keys()):
-        stated = [name for name, fact in record.facts.items() if name.startswith(f"{role}.") and _is_digest(fact.value)]
+        stated = [name for name, fact in record.facts.items() if name.startswith(f"{role}.") and is_digest(fact.value)]
         if stated:
             yield f"upstream.{role}: it names none, and the record states {stated[0]}"
     code = record.facts.get(_HARNESS_CODE)
@@ -305,11 +305,6 @@ def _deny_unnamed(record: Record, values: Mapping[str, object]) -> Iterator[str]
         yield f"facts.{_HARNESS_CODE}: it is a {code.role}, and the code that ran is evidence"
 
 
-def _is_digest(value: object) -> bool:
-    return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
-
-
-_DIGEST = re.compile("[0-9a-f]{64}")
 _FILES_OF = frozenset({"dataset", "model", "engine", "run"})
 
 

@@ -16,13 +16,14 @@ from reconciler.history.logs import Logs
 from reconciler.history.snapshot import Snapshot
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.programs import find_program
+from reconciler.resource.rules import Severity
 from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.files import compute_blob_id
 from reconciler.storage import git
 from reconciler.storage.files import hash_bytes
 from reconciler.tree.assemble import assemble
 from reconciler.tree.content import Content, LogRef, hash_content
-from reconciler.tree.findings import Severity, TreeFinding
+from reconciler.tree.findings import TreeFinding
 from reconciler.tree.layout import name_folders
 from reconciler.tree.reading.in_memory_tree import use_in_memory_tree
 from reconciler.tree.render import render

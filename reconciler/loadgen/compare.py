@@ -92,7 +92,7 @@ def _contradictions(log: DetailLog, asked: Asked) -> Iterator[Contradiction]:
     yield from _unequal(log, "mode", keys.EFFECTIVE_TEST_MODE, LOADGEN_MODE[asked.mode])
     for setting in find_settings(scenario):
         value = asked.settings.get(setting.name)
-        if value is not None:
+        if value is not None and not _is_longer_test(log, asked, setting):
             yield from _compare(log, setting, value)
     for name, seed in asked.seeds.items():
         yield from _unequal(log, name, f"effective_{name}", str(seed))
@@ -104,6 +104,14 @@ def _contradictions(log: DetailLog, asked: Asked) -> Iterator[Contradiction]:
         yield Contradiction("audit", names[asked.audit], names[not asked.audit], line)
     if not log.complete:
         yield Contradiction("end", "a run that came to its end", "no result", log.length)
+
+
+def _is_longer_test(log: DetailLog, asked: Asked, setting: Setting) -> bool:
+    """True where a test issued more than its audit.config asks of one model: LoadGen reads such a line only where the
+    harness hands it the file itself, and by default lines of all models alone."""
+    logged = log.get(setting.key)
+    audited = asked.audited.get(setting.name)
+    return setting.name == keys.MIN_QUERY_COUNT and audited is not None and int(logged or 0) > int(audited)
 
 
 def find_unasked(log: DetailLog, asked: Asked) -> Iterator[Contradiction]:

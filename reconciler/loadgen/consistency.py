@@ -26,9 +26,9 @@ from reconciler.loadgen.inconsistency import (
     CLOCK_KEPT,
     DRIFT,
     ENDING,
+    LOADGEN,
     SECOND,
     Inconsistency,
-    LogRule,
     is_wrapped,
     read_integer,
     read_longest_seconds,
@@ -43,6 +43,7 @@ from reconciler.loadgen.settings import ACCURACY, LOADGEN_MODE, PERFORMANCE
 from reconciler.loadgen.token_latencies import find_wrong_tokens
 from reconciler.loadgen.value_formats import find_wrong_notation
 from reconciler.resource.quantities import show_count
+from reconciler.resource.rules import Rule, rule
 
 # Origin of a log's lines in one run: one process writes all of it, and LoadGen's logger takes the time of its results
 # once, after the run. So a line of another log, or one that was made up, shows even where its value fits.
@@ -55,6 +56,7 @@ _STAMP = re.compile(
 _WORDS = {"time": "ms of LoadGen's logger", "namespace": "as namespace", "file": "as LoadGen's source file"}
 
 
+@rule("log.one-run", "lines of one run", sources=LOADGEN)
 def find_foreign_lines(log: DetailLog) -> Iterator[Inconsistency]:
     """``RunPerformanceMode`` (loadgen.cc:928 at v5.1.1) logs all results in one entry, which ``LogDetail`` stamps once
     with a time; ``TlsLogger`` (logging.cc:1131) takes the process's number once."""
@@ -100,6 +102,7 @@ _KNOWN = range(
 _RELEASE = re.compile(r"\d*\.\d", re.ASCII)  # how its version begins; that of the first ones ".5a1"
 
 
+@rule("log.missing-keys", "keys that LoadGen always logs", sources=LOADGEN)
 def find_missing_keys(log: DetailLog) -> Iterator[Inconsistency]:
     """Without a condition they are logged by ``StartTest``, ``LoadSamplesToRam`` and ``IssueQueries`` (loadgen.cc),
     ``LogRequestedTestSettings`` and ``LogEffectiveSettings`` (test_settings_internal.cc), ``LogLoadgenVersion``
@@ -149,6 +152,11 @@ _DERIVED = frozenset(
 )
 
 
+def list_rules() -> tuple[Rule, ...]:
+    """Every rule of a detail log, in the order in which they are applied."""
+    return tuple(applied.rule for applied in (*_ANY, *_PERFORMANCE))
+
+
 def find_inconsistencies(log: DetailLog, *, judge_library: bool = True) -> tuple[Inconsistency, ...]:
     """Every way in which a log of a run that ended contradicts itself, in a fixed order. ``judge_library``: a
     count of samples beyond the library is one of them; not where that is judged apart, or allowed."""
@@ -160,9 +168,10 @@ def _find_inconsistencies(log: DetailLog) -> tuple[Inconsistency, ...]:
     if not log.complete or log.mode not in LOADGEN_MODE.values():
         return ()
     rules = _ANY if log.mode == LOADGEN_MODE[ACCURACY] else (*_ANY, *_PERFORMANCE)
-    return tuple(replace(item, rule=rule.id) for rule in rules for item in rule.check(log))
+    return tuple(replace(item, rule=applied.rule.id) for applied in rules for item in applied(log))
 
 
+@rule("log.repeated-keys", "keys that are logged once", sources=LOADGEN)
 def _repeated_keys(log: DetailLog) -> Iterator[Inconsistency]:
     """Each is logged once: by ``LogRequestedTestSettings`` and ``LogEffectiveSettings`` (test_settings_internal.cc),
     ``LogLoadgenVersion`` (version.cc), ``StartTest`` and ``IssueQueries`` (loadgen.cc), and by
@@ -175,6 +184,7 @@ def _repeated_keys(log: DetailLog) -> Iterator[Inconsistency]:
         )
 
 
+@rule("log.requested-settings", "settings as they were requested", sources=LOADGEN)
 def _requested_settings(log: DetailLog) -> Iterator[Inconsistency]:
     """LoadGen takes a setting as it was requested, but for those that it derives (the initialisers of
     ``TestSettingsInternal``, test_settings_internal.cc:27)."""
@@ -186,6 +196,7 @@ def _requested_settings(log: DetailLog) -> Iterator[Inconsistency]:
             yield Inconsistency(key, show_value(entry), f"{show_value(asked)} was requested", entry.line, asked.line)
 
 
+@rule("log.dates", "dates in the order of the run", sources=LOADGEN)
 def _dates(log: DetailLog) -> Iterator[Inconsistency]:
     """Dates are the machine's word, and another clock than LoadGen's wrote some of them: doubts, but for a date that is
     none (``CurrentDateTimeISO8601`` in utils.cc, which ``StartTest`` in loadgen.cc logs at v5.1.1)."""
@@ -227,6 +238,7 @@ def _doubt(key: str, stated: str, derived: str, line: int, other: int) -> Incons
     return Inconsistency(key, stated, derived, line, other, CLOCK_KEPT)
 
 
+@rule("log.loaded-samples", "loaded samples of the library", sources=LOADGEN)
 def _samples(log: DetailLog) -> Iterator[Inconsistency]:
     """Loaded samples are of the library, and as many as LoadGen says that it uses (``GenerateLoadableSets`` and
     ``LoadSamplesToRam``, loadgen.cc:604)."""
@@ -247,6 +259,7 @@ def _samples(log: DetailLog) -> Iterator[Inconsistency]:
         yield Inconsistency(key, str(used), derived, log.find_line_number(key), line)
 
 
+@rule("log.sample-counts", "sample counts of the library", sources=LOADGEN)
 def _sample_counts(log: DetailLog) -> Iterator[Inconsistency]:
     """LoadGen uses as many samples as the library reports, or as a setting overrides (``TestSettingsInternal``,
     test_settings_internal.cc)."""
@@ -278,6 +291,7 @@ def find_small_library(log: DetailLog) -> Iterator[Inconsistency]:
         )
 
 
+@rule("log.error-count", "the number of ERROR lines", sources=LOADGEN)
 def _errors(log: DetailLog) -> Iterator[Inconsistency]:
     """``PerformanceSummary::LogDetail`` (results.cc:852) logs how many errors there were; others may come behind it."""
     stated, line = read_integer(log, keys.NUM_ERRORS), log.find_line_number(keys.NUM_ERRORS)
@@ -286,6 +300,7 @@ def _errors(log: DetailLog) -> Iterator[Inconsistency]:
         yield Inconsistency(keys.NUM_ERRORS, str(stated), f"the log has {show_count(counted, 'ERROR line')}", line)
 
 
+@rule("log.verdict", "a verdict that follows from its conditions", sources=LOADGEN)
 def _verdict(log: DetailLog) -> Iterator[Inconsistency]:
     """VALID is all of the conditions, and no reason why not (``PerformanceSummary::LogDetail``, results.cc:671)."""
     line = log.find_line_number(keys.RESULT_VALIDITY)
@@ -300,6 +315,7 @@ def _verdict(log: DetailLog) -> Iterator[Inconsistency]:
         yield Inconsistency(keys.RESULT_VALIDITY, "INVALID", "every condition is met", line)
 
 
+@rule("log.conditions", "conditions that follow from their numbers", sources=LOADGEN)
 def _conditions(log: DetailLog) -> Iterator[Inconsistency]:
     """The flags follow from their numbers (``MinDurationMet``, ``MinQueriesMet`` and ``MinSamplesMet``, results.cc;
     ``GenerateQueries``, loadgen.cc)."""
@@ -345,6 +361,7 @@ def _find_last_issue(log: DetailLog) -> Decimal | None:
     return read_longest_seconds(log)
 
 
+@rule("log.early-stopping", "early stopping that follows from the counts", sources=LOADGEN)
 def _early_stopping(log: DetailLog) -> Iterator[Inconsistency]:
     """The flag, from LoadGen's own words and from the counts (``PerformanceSummary::EarlyStopping``, results.cc;
     ``MinPassingQueriesFinder``, early_stopping.cc)."""
@@ -373,6 +390,7 @@ def _early_stopping(log: DetailLog) -> Iterator[Inconsistency]:
             )
 
 
+@rule("log.estimates", "one estimate of early stopping", sources=LOADGEN)
 def _estimates(log: DetailLog) -> Iterator[Inconsistency]:
     """The streams' metric is an estimate that the text of early stopping states as well
     (``PerformanceSummary::EarlyStopping``, results.cc)."""
@@ -391,6 +409,7 @@ def _estimates(log: DetailLog) -> Iterator[Inconsistency]:
             yield Inconsistency(key, f"{found:f}", derived, log.find_line_number(key), entry.line)
 
 
+@rule("log.latencies", "latencies in order", sources=LOADGEN)
 def _latencies(log: DetailLog) -> Iterator[Inconsistency]:
     """Percentiles do not fall, and all latencies are between the least and the greatest
     (``PerformanceSummary::ProcessLatencies``, results.cc:22: all are read from one sorted list)."""
@@ -441,26 +460,26 @@ def _parse_date(value: Any) -> datetime | None:
 
 
 _ANY = (
-    LogRule("log.repeated-keys", _repeated_keys),
-    LogRule("log.missing-keys", find_missing_keys),
-    LogRule("log.notation", find_wrong_notation),
-    LogRule("log.requested-settings", _requested_settings),
-    LogRule("log.dates", _dates),
-    LogRule("log.sample-counts", _sample_counts),
-    LogRule("log.loaded-samples", _samples),
-    LogRule("log.one-run", find_foreign_lines),
-    LogRule("log.release", find_wrong_release),
-    LogRule("log.version", find_wrong_version),
+    _repeated_keys,
+    find_missing_keys,
+    find_wrong_notation,
+    _requested_settings,
+    _dates,
+    _sample_counts,
+    _samples,
+    find_foreign_lines,
+    find_wrong_release,
+    find_wrong_version,
 )
 _PERFORMANCE = (
-    LogRule("log.error-count", _errors),
-    LogRule("log.verdict", _verdict),
-    LogRule("log.conditions", _conditions),
-    LogRule("log.early-stopping", _early_stopping),
-    LogRule("log.estimates", _estimates),
-    LogRule("log.latencies", _latencies),
-    LogRule("log.derived-settings", find_wrong_derivations),
-    LogRule("log.ranks", find_wrong_ranks),
-    LogRule("log.rates", find_wrong_rates),
-    LogRule("log.tokens", find_wrong_tokens),
+    _errors,
+    _verdict,
+    _conditions,
+    _early_stopping,
+    _estimates,
+    _latencies,
+    find_wrong_derivations,
+    find_wrong_ranks,
+    find_wrong_rates,
+    find_wrong_tokens,
 )

@@ -8,8 +8,17 @@ from datetime import datetime
 from decimal import Decimal
 
 from reconciler.loadgen import keys
-from reconciler.loadgen.inconsistency import CLOCK_KEPT, SECOND, Inconsistency, is_wrapped, read_number, show_value
+from reconciler.loadgen.inconsistency import (
+    CLOCK_KEPT,
+    LOADGEN,
+    SECOND,
+    Inconsistency,
+    is_wrapped,
+    read_number,
+    show_value,
+)
 from reconciler.loadgen.log import DetailLog
+from reconciler.resource.rules import rule
 
 _PERCENTILE = keys.EFFECTIVE_TARGET_LATENCY_PERCENTILE
 # Effective or counted, and the request or setting that it is taken from (``TestSettingsInternal``).
@@ -41,8 +50,9 @@ _HASH = 7  # digits of a commit at least
 _SOURCES, _NUMBERED, _LINE_ENDS = keys.LOADGEN_FILE_SHA1, "/VERSION.txt", (b"\n", b"", b"\r\n")
 
 
+@rule("log.derived-settings", "settings that LoadGen derives", sources=LOADGEN)
 def find_wrong_derivations(log: DetailLog) -> Iterator[Inconsistency]:
-    """Find wrong derivations of a performance run (``TestSettingsInternal``, test_settings_internal.cc;
+    """LoadGen derives settings of a performance run from others (``TestSettingsInternal``, test_settings_internal.cc;
     ``GenerateQueries``, loadgen.cc)."""
     for key, source in _TAKEN.get(log.scenario, ()):
         taken, asked = read_number(log, key), read_number(log, source)
@@ -75,6 +85,7 @@ def _find_wrong_rate(log: DetailLog) -> Iterator[Inconsistency]:
         yield Inconsistency(gross, f"{rate:f}", why, log.find_line_number(gross), log.find_line_number(mean))
 
 
+@rule("log.release", "one commit of LoadGen", sources=LOADGEN)
 def find_wrong_release(log: DetailLog) -> Iterator[Inconsistency]:
     """LoadGen is built from the commit that it names twice: both are of one git in one run of its build
     (``generate_loadgen_version_definitions_git``, version_generator.py). When its commit was made and when it was
@@ -97,6 +108,7 @@ def find_wrong_release(log: DetailLog) -> Iterator[Inconsistency]:
         yield Inconsistency(keys.LOADGEN_GIT_COMMIT_DATE, show_value(made), derived, made.line, built.line, CLOCK_KEPT)
 
 
+@rule("log.version", "the version of the logged sources", sources=LOADGEN)
 def find_wrong_version(log: DetailLog) -> Iterator[Inconsistency]:
     """LoadGen's number is that of its VERSION.txt, whose SHA-1 is logged with those of the other sources
     (``generate_loadgen_version_definitions_sha1``, version_generator.py): that of the number and one line end."""

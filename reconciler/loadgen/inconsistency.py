@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from decimal import Decimal
 
 from msgspec import Struct
@@ -20,6 +19,7 @@ SECOND = 1_000_000_000  # in nanoseconds
 _CENTURY = 100 * 365 * 86400 * SECOND
 
 
+LOADGEN = ("LoadGen",)  # the source of the rules of a log: its code, which their docstrings name
 CLOCK_KEPT = "the clock of the machine was not set during the run"  # the premise of a doubt
 
 
@@ -43,16 +43,6 @@ class Inconsistency(Struct, frozen=True):
     def __str__(self) -> str:
         where = f" (line {self.other})" if self.other else ""
         return f"{self.key}: {self.stated} (line {self.line}), but {self.derived}{where}"
-
-
-Check = Callable[[DetailLog], Iterator[Inconsistency]]
-
-
-class LogRule(Struct, frozen=True):
-    """``check``: its docstring names the function of LoadGen that makes it an invariant."""
-
-    id: str
-    check: Check
 
 
 def read_run_seconds(log: DetailLog) -> Decimal | None:

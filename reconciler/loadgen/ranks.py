@@ -13,9 +13,10 @@ from decimal import Decimal
 
 from reconciler.loadgen import keys
 from reconciler.loadgen.early_stopping import is_allowed_over
-from reconciler.loadgen.inconsistency import Inconsistency, read_integer, read_number, show_value
+from reconciler.loadgen.inconsistency import LOADGEN, Inconsistency, read_integer, read_number, show_value
 from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.log_line import LogLine
+from reconciler.resource.rules import rule
 
 _PROCESSED = re.compile(r"(?:processed |queries \()(?P<count>\d{1,12})\b", re.ASCII | re.IGNORECASE)
 _DISCARDED = re.compile(r"discard (?P<count>\d{1,12})\b", re.ASCII)
@@ -26,6 +27,7 @@ _UNMET = "only processed"
 _STREAMS = {"SingleStream": keys.RESULT_PERCENTILES, "MultiStream": keys.RESULT_QUERY_PERCENTILES}
 
 
+@rule("log.ranks", "percentiles that fit the number of queries", sources=LOADGEN)
 def find_wrong_ranks(log: DetailLog) -> Iterator[Inconsistency]:
     """``PerformanceSummary::ProcessLatencies`` and ``EarlyStopping`` (results.cc:15 and :145 at v5.1.1)."""
     queries = read_integer(log, keys.RESULT_QUERY_COUNT)

@@ -11,6 +11,7 @@ from reconciler.loadgen.inconsistency import (
     CLOCK,
     DRIFT,
     ENDING,
+    LOADGEN,
     SECOND,
     Inconsistency,
     read_longest_seconds,
@@ -19,6 +20,7 @@ from reconciler.loadgen.inconsistency import (
     show_value,
 )
 from reconciler.loadgen.log import DetailLog
+from reconciler.resource.rules import rule
 
 _DIGITS = Decimal("0.00001")  # of a double with six significant digits
 _LONGEST_GAP = 40  # mean gaps between two queries of Server: a longer one comes once in e^40
@@ -34,6 +36,7 @@ def _rounding(log: DetailLog) -> Decimal:
     return _CENT if log.release < _FIRST_LOGGED else Decimal(0)
 
 
+@rule("log.rates", "rates that follow from counts and durations", sources=LOADGEN)
 def find_wrong_rates(log: DetailLog) -> Iterator[Inconsistency]:
     """``PerformanceSummary::LogDetail`` (results.cc:747 at v5.1.1) and ``IssueQueriesInternal``
     (issue_query_controller.cc), which issues the queries of streams one after the other."""

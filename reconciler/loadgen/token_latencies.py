@@ -12,8 +12,9 @@ from decimal import Decimal
 from itertools import pairwise
 
 from reconciler.loadgen import keys
-from reconciler.loadgen.inconsistency import SECOND, Inconsistency, read_number, show_value
+from reconciler.loadgen.inconsistency import LOADGEN, SECOND, Inconsistency, read_number, show_value
 from reconciler.loadgen.log import DetailLog
+from reconciler.resource.rules import rule
 
 _DIGITS = Decimal("0.00005")  # of quotients of several doubles with six significant digits
 _RATES = {"Server": keys.RESULT_COMPLETED_TOKENS_PER_SECOND, "Offline": keys.RESULT_TOKENS_PER_SECOND}
@@ -31,9 +32,10 @@ _EACH = (
 )
 
 
+@rule("log.tokens", "token latencies in order", sources=LOADGEN)
 def find_wrong_tokens(log: DetailLog) -> Iterator[Inconsistency]:
-    """Find wrong tokens of a run that measures them (``ProcessTokenLatencies`` and ``PerformanceSummary::LogDetail``,
-    results.cc)."""
+    """Where LoadGen measures tokens, their latencies fit those of the queries (``ProcessTokenLatencies`` and
+    ``PerformanceSummary::LogDetail``, results.cc)."""
     if log.get(keys.REQUESTED_USE_TOKEN_LATENCIES) is not True:
         return
     yield from _token_order(log, _FIRST, keys.FIRST_TOKEN_PERCENTILES)

@@ -14,10 +14,11 @@ from msgspec.structs import replace
 
 from reconciler.errors import LogError
 from reconciler.loadgen import keys
-from reconciler.loadgen.inconsistency import CLOCK_KEPT, Inconsistency, show_value
+from reconciler.loadgen.inconsistency import CLOCK_KEPT, LOADGEN, Inconsistency, show_value
 from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.log_line import DECIMAL, FLAG, INTEGER, TEXT
 from reconciler.resource.quantities import is_whole
+from reconciler.resource.rules import rule
 
 
 class _Kind(Struct, frozen=True):
@@ -63,6 +64,7 @@ def _find_groups(key: str) -> tuple[int, ...]:
     return kind.groups if kind else ()
 
 
+@rule("log.notation", "values in LoadGen's notation", sources=LOADGEN)
 def find_wrong_notation(log: DetailLog) -> Iterator[Inconsistency]:
     """The types are those of ``TestSettings`` (test_settings.h) and ``PerformanceSummary`` (results.h), written by
     ``ArgValueTransform`` (logging.cc:96 at v5.1.1). A latency below 0 is a doubt."""

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli.pr import render_pages
 from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.cli.shared.options import complete_refs, spec_option, takes
 from reconciler.cli.shared.output import say
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.tree_options import show_progress
 from reconciler.errors import IN_SYNC, ReconcilerError
+from reconciler.history.merging import list_page_addresses
 from reconciler.page.export import export_site
 from reconciler.page.guard import LOOPBACK
 from reconciler.page.links import Links
@@ -105,7 +105,7 @@ def command(
 def _export(page: RepositoryPage, folder: Path, base: str, compared: tuple[str, str] | None) -> None:
     """Files on this machine are no exit; what a workflow writes is on its page."""
     if os.environ.get("CI"):
-        for address in render_pages(page.paths.root):
+        for address in list_page_addresses(page.paths.root):
             _refuse_embargoed(page, address, "wait for that day, or name the address if it is private")
     with show_progress(quiet=False) as report:
         count = len(page.read_matrix()["cells"])

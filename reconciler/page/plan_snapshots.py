@@ -12,11 +12,11 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from reconciler.cli.shared.plan_options import LineCommitText, find_commits, list_cells
 from reconciler.diff.conditions import trace_lineages
 from reconciler.observed.rendered import Rendered, read_rendered
 from reconciler.reconcile.desired_cache import list_spec_paths
-from reconciler.reconcile.planning import Options, PlanCache, PlanResult, compute_plan
+from reconciler.reconcile.line_commits import LineCommitText, find_commits
+from reconciler.reconcile.planning import Options, PlanCache, PlanResult, compute_plan, list_cells
 from reconciler.resource.conditions import CellStatus
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Cell

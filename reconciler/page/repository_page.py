@@ -13,28 +13,28 @@ from typing import Any
 from msgspec import Struct, field
 
 from reconciler.check.engine import check_tree
-from reconciler.cli.check import check_rendered
-from reconciler.cli.compare import read_own_sides, report_comparison
 from reconciler.cli.logs import find_log, list_logs
 from reconciler.cli.plan import report_plan
-from reconciler.cli.pr import compare_commits
-from reconciler.cli.shared.cells import find_cell
 from reconciler.cli.status import report_status
-from reconciler.cli.why import show_line_commit
 from reconciler.errors import ReconcilerError
 from reconciler.execute.outcome import QueuedStep
-from reconciler.history.compare import compare
+from reconciler.history.compare import compare, read_own_sides
+from reconciler.history.merging import compare_commits
 from reconciler.history.record_history import RecordHistory, read_record_history
 from reconciler.history.trees import read_tree_sides
 from reconciler.page.cell_report import report_cell
 from reconciler.page.live_report import is_timed, report_live
 from reconciler.page.plan_snapshots import PlanSnapshot, PlanSnapshots
+from reconciler.plan.cell_names import find_cell
+from reconciler.reconcile.line_commits import show_line_commit
 from reconciler.reconcile.planning import Options
 from reconciler.reconcile.remote_attempts.sender import list_jobs_under_way
+from reconciler.reconcile.rendered_check import check_rendered
 from reconciler.record.store import find_readable
 from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.render.findings import render_findings_part
 from reconciler.render.pull_request import render_document as render_impact
+from reconciler.render.timeline import report_comparison
 from reconciler.resource.kinds import Cell
 from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths

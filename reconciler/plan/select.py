@@ -1,8 +1,9 @@
 """Selectors: ``benchmark=resnet scenario=Offline,Server system=h200* kind=Engine``.
 
 Terms of different fields are joined by "and"; terms of one field, like the commas inside a term, by "or". Values are
-shell globs, compared without regard to case. A word without "=" matches any part of the cell. An option that takes a
-selector may be repeated, and its selectors add up: see ``parse_repeated``.
+shell globs, compared without regard to case. A cell is matched by whole parts of its name in their order, as in
+``cell=open/Server``; a word without "=" also by any piece of text in it. An option that takes a selector may be
+repeated, and its selectors add up: see ``parse_repeated``.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def parse(words: Sequence[str]) -> Selector:
     for word in words:
         field, equals, value = word.partition("=")
         if not equals:
-            field, value = "cell", f"*{join_parts(word)}*"
+            field, value = "cell", ",".join(f"{text},*{text}*" for text in map(join_parts, word.split(",")))
         if field not in FIELDS:
             import difflib
 
@@ -94,5 +95,11 @@ def _matches(address: Address, field: str, glob: str) -> bool:
     if cell is None:
         shared = field == "benchmark" and address.kind in (Kind.DATASET, Kind.MODEL)
         return fnmatchcase(address.name.lower(), glob) if shared else True
-    value = str(cell) if field == "cell" else str(getattr(cell, field))
-    return fnmatchcase(value.lower(), glob)
+    return match_cell(str(cell), glob) if field == "cell" else fnmatchcase(str(getattr(cell, field)).lower(), glob)
+
+
+def match_cell(name: str, glob: str) -> bool:
+    """The whole name, or whole parts of it in this order, others between them. ``glob``: in small letters."""
+    rest = iter(name.lower().split("/"))
+    in_order = all(any(fnmatchcase(part, wanted) for part in rest) for wanted in glob.split("/"))
+    return in_order or fnmatchcase(name.lower(), glob)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -48,9 +49,13 @@ from reconciler.resource.pins import CODE, MADE_OF_SOURCES, Pin, PinKind
 from reconciler.resource.quantities import join_listing
 from reconciler.resource.records import CODE_ARCHIVE, Judgement, Recorded
 from reconciler.resource.settings import Settings, Trial
+from reconciler.spec.names import find_nearest
 from reconciler.storage.collector import pause_collector
 from reconciler.storage.files import RepositoryPaths, hash_bytes, ignore_work
 from reconciler.storage.trial_paths import TrialPaths
+
+if TYPE_CHECKING:
+    from reconciler.resource.conditions import CellStatus
 
 WAIT_IDLE = 12 * 3600.0  # seconds: a night
 _FIELDS = ("division", "system", "benchmark", "scenario")
@@ -233,7 +238,18 @@ def explain_unfit(words: Sequence[str], desired: Desired, more: str = "") -> Rec
     cells = [r.cell for r in desired.resources if r.kind is Kind.RESULT and r.cell is not None]
     known = [f"{field}: {join_listing(dict.fromkeys(getattr(cell, field) for cell in cells))}" for field in _FIELDS]
     fix = "; ".join([*known, *filter(None, [more])])
-    return ReconcilerError(f"no declared cell matches {' '.join(words)}", fix=f"declared are {fix}")
+    near = [found for word in words if (found := _find_nearest_term(word, cells))]
+    meant = f"did you mean {' '.join(near)}? " if near else ""
+    return ReconcilerError(f"no declared cell matches {' '.join(words)}", fix=f"{meant}declared are {fix}")
+
+
+def _find_nearest_term(word: str, cells: Sequence[Cell]) -> str:
+    """ "scenario=Server" for "scenario=Servr"; "" where the term fits, or nothing is like it."""
+    name, _, value = word.partition("=")
+    if name not in _FIELDS or any(parse([word]).matches(Address(Kind.RESULT, str(cell))) for cell in cells):
+        return ""
+    near = find_nearest(value, {getattr(cell, name) for cell in cells})
+    return f"{name}={near}" if near else ""
 
 
 def _with_damaged(difference: Difference, damaged: tuple[Damaged, ...]) -> Difference:
@@ -347,3 +363,20 @@ def _predict_run(settings: Settings, inputs: Mapping[str, object]) -> float | No
     from reconciler.rules.results import durations
 
     return durations.predict_seconds(settings, inputs)
+
+
+def list_cells(look: PlanResult, options: Options | None = None) -> tuple[CellStatus, ...]:
+    """Every declared cell that the options select, in the order of the spec."""
+    from reconciler.diff.conditions import summarise_cells
+
+    blocked = {step.change.address: step.blocked for step in look.plan.steps if step.blocked}
+    found = summarise_cells(look.desired, look.recorded, look.observed, look.difference, blocked)
+    if options is None or not (options.select or options.exclude):
+        return found
+    return tuple(status for status in found if _selected(status.cell, options))
+
+
+def _selected(cell: Cell, options: Options) -> bool:
+    at = Address(Kind.RESULT, str(cell))
+    excluded = parse_repeated(options.exclude).drop_resource_terms().matches(at)
+    return parse(options.select).drop_resource_terms().matches(at) and not excluded

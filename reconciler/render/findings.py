@@ -11,8 +11,9 @@ from reconciler.check.causes import find_cause
 from reconciler.check.grouping import CauseGroup, FoldedCell, group_by_cause
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.resource.quantities import show_count
+from reconciler.resource.rules import Severity
 from reconciler.storage.escaping import escape_line
-from reconciler.tree.findings import Gap, OfficialRun, Severity, TreeFinding, TreeReport
+from reconciler.tree.findings import Gap, OfficialRun, TreeFinding, TreeReport
 
 # Causes before lines: what most likely happened, whose cells share it, and what could not be compared.
 

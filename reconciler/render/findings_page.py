@@ -13,8 +13,9 @@ from reconciler.render.findings import SEVERITIES, sort_findings
 from reconciler.render.html import make_environment, read_static
 from reconciler.render.svg import Bars, draw_bars, draw_histogram, draw_scatter
 from reconciler.resource.quantities import show_count
+from reconciler.resource.rules import Severity
 from reconciler.storage.escaping import escape_hidden
-from reconciler.tree.findings import Facts, Severity, TreeFinding, TreeReport
+from reconciler.tree.findings import Facts, TreeFinding, TreeReport
 
 _MOST = 40  # bars of a plot
 _AGREE = 0.002

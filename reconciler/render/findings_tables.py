@@ -11,8 +11,9 @@ from reconciler.check.causes import find_cause, rank_cause
 from reconciler.check.grouping import CauseGroup, group_by_cause
 from reconciler.render.findings import render_finding_part, sort_findings
 from reconciler.resource.quantities import show_count
+from reconciler.resource.rules import Severity
 from reconciler.storage.escaping import escape_line, escape_markdown, quote_code
-from reconciler.tree.findings import Severity, TreeFinding, TreeReport
+from reconciler.tree.findings import TreeFinding, TreeReport
 
 _COLUMNS = (
     *("cause_id", "cause_title", "submitter", "cell", "severity", "rule", "title", "file", "line", "found", "wanted"),

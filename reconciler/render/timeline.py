@@ -15,9 +15,11 @@ from reconciler.diff.timeline import (
     TimelineStep,
     Written,
 )
+from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.render.svg import Point
 from reconciler.resource.kinds import Cell
 from reconciler.resource.quantities import join_listing, show_count, show_rate
+from reconciler.resource.wording import shorten_value, show_value
 
 _HEIGHT, _MOST = 8, 60  # lines of a plot, and points in it
 
@@ -80,12 +82,11 @@ def _show_change(cause: ChangeCause) -> str:
         gone, new = [word for word in before if word not in after], [word for word in after if word not in before]
         if gone or new:
             return f"{' '.join(map(str, gone)) or 'nothing'} → {' '.join(map(str, new)) or 'nothing'}"
-    return f"{_value(before)} → {_value(after)}"
+    return f"{_value(cause.name, before)} → {_value(cause.name, after)}"
 
 
-def _value(value: Any) -> str:
-    text = "none" if value is None else str(value)
-    return text if len(text) <= 40 else f"{text[:12]}…"
+def _value(name: str, value: Any) -> str:
+    return "none" if value is None else shorten_value(show_value(name, value), 40)
 
 
 def render_changes_text(names: tuple[str, str], changes: Sequence[CellChange]) -> str:
@@ -190,3 +191,10 @@ def plot_text(points: Sequence[Point], unit: str) -> str:
     width = max(map(len, labels.values()))
     lines = [f"{labels.get(number, ''):>{width}} | {' '.join(row)}".rstrip() for number, row in enumerate(rows)]
     return "\n".join([*lines, f"{'':>{width}} +-{'-' * (2 * len(shown))}  {unit}, oldest to newest"])
+
+
+def report_comparison(found: ResultComparison) -> dict[str, Any]:
+    """For ``--json`` and for the page."""
+    pairs = [{**convert_plain_value(p), "ratio": p.ratio, "per_accelerator": p.per_accelerator} for p in found.pairs]
+    curves = [{**convert_plain_value(curve), "ratio": curve.ratio} for curve in found.curves]
+    return render_document("compare", names=found.names, pairs=pairs, alone=found.alone, curves=curves)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
@@ -21,6 +22,8 @@ _AS_THEY_ARE = frozenset({str, *_PLAIN})
 _TEXT = frozenset({str})
 _FAST = msgspec.json.Encoder(order="sorted")
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+_DIGEST = re.compile("[0-9a-f]{64}")
 
 
 def show_decimal(value: Decimal | int | str) -> str:
@@ -68,6 +71,11 @@ def _simplify(value: Any) -> Any:
             return value
         return [item if type(item) in _AS_THEY_ARE else _simplify(item) for item in value]
     return canonicalise(value)
+
+
+def is_digest(value: object) -> bool:
+    """True for a SHA-256 as ``digest`` writes it."""
+    return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
 
 
 def digest(value: Any) -> str:

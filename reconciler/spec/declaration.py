@@ -13,7 +13,7 @@ from reconciler.resource.inputs import DEFAULT, Origin, Value
 from reconciler.resource.kinds import DIVISIONS, SCENARIOS, Cell, read_point
 from reconciler.resource.programs import BUILT_IN, PROGRAMS, find_program_of_division
 from reconciler.resource.settings import COMMAND, NO_HARDWARE
-from reconciler.rules.benchmark_facts import BenchmarkFacts, find_benchmark_facts
+from reconciler.rules.benchmark_facts import BenchmarkFacts, find_benchmark_facts, load_benchmark_facts
 from reconciler.rules.benchmark_files import SCRATCH_DEFAULTS, SCRATCH_VARIABLE, BenchmarkFiles, find_benchmark_files
 from reconciler.rules.programs import load_program
 from reconciler.spec.adapters import SETTING as ADAPTER
@@ -349,7 +349,11 @@ class Declaring:
         elif name in BENCHMARKS:
             block["benchmark.code"] = (implied,)
         elif self._node(*where, "code") is None and self.sound:
-            fix = f"write 'code: path/to/{name}.py', or the built-in benchmark it is: {', '.join(BENCHMARKS)}"
+            near = find_nearest(
+                name, (known for facts in load_benchmark_facts().values() for known in facts.names.values())
+            )
+            own = f"write 'code: path/to/{name}.py' for a benchmark of your own"
+            fix = f"write {near}, or {own}" if near else f"{own}; `reconcile benchmarks` lists the built-in ones"
             self.complain(where, f"{name} is not a built-in benchmark, and does not name its code", fix)
 
     def _check_file(self, setting: LayeredSetting, where: tuple[str, ...]) -> None:

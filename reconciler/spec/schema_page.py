@@ -24,6 +24,8 @@ def render_schema_node(found: SchemaNode) -> str:
             lines.append(f"  {name}  <{_show_type(node)}>{needed}")
             said = " ".join(str(node.get("description", "")).split())
             lines += textwrap.wrap(said, _WIDTH, initial_indent="      ", subsequent_indent="      ")
+    if found.others:
+        lines += ["", "OTHER PLACES with a field of this name:", *(f"  {place}" for place in found.others)]
     return "\n".join(lines)
 
 

@@ -257,6 +257,9 @@ def _unknown(where: Location) -> tuple[str, str]:
     if "{" in name:
         written = name.partition("{")[0].strip()
         return f"the ':' is missing behind {written}", f"write '{written}: {{…}}'"
+    start, colon, value = name.partition(":")
+    if colon and value and start.strip() in valid:
+        return f"a space is missing behind '{start}:'", f"write '{start}: {value.strip()}'"
     at_home = any(name in _names(inner) and home in valid for home, inner in _HOMES.items())
     if at_home or find_nearest(name, valid) is None:
         for depth in range(len(where) - 2, -1, -1):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from types import MappingProxyType
@@ -19,19 +20,19 @@ from reconciler.diff.change import Chosen
 from reconciler.errors import ReconcilerError
 from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, BASELINE, COMPLIANCE, DETAIL, SUMMARY, TRUNCATED
+from reconciler.resource.canonical import is_digest
 from reconciler.resource.decisions import Acceptance
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.programs import find_program_of_division
 from reconciler.resource.quantities import join_listing
 from reconciler.resource.records import CODE_ARCHIVE, IMPORTED, LOG_LIMIT, REHEARSAL, REQUIREMENTS, SESSION, Record
 from reconciler.resource.settings import (
-    BUILD_COMMAND,
+    BUILD,
     COMMAND,
     HARNESS,
     NAMEPLATE,
     ORIGINAL,
-    SCORE_COMMAND,
-    SERVICE_COMMAND,
+    SERVICE,
     CellSettings,
     SubmissionSettings,
     SystemSettings,
@@ -139,9 +140,12 @@ def _select_plain(made: Mapping[str, object]) -> dict[str, object]:
 
 CALIBRATION = "documentation/calibration.md"
 _MODEL = "model.settings."
-_DIGEST = re.compile("[0-9a-f]{64}")
 _FILES_OF = ("dataset.", "model.", "engine.")
-_COMMANDS = {"build": BUILD_COMMAND, "service": SERVICE_COMMAND, "run": COMMAND, "score": SCORE_COMMAND}
+_REPEATED = ("benchmark.official", "benchmark.code", "benchmark.path", "dataset.", "harness.", "measurements.")
+_RENAMED = {"benchmark.official": "as", "benchmark.code": "code", "benchmark.path": "code"}
+_LOCATIONS = ("path", "code", "configs", "cwd", "logs", "outputs", "user_conf_at")
+_FREE = re.compile(r"(.+?\.(?:settings|options|env))\.(.+)")
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _SHOWN = (
     *("engine.", "run.", "compliance.", "target_", "min_", "max_"),
     *(keys.PERFORMANCE_SAMPLE_COUNT, keys.ACCURACY_SAMPLE_COUNT),
@@ -216,26 +220,97 @@ def _collect_kept_code(
             official=settings.get_text("benchmark.official", benchmark),
             files=files,
             excluded=excluded,
-            commands={name: words for name, at in _COMMANDS.items() if (words := settings.get_words(at))},
-            image=settings.get_text("harness.image"),
             tool=timed.tool,
-            settings=_list_declared(settings),
-            environment={
-                name: f"${{{text}}}" if is_named else text
-                for name, text, is_named in settings.list_part_environment(HARNESS)
-            },
+            submission=_describe_submission(submission, settings),
+            system=_describe_system(submission.systems[cell.system]),
+            settings=_nest_settings(settings),
+            places=_list_places(settings),
             extras=_list_extras(settings),
             digests=_list_digests(timed, desired, accepted.get(cell)),
         )
 
 
-def _list_declared(settings: CellSettings) -> dict[str, str]:
-    """List the settings that decide how a cell is measured, with their units, as a spec has them."""
-    return {
-        name: value if isinstance(value, str) else show_value(name, value)
-        for name, value in sorted(settings.values.items())
-        if name.startswith((*_SHOWN, _MODEL, "benchmark.official", "benchmark.code"))
+def _describe_submission(submission: SubmissionSettings, settings: CellSettings) -> dict[str, Any]:
+    found = {"round": submission.round, "submitter": submission.submitter}
+    return found | ({"rehearsal": True} if settings.get("rehearsal") else {})
+
+
+def _describe_system(system: SystemSettings) -> dict[str, Any]:
+    """What a spec says of a system, without how this one was reached and metered."""
+    values = {name.removeprefix("system."): value for name, value in sorted(system.values.items())}
+    found = _nest({n: v for n, v in values.items() if n in ("category", "status") or n.startswith("hardware.")})
+    return found | ({"description": dict(system.description)} if system.description else {})
+
+
+def _nest_settings(settings: CellSettings) -> dict[str, Any]:
+    """Nest the settings that decide how a cell is measured as a spec has them, with units. A location of this machine
+    alone is a variable of the environment."""
+    found: dict[str, Any] = {}
+    for name, value in sorted(settings.values.items()):
+        if not name.startswith((*_SHOWN, _MODEL, *_REPEATED)) or name.endswith(".looked_for"):
+            continue
+        if name.rpartition(".")[2] in _LOCATIONS and not _FREE.fullmatch(name):
+            many = isinstance(value, list | tuple)
+            listed = [
+                _name_location(name, str(item)) for item in (value if isinstance(value, list | tuple) else [value])
+            ]
+            value = listed if many else listed[0]
+        found[_RENAMED.get(name, name)] = value
+    if found.get("code") in (None, "command"):
+        found.pop("code", None)
+    return _nest(found)
+
+
+def _name_location(name: str, location: str) -> str:
+    path = PurePosixPath(location)
+    alone = path.is_absolute() or ".." in path.parts
+    return f"${{{re.sub('[^A-Z0-9]+', '_', name.upper())}}}" if alone else location
+
+
+def _list_places(settings: CellSettings) -> dict[str, str]:
+    """List where a spec expects code of the runs, in the order in which it is kept, and the part of the kept files."""
+    names = {
+        "benchmark.path": "",
+        "harness.code": "",
+        "harness.service.code": "service/",
+        "harness.build.code": "build/",
     }
+    found = {_name_location(name, text): part for name, part in names.items() if (text := settings.get_text(name))}
+    for name in (f"{part}.configs" for part in (HARNESS, SERVICE, BUILD)):
+        for text in settings.get_words(name):
+            found.setdefault(_name_location(name, text), "configs/")
+    return found
+
+
+def _nest(values: Mapping[str, object]) -> dict[str, Any]:
+    """{"engine.batch_size": 8} as {"engine": {"batch_size": 8}}. Names in a free group may have dots."""
+    nested: dict[str, Any] = {}
+    for name, value in values.items():
+        free = _FREE.fullmatch(name)
+        *groups, last = (*free[1].split("."), free[2]) if free else name.split(".")
+        at = nested
+        for group in groups:
+            if not isinstance(at.get(group), dict):
+                at[group] = {}  # after the mark that a group is written
+            at = at[group]
+        at[last] = _write_value(name, value, is_free=free is not None)
+    return nested
+
+
+def _write_value(name: str, value: object, *, is_free: bool) -> object:
+    if is_free and isinstance(value, list | tuple):
+        return {"from_env": str(value[1])}
+    if isinstance(value, list | tuple):
+        return [str(item) for item in value]
+    if isinstance(value, str):
+        is_number = not name.startswith(("measurements.", HARNESS)) and _NUMBER.fullmatch(value)
+        return Decimal(value) if is_number and (not is_free or "." in value) else value
+    if value is True and name.startswith("compliance.") and name.count(".") == 1:
+        return {}
+    if isinstance(value, int) and not isinstance(value, bool) and not is_free:
+        shown = show_value(name, value)
+        return value if shown == str(value) else shown
+    return value
 
 
 def _list_extras(settings: CellSettings) -> tuple[str, ...]:
@@ -248,9 +323,10 @@ def _list_extras(settings: CellSettings) -> tuple[str, ...]:
 
 def _list_digests(timed: Record, desired: Desired, acceptance: Acceptance | None) -> dict[str, str]:
     """List the files that a run read, and the sources of all it was made from, with their SHA-256."""
-    changed = {(name, item.after): item.before for _, name, item in acceptance.inputs} if acceptance else {}
+    inputs = acceptance.inputs if acceptance else ()
+    changed = {(name, item.after): item.before for _, name, item in inputs if is_digest(item.after)}
     facts = {name: fact.value for name, fact in timed.facts.items() if name.startswith(_FILES_OF)}
-    found = {name: str(value) for name, value in facts.items() if _is_digest(value)}
+    found = {name: str(value) for name, value in facts.items() if is_digest(value)}
     ahead, seen = [timed.address], set[Address]()
     while ahead:
         address = ahead.pop()
@@ -259,14 +335,9 @@ def _list_digests(timed: Record, desired: Desired, acceptance: Acceptance | None
         seen.add(address)
         ahead += desired.by_address[address].upstream
         for item in desired.detail(address).inputs:
-            value = changed.get((item.name, item.value), item.value)
-            if item.upstream is None and _is_digest(value):
-                found[f"{address.label}: {item.name}"] = str(value)
+            if item.upstream is None and is_digest(item.value):
+                found[f"{address.label}: {item.name}"] = str(changed.get((item.name, item.value), item.value))
     return found
-
-
-def _is_digest(value: object) -> bool:
-    return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
 
 
 def _unpack(

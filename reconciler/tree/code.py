@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any
 
 from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
 from reconciler.resource.kinds import Cell
 from reconciler.resource.quantities import join_listing, show_count
+from reconciler.spec.edit import render_value
 from reconciler.tree.content import CellCode, Content, Files, SubmissionContent, hash_content
 
 REPRODUCE = "REPRODUCE.md"
+_VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
 _SHORT = 12  # characters of a digest that name a folder
-_MEANINGS = {
-    "user_conf": "`user.conf` of the cell, in its folder of the results",
-    "run_dir": "an empty folder: the logs are found in it",
-    "log_dir": "an empty folder: the logs are found in it",
-    "scenario": "the scenario of the cell",
-    "mode": "`performance` or `accuracy`",
-    "benchmark": "the benchmark's name",
-    "accuracy_log": "`mlperf_log_accuracy.json` of the accuracy run",
-    "engine": "the folder of the engine, as the build command leaves it",
-    "model": "the folder or file of the model",
-    "dataset": "the folder of the dataset",
-}
+_OF_BENCHMARK = ("as", "code", "model", "dataset")  # which a cell cannot have of its own
 
 
 class _Version(Struct, frozen=True):
@@ -94,64 +88,124 @@ def _render_reproduce(folder: str, versions: Iterable[_Version]) -> str:
         excluded = max(cell.excluded for cell in version.cells)
         if excluded:
             parts += ["", f"{show_count(excluded, 'file')} of it {'is' if excluded == 1 else 'are'} not published."]
-        for cell in _list_distinct(version.cells):
-            parts += _render_commands(cell) if cell.commands.get("run") else _render_own(cell)
+        parts += _render_version(version)
     return "\n".join(parts) + "\n"
 
 
-def _list_distinct(cells: Sequence[CellCode]) -> list[CellCode]:
-    """One cell for each way to run: cells mostly differ in their user.conf alone."""
-    found: dict[object, CellCode] = {}
-    for cell in cells:
-        settings = () if cell.commands.get("run") else tuple(sorted(cell.settings.items()))
-        found.setdefault((tuple(cell.commands.items()), cell.image, cell.tool, settings), cell)
-    return list(found.values())
-
-
-def _render_commands(cell: CellCode) -> list[str]:
-    lines = ["", f"As for `{cell.cell}`, in the folder of the code:"]
-    if cell.image:
-        lines += ["", f"In the image `{cell.image}`."]
-    for name, words in cell.commands.items():
-        lines += ["", f"{name}:", "", "```", shlex.join(words), "```"]
-    if cell.environment:
-        lines += ["", "With these variables of the environment:", "", "```"]
-        lines += [f"{name}={shlex.quote(value)}" for name, value in sorted(cell.environment.items())]
-        lines += ["```"]
-    said = " ".join([*(word for words in cell.commands.values() for word in words), *cell.environment.values()])
-    used = [f"- `{{{name}}}`: {meaning}" for name, meaning in _MEANINGS.items() if f"{{{name}}}" in said]
-    return [*lines, *(["", *used] if used else []), *_render_digests(cell), *_render_comparison(cell)]
-
-
-def _render_own(cell: CellCode) -> list[str]:
-    version = cell.tool.removeprefix("mlperf-reconciler ")
-    extras = f"[{','.join(cell.extras)}]" if cell.extras else ""
-    return [
+def _render_version(version: _Version) -> list[str]:
+    cells = version.cells
+    release = cells[0].tool.removeprefix("mlperf-reconciler ")
+    names = sorted({name for cell in cells for name in cell.extras})
+    extras = f"[{','.join(names)}]" if names else ""
+    spec = list(_render_spec(cells))
+    variables = sorted(
+        {name for line in spec for name in _VARIABLE.findall(line)}
+        | {item["from_env"] for cell in cells for item in _list_references(cell.settings)}
+    )
+    lines = [
         "",
-        f"As for `{cell.cell}`, in an empty folder on the system that its description names:",
+        "In an empty folder on the system that its description names, with `SRC` as the folder of this file:",
         "",
-        "```",
-        f"python -m pip install 'mlperf-reconciler{extras}=={version}'",
-        "reconcile init",
+        "```sh",
+        f"python -m pip install 'mlperf-reconciler{extras}=={release}'",
+        *(f"export {name}=  # to be filled in" for name in variables),
+        *_render_copies(version),
         "```",
         "",
-        "Declare the cell in the spec that `init` made, with these settings:",
+        "Save as `specs/repeat.yaml`:",
         "",
-        "```",
-        *(f"{name}: {' '.join(value.split())}" for name, value in sorted(cell.settings.items())),
-        "```",
-        "",
-        "Install what is listed under Software in the README.md of the cell's results, commit the spec, and measure:",
-        "",
-        "```",
-        f"reconcile apply {_select(cell.cell)}",
+        "```yaml",
+        *spec,
         "```",
         "",
-        "`harness/` is the part of the package that ran; `diff -r` with the installed one shows what is not of that "
-        "release.",
-        *_render_digests(cell),
-        *_render_comparison(cell),
+        "Install what is listed under Software in the README.md of the cell's results, put model and dataset where the "
+        "spec names them, and measure:",
+        "",
+        "```sh",
+        *(f"reconcile apply {_select(cell.cell)}" for cell in cells),
+        "```",
     ]
+    if any(name.startswith("harness/") for name in version.files):
+        lines += [
+            "",
+            "`harness/` is the part of the package that ran; `diff -r` with the installed one shows what is not of "
+            "that release.",
+        ]
+    for cell in _list_distinct(cells):
+        lines += _render_digests(cell)
+    return [*lines, *_render_comparison(cells)]
+
+
+def _list_references(value: object) -> Iterator[Mapping[str, str]]:
+    if isinstance(value, Mapping):
+        if set(value) == {"from_env"}:
+            yield value
+        for item in value.values():
+            yield from _list_references(item)
+
+
+def _render_copies(version: _Version) -> Iterator[str]:
+    """Copy each part of the code to where the spec expects it: a file by its name, else the folder. A place within one
+    that was copied before has its files from there."""
+    done: list[PurePosixPath] = []
+    places = {at: part for cell in version.cells for at, part in cell.places.items()}
+    for at, part in places.items():
+        place = PurePosixPath(at)
+        if any(other in place.parents for other in done):
+            continue
+        source = version.prefix + part
+        if part + place.name in version.files and place.suffix:
+            folder = place.parent
+            source += place.name
+        elif any(name.startswith(part) for name in version.files):
+            folder = place
+            source += "."
+            done.append(place)
+        else:
+            continue
+        target = _quote(str(folder))
+        yield f'mkdir -p {target} && cp -R "$SRC"/{shlex.quote(source)} {target}/'
+
+
+def _quote(place: str) -> str:
+    return f'"{place}"' if place.startswith("$") else shlex.quote(place)
+
+
+def _render_spec(cells: Sequence[CellCode]) -> Iterator[str]:
+    """The cells as a spec of their own. Settings that all cells of a benchmark have are written once."""
+    yield from ("apiVersion: mlperf-reconciler/v1", "kind: Submission", "metadata: {name: repeat}", "spec:")
+    yield from (f"  {name}: {render_value(value)}" for name, value in cells[0].submission.items())
+    yield "  systems:"
+    for name, system in {cell.cell.system: cell.system for cell in cells}.items():
+        yield f"    {render_value(name)}:"
+        yield from (f"      {key}: {render_value(value)}" for key, value in system.items())
+    yield "  benchmarks:"
+    shared: dict[str, dict[str, Any]] = {}
+    for name in {cell.cell.benchmark: None for cell in cells}:
+        first, *others = [cell.settings for cell in cells if cell.cell.benchmark == name]
+        shared[name] = {
+            key: value
+            for key, value in first.items()
+            if key in _OF_BENCHMARK or all(other.get(key) == value for other in others)
+        }
+        yield f"    {render_value(name)}:"
+        yield from (f"      {key}: {render_value(value)}" for key, value in shared[name].items())
+    yield "  divisions:"
+    above: tuple[str, ...] = ()
+    for cell in sorted(cells, key=lambda item: item.cell):
+        place = (cell.cell.division, cell.cell.system, cell.cell.benchmark)
+        for depth, part in enumerate(place):
+            if above[: depth + 1] != place[: depth + 1]:
+                yield f"{'  ' * (depth + 2)}{render_value(part)}:"
+        above = place
+        common = shared[cell.cell.benchmark]
+        own = {key: value for key, value in cell.settings.items() if key not in common}
+        yield f"          {cell.cell.scenario}: {render_value(own)}"
+
+
+def _list_distinct(cells: Sequence[CellCode]) -> list[CellCode]:
+    """One cell for each set of files that it ran with."""
+    return list({tuple(sorted(cell.digests.items())): cell for cell in reversed(cells)}.values())[::-1]
 
 
 def _select(cell: Cell) -> str:
@@ -163,13 +217,14 @@ def _render_digests(cell: CellCode) -> list[str]:
     if not cell.digests:
         return []
     listed = [f"{digest}  {name}" for name, digest in sorted(cell.digests.items())]
-    return ["", "SHA-256 of the files that it ran with:", "", "```", *listed, "```"]
+    return ["", f"SHA-256 of the files that `{cell.cell}` ran with:", "", "```", *listed, "```"]
 
 
-def _render_comparison(cell: CellCode) -> list[str]:
+def _render_comparison(cells: Sequence[CellCode]) -> list[str]:
+    scenarios = sorted({cell.cell.scenario for cell in cells})
     return [
         "",
         "What LoadGen then writes to `mlperf_log_detail.txt` has the settings of the published log, and its result "
-        f"differs by no more than runs of `{cell.cell.scenario}` differ from each other. `reconcile verify-tree TREE` "
-        "compares the published files with each other.",
+        f"differs by no more than runs of {join_listing(scenarios)} differ from each other. `reconcile verify-tree "
+        "TREE` compares the published files with each other.",
     ]

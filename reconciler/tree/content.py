@@ -86,21 +86,21 @@ class SystemContent(Struct, frozen=True):
 
 class CellCode(Struct, frozen=True):
     """Code of a cell's published run. ``official``: as of its content. ``files``: the code that the run kept, by name
-    below src/<benchmark>, without what the spec excludes. ``excluded``: how many files those are. ``commands``: {"run":
-    words} of the commands that it ran, placeholders as they are; ``image``: theirs. ``tool``: what made the record.
-    ``settings``: as a spec has them, with units. ``environment``: variables of its run command, values as they are
-    declared. ``extras``: of this project, which its own harness needs. ``digests``: SHA-256 by name of the files of
-    dataset, model and engine."""
+    below src/<benchmark>, without what the spec excludes. ``excluded``: how many files those are. ``tool``: what made
+    the record. ``submission``, ``system``, ``settings``: what a spec says of them, nested, with units and without what
+    is only on the machine that measured. ``places``: where the spec expects code, and the folder of it in ``files``.
+    ``extras``: of this project, which the run needs. ``digests``: SHA-256 by name of the files of dataset, model and
+    engine."""
 
     cell: Cell
     official: str
     files: Files
     excluded: int = 0
-    commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    image: str = ""
     tool: str = ""
-    settings: Mapping[str, str] = field(default_factory=dict)
-    environment: Mapping[str, str] = field(default_factory=dict)
+    submission: Mapping[str, Any] = field(default_factory=dict)
+    system: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
     extras: tuple[str, ...] = ()
     digests: Mapping[str, str] = field(default_factory=dict)
 

@@ -1,21 +1,10 @@
-"""Results of checking and verifying a tree: rules, findings, and the facts of each result that reports show."""
+"""Results of checking and verifying a tree: findings, and the facts of each result that reports show."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from enum import StrEnum
-from typing import Any
-
 from msgspec import Struct, field
 
-
-class Severity(StrEnum):
-    """ERROR: the submission is refused, or contradicts itself. WARNING: accepted, but not as it should be. NOTE: worth
-    a look, and no reason to fail."""
-
-    ERROR = "error"
-    WARNING = "warning"
-    NOTE = "note"
+from reconciler.resource.rules import Rule, Severity
 
 
 class Place(Struct, frozen=True):
@@ -26,37 +15,6 @@ class Place(Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" if self.line else self.file
-
-
-class Premise(Struct, frozen=True):
-    """``statement`` must be true for a finding to be an accusation. ``find_doubt`` takes the complaint and the view
-    that the rule was applied to, and gives the reason why the tree does not show it, "" where it does. Without
-    ``find_doubt`` the rule looks into it for each finding, and fills in ``Complaint.doubt``."""
-
-    statement: str
-    find_doubt: Callable[[Complaint, Any], str] | None = None
-
-
-class Rule(Struct, frozen=True):
-    """``id`` is kind.name. ``sources``: who demands it, as "policy", "checker", "checker (old)", "LoadGen", "ours".
-
-    Rules of ``verify-tree`` also have ``argument``, why the finding holds; ``premises``, all of which must be shown
-    before it is an error or a warning; ``cause``, the id of the cause that findings are grouped by; and ``proof``, the
-    reason why no round, tool or machine can bring it about, "" where one may: then many alike are one question.
-    """
-
-    id: str
-    title: str
-    sources: tuple[str, ...]
-    severity: Severity = Severity.ERROR
-    cause: str = ""
-    argument: str = ""
-    premises: tuple[Premise, ...] = ()
-    proof: str = ""
-
-    @property
-    def kind(self) -> str:
-        return self.id.partition(".")[0]
 
 
 class Complaint(Struct, frozen=True):

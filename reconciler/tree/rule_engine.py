@@ -9,7 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from reconciler.errors import StorageError
-from reconciler.tree.findings import Complaint, Place, Rule, Severity, TreeFinding
+from reconciler.resource.rules import Rule, Severity
+from reconciler.tree.findings import Complaint, Place, TreeFinding
 from reconciler.tree.reading.unreadable_folders import UnreadableFolderError, note_closed_folder, pass_over
 
 V = TypeVar("V")
@@ -52,6 +53,15 @@ def apply_rules(table: Table[V], view: V, about: About) -> Iterator[TreeFinding]
             text = f"{rule.id}: {type(error).__name__}: {error}"
             complaint = Complaint(Place(about.cell), " ".join(text.split()), "a rule that works", fix="report this bug")
             yield TreeFinding(INTERNAL, about.submitter, about.cell, complaint, about.origin)
+
+
+def compare_cells(
+    applied: tuple[Rule, Callable[[V], Iterator[tuple[About, Complaint]]]], cells: V
+) -> Iterator[TreeFinding]:
+    """Apply a rule that shows only when all cells of a tree are compared. It looks into its premises itself."""
+    rule, find = applied
+    for about, complaint in find(cells):
+        yield TreeFinding(rule, about.submitter, about.cell, complaint, about.origin)
 
 
 def _ask_where_doubtful(rule: Rule, complaint: Complaint, view: object) -> Complaint:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from reconciler.resource.kinds import DIVISIONS
-from reconciler.tree.findings import Complaint, Place, Rule, TreeFinding
+from reconciler.resource.rules import Rule
+from reconciler.tree.findings import Complaint, Place, TreeFinding
 
 UNREADABLE = Rule("tree.readable", "every file and folder can be read", ("ours",))
 _OF_CELLS = ("results", "measurements", "compliance")

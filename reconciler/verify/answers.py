@@ -9,13 +9,13 @@ from reconciler.check.demands import OURS, Complaints
 from reconciler.loadgen import keys
 from reconciler.loadgen.answers import find_wrong_answers
 from reconciler.loadgen.log_files import ACCURACY_LOG, VERIFY_ACCURACY, split_answers
+from reconciler.resource.rules import Premise, rule
 from reconciler.rules.accuracy import METRIC_LINES, find_impossible, parse_accuracy
-from reconciler.tree.findings import Complaint, Place, Premise
+from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.cell import Folder
 from reconciler.tree.reading.files import LOG_LIMIT
 from reconciler.tree.reading.values import find_at
 from reconciler.tree.reading.view import CellView, RunView
-from reconciler.verify.contradiction import contradiction
 from reconciler.verify.counts import MISMATCHES, list_counts
 from reconciler.verify.judging import read_answers
 from reconciler.verify.premises import BENCHMARK_IS_KNOWN, FILE_IS_WHOLE, RELEASE_IS_KNOWN
@@ -26,7 +26,7 @@ _BEGINNING = re.compile(rb'"qsl_idx"\s*+:\s*+(\d{1,18})\s*+,\s*+"data"\s*+:\s*+"
 _COMPARED = "TEST01"
 
 
-@contradiction(
+@rule(
     "accuracy.answers",
     "answers to other samples than were asked",
     sources=("LoadGen", OURS),
@@ -75,7 +75,7 @@ def _answering(view: CellView) -> Iterator[tuple[RunView, Folder]]:
         yield run, view.files.tests[test] / "accuracy"
 
 
-@contradiction(
+@rule(
     "compliance.answers",
     "answers that differ from the accuracy run's",
     sources=("compliance scripts", OURS),
@@ -115,7 +115,7 @@ def _read_beginnings(view: CellView, folder: Folder) -> dict[int, bytes]:
     return {int(found[1]): found[2].lower() for part in parts for found in _BEGINNING.finditer(part)}
 
 
-@contradiction(
+@rule(
     "accuracy.possible",
     "an accuracy that no scorer finds",
     sources=(OURS,),

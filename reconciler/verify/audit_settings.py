@@ -6,11 +6,11 @@ from reconciler.check.demands import OURS, Complaints
 from reconciler.loadgen import keys
 from reconciler.loadgen.log import DetailLog
 from reconciler.resource.quantities import is_whole
+from reconciler.resource.rules import Severity, rule
 from reconciler.rules.compliance.judging import find_test
-from reconciler.tree.findings import Complaint, Severity
+from reconciler.tree.findings import Complaint
 from reconciler.tree.reading.values import find_at, read_value, show_value
 from reconciler.tree.reading.view import CellView
-from reconciler.verify.contradiction import contradiction
 from reconciler.verify.premises import ROUND_IS_KNOWN
 
 # Settings that decide which answers a test logs, and what it issues. Its duration is its rules' business.
@@ -27,7 +27,7 @@ def shows_marks(log: DetailLog, test: str) -> bool | None:
     return any(read_value(log, f"effective_{mark}") for mark in marks) if marks else None
 
 
-@contradiction(
+@rule(
     "compliance.settings",
     "another audit.config than the round's",
     sources=("compliance scripts", OURS),

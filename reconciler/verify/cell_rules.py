@@ -14,10 +14,11 @@ from reconciler.loadgen.log_files import TRACE, VERIFY_ACCURACY, VERIFY_PERFORMA
 from reconciler.loadgen.summary import SummaryLog, find_differing
 from reconciler.loadgen.text_log import PASSED_OVER
 from reconciler.resource.programs import find_program_of_results
+from reconciler.resource.rules import Premise, Severity, applies, rule
 from reconciler.rules.compliance.verdict import FAIL, PASS
 from reconciler.rules.programs import load_program
 from reconciler.rules.results.table import FORMATS
-from reconciler.tree.findings import Complaint, Gap, Place, Premise, Severity, TreeFinding
+from reconciler.tree.findings import Complaint, Gap, Place, TreeFinding
 from reconciler.tree.reading.files import LOG_LIMIT, Read
 from reconciler.tree.reading.values import find_at, number, read_value, show_value
 from reconciler.tree.reading.view import CellView, RunView
@@ -25,7 +26,6 @@ from reconciler.tree.rule_engine import About, Table, apply_rules
 from reconciler.verify.answers import ANSWER_RULES
 from reconciler.verify.audit_settings import TEST_SETTINGS_RULES
 from reconciler.verify.conf import CONF_RULES
-from reconciler.verify.contradiction import applies, contradiction
 from reconciler.verify.gaps import find_log_gaps
 from reconciler.verify.placement import PLACEMENT_RULES
 from reconciler.verify.power import POWER_CONTRADICTIONS
@@ -44,7 +44,7 @@ _PASSED, _SKIPPED = "check pass:", "Skipped"
 _FIX = "run the verification of {} again, and publish all of its output"
 
 
-@contradiction(
+@rule(
     "compliance.verdicts",
     "two verdicts in one file",
     sources=("compliance scripts", OURS),
@@ -121,7 +121,7 @@ _WHOLE = b'{"name":"LastTrace"}'
 _ENDS = ((keys.RESULT_MAX_LATENCY_NS, max, "slowest"), (keys.RESULT_MIN_LATENCY_NS, min, "fastest"))
 
 
-@contradiction(
+@rule(
     "log.trace",
     "a trace that denies its log",
     sources=("LoadGen", OURS),
@@ -176,7 +176,7 @@ TRACE_RULES = (verify_traces,)
 _FEW = 3  # more differences than this: the summary is of another run
 
 
-@contradiction(
+@rule(
     "summary.contradicts",
     "the summary says otherwise than the detail log",
     sources=(OURS,),

@@ -12,12 +12,12 @@ from reconciler.loadgen.compare import Asked, Contradiction, find_contradictions
 from reconciler.loadgen.settings import PERFORMANCE, SETTINGS, find_target
 from reconciler.loadgen.user_conf import UserConf
 from reconciler.resource.quantities import parse_decimal, parse_number
+from reconciler.resource.rules import Premise, question, rule
 from reconciler.rules.rounds import list_rounds, load_ruleset, states_itself
-from reconciler.tree.findings import Complaint, Place, Premise
+from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.values import find_at, number, show_value
 from reconciler.tree.reading.view import CellView, RunView
 from reconciler.verify.causes import SAID_TWICE, find_cause, is_of_accuracy_set, is_rounded
-from reconciler.verify.contradiction import contradiction, question
 from reconciler.verify.premises import RELEASE_IS_KNOWN
 from reconciler.verify.settings import FRACTIONS_SINCE, ConfReading, ConfSetting, list_model_keys, read_settings
 
@@ -67,7 +67,7 @@ def _read_for_run(conf: UserConf, model: str, run: RunView) -> ConfReading:
 _WHY = ("submission rules: user.conf is that of the run", OURS)
 
 
-@contradiction(
+@rule(
     "user-conf.contradicts",
     "user.conf says otherwise than the log",
     sources=_WHY,
@@ -206,7 +206,7 @@ def _read_copied_conf(view: CellView) -> ConfReading | None:
     return read_settings(copied, str(rules.get_value("model_key", view.cell.scenario)), run.log.scenario)
 
 
-@contradiction(
+@rule(
     "user-conf.refused",
     "LoadGen cannot read user.conf",
     sources=("LoadGen", OURS),

@@ -14,13 +14,13 @@ from reconciler.check.demands import OURS, Complaints
 from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_LOG, VERIFY_ACCURACY, split_answers
 from reconciler.loadgen.samples import count_padding
+from reconciler.resource.rules import Premise, Severity, rule
 from reconciler.rules.compliance.verdict import FAIL, PASS
-from reconciler.tree.findings import Complaint, Place, Premise, Severity
+from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.cell import Folder
 from reconciler.tree.reading.files import LOG_LIMIT, Read
 from reconciler.tree.reading.values import find_at, number
 from reconciler.tree.reading.view import CellView
-from reconciler.verify.contradiction import contradiction
 
 # As the official script and as our own verdict write them.
 _COUNT = re.compile(r"(?P<name>num_\w+(?= =)|[a-z ]+(?=:))(?: =|:) (?P<value>[0-9]+)", re.ASCII)
@@ -41,7 +41,7 @@ _CONTRADICTED = "contradicted-verdict"
 Counts = Mapping[str, tuple[int, int]]  # name → line, value
 
 
-@contradiction(
+@rule(
     "compliance.counts",
     "counts that do not match",
     sources=("compliance scripts", OURS),

@@ -8,12 +8,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from reconciler.check.demands import OURS
+from reconciler.resource.rules import Premise, rule
 from reconciler.rules.benchmark_facts import strip_variant
-from reconciler.tree.findings import Complaint, Facts, Place, Premise, TreeFinding
+from reconciler.tree.findings import Complaint, Facts, Place, TreeFinding
 from reconciler.tree.reading.system import SystemEntry
 from reconciler.tree.rule_engine import About
 from reconciler.verify.causes import ESTIMATE, OTHER_CELL, SEVERAL
-from reconciler.verify.contradiction import contradiction
 
 _CONF = "user-conf.contradicts"
 _CONF_DIGEST = "user.conf"
@@ -43,7 +43,7 @@ _MEASURED = "performance"
 _ROUND_ALLOWS_IT = "the rules of this round, which may let one result be inferred from the other, are not known"
 
 
-@contradiction(
+@rule(
     "placement.copied",
     "one log is in two cells",
     sources=(OURS,),
@@ -54,7 +54,7 @@ _ROUND_ALLOWS_IT = "the rules of this round, which may let one result be inferre
         Premise("The submitters do too, where one log of accuracy or of a test is in the same result of both."),
     ),
     proof="no round, tool or machine makes two runs with one set of latencies, dates and process ids",
-).across_cells
+)
 def verify_copied_logs(logs: PublishedLogs) -> Iterator[tuple[About, Complaint]]:
     """Two detail logs are equal byte for byte (of long ones their lengths and 8 KiB at both ends), dates in nanoseconds
     and process ids included; or they differ and have all latencies in nanoseconds, or the clock of LoadGen's logger at

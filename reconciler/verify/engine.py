@@ -18,20 +18,20 @@ from reconciler.errors import LogError
 from reconciler.loadgen import keys
 from reconciler.loadgen.fingerprint import find_fingerprints
 from reconciler.loadgen.log_files import DETAIL
+from reconciler.resource.rules import Premise, Rule, Severity, question, rule
 from reconciler.rules.programs import find_program_of_tree
 from reconciler.storage.collector import pause_collector
 from reconciler.storage.files import hash_bytes
-from reconciler.tree.findings import Complaint, Facts, Gap, Place, Premise, Rule, Severity, TreeReport
+from reconciler.tree.findings import Complaint, Facts, Gap, Place, TreeReport
 from reconciler.tree.reading.survey import Progress, Survey, survey_tree
 from reconciler.tree.reading.system import SystemEntry
 from reconciler.tree.reading.unreadable_folders import collect_closed_folders
 from reconciler.tree.reading.values import find_at, read_value
 from reconciler.tree.reading.view import CellView, FindOriginal
-from reconciler.tree.rule_engine import About
+from reconciler.tree.rule_engine import About, compare_cells
 from reconciler.tree.unreadable_findings import report_closed_folders
 from reconciler.verify.cell_rules import choose_cell_rules, list_cell_rules, verify_cell
 from reconciler.verify.conf import read_conf, read_target
-from reconciler.verify.contradiction import contradiction, question
 from reconciler.verify.cross_cell import PublishedLogs, add_causes, verify_copied_logs
 from reconciler.verify.folding import fold_systemic
 from reconciler.verify.hashes import StatedHash, list_stated_hashes, verify_stated_hashes
@@ -75,13 +75,13 @@ def _read_instant(date: str) -> str:
     return f"{date.removesuffix('Z')}+00:00" if date.endswith("Z") else date
 
 
-@contradiction(
+@rule(
     "runs.revision",
     "one commit of LoadGen, stated in two ways",
     sources=("LoadGen", OURS),
     cause="revision",
     premises=(Premise("Both logs state a date as git writes it."),),
-).across_cells
+)
 def verify_revisions(revisions: Iterable[Revision]) -> Iterator[tuple[About, Complaint]]:
     """The date of a commit is one, wherever LoadGen was built from it: 43 commits are named in 6,455 logs of v4.1 and
     v5.1, each with one date and one version. A value that is no date is not compared, since a git that does not know
@@ -158,7 +158,7 @@ def _list_compiled(sources: tuple[tuple[str, str], ...]) -> frozenset[tuple[str,
     return frozenset(item for item in compiled if not any(part in item[0] for part in _WRITTEN))
 
 
-@question("runs.sources", "why do LoadGen's sources differ from others of its commit?", sources=(OURS,)).across_cells
+@question("runs.sources", "why do LoadGen's sources differ from others of its commit?", sources=(OURS,))
 def verify_sources(builds: Iterable[LoadGenBuild]) -> Iterator[tuple[About, Complaint]]:
     """LoadGen logs the SHA-1 of each of its files, and one of those that are compiled is not the one of most results of
     the same commit. A generated header may differ for many reasons: a question.
@@ -217,11 +217,11 @@ def _verify(surveys: tuple[Survey, ...], path: Path, closed: set[Path], progress
     pairs = frozenset((rule.scenario, rule.measured) for item in surveys for rule in item.ruleset.inferences)
     known = all(item.ruleset.is_known for item in surveys)
     logs = PublishedLogs(memory.facts, memory.files, memory.fingerprints, pairs if known else None, memory.machines)
-    found += verify_copied_logs(logs)
-    found += verify_stated_hashes(memory.hashes)
-    found += verify_overlaps(memory.spans)
-    found += verify_sources(memory.builds)
-    found += verify_revisions(memory.revisions)
+    found += compare_cells(verify_copied_logs, logs)
+    found += compare_cells(verify_stated_hashes, memory.hashes)
+    found += compare_cells(verify_overlaps, memory.spans)
+    found += compare_cells(verify_sources, memory.builds)
+    found += compare_cells(verify_revisions, memory.revisions)
     return TreeReport(
         root=str(path),
         rounds=tuple(dict.fromkeys(item.ruleset.round for item in surveys)),

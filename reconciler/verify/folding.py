@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct, field
 
 from reconciler.resource.quantities import show_count
-from reconciler.tree.findings import Complaint, Facts, Severity, TreeFinding
+from reconciler.resource.rules import Severity
+from reconciler.tree.findings import Complaint, Facts, TreeFinding
 
 _PART = 20  # of a round's results: a kind that is found in more than one of so many
 _FEWEST = 5  # results: fewer may share a mistake by chance, or by one hand

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from reconciler.loadgen.log_files import ACCURACY_TEXT
+from reconciler.resource.rules import Severity, applies
 from reconciler.rules.accuracy import is_digest, list_digests, parse_accuracy
-from reconciler.tree.findings import Complaint, Place, Severity
+from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.log_cache import CachedAnswers
 from reconciler.tree.reading.view import CellView
 from reconciler.tree.rule_engine import About
-from reconciler.verify.contradiction import TreeRule
 from reconciler.verify.verdicts import verify_hashes
 
 _END = 2000  # bytes at each end of a log, fewer than truncation leaves
@@ -67,7 +67,8 @@ def _plain(data: bytes) -> bytes:
     return data.replace(b"\r\n", b"\n")
 
 
-def _compare_hashes(hashes: Iterable[StatedHash]) -> Iterator[tuple[About, Complaint]]:
+@applies(verify_hashes.rule)
+def verify_stated_hashes(hashes: Iterable[StatedHash]) -> Iterator[tuple[About, Complaint]]:
     """Each log that is not as most of those with its hash; all of them where none is. It is not known which file was
     copied, so that it is a warning. Within a cell the runs are compared elsewhere."""
     by_digest: dict[str, list[StatedHash]] = {}
@@ -95,6 +96,3 @@ def _complain(item: StatedHash, other: StatedHash) -> Complaint:
         severity=Severity.WARNING,
         mechanism="accuracy-of-another-run",
     )
-
-
-verify_stated_hashes = TreeRule(verify_hashes.rule, _compare_hashes)

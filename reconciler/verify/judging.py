@@ -13,18 +13,18 @@ from reconciler.check.demands import OURS, Complaints
 from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, VERIFY_PERFORMANCE
 from reconciler.loadgen.summary import SummaryLog
+from reconciler.resource.rules import Severity, rule
 from reconciler.rules.accuracy import parse_accuracy
 from reconciler.rules.compliance.definition import MissingLogError, RunLogs
 from reconciler.rules.compliance.entries import Entry
 from reconciler.rules.compliance.judging import SAME, UNIQUE
 from reconciler.rules.compliance.published import Judged, Published, judge_files
 from reconciler.rules.compliance.verdict import FAIL, PASS
-from reconciler.tree.findings import Complaint, Place, Severity
+from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.cell import Folder, RunFolder
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.log_cache import CachedAnswers
 from reconciler.tree.reading.view import CellView
-from reconciler.verify.contradiction import contradiction
 from reconciler.verify.premises import (
     BENCHMARK_IS_KNOWN,
     OWN_SCENARIO,
@@ -59,7 +59,7 @@ class TreeLogs(RunLogs, frozen=True):
 _SCRIPTS = ("compliance scripts", OURS)
 
 
-@contradiction(
+@rule(
     "compliance.passes",
     "a verdict that its logs deny",
     sources=_SCRIPTS,
@@ -81,7 +81,7 @@ def find_disagreements(view: CellView) -> Complaints:
                 yield replace(complaint, doubt=doubt, mechanism=OWN_SCENARIO) if doubt else complaint
 
 
-@contradiction(
+@rule(
     "compliance.empty",
     "a pass over no answers",
     sources=_SCRIPTS,

@@ -11,11 +11,11 @@ from msgspec import Struct, field
 
 from reconciler.check.demands import OURS
 from reconciler.loadgen import keys
+from reconciler.resource.rules import question
 from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.values import find_at, read_end, read_start
 from reconciler.tree.reading.view import CellView
 from reconciler.tree.rule_engine import About
-from reconciler.verify.contradiction import question
 from reconciler.verify.runs import list_runs
 
 _LEAST = 60.0  # seconds that two runs have in common: less may be clocks of two machines
@@ -46,7 +46,7 @@ def list_spans(view: CellView) -> Iterator[Span]:
             yield Span(submitter, cell, run.name, run.run.digest, start.timestamp(), end.timestamp(), place)
 
 
-@question("runs.overlap", "were two runs of one system made at the same time?", sources=(OURS,)).across_cells
+@question("runs.overlap", "were two runs of one system made at the same time?", sources=(OURS,))
 def verify_overlaps(spans: Iterable[Span]) -> Iterator[tuple[About, Complaint]]:
     """Two runs of one system had a minute or more in common by LoadGen's own clocks, one of them a performance run; one
     finding for each system. There may have been two machines of the kind: a question.

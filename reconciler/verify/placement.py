@@ -12,13 +12,13 @@ from reconciler.loadgen import keys
 from reconciler.loadgen.settings import name_loadgen_scenario
 from reconciler.resource.kinds import SCENARIOS
 from reconciler.resource.quantities import parse_number
+from reconciler.resource.rules import Premise, rule
 from reconciler.rules.compliance.judging import find_test
-from reconciler.tree.findings import Complaint, Place, Premise
+from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.cell import Folder
 from reconciler.tree.reading.values import find_at, number, read_value, show_value
 from reconciler.tree.reading.view import CellView, RunView
 from reconciler.verify.audit_settings import shows_marks
-from reconciler.verify.contradiction import contradiction
 from reconciler.verify.premises import OWN_SCENARIO, RELEASE_IS_KNOWN, RUN_IS_OF_THE_FOLDER, find_doubt_of_inference
 
 _WANTED = keys.SAMPLING_TARGET
@@ -38,7 +38,7 @@ _SCENARIO_IS_OWN = Premise(
 )
 
 
-@contradiction(
+@rule(
     "placement.performance",
     "the performance log belongs elsewhere",
     sources=(OURS,),
@@ -57,7 +57,7 @@ def verify_performance(view: CellView) -> Complaints:
         yield from limits.find_model_key(run) if view.ruleset.is_known else ()
 
 
-@contradiction(
+@rule(
     "placement.accuracy",
     "the accuracy log belongs elsewhere",
     sources=(OURS,),
@@ -80,7 +80,7 @@ def verify_accuracy_run(view: CellView) -> Complaints:
         yield Complaint(place, f"a run of {found}", f"a run of {folder}", cause=cause, aspect=_SCENARIO)
 
 
-@contradiction(
+@rule(
     "placement.compliance",
     "a compliance log belongs elsewhere",
     sources=(OURS,),
@@ -136,7 +136,7 @@ def _read_wanted(view: CellView, name: str) -> Decimal | None:
     return parse_number(view.audit_settings(name).get(_WANTED))
 
 
-@contradiction(
+@rule(
     "placement.measurements",
     "the measurements file belongs elsewhere",
     sources=(OURS,),

@@ -13,13 +13,13 @@ from reconciler.check.cell_files import is_power
 from reconciler.check.demands import OURS, Complaints
 from reconciler.loadgen import keys
 from reconciler.resource.quantities import is_whole
+from reconciler.resource.rules import Premise, Severity, applies, rule
 from reconciler.storage.documents import ResultDocument
-from reconciler.tree.findings import Complaint, Place, Premise, Severity
+from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.cell import Folder
 from reconciler.tree.reading.files import LOG_LIMIT, Read
 from reconciler.tree.reading.values import read_end, read_start
 from reconciler.tree.reading.view import CellView
-from reconciler.verify.contradiction import applies, contradiction
 from reconciler.verify.premises import FILE_IS_WHOLE
 from reconciler.verify.systems import REPEATED, ask_repeated
 
@@ -47,7 +47,7 @@ _ZONES = tuple(
 _MARK = re.compile(rb",Mark,([^,\r\n]*+)")  # of a sample: the session and phase that it is of
 
 
-@contradiction(
+@rule(
     "power.session",
     "one power session",
     sources=("power kit", OURS),
@@ -133,7 +133,7 @@ def verify_stated_once(view: CellView) -> Complaints:
         yield from ask_repeated(read)
 
 
-@contradiction(
+@rule(
     "power.digests",
     "files that the session measured",
     sources=("power kit", OURS),
@@ -205,7 +205,7 @@ def _has_digest(view: CellView, folder: Folder) -> bool:
     return data is not None and _hash(data) == listed.get(f"power/{DAEMON_LOG}", "").lower()
 
 
-@contradiction(
+@rule(
     "power.times",
     "samples taken during the run",
     sources=("power checker", OURS),
@@ -247,7 +247,7 @@ def _show_zone(shift: timedelta) -> str:
     return f"the two clocks may be of different time zones: they agree {shift.total_seconds() / 3600:g} h apart"
 
 
-@contradiction(
+@rule(
     "power.phases",
     "a session of the published run",
     sources=("power kit", OURS),

@@ -15,11 +15,11 @@ from msgspec import Struct
 
 from reconciler.check.cell_files import is_power
 from reconciler.check.demands import OURS, Complaints
+from reconciler.resource.rules import Premise, Severity, rule
 from reconciler.storage.documents import ResultDocument
-from reconciler.tree.findings import Complaint, Place, Premise, Severity
+from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.files import LOG_LIMIT
 from reconciler.tree.reading.view import CellView
-from reconciler.verify.contradiction import contradiction
 from reconciler.verify.power import DAEMON_LOG, find_key, read_session
 from reconciler.verify.premises import FILE_IS_WHOLE
 
@@ -67,7 +67,7 @@ class Samples(Struct, frozen=True):
 _SAMPLES_ARE_OF_SESSION = Premise("The samples are those of the session whose answers they are compared with.")
 
 
-@contradiction(
+@rule(
     "power.watts",
     "watts that the analyzer counted",
     sources=("power kit", OURS),
@@ -128,7 +128,7 @@ def _asks(view: CellView) -> bool:
     return run is None or not run.log.version or run.log.release >= _FIRST_ASKED
 
 
-@contradiction(
+@rule(
     "power.products",
     "watts of the volts and amperes next to them",
     sources=("power kit", OURS),

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from reconciler.loadgen import keys
 from reconciler.loadgen.log import DetailLog
+from reconciler.resource.rules import Premise
 from reconciler.rules.ruleset import Ruleset
-from reconciler.tree.findings import Complaint, Premise
+from reconciler.tree.findings import Complaint
 from reconciler.tree.reading.files import UnreadableError, read_bytes
 from reconciler.tree.reading.view import CellView
 

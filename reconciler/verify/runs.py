@@ -7,18 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from reconciler.check.accuracy import count_key
 from reconciler.check.demands import OURS, Complaints
-from reconciler.check.limits import PERCENTILE, check_percentile
+from reconciler.check.limits import check_percentile
 from reconciler.loadgen import keys
 from reconciler.loadgen.compare import find_unasked_issue
 from reconciler.loadgen.consistency import find_inconsistencies, find_small_library
 from reconciler.loadgen.inconsistency import Inconsistency
 from reconciler.loadgen.value_formats import may_be_set_back
+from reconciler.resource.rules import Premise, Severity, question, rule
 from reconciler.rules.rounds import list_rounds, load_ruleset, states_itself
-from reconciler.tree.findings import Complaint, Place, Premise, Severity
+from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.values import find_at, number, read_end, read_start, read_value, show_value
 from reconciler.tree.reading.view import CellView, RunView
-from reconciler.verify.contradiction import contradiction, question
 from reconciler.verify.premises import BENCHMARK_IS_KNOWN, FILE_IS_WHOLE, RELEASE_IS_KNOWN, ROUND_IS_KNOWN
 
 NO_COMMIT = "NA"  # what LoadGen writes that was built outside a repository
@@ -40,7 +40,7 @@ def list_own_runs(view: CellView) -> Iterator[RunView]:
     return (run for run in list_runs(view) if not view.is_foreign(run.name))
 
 
-@contradiction(
+@rule(
     "log.duration",
     "a duration that cannot be",
     sources=("LoadGen", OURS),
@@ -80,7 +80,7 @@ def _deny_duration(run: RunView) -> Complaints:
         )
 
 
-@contradiction(
+@rule(
     "log.validity",
     "VALID against its own conditions",
     sources=("LoadGen", OURS),
@@ -100,7 +100,7 @@ def _deny_validity(run: RunView) -> Complaints:
         yield Complaint(place, "VALID", f"{failed[0]} false in the same log", cause=_EDITED, other=other)
 
 
-@contradiction(
+@rule(
     "log.consistency",
     "a log that contradicts itself",
     sources=("LoadGen", OURS),
@@ -185,7 +185,7 @@ _CONDITIONS = (
 )
 
 
-@contradiction(
+@rule(
     "runs.seeds",
     "runs with different seeds",
     sources=(OURS,),
@@ -268,9 +268,7 @@ def verify_dates(view: CellView) -> Complaints:
         )
 
 
-@contradiction(
-    "runs.dataset", "runs over different datasets", sources=(OURS,), cause="dataset", severity=Severity.WARNING
-)
+@rule("runs.dataset", "runs over different datasets", sources=(OURS,), cause="dataset", severity=Severity.WARNING)
 def verify_datasets(view: CellView) -> Complaints:
     """Two data sets of different size in one result, where the round's size is not that of the accuracy run."""
     accuracy, run = view.accuracy, view.performance
@@ -344,7 +342,7 @@ def verify_foreign(view: CellView) -> Complaints:
         )
 
 
-@contradiction(
+@rule(
     "files.readable",
     "every file can be read",
     sources=(OURS,),
@@ -362,10 +360,10 @@ def verify_readable(view: CellView) -> Complaints:
             yield Complaint(Place(read.file, read.line), read.problem, "a file that can be read")
 
 
-@contradiction(
-    PERCENTILE.id,
-    PERCENTILE.title,
-    sources=PERCENTILE.sources,
+@rule(
+    check_percentile.rule.id,
+    check_percentile.rule.title,
+    sources=check_percentile.rule.sources,
     cause="percentile",
     premises=(BENCHMARK_IS_KNOWN,),
 )

@@ -12,11 +12,11 @@ from msgspec import Struct
 
 from reconciler.check.demands import OURS, Complaints
 from reconciler.loadgen.log_files import VERIFY_ACCURACY
+from reconciler.resource.rules import Premise, Severity, rule
 from reconciler.rules.compliance.test09 import OUTPUT_LENGTH
 from reconciler.rules.compliance.verdict import FAIL, PASS
-from reconciler.tree.findings import Complaint, Place, Premise, Severity
+from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.view import CellView
-from reconciler.verify.contradiction import contradiction
 
 Stated = Mapping[str, tuple[int, Decimal]]  # figure → its line, its value
 _N = r"(\d{1,18}(?:\.\d{1,18})?)"
@@ -33,7 +33,7 @@ class _File(Struct, frozen=True):
     deny: Callable[[Stated, Mapping[str, Decimal]], Iterator[tuple[str, str, str]]]
 
 
-@contradiction(
+@rule(
     "compliance.stated",
     "a pass that its own figures deny",
     sources=("compliance scripts", OURS),

@@ -12,13 +12,13 @@ from reconciler.check.presence import BenchmarkView
 from reconciler.check.structure import check_round
 from reconciler.check.systems import SystemView
 from reconciler.resource.records import REHEARSAL
+from reconciler.resource.rules import Premise, Severity, applies, question, rule
 from reconciler.storage.documents import ResultDocument
-from reconciler.tree.findings import Complaint, Place, Premise, Severity
+from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.survey import Survey
 from reconciler.tree.reading.values import show_value
 from reconciler.tree.reading.view import CellView
-from reconciler.verify.contradiction import applies, contradiction, question
 from reconciler.verify.premises import ROUND_IS_KNOWN, are_one_name
 
 # "8xH100", and "H100-80GBx8"; what follows a small letter may be a kind of machine ("gx3").
@@ -37,7 +37,7 @@ def _doubt_absence(_: Complaint, view: SystemView) -> str:
     return "" if known else "this copy has no folder of descriptions: it may be a part of a submission"
 
 
-@contradiction(
+@rule(
     "system.description",
     "every system is described",
     sources=(OURS,),
@@ -50,7 +50,7 @@ def verify_described(view: SystemView) -> Complaints:
     yield from systems.check_readable(view)
 
 
-@contradiction(
+@rule(
     "system.names",
     "division and submitter are the folders'",
     sources=("submission checker", OURS),
@@ -98,7 +98,7 @@ def verify_accelerators(view: SystemView) -> Complaints:
             return
 
 
-@contradiction(
+@rule(
     "system.category",
     "results that the system's type cannot have",
     sources=("submission checker",),
@@ -114,7 +114,7 @@ def verify_category(view: BenchmarkView) -> Complaints:
         yield Complaint(place, found, wanted, other=view.place)
 
 
-@contradiction(
+@rule(
     "measurements.retraining",
     "retraining in the closed division",
     sources=("inference rules",),
@@ -130,7 +130,7 @@ def verify_retraining(view: CellView) -> Complaints:
         yield Complaint(place, f"retraining {show_value(said)}", "no retraining in the closed division")
 
 
-@contradiction(
+@rule(
     "measurements.rehearsal",
     "it says that it is a rehearsal",
     sources=(OURS,),

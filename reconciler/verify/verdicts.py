@@ -12,15 +12,15 @@ from reconciler.check.demands import OURS, Complaints
 from reconciler.loadgen.log_files import ACCURACY_TEXT, VERIFY_ACCURACY, VERIFY_PERFORMANCE
 from reconciler.loadgen.summary import is_same_number
 from reconciler.resource.quantities import parse_decimal
+from reconciler.resource.rules import Premise, Severity, rule
 from reconciler.rules.accuracy import hash_results
 from reconciler.rules.accuracy_lines import find_lines
 from reconciler.rules.compliance.scores import find_score_key
 from reconciler.rules.compliance.verdict import PASS
-from reconciler.tree.findings import Complaint, Place, Premise, Severity
+from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.values import find_at, number
 from reconciler.tree.reading.view import CellView, RunView
-from reconciler.verify.contradiction import contradiction
 from reconciler.verify.counts import ENTRIES, list_counts, verify_counts
 from reconciler.verify.judging import find_disagreements, find_empty_tests
 from reconciler.verify.premises import BENCHMARK_IS_KNOWN, FILE_IS_WHOLE
@@ -52,7 +52,7 @@ _SCORED = {
 }
 
 
-@contradiction(
+@rule(
     "compliance.scores",
     "a verdict over other runs",
     sources=(OURS,),
@@ -81,7 +81,7 @@ def verify_scores(view: CellView) -> Complaints:
             )
 
 
-@contradiction(
+@rule(
     "compliance.figures",
     "a verdict without its figures",
     sources=("compliance scripts", OURS),
@@ -116,7 +116,7 @@ def verify_figures(view: CellView) -> Complaints:
                 )
 
 
-@contradiction(
+@rule(
     "accuracy.samples",
     "a score over other samples",
     sources=(OURS,),
@@ -149,7 +149,7 @@ def _scored(text: str) -> Decimal | None:
     return Decimal(found[1]) if found and len(found[1]) < _DIGITS else None
 
 
-@contradiction(
+@rule(
     "accuracy.hash",
     "a hash that is not the log's",
     sources=("submission rules: truncation", OURS),
@@ -169,7 +169,7 @@ def verify_hashes(view: CellView) -> Complaints:
     yield from accuracy.check_test_hashes(view)
 
 
-@contradiction(
+@rule(
     "accuracy.hashes",
     "two hashes of one accuracy log",
     sources=("submission rules: truncation", OURS),

@@ -17,7 +17,7 @@ import pytest
 
 from reconciler.check.engine import check_tree
 from reconciler.check.official import run_official
-from reconciler.cli.shared.loadgen_environment import install_loadgen
+from reconciler.cli.doctor import install_loadgen
 from reconciler.observed.loadgen_library import RELEASES
 from reconciler.reconcile.planning import Options, PlanResult, compute_plan
 from reconciler.record.index import load_record

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.check.engine import check_tree
-from reconciler.tree.findings import Severity, TreeReport
+from reconciler.resource.rules import Severity
+from reconciler.tree.findings import TreeReport
 
 # The folder of a result; the newer checker names the performance log in it, from the root of the file system.
 _NO_RESULTS = re.compile(r"NoResults (?:\S*?/)??((?:closed|open|network)/[^/\s]+/results/[^/\s]+/[^/\s]+/[^/\s]+)")

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from reconciler.endpoints.check.engine import check_endpoints
-from reconciler.tree.findings import Severity
+from reconciler.resource.rules import Severity
 from tests.unit.endpoints.tree.curves import make_curve, make_submission, write_submission
 from tests.unit.endpoints.tree.mutations import MUTATIONS, Mutation
 

@@ -24,8 +24,12 @@ KIND = "f"  # of the class numbers that it answers with
 TOKENS = 0  # in place of a class number
 ALTERED = 0  # what is added to the answers of performance runs
 options = argparse.ArgumentParser()
-for name in ("benchmarks", "scenarios", "system", "test_mode"):
+for name in ("benchmarks", "scenarios", "test_mode"):
     options.add_argument("--" + name, required=True)
+options.add_argument("--system", default=os.environ.get("SYSTEM_NAME"))
+options.add_argument("--accuracy_target")
+options.add_argument("--min_duration", type=int, default=300)
+options.add_argument("--min_query_count", type=int, default=100)
 options.add_argument("--audit_test", choices=["TEST01", "TEST04", "TEST06"])
 options.add_argument("--offline_expected_qps", type=float, default=50.0)
 given = options.parse_args(" ".join(sys.argv[1:]).split())
@@ -39,9 +43,11 @@ if given.audit_test:
     shutil.copyfile(f"audits/{given.audit_test}.config", "audit.config")
 logs = logs / given.system / given.benchmarks / given.scenarios
 logs.mkdir(parents=True, exist_ok=True)
-conf = Path("build/loadgen-configs", given.system, given.benchmarks, given.scenarios, "user.conf")
+full = given.benchmarks.replace("llama3_1", "llama3.1") if given.accuracy_target else given.benchmarks
+conf = Path("build/loadgen-configs", given.system, full, given.scenarios, "user.conf")
 conf.parent.mkdir(parents=True, exist_ok=True)
-lines = {"target_qps": given.offline_expected_qps, "min_duration": 300, "min_query_count": 100}
+lines = {"target_qps": given.offline_expected_qps, "min_duration": given.min_duration}
+lines["min_query_count"] = given.min_query_count
 lines["performance_sample_count_override"] = 16
 conf.write_text("".join(f"*.{given.scenarios}.{name} = {value}\\n" for name, value in lines.items()))
 Path("build/cache").mkdir(exist_ok=True)
@@ -104,13 +110,27 @@ SPEC = f"""
         audit_config: placed
         score: {{command: [{sys.executable}, score.py, "{{accuracy_log}}", --dtype, float32]}}
 """
+# The same through what is known of the published code that has these habits.
+MAKEFILE = f"run_harness:\n\t@LOG_DIR=$(LOG_DIR) {sys.executable} main.py $(RUN_ARGS)\n"
+ADAPTED = f"""
+      as: OFFICIAL
+      performance_sample_count: 16
+      harness:
+        adapter: nvidia-v5.1
+        code: theirs
+        env: {{SYSTEM_NAME: box}}
+        score: {{command: [{sys.executable}, score.py, "{{accuracy_log}}", --dtype, float32]}}
+"""
 
 
-def with_miniature(root: Path, test: str, *, official: str = "resnet", key: str = "resnet50") -> Repository:
+def with_miniature(
+    root: Path, test: str, *, official: str = "resnet", key: str = "resnet50", spec: str = SPEC
+) -> Repository:
     """One Offline cell that is asked for a compliance test."""
     repository = make_repository(root)
     repository.write("theirs/main.py", SCRIPT)
     repository.write("theirs/score.py", SCORER)
+    repository.write("theirs/Makefile", MAKEFILE)
     rules = load_ruleset("v6.1").find_benchmark(official)
     assert rules is not None
     asked = {name: value.value for name, value in rules.find_test(test, "Offline").settings.items()}
@@ -119,7 +139,7 @@ def with_miniature(root: Path, test: str, *, official: str = "resnet", key: str 
     repository.edit("specs/spec.yaml", "      as: resnet\n      code: benchmarks/tiny.py\n", "")
     repository.edit("specs/spec.yaml", '      engine: {backend: "null", precision: fp32, batch_size: 4}\n', "")
     repository.edit("specs/spec.yaml", "      performance_sample_count: 16\n", "")
-    reported = SPEC.replace("OFFICIAL", official).replace("KEY", key)
+    reported = spec.replace("OFFICIAL", official).replace("KEY", key)
     repository.edit("specs/spec.yaml", "    tiny:\n      model", f"    tiny:{reported}      model")
     repository.edit("specs/spec.yaml", "min_duration: 0", "min_duration: 300 ms")
     if official != "resnet":

@@ -328,7 +328,8 @@ def test_a_verify_file_with_other_figures_is_contradicted(clone: Repository) -> 
     clone.commit()
     found = claims(clone)
     assert denied(found) == {"TEST04 verdict"}
-    assert f"{VERIFY_PERFORMANCE} says 1.5, 1.5, 1.5, the logs say" in found[CELL, "TEST04 verdict"][1]
+    said = rf"{VERIFY_PERFORMANCE} says (1\.5, )+the logs say"  # figures without a point are left as they were
+    assert re.search(said, found[CELL, "TEST04 verdict"][1])
 
 
 def test_a_rehearsal_whose_record_no_longer_says_so_is_contradicted(clone: Repository) -> None:

@@ -66,7 +66,7 @@ def test_the_code_of_the_command_is_published_with_how_it_was_started(made: Repo
     assert tree[f"{SRC}run.py"] == hash_file(made.root / "ours/run.py")
     how = (made.paths.tree / f"{SRC}REPRODUCE.md").read_text()
     assert "run.py" in how
-    assert "`{user_conf}`" in how
+    assert "{user_conf}" in how
 
 
 def test_a_clone_without_the_code_publishes_what_ran(made: Repository, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from reconciler.render.plan import render_plan_text
 from reconciler.resource.records import Ended, Record
 from tests.acceptance.conftest import console
-from tests.passes.miniature import with_miniature
+from tests.passes.miniature import ADAPTED, with_miniature
 from tests.passes.repository import Repository
 from tests.shared import need
 
@@ -93,6 +93,21 @@ def test_a_test_has_its_own_duration_where_the_command_writes_the_conf(tmp_path:
     assert not [name for name in left if name.startswith(("Run:", "ComplianceTest:"))]
 
 
+@pytest.mark.parametrize("altered", [0, 1])
+def test_the_adapter_of_published_code_runs_it(tmp_path: Path, altered: int) -> None:
+    """Also where answers of one token less than the accuracy run's log come back: a pass of TEST06 needs them whole."""
+    repository = with_miniature(tmp_path, "TEST06", official="llama3.1-8b", key="llama3_1-8b", spec=ADAPTED)
+    script(repository, "TOKENS = 0", "TOKENS = 5")
+    if altered:
+        script(repository, "* (TOKENS - 1) + [2]", "* (TOKENS - 1 - (given.audit_test is not None)) + [2]")
+    repository.reconcile()
+    run = only(repository, RUNS[0])
+    assert run.inputs["harness.command"].value[:2] == ["make", "run_harness"]
+    assert only(repository, f"Verdict:{CELL}/TEST06").values["passed"] is (altered == 0)
+    left = [str(step.change.address) for step in repository.look().plan.steps]
+    assert not [name for name in left if name.startswith(("Run:", "ComplianceTest:")) and not altered]
+
+
 def test_show_lists_what_counts_as_its_code(tmp_path: Path) -> None:
     repository = with_miniature(tmp_path, "TEST01")
     repository.write("theirs/build/bin/tool", "made by the build\n")
@@ -100,7 +115,7 @@ def test_show_lists_what_counts_as_its_code(tmp_path: Path) -> None:
     shown = console(tmp_path, "show", CELL, "--code", "--json")
     (part,) = json.loads(shown.out)["code"]
     assert part["location"] == "theirs"
-    assert part["counts"] == ["audits/TEST01.config", "main.py", "score.py"]
+    assert part["counts"] == ["Makefile", "audits/TEST01.config", "main.py", "score.py"]
     assert {name.partition("/")[0] for name in part["left_out"]} == {"build", "tuned", "verify_accuracy.txt"}
     text = console(tmp_path, "show", CELL, "--code").out
     assert "main.py" in text

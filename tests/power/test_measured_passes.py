@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.cli.shared.plan_options import list_cells
 from reconciler.errors import SpecError
 from reconciler.execute import attempt_record
 from reconciler.execute.outcome import Status
 from reconciler.execute.perform import Finished
 from reconciler.loadgen.compare import Asked, Contradiction, find_contradictions
 from reconciler.loadgen.log import DetailLog
+from reconciler.reconcile.planning import list_cells
 from reconciler.reconcile.worker import take_up_refused
 from reconciler.resource.records import POWER_CHECK, SESSION, Ended, Record
 from tests.passes.repository import SPEC, Repository, make_repository

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.tree.findings import Severity
+from reconciler.resource.rules import Severity
 from reconciler.verify.engine import verify_tree
 from tests.passes.repository import SPEC, make_repository
 from tests.power.test_measured_passes import measured

@@ -10,11 +10,10 @@ from pathlib import Path
 
 from click.shell_completion import CompletionItem
 
-from reconciler.cli.shared.plan_options import find_asked_cells
+from reconciler.cli.shared.plan_options import find_asked_cells, list_declared_cells
 from reconciler.cli.shared.repository import find_root
 from reconciler.errors import ReconcilerError
-from reconciler.reconcile.planning import PlanCache
-from reconciler.resource.kinds import Cell, Kind
+from reconciler.resource.kinds import Cell
 
 _FIELDS = ("division", "system", "benchmark", "scenario")
 
@@ -65,10 +64,9 @@ def complete_refs(beginning: str) -> list[CompletionItem]:
 def list_declared(specs: Sequence[str] = ()) -> tuple[Cell, ...]:
     try:
         paths, options = find_asked_cells(specs)
-        desired = PlanCache.of(paths).load_desired(options)
     except (ReconcilerError, OSError):
         return ()
-    return tuple(r.cell for r in desired.resources if r.kind is Kind.RESULT and r.cell is not None)
+    return tuple(list_declared_cells(paths, options.specs))
 
 
 def _list_terms(cells: Iterable[Cell]) -> Iterator[tuple[str, str]]:

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Protocol
 
 from reconciler.cli.shared.repository import find_repository, show_from_root, sort_words
+from reconciler.errors import ReconcilerError
 from reconciler.observed.loadgen_library import read_conf_here
 from reconciler.observed.observe import find_wrong_loadgen
+from reconciler.plan.cell_names import resolve_words
 from reconciler.plan.plan import Plan
 from reconciler.plan.select import parse, parse_repeated
-from reconciler.reconcile.planning import Options, PlanResult, compute_plan, explain_unfit
-from reconciler.resource.inputs import Origin
-from reconciler.resource.kinds import Address, Cell, Kind
-from reconciler.resource.quantities import join_listing, show_age, show_count
+from reconciler.reconcile.planning import Options, PlanCache, PlanResult, compute_plan, explain_unfit, list_cells
+from reconciler.resource.kinds import Cell, Kind
+from reconciler.resource.quantities import join_listing, show_count
 from reconciler.storage.files import RepositoryPaths
-
-if TYPE_CHECKING:
-    from reconciler.resource.conditions import CellStatus
 
 
 def find_asked_cells(
@@ -40,12 +35,14 @@ def find_asked_cells(
     for repeated in (exclude, rerun):
         parse_repeated(repeated)
     paths = find_repository(specs)
+    read = tuple(show_from_root(paths, spec) for spec in specs)
+    declared = cache(lambda: list_declared_cells(paths, read))
     options = Options(
-        specs=tuple(show_from_root(paths, spec) for spec in specs),
-        select=selectors,
-        exclude=tuple(exclude),
+        specs=read,
+        select=resolve_words(selectors, declared),
+        exclude=resolve_words(exclude, declared),
         only=tuple(only),
-        rerun=tuple(rerun),
+        rerun=resolve_words(rerun, declared),
         deep=deep,
         commit=commit,
         busy=busy,
@@ -54,15 +51,13 @@ def find_asked_cells(
     return paths, options
 
 
-def list_cells(look: PlanResult, options: Options | None = None) -> tuple[CellStatus, ...]:
-    """Every declared cell that the options select, in the order of the spec."""
-    from reconciler.diff.conditions import summarise_cells
-
-    blocked = {step.change.address: step.blocked for step in look.plan.steps if step.blocked}
-    found = summarise_cells(look.desired, look.recorded, look.observed, look.difference, blocked)
-    if options is None or not (options.select or options.exclude):
-        return found
-    return tuple(status for status in found if _selected(status.cell, options))
+def list_declared_cells(paths: RepositoryPaths, specs: tuple[str, ...] = ()) -> list[Cell]:
+    """List the cells of the specs on disk; none where they are broken, which other code reports."""
+    try:
+        desired = PlanCache.of(paths).load_desired(Options(specs))
+    except (ReconcilerError, OSError):
+        return []
+    return [r.cell for r in desired.resources if r.kind is Kind.RESULT and r.cell is not None]
 
 
 def compute_selected_plan(paths: RepositoryPaths, options: Options) -> PlanResult:
@@ -73,50 +68,14 @@ def compute_selected_plan(paths: RepositoryPaths, options: Options) -> PlanResul
     return seen
 
 
-def _selected(cell: Cell, options: Options) -> bool:
-    at = Address(Kind.RESULT, str(cell))
-    excluded = parse_repeated(options.exclude).drop_resource_terms().matches(at)
-    return parse(options.select).drop_resource_terms().matches(at) and not excluded
-
-
-class LineCommitText(Protocol):
-    """The commit of a line; see ``reconciler.storage.git.LineCommit``, which is imported only when there is a line."""
-
-    @property
-    def commit(self) -> str: ...
-    @property
-    def author(self) -> str: ...
-    @property
-    def when(self) -> datetime | None: ...
-    @property
-    def summary(self) -> str: ...
-    @property
-    def committed(self) -> bool: ...
-    @property
-    def boundary(self) -> bool: ...
-
-
-def find_commits(paths: RepositoryPaths, origins: Iterable[Origin]) -> dict[Origin, LineCommitText]:
-    """Who last changed each spec line, as far as git knows. Nothing is imported or asked when there is no line."""
-    by_file: dict[str, list[Origin]] = {}
-    for origin in origins:
-        by_file.setdefault(origin.file, []).append(origin)
-    found: dict[Origin, LineCommitText] = {}
-    for file, group in by_file.items():
-        from reconciler.storage import git
-
-        lines = git.find_line_commits(paths.root, file, [origin.line for origin in group])
-        found.update({origin: lines[origin.line] for origin in group if origin.line in lines})
-    return found
-
-
-def find_line_commits(paths: RepositoryPaths, origins: Iterable[Origin]) -> dict[Origin, str]:
-    """Spec line → "3f2c1ab  2 days ago"."""
-    now = time.time()
-    return {
-        origin: f"{commit.commit[:7]}  {show_age(now - commit.when.timestamp())}" if commit.when else "not committed"
-        for origin, commit in find_commits(paths, origins).items()
-    }
+def check_selection(paths: RepositoryPaths, options: Options) -> None:
+    """Raise ReconcilerError where a selection fits no declared cell, before anything is done for it."""
+    if not options.select:
+        return
+    desired = PlanCache.of(paths).load_desired(options)
+    selector = parse(options.select).drop_resource_terms()
+    if not any(r.kind is Kind.RESULT and selector.matches(r.address) for r in desired.resources):
+        raise explain_unfit(options.select, desired)
 
 
 def list_early_remarks(seen: PlanResult) -> list[str]:

@@ -9,8 +9,6 @@ import click
 
 from reconciler.cli.shared.output import say
 from reconciler.errors import RepositoryError
-from reconciler.plan.select import join_parts
-from reconciler.resource.kinds import ALL_DIVISIONS
 from reconciler.spec.files import make_written_name
 from reconciler.storage.files import WORK, RepositoryPaths
 from reconciler.storage.untrusted_files import find_in_index, find_place_in_git
@@ -61,20 +59,13 @@ def _warn_of_tracked_work(paths: RepositoryPaths) -> None:
 
 
 def sort_words(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(specs, selectors). A selector holds an "=", or is a cell as it is printed, and is not an existing file."""
-    selectors = tuple(word for word in words if ("=" in word or _names_cell(word)) and not Path(word).exists())
-    specs = tuple(word for word in words if word not in selectors)
-    for word in specs:
-        if not Path(word).exists() and not word.endswith((".yaml", ".yml")):
-            raise click.UsageError(
-                f"{word!r} is neither a spec file nor a selector. A selector looks like benchmark=resnet."
-            )
-    return specs, selectors
+    """(specs, selectors). A spec is an existing path, or ends as one does without an "="; all else names cells."""
+    specs = tuple(word for word in words if Path(word).exists() or _looks_like_spec(word))
+    return specs, tuple(word for word in words if word not in specs)
 
 
-def _names_cell(word: str) -> bool:
-    division, slash, _ = join_parts(word).partition("/")
-    return bool(slash) and division in ALL_DIVISIONS
+def _looks_like_spec(word: str) -> bool:
+    return "=" not in word and word.endswith((".yaml", ".yml"))
 
 
 def show_from_root(paths: RepositoryPaths, path: str) -> str:

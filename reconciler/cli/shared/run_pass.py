@@ -12,11 +12,11 @@ from typing import Any
 import click
 
 from reconciler.cli.shared.output import choose_paint, is_quiet, say, say_at_once, say_json, use_colour
-from reconciler.cli.shared.plan_options import choose_exit_code, list_cells
+from reconciler.cli.shared.plan_options import check_selection, choose_exit_code
 from reconciler.errors import ERROR, INTERRUPTED, NOT_IN_SYNC
 from reconciler.execute.outcome import Event, Outcome, Status
 from reconciler.plan.plan import Plan
-from reconciler.reconcile.planning import Options
+from reconciler.reconcile.planning import Options, list_cells
 from reconciler.reconcile.run import PassReport, run_pass
 from reconciler.render.documents import render_cells_part, render_document
 from reconciler.render.events import render_outcomes_part
@@ -40,6 +40,7 @@ def run(
 ) -> int:
     """Run one pass and report it as it goes; then print the cells. Gives the exit code. Raises RepositoryError, after
     all that, when git does not take the records. ``quick``: short runs that never become results."""
+    check_selection(paths, options)
     if quick:
         paths, options = prepare_quick_pass(paths, options, saved, choose_view(as_json))
     pass_report = carry_out(paths, options, saved=saved, as_json=as_json)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reconciler.check.cell_files import DOCUMENT, FILE_RULES, READABLE, find_broken, find_empty
+from reconciler.check.cell_files import FILE_RULES, check_documents, check_readable_logs, find_broken, find_empty
 from reconciler.check.demands import Complaints
 from reconciler.endpoints.cells.check import ENDPOINTS_RULES
 from reconciler.endpoints.results.measurements import read_measured
 from reconciler.loadgen.log_files import CONFIG
+from reconciler.resource.rules import applies
 from reconciler.rules.ruleset import Ruleset
 from reconciler.tree.content import CellContent, Rendered
 from reconciler.tree.findings import TreeFinding
@@ -23,18 +24,20 @@ DESCRIBED = """\
 - accuracy run: `accuracy/`, scored by the endpoints harness"""
 
 
+@applies(check_documents.rule)
 def check_readme(view: CellView) -> Complaints:
     """README.md alone: the endpoints harness configures no LoadGen."""
     yield from find_empty(view, (README,))
 
 
+@applies(check_readable_logs.rule)
 def check_readable_results(view: CellView) -> Complaints:
     """Every file that is there can be read."""
     files = view.files
     yield from find_broken((files.config, files.result_summary, files.accuracy_results, files.measurements))
 
 
-_READING_RULES = ((READABLE, check_readable_results), (DOCUMENT, check_readme))
+_READING_RULES = (check_readable_results, check_readme)
 CHECK_TABLES = (_READING_RULES, FILE_RULES, ENDPOINTS_RULES)
 
 

@@ -20,22 +20,29 @@ from reconciler.endpoints.results.measurements import (
 from reconciler.resource.inputs import Value
 from reconciler.resource.quantities import parse_number, show_count
 from reconciler.resource.ruled_values import LatencyLimits
+from reconciler.resource.rules import rule
 from reconciler.storage.documents import ResultDocument
-from reconciler.tree.findings import Complaint, Place, Rule
+from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.values import show_value
 from reconciler.tree.reading.view import CellView
 
+_CHECK = f"{NEW}: endpoints"
+
 _MILLISECOND = 1_000_000
 
 
+@rule("endpoints.files", "config, result and accuracy are there", sources=(_CHECK,))
 def check_files(view: CellView) -> Complaints:
+    """The folder holds the configuration, the results and the accuracy results of the harness."""
     for read in (view.files.config, view.files.result_summary, view.files.accuracy_results):
         if read.absent:
             yield Complaint(Place(read.file), "missing", "what the endpoints harness writes")
 
 
+@rule("endpoints.scenario", "the scenario that ran is the folder's", sources=(_CHECK,))
 def check_scenario(view: CellView) -> Complaints:
+    """The configuration of the harness names the scenario of the folder."""
     config = view.files.config
     if config.value is None:
         return
@@ -45,7 +52,9 @@ def check_scenario(view: CellView) -> Complaints:
         )
 
 
+@rule("endpoints.seeds", "the round's seeds", sources=(_CHECK,))
 def check_seeds(view: CellView) -> Complaints:
+    """The harness ran with the random seeds that the round published."""
     config = view.files.config
     if config.value is None:
         return
@@ -57,7 +66,9 @@ def check_seeds(view: CellView) -> Complaints:
             )
 
 
+@rule("endpoints.duration", "the configured minimum duration", sources=(_CHECK,))
 def check_duration(view: CellView) -> Complaints:
+    """The minimum duration that the harness was given is at least that of the round."""
     config = view.files.config
     least = parse_number(view.rules.get_value("least_min_duration", view.cell.scenario)) if view.rules else None
     if config.value is None or least is None:
@@ -68,13 +79,16 @@ def check_duration(view: CellView) -> Complaints:
         yield Complaint(_line(config, "min_duration_ms"), f"min_duration_ms {value}", f"at least {least}")
 
 
+@rule("endpoints.failures", "no sample failed", sources=(_CHECK, OURS))
 def check_failures(view: CellView) -> Complaints:
+    """The harness counts samples that failed, and a published run has none."""
     summary = view.files.result_summary
     failed = parse_number(summary.value.get("n_samples_failed")) if summary.value else None
     if failed:
         yield Complaint(_line(summary, "n_samples_failed"), f"{show_count(int(failed), 'sample')} failed", "none")
 
 
+@rule("endpoints.metric", "the metric that is published", sources=(_CHECK,))
 def check_metric(view: CellView) -> Complaints:
     """The checker ends on a result that does not state what is published of it."""
     summary, rules = view.files.result_summary, view.rules
@@ -87,6 +101,7 @@ def check_metric(view: CellView) -> Complaints:
         )
 
 
+@rule("endpoints.latencies", "TTFT, TPOT or latency", sources=(_CHECK,))
 def check_latencies(view: CellView) -> Complaints:
     """p99 TTFT and TPOT below the limits of the scenario, or the whole latency where the round rules that."""
     summary = view.files.result_summary
@@ -100,7 +115,9 @@ def check_latencies(view: CellView) -> Complaints:
         yield Complaint(_line(summary, name), f"p99 {name} {amount}", wanted)
 
 
+@rule("endpoints.accuracy", "every dataset is scored, in full", sources=(_CHECK,))
 def check_accuracy(view: CellView) -> Complaints:
+    """The harness scored each accuracy dataset of the round, and all of its samples."""
     results = view.files.accuracy_results
     if results.value is None:
         return
@@ -115,7 +132,9 @@ def check_accuracy(view: CellView) -> Complaints:
         yield Complaint(place, f"{show_value(counted)} samples", f"exactly {wanted}")
 
 
+@rule("endpoints.audits", "the compliance tests", sources=(_CHECK,))
 def check_audits(view: CellView) -> Complaints:
+    """The tests that the round requires are there, and passed."""
     for test in view.tests:
         name = view.ruleset.endpoints.tests.get(test)
         yield from _output_lengths(view, test) if name is None else _audit_passed(view, test, name)
@@ -152,7 +171,9 @@ def show_number(limits: Mapping[str, Value], name: str) -> Decimal | None:
     return Decimal(str(limits[name].value)) if name in limits else None
 
 
+@rule("endpoints.benchmark", "a benchmark that the harness may enter", sources=(_CHECK,))
 def check_benchmark(view: CellView) -> Complaints:
+    """The round lets the benchmark be entered with the endpoints harness."""
     if view.official and view.official not in view.ruleset.endpoints.benchmarks:
         allowed = ", ".join(view.ruleset.endpoints.benchmarks) or f"none in {view.ruleset.round}"
         yield Complaint(Place(view.files.config.file), f"{view.official} by the endpoints harness", f"one of {allowed}")
@@ -166,17 +187,22 @@ def _line(read: Read[ResultDocument], name: str) -> Place:
     return Place(read.file, read.value.lines.get(name, 0) if read.value else 0)
 
 
-_CHECK = f"{NEW}: endpoints"
+@rule("endpoints.extra", "images or videos that the round asks for", sources=(_CHECK,))
+def check_extra(view: CellView) -> Complaints:
+    """Images or videos of some samples, where the round asks for them."""
+    yield from check_extra_files(view)
+
+
 ENDPOINTS_RULES = (
-    (Rule("endpoints.benchmark", "a benchmark that the harness may enter", (_CHECK,)), check_benchmark),
-    (Rule("endpoints.files", "config, result and accuracy are there", (_CHECK,)), check_files),
-    (Rule("endpoints.scenario", "the scenario that ran is the folder's", (_CHECK,)), check_scenario),
-    (Rule("endpoints.seeds", "the round's seeds", (_CHECK,)), check_seeds),
-    (Rule("endpoints.duration", "the configured minimum duration", (_CHECK,)), check_duration),
-    (Rule("endpoints.failures", "no sample failed", (_CHECK, OURS)), check_failures),
-    (Rule("endpoints.metric", "the metric that is published", (_CHECK,)), check_metric),
-    (Rule("endpoints.latencies", "TTFT, TPOT or latency", (_CHECK,)), check_latencies),
-    (Rule("endpoints.accuracy", "every dataset is scored, in full", (_CHECK,)), check_accuracy),
-    (Rule("endpoints.extra", "images or videos that the round asks for", (_CHECK,)), check_extra_files),
-    (Rule("endpoints.audits", "the compliance tests", (_CHECK,)), check_audits),
+    check_benchmark,
+    check_files,
+    check_scenario,
+    check_seeds,
+    check_duration,
+    check_failures,
+    check_metric,
+    check_latencies,
+    check_accuracy,
+    check_extra,
+    check_audits,
 )

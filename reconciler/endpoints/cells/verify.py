@@ -12,12 +12,12 @@ from reconciler.endpoints.results.measurements import compute_rate
 from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import CONFIG, RESULT_SUMMARY
 from reconciler.resource.quantities import parse_number
+from reconciler.resource.rules import Premise, Severity, applies, rule
 from reconciler.storage.documents import ResultDocument
-from reconciler.tree.findings import Complaint, Gap, Place, Premise, Severity
+from reconciler.tree.findings import Complaint, Gap, Place
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.view import CellView
 from reconciler.verify.cell_rules import CellRules
-from reconciler.verify.contradiction import applies, contradiction
 from reconciler.verify.gaps import find_gap
 from reconciler.verify.premises import BENCHMARK_IS_KNOWN
 from reconciler.verify.systems import MEASUREMENTS_CONTRADICTIONS, REPEATED, ask_repeated
@@ -29,7 +29,7 @@ _MILLISECOND = 1_000_000
 _ONE_RUN = Premise("One run of the harness wrote the files: both are of one performance run, in one folder.")
 
 
-@contradiction(
+@rule(
     "endpoints.samples",
     "sample counts that do not add up",
     sources=(OURS,),
@@ -55,9 +55,7 @@ def verify_samples(view: CellView) -> Complaints:
         )
 
 
-@contradiction(
-    "endpoints.rate", "a rate that its counts deny", sources=(OURS,), cause="endpoints", premises=(_ONE_RUN,)
-)
+@rule("endpoints.rate", "a rate that its counts deny", sources=(OURS,), cause="endpoints", premises=(_ONE_RUN,))
 def verify_rates(view: CellView) -> Complaints:
     """A rate that is more than 2 % off the harness's own count and duration."""
     summary = view.files.result_summary
@@ -71,9 +69,7 @@ def verify_rates(view: CellView) -> Complaints:
             )
 
 
-@contradiction(
-    "endpoints.duration", "shorter than configured", sources=(OURS,), cause="endpoints", premises=(_ONE_RUN,)
-)
+@rule("endpoints.duration", "shorter than configured", sources=(OURS,), cause="endpoints", premises=(_ONE_RUN,))
 def verify_duration(view: CellView) -> Complaints:
     """Shorter than the minimum that the same folder configures."""
     summary, config = view.files.result_summary, view.files.config
@@ -88,9 +84,7 @@ def verify_duration(view: CellView) -> Complaints:
         )
 
 
-@contradiction(
-    "endpoints.target", "more completed than asked for", sources=(OURS,), cause="endpoints", premises=(_ONE_RUN,)
-)
+@rule("endpoints.target", "more completed than asked for", sources=(OURS,), cause="endpoints", premises=(_ONE_RUN,))
 def verify_target(view: CellView) -> Complaints:
     """A server cannot complete more than it is asked for."""
     summary, config = view.files.result_summary, view.files.config
@@ -105,7 +99,7 @@ def verify_target(view: CellView) -> Complaints:
         )
 
 
-@contradiction(
+@rule(
     "endpoints.scored",
     "a score over other samples",
     sources=(OURS,),
@@ -130,7 +124,7 @@ def verify_stated_once(view: CellView) -> Complaints:
         yield from ask_repeated(read)
 
 
-@contradiction(
+@rule(
     "placement.endpoints",
     "a run that belongs elsewhere",
     sources=(OURS,),

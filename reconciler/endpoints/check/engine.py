@@ -38,7 +38,8 @@ from reconciler.endpoints.rules.ruleset import NAME
 from reconciler.endpoints.tree.content import DEDICATED
 from reconciler.endpoints.tree.reading import CurveFolder, PointFolder, SubmissionFolder, SystemFolder, find_submissions
 from reconciler.resource.quantities import is_whole, parse_number
-from reconciler.tree.findings import Complaint, Rule, TreeFinding, TreeReport
+from reconciler.resource.rules import Rule
+from reconciler.tree.findings import Complaint, TreeFinding, TreeReport
 from reconciler.tree.reading.files import list_folders
 from reconciler.tree.reading.unreadable_folders import collect_closed_folders, list_if_open, pass_over_closed
 from reconciler.tree.rule_engine import INTERNAL, About, apply_rules

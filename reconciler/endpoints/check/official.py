@@ -17,8 +17,9 @@ from msgspec.structs import replace
 
 from reconciler.endpoints.tree.reading import find_submissions
 from reconciler.errors import ReconcilerError
+from reconciler.resource.rules import Rule, Severity
 from reconciler.storage.process import Child, build_child_environment
-from reconciler.tree.findings import Complaint, OfficialRun, Place, Rule, Severity, TreeFinding, TreeReport
+from reconciler.tree.findings import Complaint, OfficialRun, Place, TreeFinding, TreeReport
 
 PACKAGE = "endpoints-submission-cli"
 NAME = "submission-checker"

@@ -21,7 +21,8 @@ from reconciler.endpoints.tree.layout import (
     SUMMARY,
 )
 from reconciler.endpoints.tree.reading import CurveFolder, PointFolder, SubmissionFolder, SystemFolder
-from reconciler.tree.findings import Complaint, Place, Rule, Severity
+from reconciler.resource.rules import Rule, Severity
+from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.files import Read, list_files
 
 CHECKER, POLICY, OURS = "submission-checker", "policy", "ours"

@@ -6,7 +6,6 @@ from decimal import Decimal
 from operator import attrgetter
 from pathlib import Path
 
-from reconciler.cli.compare import read_own_sides
 from reconciler.cli.shared.repository import find_repository
 from reconciler.diff.timeline import find_dominated
 from reconciler.endpoints.rules.pareto import ParetoCurve
@@ -14,6 +13,7 @@ from reconciler.endpoints.tree.reading import find_submissions
 from reconciler.endpoints.views.charts import CURVE_CHARTS, chart_curves
 from reconciler.endpoints.views.page import read_pareto
 from reconciler.errors import ReconcilerError
+from reconciler.history.compare import read_own_sides
 from reconciler.render.charts import Chart, find_curve
 from reconciler.render.documents import Document
 

@@ -22,9 +22,9 @@ from reconciler.check.accuracy import (
 )
 from reconciler.check.engine import check_tree
 from reconciler.resource.ruled_values import Bar, ExtraFiles
+from reconciler.resource.rules import Severity
 from reconciler.rules.accuracy import add_hash
 from reconciler.rules.rounds import load_ruleset
-from reconciler.tree.findings import Severity
 from tests.unit.check.made import BENCHMARK, SUBMITTER, SYSTEM, write
 from tests.unit.loadgen.truncation import truncate_log
 from tests.unit.tree.small_cells import DETAIL, Line, log, rules, say, small_cell

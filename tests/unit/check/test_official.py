@@ -9,7 +9,8 @@ import pytest
 
 from reconciler.check.official import find_cell, run_official
 from reconciler.errors import ReconcilerError
-from reconciler.tree.findings import Complaint, Place, Rule, Severity, TreeFinding, TreeReport
+from reconciler.resource.rules import Rule, Severity
+from reconciler.tree.findings import Complaint, Place, TreeFinding, TreeReport
 
 NEWER, OLDER, OLDEST = "submission_checker/main.py", "submission_checker_old.py", "submission_checker.py"
 GOOD = "[2026-01-01 10:00:00 main.py:9 INFO] SUMMARY: submission looks OK"

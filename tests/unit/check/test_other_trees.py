@@ -16,8 +16,8 @@ from reconciler.check.limits import check_equal_issue
 from reconciler.loadgen.compare import Asked, find_contradictions
 from reconciler.loadgen.log import parse_detail
 from reconciler.loadgen.user_conf import parse_user_conf
+from reconciler.resource.rules import Severity
 from reconciler.rules.rounds import load_ruleset
-from reconciler.tree.findings import Severity
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.survey import find_official_name
 from reconciler.tree.reading.view import RunView

@@ -8,18 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.check import loadgen_cells
-from reconciler.check.engine import check_tree
-from reconciler.check.presence import BENCHMARK_RULES
-from reconciler.check.structure import ROOT_RULES, SUBMITTER_RULES, SURVEY_RULES
-from reconciler.check.systems import SYSTEM_RULES
+from reconciler.check.engine import check_tree, list_rules
+from reconciler.resource.rules import Severity
 from reconciler.storage.untrusted_files import DEEPEST
-from reconciler.tree.findings import Severity
 from tests.unit.check.conftest import checked
 from tests.unit.check.mutations import MUTATIONS, Mutation
 
-_TABLES = (SURVEY_RULES, ROOT_RULES, SUBMITTER_RULES, SYSTEM_RULES, BENCHMARK_RULES, *loadgen_cells.CHECK_TABLES)
-ALL_RULES = tuple(dict.fromkeys(rule for table in _TABLES for rule, _ in table))
+ALL_RULES = list_rules()
 
 
 def test_a_clean_tree_is_clean(clean_trees: Callable[[str], Path]) -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from reconciler.check import runs
 from reconciler.loadgen.log import parse_detail
+from reconciler.resource.rules import Severity
 from reconciler.rules.rounds import load_ruleset
-from reconciler.tree.findings import Complaint, Place, Severity
+from reconciler.tree.findings import Complaint, Place
 
 FILE = "detail.txt"
 DEMANDS = {

@@ -21,7 +21,8 @@ from reconciler.check.systems import (
     check_readable,
 )
 from reconciler.resource.ruled_values import NetworkRules, SystemField
-from reconciler.tree.findings import Severity, TreeFinding
+from reconciler.resource.rules import Severity
+from reconciler.tree.findings import TreeFinding
 from reconciler.tree.reading.places import V6, SubmitterPlace
 from reconciler.tree.reading.system import SubmitterFiles
 from tests.unit.tree.small_cells import say

@@ -53,6 +53,14 @@ def test_selectors_are_completed_however_the_shell_breaks_words(
     assert complete(*words) == found
 
 
+def test_paths_of_explain_are_completed(complete: Callable[..., list[str]]) -> None:
+    assert complete("explain", "target_q") == ["target_qps"]
+    assert complete("explain", "spec.benchmarks.llama3.1-8b.engine.ba") == [
+        "spec.benchmarks.llama3.1-8b.engine.backend",
+        "spec.benchmarks.llama3.1-8b.engine.batch_size",
+    ]
+
+
 def test_rounds_and_commits_are_completed(declared: Path, complete: Callable[..., list[str]]) -> None:
     git(declared, "init", "--quiet", "--initial-branch=main")
     git(declared, "add", ".")

@@ -1,7 +1,16 @@
-import click
+"""`help`: the list of documents, one of them elsewhere and on a terminal, and the help of a command."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import shutil
+import subprocess
+import sys
+
 import pytest
 
-from reconciler.cli import help as help_command
 from reconciler.cli.help import read_topics
 from tests.unit.cli.conftest import Reconcile
 
@@ -18,15 +27,48 @@ def test_help_of_a_topic_elsewhere_than_on_a_terminal_is_its_text(reconcile: Rec
     assert "\x1b" not in out
 
 
-def test_help_of_a_topic_on_a_terminal_is_laid_out_and_paged(
-    reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+def show_on_terminal(*arguments: str, **environment: str) -> str:
+    """All that `help` and its pager write to a terminal of their own; the pager is quit after its first page."""
+    ours, theirs = pty.openpty()
+    known = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    child = subprocess.Popen(
+        [sys.executable, "-P", "-m", "reconciler.cli.main", "help", *arguments],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**known, "TERM": "xterm-256color", "COLUMNS": "80", **environment},
+        start_new_session=True,
+    )
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # a terminal of which the other end is closed
+        while part := os.read(ours, 65536):
+            if not shown:
+                os.write(ours, b"q")
+            shown += part
+    os.close(ours)
+    assert child.wait(timeout=60) == 0
+    return shown.decode()
+
+
+@pytest.mark.parametrize("environment", [{"PAGER": "cat"}, {"PAGER": "cat", "LESS": "-FX"}, {"PAGER": "/no/pager"}])
+def test_help_of_a_topic_on_a_terminal_is_laid_out_without_codes_for_a_pager_without_colours(
+    environment: dict[str, str],
 ) -> None:
-    paged: list[str] = []
-    monkeypatch.setattr(click, "echo_via_pager", lambda text, color: paged.append(text))
-    monkeypatch.setattr(help_command, "_on_terminal", lambda: True)
-    assert reconcile("help", "stores")[0] == 0
-    assert "# Object stores" not in paged[0]
-    assert "(help pull-requests)" in " ".join(paged[0].split())
+    shown = show_on_terminal("stores", **environment)
+    assert "# Object stores" not in shown
+    assert "(help pull-requests)" in " ".join(shown.split())
+    assert "[1;4m" not in shown, "neither a code nor its visible form"
+
+
+@pytest.mark.skipif(shutil.which("less") is None, reason="less is not installed")
+@pytest.mark.parametrize(("less", "coloured"), [(None, True), ("-R", True), ("-S", False)])
+def test_less_shows_help_with_colours_only_where_it_shows_codes_as_such(less: str | None, coloured: bool) -> None:
+    environment = {} if less is None else {"LESS": less}
+    shown = show_on_terminal("stores", PAGER="less", LESSHISTFILE="-", **environment)
+    assert "Object stores" in shown
+    assert "ESC" not in shown
+    assert ("\x1b[1;4m" in shown) is coloured
 
 
 def test_help_of_a_command_is_what_the_command_says(reconcile: Reconcile) -> None:

@@ -55,6 +55,7 @@ def test_help_of_each_command(name: str, reconcile: Reconcile) -> None:
 def test_version(reconcile: Reconcile) -> None:
     code, out, _ = reconcile("--version")
     assert (code, out.split()[0]) == (0, "reconcile")
+    assert reconcile("-V") == (code, out, "")
 
 
 @pytest.mark.parametrize(
@@ -67,7 +68,6 @@ def test_version(reconcile: Reconcile) -> None:
         (("--json", "plan"), "options of a command go after it: reconcile plan --json"),
         (("-C", "nowhere"), "does not exist"),
         (("why",), "Missing argument 'CELL'"),
-        (("plan", "resnet"), "neither a spec file nor a selector"),
         (("plan", "--only", "Engines"), "is not one of"),
         (("plan", "-output=x.json"), "begins with two hyphens: --output=x.json"),
         (("compare", "one"), "reconcile compare A B, or A..B"),

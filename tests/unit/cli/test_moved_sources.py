@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from reconciler.cli.main import main
-from reconciler.cli.shared.moved_sources import list_moved_sources
+from reconciler.reconcile.moved_sources import list_moved_sources
 from reconciler.storage.packaged_files import read_shipped
 from tests.passes.repository import HERE, SPEC, Repository, make_repository, make_whole
 from tests.shared import make_once

@@ -21,8 +21,8 @@ from typing import NoReturn
 import pytest
 from msgspec.structs import replace
 
-from reconciler.cli.shared import packaging
 from reconciler.errors import ReconcilerError
+from reconciler.history import packaging
 from reconciler.publish.preconditions import find_refused_records
 from reconciler.publish.unpacking import unpack
 from reconciler.record.codec import decode

@@ -115,6 +115,26 @@ def test_init_refuses_what_the_round_does_not_have(
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.parametrize(
+    ("path", "at"),
+    [
+        ("spec.benchmarks.llama3.1-8b.engine.backend", "spec.benchmarks.llama3.1-8b.engine.backend"),
+        ("spec.divisions.closed.8xH200.dlrm-v2-99.9.Offline", "spec.divisions.closed.8xH200.dlrm-v2-99.9.Offline"),
+        ("target_qps", "spec.defaults.target_qps"),
+        ("engine.backend", "spec.defaults.engine.backend"),
+    ],
+)
+def test_explain_takes_names_with_dots_and_the_end_of_a_path(path: str, at: str, reconcile: Reconcile) -> None:
+    code, out, err = reconcile("explain", path)
+    assert (code, out.splitlines()[0].split()[-1], err) == (0, at, "")
+
+
+@pytest.mark.parametrize("path", ["targt_qps", "spec.divisions.closed.box.llama3.1-8b.Offline.targt_qps"])
+def test_explain_names_the_nearest_field(path: str, reconcile: Reconcile) -> None:
+    code, _, err = reconcile("explain", path)
+    assert (code, "write target_qps" in err) == (1, True)
+
+
 def test_explain_follows_names_of_the_users_own_or_none(reconcile: Reconcile) -> None:
     for path in ("spec.benchmarks.engine", "spec.benchmarks.resnet.engine", "spec/benchmarks/resnet/engine"):
         code, out, _ = reconcile("explain", path)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.cli.shared.transfers import PauseWhileTimed
+from reconciler.cli.transfers import PauseWhileTimed
 from reconciler.record.remote import Remote
 from reconciler.storage.files import Lock, RepositoryPaths, hash_file
 from reconciler.storage.machine_locks import make_machine_lock

@@ -31,7 +31,7 @@ def test_load_of_others_counts_and_ours_does_not() -> None:
     assert find_load({me: 1.0}, {me: 3.0}, frozenset({me}), share=1.0, offered=2.0) is None
     found = find_load({me: 1.0}, {me: 3.0}, frozenset(), share=1.0, offered=2.0)
     assert found is not None
-    assert (found.pid, found.what) == (me, "others use 100% of all cores, most of it")
+    assert (found.pid, found.what) == (me, "others use 100% of the cores, most of it")
 
 
 def test_load_of_other_containers_has_no_process() -> None:
@@ -79,15 +79,22 @@ class ProcessorTimes(NamedTuple):
 
 
 def use_processors(monkeypatch: pytest.MonkeyPatch, *shares: float) -> list[float]:
-    """Each time that is waited, this share of all cores is used. Returns the waits, in seconds."""
+    """Load this share of the usable cores in each wait, and all of the others. Returns the waits, in seconds."""
     used, waits = [0.0], list[float]()
 
     def wait(seconds: float) -> None:
-        used.append(used[-1] + shares[len(waits)] * seconds * (psutil.cpu_count() or 1))
+        used.append(used[-1] + shares[len(waits)] * seconds)
         waits.append(seconds)
 
     monkeypatch.setattr(machine_idle.time, "sleep", wait)
-    monkeypatch.setattr(psutil, "cpu_times", lambda: ProcessorTimes(used[-1], 0.0))
+    monkeypatch.setattr(machine_idle, "list_usable", lambda: {1, 3})
+
+    def times(percpu: bool) -> list[ProcessorTimes]:
+        """Of cores that a run may not use, computing all the time, too."""
+        assert percpu
+        return [ProcessorTimes(used[-1] if core in {1, 3} else sum(waits), 0.0) for core in range(4)]
+
+    monkeypatch.setattr(psutil, "cpu_times", times)
     return waits
 
 
@@ -113,4 +120,4 @@ def test_real_load_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     finally:
         os.kill(pid, signal.SIGKILL)
     assert found is not None
-    assert "of all cores" in found.what
+    assert "of the cores" in found.what

@@ -135,6 +135,19 @@ def test_the_rounds_token_latencies_are_asked_of_the_log(loadgen_run: Runs) -> N
     assert [(c.field, c.asked, c.logged) for c in found] == [("tpot_latency", "40000000", "200000000")]
 
 
+@pytest.mark.parametrize(("asked", "named"), [(500, []), (3000, ["min_query_count"])])
+def test_a_test_may_issue_more_than_its_audit_config_asks_of_a_model(
+    loadgen_run: Runs, asked: int, named: list[str]
+) -> None:
+    """LoadGen takes only lines of all models from an audit.config, so that the round's greater count applies."""
+    log = loadgen_run("single-stream-valid").detail
+    wanted = Asked("SingleStream", "performance", {"min_query_count": asked}, audited={"min_query_count": asked})
+    found = [item.field for item in find_contradictions(log, wanted)]
+    assert [name for name in found if name == "min_query_count"] == named
+    unaudited = find_contradictions(log, replace(wanted, audited={}))
+    assert "min_query_count" in [item.field for item in unaudited]
+
+
 def test_older_logs_give_the_dataset_size_for_the_accuracy_count(loadgen_run: Runs) -> None:
     data = loadgen_run("offline-accuracy").bytes("detail.txt").replace(b"effective_accuracy_sample_count", b"gone")
     log = parse_detail(data)

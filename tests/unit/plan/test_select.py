@@ -87,7 +87,11 @@ def test_order_of_terms_does_not_matter(found: list[str], draw: object) -> None:
         ("mode=performance", RUNS[1], True),
         ("open/box/net-99", RUNS[0], True),
         ("/open/box/net-99/", RUNS[0], True),
-        ("open/net-99", RUNS[0], False),
+        ("open/net-99", RUNS[0], True),
+        ("cell=open/net-99", RUNS[0], True),
+        ("net-99/open", RUNS[0], False),
+        ("cell=net", RUNS[0], False),
+        ("cell=net*/offline", RUNS[0], True),
         ("h200", Address(Kind.ENGINE, str(CELLS[4])), CELLS[4].system == "h200x8"),
     ],
 )

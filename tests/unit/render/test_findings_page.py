@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from reconciler.render.findings_page import render_findings_page
-from reconciler.tree.findings import Complaint, Place, Rule, TreeFinding, TreeReport
+from reconciler.resource.rules import Rule
+from reconciler.tree.findings import Complaint, Place, TreeFinding, TreeReport
 
 RULE = Rule("log.consistency", "a log that contradicts itself", ("ours",))
 NAMES = ("delta", "alpha", "echo", "bravo", "charlie")

@@ -7,9 +7,9 @@ from statistics import fmean, stdev
 
 import pytest
 
+from reconciler.history.rerun import Bound, compute_bound
 from reconciler.rules.compliance.scores import Scored, Slack
 from reconciler.rules.compliance.test01 import find_slack
-from reconciler.rules.repeatability import Bound, compute_bound
 from reconciler.rules.rounds import load_ruleset
 
 OFFLINE = Scored("Offline", "VALID", 100.0)

@@ -102,6 +102,14 @@ def test_a_mistake_is_named_where_it_is_with_its_fix(name: str, tmp_path: Path) 
     assert MISTAKES[name].get("name", "") in found[0].fix
 
 
+@pytest.mark.parametrize(("written", "meant"), [("resnt", "resnet"), ("llama3-8b", "llama3.1-8b")])
+def test_a_benchmark_without_code_gets_the_nearest_name_of_a_round(written: str, meant: str, tmp_path: Path) -> None:
+    spec = SPEC.replace("      code: resnet50\n", "").replace("resnet:", f"{written}:")
+    found = complain(spec, tmp_path)
+    assert len(found) == 1
+    assert f"write {meant}," in found[0].fix
+
+
 def test_what_a_command_calibrated_has_to_be_written_down(tmp_path: Path) -> None:
     """Of our own harness's runs the records say it."""
     spec = SPEC.replace("  documents: {calibration: docs/calibration.md}\n", "")

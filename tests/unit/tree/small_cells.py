@@ -9,8 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from reconciler.resource.kinds import Cell
+from reconciler.resource.rules import Severity
 from reconciler.rules.rounds import load_ruleset
-from reconciler.tree.findings import Complaint, Severity
+from reconciler.tree.findings import Complaint
 from reconciler.tree.reading.cell import CellFiles
 from reconciler.tree.reading.places import V6, CellPlace, SubmitterPlace
 from reconciler.tree.reading.system import SubmitterFiles

@@ -14,6 +14,7 @@ from reconciler.errors import ReconcilerError
 from reconciler.resource.kinds import Cell
 from reconciler.rules.rounds import load_ruleset
 from reconciler.rules.ruleset import Ruleset
+from reconciler.spec.edit import read
 from reconciler.tree.assemble import Calibration, render_calibration
 from reconciler.tree.content import CellCode, SubmissionContent
 from reconciler.tree.render import render
@@ -175,41 +176,32 @@ def test_what_the_code_brings_of_its_own_is_not_written_over(submission: Submiss
     assert found["README.md"] == b"theirs\n"
 
 
-@pytest.mark.parametrize("image", ["", "acme/runs@sha256:00"])
-def test_how_a_command_was_started_is_reported_with_its_placeholders(
-    submission: SubmissionContent, ruleset: Ruleset, image: str
-) -> None:
-    commands = {"run": ("python", "run.py", "--conf", "{user_conf}", "--out", "a b")}
-    text = src(submission, ruleset, kept("Offline", ONE, commands=commands, image=image))["REPRODUCE.md"].decode()
-    assert "python run.py --conf '{user_conf}' --out 'a b'" in text
-    assert "- `{user_conf}`: " in text
-    assert ("In the image `acme/runs@sha256:00`." in text) is bool(image)
-    assert "reconcile apply" not in text
-
-
 def test_own_harness_is_repeated_by_a_selector_with_units_and_digests(
     submission: SubmissionContent, ruleset: Ruleset
 ) -> None:
-    settings, digests = {"target_latency": "15 ms"}, {"model.onnx": "ab" * 32}
+    settings, digests = {"engine": {"backend": "null"}, "target_latency": "15 ms"}, {"model.onnx": "ab" * 32}
     cell = kept("Server", ONE, settings=settings, extras=("openvino", "language"), digests=digests)
     text = src(submission, ruleset, cell)["REPRODUCE.md"].decode()
     (install,) = [line for line in text.splitlines() if "pip install" in line]
-    assert shlex.split(install)[-1] == "mlperf-reconciler[openvino,language]==0.1.0"
+    assert shlex.split(install)[-1] == "mlperf-reconciler[language,openvino]==0.1.0"
     (apply,) = [line for line in text.splitlines() if line.startswith("reconcile apply")]
     assert shlex.split(apply)[2:] == ["division=open", "system=box", "benchmark=digits", "scenario=Server"]
-    assert "\ntarget_latency: 15 ms\n" in text
+    spec = read(text.partition("```yaml\n")[2].partition("```")[0])["spec"]
+    assert spec["benchmarks"]["digits"] == settings
+    assert spec["divisions"] == {"open": {"box": {"digits": {"Server": {}}}}}
     assert f"\n{'ab' * 32}  model.onnx\n" in text
 
 
-def test_variables_of_a_command_are_written_for_a_shell(submission: SubmissionContent, ruleset: Ruleset) -> None:
-    environment = {"LOG_DIR": "{run_dir}", "WORDS": "a b"}
-    cell = kept("Offline", ONE, commands={"run": ("./run.sh",)}, environment=environment)
-    lines = src(submission, ruleset, cell)["REPRODUCE.md"].decode().splitlines()
-    assert {word for line in lines for word in shlex.split(line) if line.startswith(("LOG_DIR=", "WORDS="))} == {
-        "LOG_DIR={run_dir}",
-        "WORDS=a b",
-    }
-    assert any(line.startswith("- `{run_dir}`") for line in lines)
+def test_cells_of_one_code_are_one_spec_and_say_apart_in_what_they_differ(
+    submission: SubmissionContent, ruleset: Ruleset
+) -> None:
+    own = {"Offline": {"batch_size": 8}, "SingleStream": {"batch_size": 1}}
+    cells = [kept(name, ONE, settings={"as": "resnet", "engine": engine}) for name, engine in own.items()]
+    text = src(submission, ruleset, *cells)["REPRODUCE.md"].decode()
+    spec = read(text.partition("```yaml\n")[2].partition("```")[0])["spec"]
+    assert spec["benchmarks"] == {"digits": {"as": "resnet"}}
+    found = spec["divisions"]["open"]["box"]["digits"]
+    assert found == {name: {"engine": {"batch_size": str(engine["batch_size"])}} for name, engine in own.items()}
 
 
 MADE = {

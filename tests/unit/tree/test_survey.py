@@ -13,8 +13,8 @@ from reconciler.errors import ReconcilerError
 from reconciler.history.trees import read_tree_sides
 from reconciler.importing.read_tree import read_tree
 from reconciler.loadgen.keys import SEEDS
+from reconciler.resource.rules import Severity
 from reconciler.rules.rounds import list_rounds, load_ruleset
-from reconciler.tree.findings import Severity
 from reconciler.tree.reading.places import LEGACY, V6, find_roots
 from reconciler.tree.reading.survey import UNKNOWN, RecognisedRound, recognise_round, survey_tree
 from reconciler.verify.engine import verify_tree

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from reconciler.check.causes import CAUSES, find_cause
 from reconciler.check.grouping import fold_cells, group_by_cause
-from reconciler.tree.findings import Complaint, Facts, Place, Rule, Severity, TreeFinding
+from reconciler.resource.rules import Rule, Severity
+from reconciler.tree.findings import Complaint, Facts, Place, TreeFinding
 from reconciler.verify.engine import list_rules, verify_tree
 
 CELL = "closed/Acme/results/sys1/resnet/Offline"

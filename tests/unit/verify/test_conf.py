@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from reconciler.loadgen.user_conf import parse_user_conf
+from reconciler.resource.rules import AppliedRule
 from reconciler.rules.rounds import load_ruleset
+from reconciler.tree.findings import Complaint
 from reconciler.tree.reading.view import CellView
 from reconciler.verify.conf import (
     CONF_RULES,
@@ -21,11 +23,10 @@ from reconciler.verify.conf import (
     verify_rejected,
     verify_unexplained,
 )
-from reconciler.verify.contradiction import ViewRule
 from reconciler.verify.settings import list_model_keys, read_settings
 from tests.unit.tree.small_cells import DETAIL, RUN, Line, log, rules, say, small_cell
 
-Check = ViewRule[CellView]
+Check = AppliedRule[CellView, Complaint]
 LOG = f"./{RUN}/{DETAIL}"
 KEYED = rules(values={"model_key": "resnet50"})
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.tree.findings import Place, Severity, TreeFinding
+from reconciler.resource.rules import Severity
+from reconciler.tree.findings import Place, TreeFinding
 from reconciler.verify.engine import verify_tree
 from tests.unit.check.made import change_system, set_log, write
 

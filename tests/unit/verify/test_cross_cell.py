@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from reconciler.resource.rules import Rule, Severity
 from reconciler.storage.documents import ResultDocument
-from reconciler.tree.findings import Complaint, Facts, Place, Rule, Severity, TreeFinding
+from reconciler.tree.findings import Complaint, Facts, Place, TreeFinding
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.system import SystemEntry, SystemFile
+from reconciler.tree.rule_engine import compare_cells
 from reconciler.verify.cross_cell import PublishedLogs, add_causes, verify_copied_logs
 
 INFERABLE = frozenset({("MultiStream", "SingleStream")})
@@ -39,7 +41,7 @@ FIRST = sharing("closed/box/bert-99/SingleStream", "bert-99")
     ],
 )
 def test_a_log_is_shared_by_variants_and_inferred_scenarios_alone(other: Facts, severity: Severity | None) -> None:
-    found = list(verify_copied_logs(PublishedLogs([FIRST, other], {}, inferable=INFERABLE)))
+    found = list(compare_cells(verify_copied_logs, PublishedLogs([FIRST, other], {}, inferable=INFERABLE)))
     assert [finding.severity for finding in found] == ([] if severity is None else [severity])
 
 
@@ -73,7 +75,7 @@ def test_a_machine_entered_in_two_categories_has_one_log_for_both(
 ) -> None:
     machines = {("Acme", FIRST.cell): first, ("Acme", cell): second}
     logs = PublishedLogs([FIRST, sharing(cell, official)], {}, inferable=INFERABLE, machines=machines)
-    (finding,) = verify_copied_logs(logs)
+    (finding,) = compare_cells(verify_copied_logs, logs)
     assert finding.severity is severity
     assert (finding.complaint.mechanism == "two-categories") == (severity is Severity.NOTE)
 
@@ -96,7 +98,7 @@ def test_several_logs_of_a_machine_that_is_described_word_for_word_under_two_nam
 ) -> None:
     machines = {("Acme", FIRST.cell): ONE, ("Acme", cell): second}
     logs = PublishedLogs([FIRST, sharing(cell, "bert-99")], {}, inferable=INFERABLE, machines=machines)
-    (finding,) = verify_copied_logs(logs)
+    (finding,) = compare_cells(verify_copied_logs, logs)
     assert finding.severity is Severity.ERROR
     assert bool(finding.complaint.common) is explained
 
@@ -119,7 +121,9 @@ def test_a_machine_that_two_submitters_describe_alike_may_have_one_accuracy_log_
     one = sharing("closed/box/bert-99/SingleStream", "bert-99", "Acme", run)
     other = sharing(cell, "bert-99", "Bcme", run)
     machines = {(one.submitter, one.cell): first, (other.submitter, other.cell): second}
-    (finding,) = verify_copied_logs(PublishedLogs([one, other], {}, inferable=INFERABLE, machines=machines))
+    (finding,) = compare_cells(
+        verify_copied_logs, PublishedLogs([one, other], {}, inferable=INFERABLE, machines=machines)
+    )
     assert finding.severity is severity
     assert (finding.complaint.mechanism == "two-submitters") == (severity is Severity.NOTE)
 
@@ -156,15 +160,27 @@ def test_entries_of_one_machine_have_its_processors_and_framework_in_common(said
 
 def test_official_name_reports_variants_where_the_folder_has_another() -> None:
     one, two = sharing("open/box/ours/Offline", "bert-99"), sharing("open/box/theirs/Offline", "bert-99.9")
-    assert not list(verify_copied_logs(PublishedLogs([one, two], {})))
-    assert len(list(verify_copied_logs(PublishedLogs([one, sharing("open/box/bert/Offline", "resnet")], {})))) == 1
-    assert not list(verify_copied_logs(PublishedLogs([sharing("open/box/bert-99/Offline", ""), two], {})))
-    assert len(list(verify_copied_logs(PublishedLogs([sharing("open/box/resnet/Offline", ""), two], {})))) == 1
+    assert not list(compare_cells(verify_copied_logs, PublishedLogs([one, two], {})))
+    assert (
+        len(
+            list(
+                compare_cells(verify_copied_logs, PublishedLogs([one, sharing("open/box/bert/Offline", "resnet")], {}))
+            )
+        )
+        == 1
+    )
+    assert not list(
+        compare_cells(verify_copied_logs, PublishedLogs([sharing("open/box/bert-99/Offline", ""), two], {}))
+    )
+    assert (
+        len(list(compare_cells(verify_copied_logs, PublishedLogs([sharing("open/box/resnet/Offline", ""), two], {}))))
+        == 1
+    )
 
 
 def test_one_user_conf_in_two_cells_is_no_copied_log() -> None:
     confs = [sharing(cell, "", run="user.conf") for cell in ("closed/a/b/c", "closed/d/e/f")]
-    assert not list(verify_copied_logs(PublishedLogs(confs, {})))
+    assert not list(compare_cells(verify_copied_logs, PublishedLogs(confs, {})))
 
 
 def test_edited_copy_has_other_bytes_and_the_marks_of_another_run() -> None:
@@ -173,13 +189,13 @@ def test_edited_copy_has_other_bytes_and_the_marks_of_another_run() -> None:
         configured("closed/box/x/Server", digests=(("accuracy", "b"),)),
     )
     marks = {("Acme", OWN, "performance"): ("m", "n"), ("Acme", two.cell, "accuracy"): ("o", "n")}
-    (reported,) = verify_copied_logs(PublishedLogs([one, two], {}, marks))
+    (reported,) = compare_cells(verify_copied_logs, PublishedLogs([one, two], {}, marks))
     assert (reported.cell, reported.complaint.cause) == (two.cell, "one run's log twice, of which one was changed")
     assert reported.complaint.found == f"the accuracy log of {OWN} (performance)"
     same = configured(two.cell, digests=(("accuracy", "a"),))
-    (copied,) = verify_copied_logs(PublishedLogs([one, same], {}, marks))
+    (copied,) = compare_cells(verify_copied_logs, PublishedLogs([one, same], {}, marks))
     assert copied.complaint.cause == "one run that is published twice, or a log that was copied"
-    assert not list(verify_copied_logs(PublishedLogs([one, two], {}, {})))
+    assert not list(compare_cells(verify_copied_logs, PublishedLogs([one, two], {}, {})))
 
 
 OWN = "closed/box/bert-99/Server"
@@ -245,7 +261,7 @@ def test_one_user_conf_in_several_cells_is_counted_where_no_log_has_the_target()
 def test_scenarios_of_a_round_without_rules_may_share_a_log_for_all_that_is_known() -> None:
     scenario = sharing("closed/box/bert-99/MultiStream", "bert-99")
     system = sharing("closed/big/bert-99/MultiStream", "bert-99")
-    found = verify_copied_logs(PublishedLogs([FIRST, scenario, system], {}, inferable=None))
+    found = compare_cells(verify_copied_logs, PublishedLogs([FIRST, scenario, system], {}, inferable=None))
     assert [(item.severity, bool(item.complaint.doubt)) for item in found] == [
         (Severity.NOTE, True),
         (Severity.ERROR, False),

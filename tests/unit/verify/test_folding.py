@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.tree.findings import Complaint, Facts, Place, Premise, Rule, Severity, TreeFinding
+from reconciler.resource.rules import Premise, Rule, Severity
+from reconciler.tree.findings import Complaint, Facts, Place, TreeFinding
 from reconciler.verify.folding import fold_systemic
 
 ERROR = Rule("log.kind", "a kind", ("ours",), premises=(Premise("It holds."),))

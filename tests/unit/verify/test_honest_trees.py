@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.tree.findings import Severity, TreeFinding
+from reconciler.resource.rules import Severity
+from reconciler.tree.findings import TreeFinding
 from reconciler.verify.engine import verify_tree
 from tests.unit.check.made import detail, set_log, write
 

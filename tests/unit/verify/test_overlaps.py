@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from reconciler.tree.findings import Place, TreeFinding
+from reconciler.tree.rule_engine import compare_cells
 from reconciler.verify.overlaps import Span, list_spans, verify_overlaps
 from tests.unit.tree.small_cells import DETAIL, RUN, log, small_cell
 
@@ -21,7 +22,7 @@ def make_span(number: int, run: str, began: float, ended: float) -> Span:
 
 
 def find(spans: list[Span]) -> TreeFinding | None:
-    found = list(verify_overlaps(spans))
+    found = list(compare_cells(verify_overlaps, spans))
     assert len(found) <= 1, "one finding for each system"
     return found[0] if found else None
 
@@ -69,19 +70,21 @@ def test_ten_thousand_runs_at_one_time_are_counted() -> None:
 
 def test_runs_of_two_systems_or_submitters_and_one_log_in_two_cells_are_apart() -> None:
     first, second = make_span(1, "performance", 0, 300), make_span(2, "performance", 0, 300)
-    assert len(list(verify_overlaps([first, second]))) == 1
+    assert len(list(compare_cells(verify_overlaps, [first, second]))) == 1
     for other in (
         replace(second, cell="closed/other/resnet/2"),
         replace(second, cell="open/box/resnet/2"),
         replace(second, submitter="BCME"),
         replace(second, digest="1"),
     ):
-        assert not list(verify_overlaps([first, other])), other
+        assert not list(compare_cells(verify_overlaps, [first, other])), other
 
 
 def test_of_runs_that_began_at_once_the_first_by_name_is_named_first() -> None:
     spans = [make_span(number, "performance", 0, 300) for number in (2, 1)]
-    (reported,) = verify_overlaps([*spans, replace(spans[1], run="accuracy", digest="x", place=Place("x"))])
+    (reported,) = compare_cells(
+        verify_overlaps, [*spans, replace(spans[1], run="accuracy", digest="x", place=Place("x"))]
+    )
     assert (reported.complaint.other, reported.complaint.place) == (Place("x"), Place("1"))
 
 

@@ -10,9 +10,10 @@ import pytest
 
 from reconciler.check.engine import check_tree
 from reconciler.loadgen.log import AUDIT_TEXT
+from reconciler.resource.rules import AppliedRule
+from reconciler.tree.findings import Complaint
 from reconciler.tree.reading.places import LEGACY
 from reconciler.tree.reading.view import CellView
-from reconciler.verify.contradiction import ViewRule
 from reconciler.verify.engine import verify_tree
 from reconciler.verify.placement import verify_accuracy_run, verify_measurements, verify_performance, verify_tests
 from tests.unit.tree.small_cells import Line, log, rules, small_cell
@@ -55,7 +56,7 @@ PERFORMED, ANSWERED = ("effective_test_mode", "PerformanceOnly"), ("effective_te
 AUDITED = ("warning_generic", AUDIT_TEXT)
 
 
-def find(check: ViewRule[CellView], root: Path, **logs: tuple[Line, ...]) -> list[str]:
+def find(check: AppliedRule[CellView, Complaint], root: Path, **logs: tuple[Line, ...]) -> list[str]:
     """Each log is named for its run; its lines stand from the first on."""
     folders = {"performed": PERFORMANCE, "answered": ACCURACY, "TEST01": FIRST, "TEST04": FIRST.replace("1", "4", 1)}
     folders["TEST06"] = FIRST.replace("1", "6", 1)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from reconciler.loadgen.log import parse_detail
-from reconciler.tree.findings import Severity
+from reconciler.resource.rules import Severity
 from reconciler.verify.engine import verify_tree
 from tests.unit.tree.power_sessions import LOGS, add_session, make_samples, write_session
 

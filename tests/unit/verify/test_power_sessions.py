@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from reconciler.resource.rules import AppliedRule
+from reconciler.tree.findings import Complaint
 from reconciler.tree.reading.view import CellView
-from reconciler.verify.contradiction import ViewRule
 from reconciler.verify.power import verify_digests, verify_phases, verify_sessions, verify_stated_once, verify_times
 from tests.unit.tree.small_cells import DETAIL, RUN, log, say, small_cell
 
@@ -40,7 +41,7 @@ def files(**changed: str | None) -> dict[str, str]:
     return {paths[name][2:]: text for name, text in found.items() if text is not None}
 
 
-def find(check: ViewRule[CellView], root: Path, texts: Mapping[str, str]) -> list[str]:
+def find(check: AppliedRule[CellView, Complaint], root: Path, texts: Mapping[str, str]) -> list[str]:
     return say(check(small_cell(root, texts)))
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.resource.rules import Premise, Severity, question, rule
 from reconciler.rules.ruleset import Ruleset
-from reconciler.tree.findings import Complaint, Place, Premise, Severity
+from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.rule_engine import About, apply_rules
-from reconciler.verify.contradiction import contradiction, question
 from reconciler.verify.engine import list_rules, verify_tree
 from reconciler.verify.premises import are_one_name
 from tests.unit.check.made import change_system, set_log, write
@@ -27,7 +27,7 @@ def doubt_odd(complaint: Complaint, view: int) -> str:
 EVEN = Premise("The view is even.", doubt_odd)
 
 
-@contradiction("test.even", "what is even", sources=("ours",), premises=(EVEN,))
+@rule("test.even", "what is even", sources=("ours",), premises=(EVEN,))
 def find_all(view: int) -> Iterator[Complaint]:
     """Every number is
     complained of."""
@@ -48,8 +48,6 @@ def test_what_is_not_shown_is_a_question_that_says_why() -> None:
 def test_a_rule_is_declared_where_it_is_applied() -> None:
     rule = find_all.rule
     assert (rule.id, rule.argument, rule.premises) == ("test.even", "Every number is complained of.", (EVEN,))
-    with pytest.raises(TypeError, match="premise"):
-        contradiction("test.none", "nothing", sources=("ours",))
     with pytest.raises(TypeError, match="docstring"):
         question("test.silent", "what?", sources=("ours",))(lambda _: iter(()))
 

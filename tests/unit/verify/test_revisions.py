@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from reconciler.loadgen.log import parse_detail
-from reconciler.tree.findings import Place, Severity
+from reconciler.resource.rules import Severity
+from reconciler.tree.findings import Place
+from reconciler.tree.rule_engine import compare_cells
 from reconciler.verify.engine import Revision, list_revisions, verify_revisions
 
 FIRST = ':::MLLOG {"key": "seen", "value": true}\n'
@@ -62,7 +64,7 @@ def state(cell: str, version: str = "5.1", date: str = DATE, commit: str = "a") 
 def find(*revisions: Revision) -> list[tuple[str, str, str, Place, Place | None, Severity]]:
     return [
         (f.cell, f.complaint.found, f.complaint.wanted, f.complaint.place, f.complaint.other, f.severity)
-        for f in verify_revisions(revisions)
+        for f in compare_cells(verify_revisions, revisions)
     ]
 
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from reconciler.resource.rules import AppliedRule
 from reconciler.rules.rounds import list_rounds, load_ruleset
+from reconciler.tree.findings import Complaint
 from reconciler.tree.reading.view import CellView
-from reconciler.verify.contradiction import ViewRule
 from reconciler.verify.runs import (
     list_own_runs,
     verify_consistency,
@@ -28,7 +29,7 @@ from reconciler.verify.runs import (
 from tests.unit.tree.small_cells import DETAIL, RUN, VALID, Line, log, rules, say, small_cell
 
 FOLDERS = {"performance": RUN, "accuracy": "accuracy", "TEST01": f"TEST01/{RUN}", "TEST04": f"TEST04/{RUN}"}
-Check = ViewRule[CellView]
+Check = AppliedRule[CellView, Complaint]
 
 
 def cell(

@@ -10,6 +10,7 @@ import pytest
 
 from reconciler.loadgen.log import parse_detail
 from reconciler.tree.findings import Place
+from reconciler.tree.rule_engine import compare_cells
 from reconciler.verify.engine import LoadGenBuild, find_build, verify_sources
 
 COMPILED = {"/loadgen.cc": "1", "/query_sample.h": "2"}
@@ -67,7 +68,7 @@ def build(submitter: str, version: str = "6.0", **sources: str) -> LoadGenBuild:
 
 
 def ask(*builds: LoadGenBuild) -> list[tuple[str, str, str, str]]:
-    found = [(item.submitter, item.cell, item.complaint) for item in verify_sources(builds)]
+    found = [(item.submitter, item.cell, item.complaint) for item in compare_cells(verify_sources, builds)]
     assert all(complaint.place.line == 7 for _, _, complaint in found)
     assert all(complaint.place.file == f"{submitter}.txt" for submitter, _, complaint in found)
     assert {cell for _, cell, _ in found} == {f"cell of {submitter}" for submitter, _, _ in found}

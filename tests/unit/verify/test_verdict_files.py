@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.resource.rules import AppliedRule
+from reconciler.tree.findings import Complaint
 from reconciler.tree.reading.view import CellView
-from reconciler.verify.contradiction import ViewRule
 from reconciler.verify.counts import verify_counts
 from reconciler.verify.verdicts import verify_figures, verify_one_hash, verify_scored_samples, verify_scores
 from tests.unit.tree.small_cells import DETAIL, RUN, Line, log, say, small_cell
@@ -25,7 +26,9 @@ def run_of(score: object, scenario: str = "Offline", key: str = SCORE, version: 
     )
 
 
-def find_wrong(check: ViewRule[CellView], root: Path, files: dict[str, str], scenario: str = "Offline") -> list[str]:
+def find_wrong(
+    check: AppliedRule[CellView, Complaint], root: Path, files: dict[str, str], scenario: str = "Offline"
+) -> list[str]:
     return say(check(small_cell(root, files, scenario=scenario)))
 
 

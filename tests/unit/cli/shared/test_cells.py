@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.cli.shared.cells import find_cell
 from reconciler.errors import ReconcilerError
+from reconciler.plan.cell_names import find_cell
 from reconciler.resource.kinds import Cell
 
 CELLS = [

@@ -7,8 +7,7 @@ import json
 
 import pytest
 
-from reconciler.cli.shared.watch_output import WatchOutput
-from reconciler.cli.watch import WatchReport
+from reconciler.cli.watch import WatchOutput, WatchReport
 from reconciler.plan.plan import Step
 from reconciler.reconcile.planning import Options
 from reconciler.resource.kinds import Kind

@@ -18,10 +18,10 @@ from reconciler.endpoints.cells.verify import (
     verify_stated_once,
     verify_target,
 )
+from reconciler.resource.rules import AppliedRule
 from reconciler.storage.documents import parse_json_object
-from reconciler.tree.findings import Place
+from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.files import Read
-from reconciler.verify.contradiction import ViewRule
 from tests.unit.verify.test_gaps import find_wrong as find_gaps
 
 SECOND = 10**9
@@ -47,7 +47,7 @@ def runtime(**settings: object) -> dict[str, object]:
     return {"settings": {"runtime": settings}}
 
 
-def find(verify: ViewRule[Any], at: Any) -> list[tuple[Place, Place | None]]:
+def find(verify: AppliedRule[Any, Complaint], at: Any) -> list[tuple[Place, Place | None]]:
     return [(reported.place, reported.other) for reported in verify(at)]
 
 

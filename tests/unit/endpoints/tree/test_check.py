@@ -10,8 +10,8 @@ import pytest
 
 from reconciler.endpoints.check.engine import ALL_ENDPOINTS_RULES, check_endpoints
 from reconciler.endpoints.tree.point_file import write_yaml
+from reconciler.resource.rules import Severity
 from reconciler.storage.documents import parse_yaml_mapping
-from reconciler.tree.findings import Severity
 from reconciler.tree.rule_engine import INTERNAL
 from tests.unit.check.damage import change_number
 from tests.unit.endpoints.tree.curves import make_curve, make_submission, write_submission

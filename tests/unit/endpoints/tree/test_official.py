@@ -13,7 +13,7 @@ import pytest
 from reconciler.endpoints.check.engine import check_endpoints
 from reconciler.endpoints.check.official import run_official_checker
 from reconciler.errors import ReconcilerError
-from reconciler.tree.findings import Severity
+from reconciler.resource.rules import Severity
 from tests.benchmarks.endpoints_checker import agrees, compare
 from tests.unit.endpoints.tree.curves import write_submission
 

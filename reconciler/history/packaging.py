@@ -9,7 +9,6 @@ from pathlib import Path
 from msgspec import Struct
 
 from reconciler.check.engine import check_tree
-from reconciler.cli.shared.plan_options import list_cells
 from reconciler.diff.amendment import SubmissionState, find_unamended
 from reconciler.errors import ReconcilerError
 from reconciler.history.snapshot import read_snapshot
@@ -27,12 +26,13 @@ from reconciler.publish.preconditions import (
 )
 from reconciler.publish.rendered_tree import assemble_content, is_publishable
 from reconciler.publish.tree_files import write_tree
-from reconciler.reconcile.planning import PlanResult
+from reconciler.reconcile.planning import PlanResult, list_cells
 from reconciler.record.index import load_record
 from reconciler.record.store import find_readable
 from reconciler.resource.kinds import Cell
 from reconciler.resource.programs import PROGRAMS
 from reconciler.resource.records import Artifact, Record
+from reconciler.resource.rules import Severity
 from reconciler.resource.settings import SubmissionSettings
 from reconciler.rules.programs import load_program
 from reconciler.rules.ruleset import Ruleset
@@ -41,7 +41,6 @@ from reconciler.storage import git
 from reconciler.storage.leftovers import open_temporary
 from reconciler.storage.storage_errors import refuse_storage_error
 from reconciler.tree.content import Content, LogRef, SubmissionContent
-from reconciler.tree.findings import Severity
 from reconciler.tree.render import render
 
 

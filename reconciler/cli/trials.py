@@ -1,4 +1,4 @@
-"""`reconcile tune CELL`: the highest VALID rate, or the best of several settings, and the edit of the spec for it."""
+"""`try` and `tune`: runs with other settings, apart from everything that is published."""
 
 from __future__ import annotations
 
@@ -14,24 +14,115 @@ from reconciler.cli.shared.options import busy_option, cell_argument, json_optio
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.run_pass import choose_view, stop_cleanly
-from reconciler.cli.shared.trial_arguments import (
-    find_trial_cell,
-    parse_settings,
-    patch_option,
-    propose_patch,
-    write_patch,
-)
+from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC, ReconcilerError
-from reconciler.reconcile.planning import PlanResult
+from reconciler.plan.cell_names import find_cell
+from reconciler.reconcile.desired_cache import list_spec_paths
+from reconciler.reconcile.planning import Options, PlanResult, compute_plan
 from reconciler.render.documents import render_document
 from reconciler.resource.kinds import Cell
 from reconciler.resource.settings import Trial
+from reconciler.spec.cell_edit import edit_cell, render_patch
+from reconciler.spec.files import Source, read_sources
 from reconciler.spec.quantities import UnfitError, parse_duration
+from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.leftovers import write_output
 from reconciler.tune.records import RATE, TrialRun
-from reconciler.tune.report import render_asked_text, render_trial, render_tuned_part, render_tuned_text
+from reconciler.tune.report import (
+    render_asked_text,
+    render_trial,
+    render_trial_part,
+    render_try_text,
+    render_tuned_part,
+    render_tuned_text,
+)
 from reconciler.tune.search import TOLERANCE, NotFound
 from reconciler.tune.session import Goal, RequestedTrial, Search, Settings, searches_rate
 from reconciler.tune.trials import find_run, make_trial
+
+
+def patch_option() -> click.Option:
+    return click.Option(
+        ["-o", "--output"],
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Write the patch there too, for `git apply FILE`.",
+    )
+
+
+def parse_settings(words: Sequence[str]) -> Settings:
+    """``name=value`` words. A name is a path below the cell in the spec: target_qps, run.batch_size."""
+    found: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not (name and equals and value):
+            raise click.UsageError(f"{word!r} is not a setting; write one as target_qps=250 or run.batch_size=8")
+        if name in found:
+            raise click.UsageError(f"{name} is given twice")
+        found[name] = value
+    return tuple(found.items())
+
+
+def find_trial_cell(paths: RepositoryPaths, options: Options, text: str) -> tuple[PlanResult, Cell]:
+    """A look at what is declared, and the one cell meant, which has runs of its own."""
+    seen = compute_plan(paths, options)
+    cell = find_cell(text, trace_lineages(seen.desired))
+    find_run(seen, cell)
+    return seen, cell
+
+
+def propose_patch(paths: RepositoryPaths, options: Options, trial: Trial) -> str:
+    """The edit of the specs that makes these settings the declared ones; "" where they are."""
+    assert trial.cell is not None
+    sources = read_spec_sources(paths, options)
+    return render_patch(sources, edit_cell(sources, trial.cell, trial.settings))
+
+
+def write_patch(patch: str, output: Path | None) -> str:
+    """Write the patch and describe its file, "" where none is written."""
+    if output is None or not patch:
+        return ""
+    write_output(output.absolute(), patch.encode())
+    return f"Written to {output}; apply it with: git apply {output}"
+
+
+def read_spec_sources(paths: RepositoryPaths, options: Options) -> list[Source]:
+    """ReconcilerError where a file cannot be read."""
+    sources, problems = read_sources(list_spec_paths(paths, options.specs), paths.root)
+    if problems:
+        raise ReconcilerError(str(problems[0]))
+    return sources
+
+
+_SETTINGS = click.Argument(["settings"], nargs=-1, metavar="[SETTING=VALUE]...")
+
+
+@click.command("try")
+@takes([cell_argument(), _SETTINGS, quick_option(), busy_option(), spec_option(), json_option()])
+def try_command(
+    cell: str, settings: tuple[str, ...], quick: bool, busy: bool, specs: tuple[str, ...], as_json: bool
+) -> int:
+    """Make one performance run of CELL with other settings, such as target_qps=250 or run.batch_size=8.
+
+    The spec stays as it is, and nothing is published: the run is recorded in .reconcile/trials as evidence. Exits 0
+    when it is VALID, else 2.
+    """
+    wanted = parse_settings(settings)
+    paths, options = find_asked_cells(specs, busy=busy)
+    _, chosen = find_trial_cell(paths, options, cell)
+    view = choose_view(as_json)
+    try:
+        with view, stop_cleanly():
+            run = make_trial(paths, options, Trial(chosen, wanted, quick), view.report)
+    except KeyboardInterrupt:
+        say("Interrupted: the trial is dropped.", err=True)
+        return INTERRUPTED
+    if as_json:
+        say_json(render_document("try", cell=chosen, asked=dict(wanted), trial=render_trial_part(run)))
+    else:
+        say(render_try_text(run, wanted, choose_paint()))
+    return IN_SYNC if run.valid else NOT_IN_SYNC
+
 
 _MOST_CANDIDATES = 64
 _VARY = click.Option(
@@ -62,7 +153,7 @@ _ALL = [_VARY, _FOR, _TOLERANCE, _TRIALS, quick_option(), _ANEW, patch_option()]
 
 @click.command("tune")
 @takes([cell_argument(), *_ALL, busy_option(), spec_option(), json_option()])
-def command(
+def tune_command(
     cell: str,
     vary: tuple[str, ...],
     budget: str | None,

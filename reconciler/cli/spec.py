@@ -1,12 +1,14 @@
-"""`reconcile validate [SPEC…]`: are the specs right?"""
+"""The specs alone: `explain`, `fmt` and `validate`."""
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
 from collections.abc import Sequence
 
 import click
+from click.shell_completion import CompletionItem
 from msgspec.structs import replace
 
 from reconciler.cli.shared.options import json_option, takes
@@ -15,23 +17,89 @@ from reconciler.cli.shared.repository import find_repository, show_from_root
 from reconciler.desired.checks import check_reading
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.state import Desired, Pins
-from reconciler.errors import IN_SYNC, NOT_IN_SYNC
+from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError, SpecError
 from reconciler.reconcile.desired_cache import list_spec_paths
 from reconciler.render.documents import render_document
 from reconciler.resource.quantities import join_listing, show_count
 from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.declared import Declared
 from reconciler.spec.files import LARGEST_FILE, Source, decode, read_sources
+from reconciler.spec.formatting import format_spec
 from reconciler.spec.loading import list_left_out, read_texts
 from reconciler.spec.missing_code import find_absent_code
+from reconciler.spec.schema_page import render_schema_node
+from reconciler.spec.schema_paths import complete_path, find_schema_node
+from reconciler.storage.files import replace as replace_file
+from reconciler.storage.leftovers import sweep_siblings
+
+
+def _complete(_: click.Context, __: click.Parameter, beginning: str) -> list[CompletionItem]:
+    try:
+        return [CompletionItem(path) for path in complete_path(beginning)]
+    except ReconcilerError:
+        return []
+
+
+_PATH = click.Argument(["path"], required=False, default="", metavar="[PATH]", shell_complete=_complete)
+
+
+@click.command("explain")
+@takes([_PATH])
+def explain_command(path: str) -> int:
+    """Show what may be written at PATH in a spec, such as spec.benchmarks.engine: its type, choices, default and
+    meaning.
+
+    A name of your own (of a system, a benchmark, a cell) may be left out or written; a field is also found by its name
+    alone, such as target_qps. Without PATH: the whole document.
+
+    Editors read the same: the first line of a spec names the schema, schemas/submission.schema.json.
+    """
+    say(render_schema_node(find_schema_node(path)))
+    return IN_SYNC
+
+
+_SPECS = click.Argument(["specs"], nargs=-1, metavar="[SPEC]...", type=click.Path())
+_CHECK = click.Option(["--check"], is_flag=True, help="Change nothing; show what would change, and exit 2 for it.")
+
+
+@click.command("fmt")
+@takes([_SPECS, _CHECK])
+def fmt_command(specs: tuple[str, ...], check: bool) -> int:
+    """Format SPEC (by default all files in specs/) uniformly: trailing spaces, line endings, empty lines.
+
+    Comments, order and every value stay as they are; a file whose content would change is left alone.
+    """
+    paths = find_repository(specs)
+    spec_paths = list_spec_paths(paths, [show_from_root(paths, spec) for spec in specs])
+    sources, problems = read_sources(spec_paths, paths.root)
+    if problems:
+        raise SpecError(problems)
+    changed = 0
+    for source in sources:
+        formatted = format_spec(source.text, source.name)
+        path = paths.root / source.name
+        if formatted.encode() == path.read_bytes():
+            continue
+        changed += 1
+        if check:
+            before, after = source.text.splitlines(), formatted.splitlines()
+            for line in difflib.unified_diff(before, after, source.name, source.name, n=1, lineterm=""):
+                say(line)
+        else:
+            sweep_siblings(path)
+            replace_file(path, formatted.encode())
+            say(f"Formatted {source.name}.")
+    if not changed:
+        say("Nothing to change.")
+    return NOT_IN_SYNC if check and changed else IN_SYNC
+
 
 STANDARD_INPUT = "-"
-_SPECS = click.Argument(["specs"], nargs=-1, metavar="[SPEC]...", type=click.Path())
 
 
 @click.command("validate")
 @takes([_SPECS, json_option()])
-def command(specs: tuple[str, ...], as_json: bool) -> int:
+def validate_command(specs: tuple[str, ...], as_json: bool) -> int:
     """Check SPEC (by default all files in specs/; - is standard input): syntax, names, units, merging, and the rules of
     the round.
 

@@ -1,14 +1,13 @@
-"""A cell by its name, a part of its name, or a glob."""
+"""Cells by their names, parts of names, globs, or selectors."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Iterable
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from reconciler.errors import ReconcilerError
-from reconciler.plan.select import join_parts
-from reconciler.resource.kinds import Cell
+from reconciler.plan.select import join_parts, match_cell, parse_repeated
+from reconciler.resource.kinds import Address, Cell, Kind
 
 _MOST = 12
 
@@ -27,9 +26,39 @@ def find_cell(text: str, cells: Iterable[Cell], listed_by: str = "reconcile stat
         raise ReconcilerError(
             f"{text!r} matches {len(found)} cells:\n{shown}{more}", fix="name more of the one you mean"
         )
+    raise _explain_no_match(text, known, listed_by)
+
+
+def resolve_words(words: Sequence[str], cells: Callable[[], Iterable[Cell]]) -> tuple[str, ...]:
+    """Words that select cells: where one is a whole name or whole parts of names, names that merely contain it do not
+    match. ``cells``: asked where a word has no "=". Raises ReconcilerError that names the nearest."""
+    if all("=" in word for word in words):
+        return tuple(words)
+    known = {str(cell): cell for cell in cells()}
+
+    def resolve(word: str) -> str:
+        if "=" in word or not known:
+            return word
+        parts = [part.strip() for part in word.split(",")]
+        found = [_candidates(join_parts(part), known) for part in parts]
+        if not all(found):
+            raise _explain_no_match(parts[found.index([])], known, "reconcile status")
+        narrow = f"cell={join_parts(word)}"
+        exact = all(_select(f"cell={join_parts(part)}", known) for part in parts)
+        return narrow if exact and _select(narrow, known) != _select(word, known) else word
+
+    return tuple(map(resolve, words))
+
+
+def _explain_no_match(text: str, known: dict[str, Cell], listed_by: str) -> ReconcilerError:
     near = _nearest(text, known)
     hint = f"did you mean {' or '.join(near)}?" if near else f"`{listed_by}` lists the cells"
-    raise ReconcilerError(f"no cell matches {text!r}", fix=hint)
+    return ReconcilerError(f"no cell matches {text!r}", fix=hint)
+
+
+def _select(text: str, known: dict[str, Cell]) -> list[str]:
+    selection = parse_repeated([text])
+    return [name for name in known if selection.matches(Address(Kind.RESULT, name))]
 
 
 def find_measured_cell(text: str, measured: Collection[Cell], declared: Callable[[], Iterable[Cell]]) -> Cell:
@@ -49,30 +78,21 @@ def find_measured_cell(text: str, measured: Collection[Cell], declared: Callable
 
 
 def _candidates(text: str, known: dict[str, Cell]) -> list[str]:
-    """The exact name; else names with these whole parts in this order; else with this text anywhere in them."""
+    """The exact name; else what a selector chooses; else names with these whole parts in this order, first those where
+    they follow each other; else with this text anywhere in them."""
     if text in known:
         return [text]
+    if "=" in text:
+        return _select(text, known)
     lower = text.lower()
-    if any(sign in text for sign in "*?["):
-        globs = [name for name in known if fnmatchcase(name.lower(), lower)]
-        return globs or [name for name in known if fnmatchcase(name.lower(), f"*{lower}*")]
-    parts = f"/{lower}/"
-    whole = [name for name in known if parts in f"/{name.lower()}/"]
-    return whole or _scattered(lower.split("/"), known) or [name for name in known if lower in name.lower()]
-
-
-def _scattered(parts: list[str], known: dict[str, Cell]) -> list[str]:
-    """ "digits/offline" or "open/offline": the parts in order, others between them."""
-
-    def fits(name: str) -> bool:
-        rest = iter(name.lower().split("/"))
-        return all(part in rest for part in parts)
-
-    return [name for name in known if fits(name)]
+    adjacent = [name for name in known if f"/{lower}/" in f"/{name.lower()}/"]
+    whole = adjacent or [name for name in known if match_cell(name, lower)]
+    return whole or [name for name in known if match_cell(name, f"*{lower}*")]
 
 
 def _nearest(text: str, known: dict[str, Cell]) -> list[str]:
     """Whole names, or names of which one part is near: a typo in a scenario should find its cells."""
+    text = text.rpartition("=")[2]
     near = difflib.get_close_matches(text, known, 3)
     if near:
         return near

@@ -1,4 +1,4 @@
-"""Code that `push` and `pull` share: which store, which objects, progress, and the transfer_report at the end."""
+"""`push` and `pull`: objects that git does not hold, in a store elsewhere."""
 
 from __future__ import annotations
 
@@ -8,25 +8,27 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import click
 from msgspec import Struct
 
-from reconciler.cli.shared.options import json_option
+from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import is_quiet, say, say_json, use_colour
+from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC, LockedError, ReconcilerError, StoreError
 from reconciler.plan.select import parse
 from reconciler.reconcile.planning import Options, PlanCache
 from reconciler.record.index import load
 from reconciler.record.objects import ObjectRef, TransferResult, TransferStatus
 from reconciler.record.remote import Remote, list_option_variables, open_remote, read_options
-from reconciler.record.transfer import Transfer, list_wanted
-from reconciler.resource.embargo import show_embargo
+from reconciler.record.transfer import Transfer, foresee_transfer, list_pull_due, list_push_due, list_wanted, pull, push
+from reconciler.resource.embargo import explain_refusal, make_embargo, show_embargo
 from reconciler.resource.quantities import show_count, show_size
 from reconciler.resource.settings import SubmissionSettings
 from reconciler.spec.locations import LISTED, may_be_sent
-from reconciler.storage.files import Lock, RepositoryPaths
+from reconciler.storage.files import Lock, RepositoryPaths, ignore_work
 from reconciler.storage.leftovers import sweep_folders
 from reconciler.storage.machine_locks import make_machine_lock
 
@@ -217,3 +219,77 @@ def carry_out(
         say(render_text(transfer_report))
     bad = any(item.fate in (TransferStatus.ABSENT, TransferStatus.WRONG) for item in transfer_report.ended)
     return NOT_IN_SYNC if bad or (dry_run and due) else IN_SYNC
+
+
+_TO = click.Option(["--to"], default="", metavar="NAME|URL", help="The store. Default: the only one declared.")
+_PUSH_DEEP = click.Option(
+    ["--deep"], is_flag=True, help="Read back what the store already has, and replace what is damaged."
+)
+
+
+@click.command("push")
+@takes([_TO, _PUSH_DEEP, *add_transfer_options()])
+def push_command(
+    to: str,
+    deep: bool,
+    selectors: tuple[str, ...],
+    parallel: int,
+    dry_run: bool,
+    wait: float,
+    as_json: bool,
+) -> int:
+    """Copy the objects that records name and git does not contain (engines, raw logs, data) to a store elsewhere.
+
+    Copies only what is missing there. Exits with 0 when the store has them all, with 2 when one is neither here nor
+    there or is damaged, with 1 when the store fails: the same command then continues.
+    """
+    paths = find_repository()
+    store = choose_store(paths, to, "--to")
+    why = explain_refusal(make_embargo(store.submission), store.url, datetime.now(UTC).date())
+    if why:
+        raise StoreError(f"nothing is pushed: {why}", fix="add it to embargo.allow if it is private, or wait")
+    with take_turns(paths, 0.0 if dry_run else wait) as turn:
+        transfer = Transfer(paths, store.open(), turn=turn)
+        due, rest, there = list_push_due(transfer, list_objects(paths, selectors), deep=deep, parallel=parallel)
+
+        def move() -> list[TransferResult]:
+            if dry_run:
+                return [TransferResult(item, TransferStatus.MOVED) for item in due]
+            return push(transfer, due, there, parallel=parallel)
+
+        return carry_out("push", store, transfer, due, rest, move, as_json=as_json, dry_run=dry_run)
+
+
+_FROM = click.Option(["--from", "source"], default="", metavar="NAME|URL", help="Default: the only store declared.")
+
+_PULL_DEEP = click.Option(["--deep"], is_flag=True, help="Hash what is already here, and fetch again what is damaged.")
+
+
+@click.command("pull")
+@takes([_FROM, _PULL_DEEP, *add_transfer_options()])
+def pull_command(
+    source: str,
+    deep: bool,
+    selectors: tuple[str, ...],
+    parallel: int,
+    dry_run: bool,
+    wait: float,
+    as_json: bool,
+) -> int:
+    """Fetch the objects that records name and that are missing here. Selectors choose: kind=Engine, system=h200x8.
+
+    An object is accepted only if its bytes have the digest that the record names. Exits with 0 when all are here, with
+    2 when the store has no copy of one or has other bytes, with 1 when the store fails: the same command then
+    continues.
+    """
+    paths = find_repository()
+    store = choose_store(paths, source, "--from")
+    ignore_work(paths)
+    with take_turns(paths, 0.0 if dry_run else wait) as turn:
+        transfer = Transfer(paths, store.open(), turn=turn)
+        due, rest = list_pull_due(paths, list_objects(paths, selectors), deep=deep)
+
+        def move() -> list[TransferResult]:
+            return (foresee_transfer if dry_run else pull)(transfer, due, parallel=parallel)
+
+        return carry_out("pull", store, transfer, due, rest, move, as_json=as_json, dry_run=dry_run)

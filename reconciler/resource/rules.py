@@ -1,0 +1,107 @@
+"""Declares rules: one decorator on the function that applies a rule holds every fact about it, and its docstring is the
+explanation that the documents print."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from msgspec import Struct
+
+V = TypeVar("V")
+F = TypeVar("F")
+
+
+class Severity(StrEnum):
+    """ERROR: the submission is refused, or contradicts itself. WARNING: accepted, but not as it should be. NOTE: worth
+    a look, and no reason to fail."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+class Premise(Struct, frozen=True):
+    """``statement`` must be true for a finding to be an accusation. ``find_doubt`` takes the complaint and the view
+    that the rule was applied to, and gives the reason why the tree does not show it, "" where it does. Without
+    ``find_doubt`` the rule looks into it for each finding, and fills in ``Complaint.doubt``."""
+
+    statement: str
+    find_doubt: Callable[[Any, Any], str] | None = None
+
+
+class Rule(Struct, frozen=True):
+    """``id`` is kind.name. ``sources``: who demands it, as "policy", "checker", "checker (old)", "LoadGen", "ours".
+    ``argument``: why a finding holds.
+
+    Rules of ``verify-tree`` also have ``premises``, all of which must be shown before a finding is an error or a
+    warning; ``cause``, the id of the cause that findings are grouped by; and ``proof``, the reason why no round, tool
+    or machine can bring it about, "" where one may: then many alike are one question.
+    """
+
+    id: str
+    title: str
+    sources: tuple[str, ...]
+    severity: Severity = Severity.ERROR
+    cause: str = ""
+    argument: str = ""
+    premises: tuple[Premise, ...] = ()
+    proof: str = ""
+
+    @property
+    def kind(self) -> str:
+        return self.id.partition(".")[0]
+
+
+class AppliedRule(NamedTuple, Generic[V, F]):
+    """A rule and the function that finds what violates it in one view, in one log, or among all cells of a tree."""
+
+    rule: Rule
+    find: Callable[[V], Iterator[F]]
+
+    def __call__(self, view: V) -> Iterator[F]:
+        return self.find(view)
+
+
+class Declaration(Struct, frozen=True):
+    """All facts about a rule but its explanation, which is the docstring of the function that applies it."""
+
+    id: str
+    title: str
+    sources: tuple[str, ...]
+    severity: Severity
+    cause: str
+    premises: tuple[Premise, ...]
+    proof: str
+
+    def __call__(self, function: Callable[[V], Iterator[F]]) -> AppliedRule[V, F]:
+        argument = " ".join((function.__doc__ or "").split())
+        if not argument and __debug__:  # python -OO drops docstrings
+            raise TypeError(f"{self.id}: the function that applies a rule needs a docstring, which argues for it")
+        declared = (self.id, self.title, self.sources, self.severity, self.cause, argument, self.premises, self.proof)
+        return AppliedRule(Rule(*declared), function)
+
+
+def rule(
+    name: str,
+    title: str,
+    *,
+    sources: tuple[str, ...],
+    severity: Severity = Severity.ERROR,
+    premises: tuple[Premise, ...] = (),
+    cause: str = "",
+    proof: str = "",
+) -> Declaration:
+    """Declare the rule that the decorated function applies."""
+    return Declaration(name, title, sources, severity, cause, premises, proof)
+
+
+def question(name: str, title: str, *, sources: tuple[str, ...], cause: str = "") -> Declaration:
+    """Declare a rule that only asks."""
+    return rule(name, title, sources=sources, severity=Severity.NOTE, cause=cause)
+
+
+def applies(rule: Rule) -> Callable[[Callable[[V], Iterator[F]]], AppliedRule[V, F]]:
+    """Let another function apply a rule that is declared elsewhere."""
+    return lambda function: AppliedRule(rule, function)

@@ -1,0 +1,166 @@
+"""NVIDIA's published v5.1 code itself: its Makefile, argument parser, confs, audit and log code, with answers that cost
+nothing in place of its engines.
+
+Nothing of it is kept here. It runs where ``PUBLISHED`` names a folder with these checkouts:
+
+    git clone https://github.com/mlcommons/inference_results_v5.1
+    git clone https://github.com/NVIDIA/mitten
+    git clone --branch v5.1 https://github.com/mlcommons/inference
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.conftest import console
+from tests.shared import need
+
+need("mlperf_loadgen")
+PUBLISHED = os.environ.get("PUBLISHED", "")
+pytestmark = pytest.mark.skipif(not PUBLISHED, reason="PUBLISHED names no folder of checkouts")
+SYSTEM = "B200-SXM-180GBx8"
+CELLS = [f"closed/{SYSTEM}_TRT/llama3.1-8b/{scenario}" for scenario in ("Offline", "Server")]
+# Libraries of GPUs: whatever is asked of them is a stand-in.
+LIBRARIES = """\
+import importlib.abc, importlib.machinery, sys, types
+from unittest.mock import MagicMock
+
+ABSENT = set("nvtx onnx_graphsurgeon onnx tensorrt tensorrt_llm cuda torch modelopt cupy pycuda cv2 matplotlib "
+             "transformers datasets numba polygraphy pynvml scipy requests tqdm".split())
+
+
+class Library(types.ModuleType):
+    __path__, __version__ = [], "10.11.0"
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return MagicMock()
+
+
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ABSENT:
+            return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def create_module(self, spec):
+        return Library(spec.name)
+
+    def exec_module(self, module):
+        pass
+
+
+sys.meta_path.append(Finder())
+"""
+ENGINE = """\
+import array, time
+
+import mlperf_loadgen as lg
+from code.common.mlcommons.runner import ScopedQSL
+from code.fields.harness import CoreType
+from code.ops.harness import PyHarnessOp
+
+SHORTER = 0  # tokens that answers of performance runs lack
+
+
+class Answers(PyHarnessOp):
+    def __init__(self, *args, **kwargs):
+        super().__init__(ScopedQSL, *args, **kwargs)
+
+    def issue_queries(self, samples):
+        if offline := self.wl.scenario.valstr == "Offline":
+            time.sleep(1.3)
+        for sample in samples:
+            tokens = array.array("i", [sample.index + 3, 5, 7, 9, 2])
+            size = len(tokens) - (SHORTER if self.test_mode == "PerformanceOnly" else 0)
+            if not offline:
+                lg.FirstTokenComplete([lg.QuerySampleResponse(sample.id, tokens.buffer_info()[0], 4, 1)])
+            lg.QuerySamplesComplete([lg.QuerySampleResponse(sample.id, tokens.buffer_info()[0], 4 * size, 5)])
+
+    def flush_queries(self):
+        pass
+
+
+DEFAULT_CORE_TYPE = CoreType.TRTLLM_EXECUTOR
+EngineBuilderOp = CalibrateEngineOp = None
+TrtllmExecutorBenchmarkHarnessOp = Answers
+"""
+SCORER = """\
+import array, json, sys
+
+answers = json.load(open(sys.argv[1]))
+share = sum(array.array("i", bytes.fromhex(a["data"]))[0] == a["qsl_idx"] + 3 for a in answers) / len(answers)
+rouge = {"rouge1": 39 * share, "rouge2": 16.2 * share, "rougeL": 24.5 * share, "rougeLsum": 36 * share}
+print({**rouge, "gen_len": 8200000, "gen_num": len(answers)})
+"""
+
+
+def make_code(root: Path) -> Path:
+    """The published code with another engine, and on a machine without a GPU."""
+    theirs = Path(PUBLISHED) / "inference_results_v5.1/closed/NVIDIA"
+    code = root / "theirs"
+    code.mkdir()
+    for file in [*theirs.glob("Makefile*"), theirs / "VERSION"]:
+        shutil.copy(file, code)
+    for name in ("code", "configs", "scripts"):
+        shutil.copytree(theirs / name, code / name)
+    shutil.copytree(Path(PUBLISHED) / "mitten/src", root / "libraries")
+    inference = code / "build/inference"
+    for part in ("compliance", "loadgen", "tools/submission"):
+        shutil.copytree(Path(PUBLISHED) / "inference" / part, inference / part)
+    (root / "libraries/sitecustomize.py").write_text(LIBRARIES)
+    devices = root / "libraries/nvmitten/nvidia/accelerator.py"
+    devices.write_text(devices.read_text().replace("cuda.cuInit(0)", "return []"))
+    power = code / "code/common/power_limit.py"
+    power.write_text(re.sub(r"return nullcontext$", "return nullcontext()", power.read_text(), flags=re.MULTILINE))
+    power.write_text(power.read_text().replace("DETECTED_SYSTEM.accelerators[GPU]", "[]"))
+    (code / "code/llama3_1-8b/tensorrt/__init__.py").write_text(ENGINE)
+    (code / "score.py").write_text(SCORER)
+    (root / "scratch").mkdir()
+    return code
+
+
+def make_submission(root: Path, code: Path) -> Path:
+    named = ("--round", "v6.1", "--system", f"{SYSTEM}_TRT", "--benchmark", "llama3.1-8b")
+    submission = root / "acme"
+    assert console(root, "init", str(submission), "--harness", "nvidia-v5.1", "--code", str(code), *named).code == 0
+    spec = submission / "specs/acme.yaml"
+    text = spec.read_text().replace("# rehearsal: true", "rehearsal: true #")
+    text = re.sub(r"^ +(accelerator: NVIDIA B200|count: 8)\n", "", text, flags=re.MULTILINE)
+    text = re.sub(r"/path/to/(model|dataset)", str(code / "VERSION"), text)
+    env = f'env: {{SYSTEM_NAME: {SYSTEM}, MLPERF_SCRATCH_PATH: {root}/scratch, PYTHONPATH: "{root}/libraries"}}'
+    programs = f'PATH: "{Path(sys.executable).parent}:/usr/bin:/bin"'
+    env = env.replace("{SYSTEM_NAME", f"{{{programs}, SYSTEM_NAME")
+    score = f'score: {{command: [{sys.executable}, score.py, "{{accuracy_log}}", --dtype, int32]}}'
+    text = text.replace(f"code: {code}}}", f"{env}, {score}, code: {code}}}\n      min_duration: 1 s")
+    text = re.sub(r"Offline: \{[^}]*\}", "Offline: {target_qps: 20000}", text)
+    spec.write_text(re.sub(r"\bServer: \{[^}]*\}", "Server: {target_qps: 2000}", text))
+    for words in (("add", "-A"), ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "spec")):
+        subprocess.run(["git", *words], cwd=submission, check=True)
+    return submission
+
+
+@pytest.mark.timeout(1800)
+def test_published_code_runs_through_its_adapter(tmp_path: Path) -> None:
+    submission = make_submission(tmp_path, make_code(tmp_path))
+    said = console(submission).out
+    assert all(f"{cell}  " in said for cell in CELLS)
+    assert "\n2 cells ready." in said, said
+    assert console(submission, "plan").code == 0
+
+
+@pytest.mark.timeout(1800)
+def test_answers_that_are_shorter_than_stated_fail_its_test(tmp_path: Path) -> None:
+    code = make_code(tmp_path)
+    engine = code / "code/llama3_1-8b/tensorrt/__init__.py"
+    engine.write_text(engine.read_text().replace("SHORTER = 0", "SHORTER = 1"))
+    said = console(make_submission(tmp_path, code), CELLS[0]).out
+    assert "0 of 1 cell ready" in said, said
+    assert "TEST FAIL" in said

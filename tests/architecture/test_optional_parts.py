@@ -48,6 +48,7 @@ PARTS = {
         "slurm",
     ),
     "ray": Part(("reconciler.execute.executors.ray",), "reconciler/resource/queues.py", "QUEUES", "ray"),
+    "triton": Part(("harness.backends.triton",), "harness/catalog.py", "BACKENDS", "triton"),
 }
 _IMPORT_ALL = """
 import importlib, pkgutil, sys

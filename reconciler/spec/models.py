@@ -12,7 +12,7 @@ from pydantic import Field, create_model
 from reconciler.rules.programs import load_programs
 from reconciler.spec import fields
 from reconciler.spec.executor_models import ExecutorGroup, HardwareGroup, Meter, PowerState
-from reconciler.spec.groups import Empty, Group, Options, RecordedAs
+from reconciler.spec.groups import Empty, Group, Options, RecordedAs, read_by
 from reconciler.spec.settings_models import Dataset, SettingsGroup
 from reconciler.spec.submission_models import Documents, EmbargoGroup, Signing, Store
 
@@ -190,7 +190,7 @@ class Spec(Group):
     documents: Documents = Field(Documents(), description="Documents that the tree carries.")
     embargo: EmbargoGroup = Field(EmbargoGroup(), description="Until when results are secret.")
     signing: Signing = Field(Signing(), description="Whether records are signed, and by whom.")
-    stores: Annotated[dict[fields.Name, Store], Empty] = Field(
+    stores: Annotated[dict[fields.Name, Store], Empty, read_by("stores")] = Field(
         {}, description="Object stores by name, for `push` and `pull`."
     )
     defaults: Annotated[dict[fields.Name, SettingsGroup], Empty] = Field(

@@ -37,7 +37,6 @@ TYPES = frozenset(
         "diff.timeline",
         "plan.plan",
         "execute.outcome",
-        "record.objects",
         "tree.content",
         "tree.findings",
     }

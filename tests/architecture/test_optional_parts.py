@@ -26,15 +26,17 @@ from tests.unit.check.made import make_tree
 
 class Part(NamedTuple):
     """``packages``: dotted names of its folders; ``file`` and ``table``: the mapping that has its ``entry``.
-    ``commands``: those that go with it."""
+    ``commands``: those that go with it. ``asked``: (what, what instead) in the quickstart, so that it asks for it."""
 
     packages: tuple[str, ...]
     file: str
     table: str
     entry: str
     commands: tuple[str, ...] = ()
+    asked: tuple[str, str] = ("", "")
 
 
+_STATUS = "      status: available"  # of the quickstart's system
 PARTS = {
     "endpoints": Part(
         ("reconciler.endpoints",), "reconciler/resource/programs.py", "PROGRAMS", "endpoints", ("densify",)
@@ -46,9 +48,30 @@ PARTS = {
         "reconciler/resource/queues.py",
         "QUEUES",
         "slurm",
+        asked=(_STATUS, f"      executor: {{slurm: {{}}}}\n{_STATUS}"),
     ),
-    "ray": Part(("reconciler.execute.executors.ray",), "reconciler/resource/queues.py", "QUEUES", "ray"),
-    "triton": Part(("harness.backends.triton",), "harness/catalog.py", "BACKENDS", "triton"),
+    "ray": Part(
+        ("reconciler.execute.executors.ray",),
+        "reconciler/resource/queues.py",
+        "QUEUES",
+        "ray",
+        asked=(_STATUS, f"      executor: {{ray: {{}}}}\n{_STATUS}"),
+    ),
+    "triton": Part(
+        ("harness.backends.triton",),
+        "harness/catalog.py",
+        "BACKENDS",
+        "triton",
+        asked=("        backend: onnxruntime", "        backend: triton"),
+    ),
+    "stores": Part(
+        ("reconciler.stores",),
+        "reconciler/resource/parts.py",
+        "PARTS",
+        "stores",
+        ("push", "pull"),
+        ("\n  systems:\n", "\n  stores: {lab: {url: file:///srv/objects}}\n  systems:\n"),
+    ),
     "verify": Part(
         ("reconciler.verify",), "reconciler/resource/parts.py", "PARTS", "verify", ("verify-tree", "objections")
     ),
@@ -130,20 +153,20 @@ def test_a_spec_is_planned_without_a_part(without: Path, tmp_path: Path) -> None
     assert keys[0] == keys[1] != []
 
 
-@pytest.mark.parametrize("part", [name for name, part in PARTS.items() if part.table == "QUEUES"], indirect=True)
-def test_a_spec_that_asks_for_a_removed_queue_is_refused(part: Part, without: Path, tmp_path: Path) -> None:
-    text = find_shipped("specs/quickstart.yaml").read_text()
-    status = "      status: available"
-    assert text.count(status) == 1
+@pytest.mark.parametrize("part", [name for name, part in PARTS.items() if part.asked[0]], indirect=True)
+def test_a_spec_that_asks_for_a_removed_part_is_refused(part: Part, without: Path, tmp_path: Path) -> None:
+    text, (old, new) = find_shipped("specs/quickstart.yaml").read_text(), part.asked
+    assert text.count(old) == 1
     spec = tmp_path / "specs" / "spec.yaml"
     spec.parent.mkdir()
     (tmp_path / "state").mkdir()
-    spec.write_text(text.replace(status, f"      executor: {{{part.entry}: {{}}}}\n{status}"))
+    spec.write_text(text.replace(old, new))
     refused, whole = (reconcile(folder, "validate", str(spec), cwd=tmp_path) for folder in (without, ROOT))
-    assert refused.returncode == 1
-    assert f"{spec.name}:{text[: text.index(status)].count(chr(10)) + 1}" in refused.stdout + refused.stderr
-    assert part.entry in refused.stdout + refused.stderr
     assert whole.returncode == 0, whole.stderr
+    assert refused.returncode == 1
+    line = spec.read_text()[: text.index(old) + len(new) - len(new.lstrip())].count("\n") + 1
+    assert f"{spec.name}:{line}" in refused.stdout + refused.stderr
+    assert part.entry in refused.stdout + refused.stderr
 
 
 def test_a_tree_is_checked_without_a_part(

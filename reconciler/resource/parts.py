@@ -46,6 +46,7 @@ PARTS: Mapping[str, OptionalPart] = {
             ),
         )
     ),
+    "power": OptionalPart(door="reconciler.execute.power.requests"),
     "stores": OptionalPart(
         (
             (

@@ -9,6 +9,8 @@ from pydantic.fields import FieldInfo
 
 from reconciler.resource.parts import PARTS
 from reconciler.spec import fields
+from reconciler.spec.quantities import UnfitError
+from reconciler.spec.scalars import check_fitting
 
 
 def _empty_is_a_group(value: Any) -> Any:
@@ -58,10 +60,10 @@ def read_by(part: str) -> BeforeValidator:
 
     def refuse_where_removed(value: Any) -> Any:
         if value and part not in PARTS:
-            raise ValueError(f"this installation has no {part}")
+            raise UnfitError(f"this installation has no {part}", "leave it out, or install the whole project")
         return value
 
-    return BeforeValidator(refuse_where_removed)
+    return check_fitting(refuse_where_removed)
 
 
 Empty = BeforeValidator(_empty_is_a_group)

@@ -114,8 +114,12 @@ class System(Group):
     executor: ExecutorGroup = Field(
         ExecutorGroup(), description="How its machines are reached where a queue gives them out."
     )
-    power: Meter = Field(Meter(), description="The power meter with which performance runs are made.")
-    power_state: PowerState = Field(PowerState(), description="A power state in which its runs are made.")
+    power: Annotated[Meter, read_by("power")] = Field(
+        Meter(), description="The power meter with which performance runs are made."
+    )
+    power_state: Annotated[PowerState, read_by("power")] = Field(
+        PowerState(), description="A power state in which its runs are made."
+    )
     description: Annotated[dict[fields.DescriptionName, fields.DescriptionValue], Empty] = Field(
         {},
         description="Fields of systems/<name>.json, such as cooling: air. Identity comes from the spec's other fields.",

@@ -102,11 +102,6 @@ _BUILT_IN: Mapping[str, tuple[str, str]] = {
         "reconciler.cli.audit:sign_command",
         "Sign records that have no signature yet, with the key that git signs with.",
     ),
-    "push": ("reconciler.cli.transfers:push_command", "Copy the objects that git does not hold to a store elsewhere."),
-    "pull": (
-        "reconciler.cli.transfers:pull_command",
-        "Fetch objects from a store elsewhere, each checked by its digest.",
-    ),
     "prune": (
         "reconciler.cli.prune:prune_command",
         "Remove what no spec declares any more; never logs, and only with --yes.",
@@ -122,7 +117,7 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
     "Decide": ("accept", "freeze", "unfreeze", "move", "embargo"),
     "Submit": ("rounds", "check", "audit", "package", "unpack", "sign"),
     "Review": ("respond", "amend"),
-    "Transfer and clean up": ("import", "adopt", "push", "pull", "prune", "gc"),
+    "Transfer and clean up": ("import", "adopt", "prune", "gc"),
 }
 
 

@@ -12,7 +12,7 @@ from pydantic import Field, create_model
 from reconciler.rules.programs import load_programs
 from reconciler.spec import fields
 from reconciler.spec.executor_models import ExecutorGroup, HardwareGroup, Meter, PowerState
-from reconciler.spec.groups import Empty, Group, Options, RecordedAs
+from reconciler.spec.groups import Empty, Group, Options, RecordedAs, read_by
 from reconciler.spec.settings_models import Dataset, SettingsGroup
 from reconciler.spec.submission_models import Documents, EmbargoGroup, Signing, Store
 
@@ -114,8 +114,12 @@ class System(Group):
     executor: ExecutorGroup = Field(
         ExecutorGroup(), description="How its machines are reached where a queue gives them out."
     )
-    power: Meter = Field(Meter(), description="The power meter with which performance runs are made.")
-    power_state: PowerState = Field(PowerState(), description="A power state in which its runs are made.")
+    power: Annotated[Meter, read_by("power")] = Field(
+        Meter(), description="The power meter with which performance runs are made."
+    )
+    power_state: Annotated[PowerState, read_by("power")] = Field(
+        PowerState(), description="A power state in which its runs are made."
+    )
     description: Annotated[dict[fields.DescriptionName, fields.DescriptionValue], Empty] = Field(
         {},
         description="Fields of systems/<name>.json, such as cooling: air. Identity comes from the spec's other fields.",
@@ -190,7 +194,7 @@ class Spec(Group):
     documents: Documents = Field(Documents(), description="Documents that the tree carries.")
     embargo: EmbargoGroup = Field(EmbargoGroup(), description="Until when results are secret.")
     signing: Signing = Field(Signing(), description="Whether records are signed, and by whom.")
-    stores: Annotated[dict[fields.Name, Store], Empty] = Field(
+    stores: Annotated[dict[fields.Name, Store], Empty, read_by("stores")] = Field(
         {}, description="Object stores by name, for `push` and `pull`."
     )
     defaults: Annotated[dict[fields.Name, SettingsGroup], Empty] = Field(

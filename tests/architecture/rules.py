@@ -37,7 +37,6 @@ TYPES = frozenset(
         "diff.timeline",
         "plan.plan",
         "execute.outcome",
-        "record.objects",
         "tree.content",
         "tree.findings",
     }
@@ -144,6 +143,7 @@ LATE: dict[str, str] = {
     "harness.benchmarks.wan_2_2.prompts": "PyTorch, only for the latent that it saved itself",
     "harness.benchmarks.wan_2_2.videos": "ffmpeg, only where a video is written or read",
     "harness.machine.facts": "NVML, where it is installed",
+    "harness.parts": "a part that may be removed, of which PARTS gives the name",
     "harness.verbs.probe": "LoadGen, only when its seeds are asked for",
     "reconciler.cli.command_table": "only the command that was called: --help stays fast",
     "reconciler.endpoints.program": "each part of the program only where it is asked for",
@@ -162,6 +162,7 @@ BY_NAME = frozenset(
         "harness.benchmarks",
         "harness.cuda.nvml",
         "harness.machine.facts",
+        "harness.parts",
         "reconciler.cli.command_table",
         "reconciler.execute.executors.table",
         "reconciler.resource.parts",

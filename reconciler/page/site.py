@@ -17,6 +17,7 @@ from reconciler.page.history_view import arrange_comparison, arrange_history
 from reconciler.page.links import Links
 from reconciler.page.live_view import arrange_live
 from reconciler.page.matrix_view import arrange_matrix, load_program_page
+from reconciler.page.plots import THEMES, can_draw, describe_plot, describe_theme
 from reconciler.render.charts import Chart, find_curve
 from reconciler.render.documents import Document
 from reconciler.render.html import make_environment
@@ -177,7 +178,10 @@ class Site(Struct, dict=True):
     @cached_property
     def _environment(self) -> Environment:
         environment = make_environment(__package__)
-        environment.globals.update(views=[(view.name, view.title) for view in VIEWS if view.title], files=self.files)
+        plotting = {theme: describe_theme(theme) for theme in THEMES} if can_draw() else None
+        views = [(view.name, view.title) for view in VIEWS if view.title]
+        environment.globals.update(views=views, files=self.files, plotting=plotting)
+        environment.filters["vega"] = describe_plot
         return environment
 
     def render(self, template: str, links: Links, at: str, **variables: Any) -> str:
@@ -248,11 +252,6 @@ class Site(Struct, dict=True):
         comparisons = [arrange_comparison(self.source.read_comparison(*compared))] if compared else []
         found = {"histories": histories, "comparisons": comparisons}
         return self.render("history.html", links, "history", title="History", **found)
-
-    def list_history_charts(self, cell: str) -> list[Chart]:
-        document = self._read_history(cell)
-        chart = chart_history(document) if document is not None else None
-        return [chart] if chart is not None else []
 
     def _read_history(self, cell: str) -> Document | None:
         """None of a cell that no commit has a result of, and where there is no commit."""

@@ -12,7 +12,7 @@ from reconciler.page.repository_page import RepositoryPage
 from reconciler.page.site import Site
 from reconciler.reconcile.planning import Options
 from reconciler.storage.files import RepositoryPaths
-from tests.browser.conftest import Seen, check_view
+from tests.browser.conftest import Seen, check_view, draw_plots
 from tests.unit.cli.adopted import adopt_curve
 
 CURVE = "standardized/box/vllm"
@@ -68,9 +68,7 @@ def test_an_exported_curve_opens_without_a_server(
     seen.tab.goto(f"{origin}/index.html")
     seen.tab.get_by_role("link", name="curve", exact=True).click()
     seen.tab.wait_for_selector("h1")
-    for image in seen.tab.locator("figure img").all():
-        image.scroll_into_view_if_needed()
-        seen.tab.wait_for_function("image => image.complete && image.naturalWidth > 0", arg=image.element_handle())
+    assert draw_plots(seen.tab)
     seen.tab.get_by_role("link", name="64", exact=True).click()
     seen.tab.wait_for_selector("h1:has-text('c64')")
     assert seen.is_quiet(origin)

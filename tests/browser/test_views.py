@@ -14,7 +14,7 @@ from reconciler.page.repository_page import RepositoryPage
 from reconciler.page.site import Site
 from reconciler.reconcile.planning import Options
 from reconciler.storage.files import RepositoryPaths
-from tests.browser.conftest import Seen, check_view
+from tests.browser.conftest import Seen, check_view, draw_plots
 from tests.unit.cli.conftest import CELL, SPEC, edit
 
 VIEWS = (
@@ -99,9 +99,7 @@ def test_an_export_opens_without_a_server(
     seen.tab.get_by_role("link", name="Offline").click()
     seen.tab.wait_for_selector("h1")
     assert re.search(r"cell/open/box/digits/Offline\.html$", seen.tab.url)
-    image = seen.tab.locator("figure img").first
-    image.scroll_into_view_if_needed()
-    seen.tab.wait_for_function("image => image.complete && image.naturalWidth > 0", arg=image.element_handle())
+    assert draw_plots(seen.tab)
     for view in ("Live", "Plan", "History", "Findings", "Matrix"):
         seen.tab.get_by_role("navigation").get_by_role("link", name=view).click()
         seen.tab.wait_for_selector(f"nav a[aria-current]:has-text('{view}')")

@@ -93,6 +93,48 @@ function followStream(status) {
   addEventListener("pagehide", () => stream.close());
 }
 
+function loadScript(address) {
+  return new Promise((resolve, reject) => {
+    const script = document.createElement("script");
+    script.src = address;
+    script.addEventListener("load", resolve);
+    script.addEventListener("error", reject);
+    document.head.append(script);
+  });
+}
+
+function drawPlot(place, themes) {
+  const spec = JSON.parse(place.querySelector("script").textContent);
+  const config = themes[matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"];
+  spec.encoding.color.scale.range = spec.usermeta.tones.map((tone) => config.range.category[tone]);
+  const drawing = place.querySelector("div") || place.appendChild(document.createElement("div"));
+  // `ast`: expressions are interpreted, since the policy of this page allows no evaluation.
+  return vegaEmbed(drawing, spec, { ast: true, actions: false, config, defaultStyle: false, renderer: "svg", tooltip: { disableDefaultStyle: true } });
+}
+
+// Drawn as they come into view, and again when the colours of the system change.
+function startPlots() {
+  const places = [...document.querySelectorAll("[data-plot]")];
+  if (!places.length) return;
+  const list = places[0].closest("[data-vega]");
+  const themes = JSON.parse(list.dataset.themes);
+  let library;
+  const draw = (place) => {
+    library ??= loadScript(list.dataset.vega);
+    library.then(() => drawPlot(place, themes)).then(() => { place.dataset.drawn = ""; }, () => { place.dataset.failed = ""; });
+  };
+  const seen = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      if (!entry.isIntersecting) continue;
+      seen.unobserve(entry.target);
+      draw(entry.target);
+    }
+  }, { rootMargin: "200px" });
+  places.forEach((place) => seen.observe(place));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => places.filter((place) => "drawn" in place.dataset).forEach(draw));
+}
+
 document.querySelectorAll("form[data-filters]").forEach(startFilters);
 document.querySelectorAll("[data-stream]").forEach(followStream);
 startKeys();
+startPlots();

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from reconciler.cli.shared.options import pass_options
+from reconciler.resource.parts import PARTS
 from reconciler.resource.programs import PROGRAMS
 from reconciler.storage.collector import pause_collector
 
@@ -80,11 +81,6 @@ _BUILT_IN: Mapping[str, tuple[str, str]] = {
     ),
     "rounds": ("reconciler.cli.rounds", "Show the rules of the rounds, where sources differ, and what changed."),
     "check": ("reconciler.cli.check", "Check the rendered tree, or any tree, against the submission rules."),
-    "verify-tree": ("reconciler.cli.verify_tree", "Find contradictions in any submission tree."),
-    "objections": (
-        "reconciler.cli.review:objections_command",
-        "Draft objections to others' results, one text per submitter.",
-    ),
     "amend": (
         "reconciler.cli.review:amend_command",
         "Record why a submitted result was corrected, and what was repeated.",
@@ -124,39 +120,13 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
     "Run": ("plan", "apply", "try", "tune", "watch"),
     "Inspect": ("status", "show", "why", "logs", "history", "blame", "diff", "compare", "pr"),
     "Decide": ("accept", "freeze", "unfreeze", "move", "embargo"),
-    "Submit": ("rounds", "check", "verify-tree", "audit", "package", "unpack", "sign"),
-    "Review": ("objections", "respond", "amend"),
+    "Submit": ("rounds", "check", "audit", "package", "unpack", "sign"),
+    "Review": ("respond", "amend"),
     "Transfer and clean up": ("import", "adopt", "push", "pull", "prune", "gc"),
 }
 
 
-# Optional part, a package that nothing imports → its commands: (name, module, help, the command that it follows in
-# `--help`). To remove a part, delete its package and its entry.
-PARTS: Mapping[str, tuple[tuple[str, str, str, str], ...]] = {
-    "mig": (
-        (
-            "mig",
-            "reconciler.mig.command",
-            "Cut this machine's GPUs into the declared slices, and join them again.",
-            "doctor",
-        ),
-    ),
-    "page": (
-        (
-            "page",
-            "reconciler.page.command",
-            "Show the submission, the pass in progress and plots in a browser.",
-            "status",
-        ),
-        (
-            "plot",
-            "reconciler.page.plot_command",
-            "Plot a cell's runs, latencies, throughput or telemetry as SVG or PNG.",
-            "status",
-        ),
-    ),
-}
-_OPTIONAL = [*chain.from_iterable(PARTS.values()), *chain.from_iterable(e.commands for e in PROGRAMS.values())]
+_OPTIONAL = list(chain(*(part.commands for part in PARTS.values()), *(each.commands for each in PROGRAMS.values())))
 
 
 def _follow(names: Iterable[str]) -> Iterator[str]:

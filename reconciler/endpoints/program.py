@@ -10,6 +10,7 @@ from reconciler.loadgen import keys
 
 if TYPE_CHECKING:
     from reconciler.check.cell_formats import CellFormat
+    from reconciler.check.demands import CellRules
     from reconciler.cli.package import ProgramRegistration
     from reconciler.diff.timeline import CurvePoint, Side
     from reconciler.endpoints.importing.curve_spec import AdoptedCurves
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from reconciler.tree.findings import TreeReport
     from reconciler.tree.formats.rendering import RenderedFormat
     from reconciler.tree.reading.cell import CellFiles
-    from reconciler.verify.cell_rules import CellRules
 
 _POINTS = "points"  # the format of results of a point; the other is that of a round of Inference
 _MILLISECONDS = 1000

@@ -18,7 +18,7 @@ from reconciler.page.links import (
 )
 from reconciler.page.plots import bundle_script, can_draw
 from reconciler.page.server import STATIC, VEGA
-from reconciler.page.site import VIEWS, Site
+from reconciler.page.site import FINDINGS, VIEWS, Site
 from reconciler.render.html import read_static
 from reconciler.storage.files import is_leftover, replace
 from reconciler.storage.leftovers import sweep
@@ -73,7 +73,7 @@ def _views(site: Site, base: str, compared: tuple[str, str] | None) -> Iterator[
         name = name_spec_file(file)
         yield name, site.show_spec(_links(name), file).encode()
     for number, tree in enumerate(site.source.list_trees()):
-        for command in ("check", "verify-tree"):
+        for command in FINDINGS:
             yield name_findings_file(command, number), site.show_findings(top, tree, command).encode()
 
 

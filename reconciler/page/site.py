@@ -21,6 +21,7 @@ from reconciler.page.plots import THEMES, can_draw, describe_plot, describe_them
 from reconciler.render.charts import Chart, find_curve
 from reconciler.render.documents import Document
 from reconciler.render.html import make_environment
+from reconciler.resource.parts import PARTS
 from reconciler.resource.quantities import show_duration
 from reconciler.resource.wording import shorten_value, show_value
 from reconciler.rules.programs import load_programs
@@ -86,6 +87,7 @@ def _about(seconds: float | None) -> str:
 
 # Findings of `check` and `verify-tree`, by cause and one by one.
 
+FINDINGS = ("check", "verify-tree") if "verify" in PARTS else ("check",)
 _MOST_FINDINGS = 3000  # findings that are shown
 
 
@@ -263,11 +265,11 @@ class Site(Struct, dict=True):
     def show_findings(self, links: Links, tree: str = "", command: str = "") -> str:
         trees = self.source.list_trees()
         tree, command = tree or trees[0], command or "check"
-        asked = {"trees": trees, "tree": tree, "command": command, "title": "Findings", "problem": None}
+        asked = {"title": "Findings", "trees": trees, "tree": tree, "commands": FINDINGS, "command": command}
         if tree not in trees:
             raise ReconcilerError(f"there is no tree {tree!r} to look at", fix="name it: reconcile page --tree PATH")
         try:
-            document = arrange_findings(self.source.read_findings(tree, command))
+            document = {"problem": None, **arrange_findings(self.source.read_findings(tree, command))}
         except ReconcilerError as error:
             document = {"problem": error}
         return self.render("findings.html", links, "findings", **{**asked, **document})

@@ -147,6 +147,7 @@ LATE: dict[str, str] = {
     "harness.verbs.probe": "LoadGen, only when its seeds are asked for",
     "reconciler.cli.command_table": "only the command that was called: --help stays fast",
     "reconciler.endpoints.program": "each part of the program only where it is asked for",
+    "reconciler.resource.parts": "a part that may be removed, of which PARTS gives the name",
     "reconciler.rules.programs": "a program, only where something belongs to it",
     "reconciler.execute.executors.table": "a queue, of which QUEUES gives the name",
     "reconciler.reconcile.planning": "archives of code, only where the code of a command changed",
@@ -163,6 +164,7 @@ BY_NAME = frozenset(
         "harness.machine.facts",
         "reconciler.cli.command_table",
         "reconciler.execute.executors.table",
+        "reconciler.resource.parts",
         "reconciler.rules.programs",
     }
 )

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.cli.verify_tree import read_baseline
 from reconciler.errors import ReconcilerError, StorageError
 from reconciler.execute import attempt
 from reconciler.execute.executors.executor import read_handle
@@ -20,6 +19,7 @@ from reconciler.observed.digest_cache import DigestCache
 from reconciler.observed.pass_in_progress import find_pass_in_progress
 from reconciler.plan.saved import load
 from reconciler.storage.files import Lock, RepositoryPaths, hash_bytes, write_checked
+from reconciler.verify.command import read_baseline
 
 DEEP = b"[" * 200_000
 STRANGE: dict[str, Callable[[Path], object]] = {

@@ -16,7 +16,7 @@ from reconciler.page.charts import chart_history, draw_charts
 from reconciler.page.history_view import arrange_comparison, arrange_history
 from reconciler.page.links import Links
 from reconciler.page.live_view import arrange_live
-from reconciler.page.matrix_view import arrange_matrix, load_program_page
+from reconciler.page.matrix_view import NOTHING, UnderWay, arrange_matrix, list_under_way, load_program_page
 from reconciler.page.plots import THEMES, can_draw, describe_plot, describe_theme
 from reconciler.render.charts import Chart, find_curve
 from reconciler.render.documents import Document
@@ -175,7 +175,7 @@ class Site(Struct, dict=True):
 
     source: PageSource
     files: bool = False
-    _matrix: tuple[Document, Links, str] | None = None
+    _matrix: tuple[Document, Links, UnderWay, str] | None = None
 
     @cached_property
     def _environment(self) -> Environment:
@@ -195,11 +195,13 @@ class Site(Struct, dict=True):
         return escape_hidden(template.render(shown))
 
     def show_matrix(self, links: Links) -> str:
-        """Rendered once for all who ask, as long as the document is the same."""
+        """Rendered once for all who ask, as long as it shows the same."""
         document = self.source.read_matrix()
-        if self._matrix is None or self._matrix[0] is not document or self._matrix[1] != links:
-            self._matrix = document, links, self.render("matrix.html", links, "", **arrange_matrix(document))
-        return self._matrix[2]
+        under_way = NOTHING if self.files else list_under_way(self.source.read_live())
+        if self._matrix is None or self._matrix[0] is not document or self._matrix[1:3] != (links, under_way):
+            shown = self.render("matrix.html", links, "", **arrange_matrix(document, under_way))
+            self._matrix = document, links, under_way, shown
+        return self._matrix[3]
 
     def show_cell(self, cell: str, links: Links) -> str:
         document = self.source.read_cell(cell)

@@ -80,6 +80,7 @@ class Seen:
 
 def draw_plots(tab: Any) -> list[Any]:
     """Every plot of a view, scrolled to and drawn."""
+    tab.wait_for_load_state()
     places = tab.locator("[data-plot]").all()
     for place in places:
         place.scroll_into_view_if_needed()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,14 +43,14 @@ def test_a_curve_is_found_from_the_matrix_and_leads_to_its_points(
 ) -> None:
     seen, origin = open_tab(), serve(source)
     seen.tab.goto(origin + "/")
-    assert seen.tab.locator("tr[data-curve]:visible").count() == 1
+    assert seen.tab.locator("li[data-curve]:visible").count() == 1
     seen.tab.get_by_label("Find").fill("nothing-fits")
-    assert seen.tab.locator("tr[data-curve]:visible").count() == 0
+    assert seen.tab.locator("li[data-curve]:visible").count() == 0
     seen.tab.get_by_label("Find").fill("c25")
-    assert seen.tab.locator("tr[data-curve]:visible").count() == 1
+    assert seen.tab.locator("li[data-curve]:visible").count() == 1
     assert seen.tab.locator("output").text_content() == "1 cell shown"
     seen.tab.get_by_label("Find").press("ArrowDown")
-    assert seen.tab.evaluate("document.activeElement.textContent") == "curve"
+    assert seen.tab.evaluate("document.activeElement.textContent").startswith("curve")
     seen.tab.keyboard.press("Enter")
     seen.tab.wait_for_url(f"**/curve/{CURVE}")
     seen.tab.get_by_role("link", name="25", exact=True).click()
@@ -66,7 +67,7 @@ def test_an_exported_curve_opens_without_a_server(
     export_site(Site(source, files=True), tmp_path / "out", on_cell=lambda _: None)
     origin = (tmp_path / "out").as_uri()
     seen.tab.goto(f"{origin}/index.html")
-    seen.tab.get_by_role("link", name="curve", exact=True).click()
+    seen.tab.get_by_role("link", name=re.compile("^curve")).click()
     seen.tab.wait_for_selector("h1")
     assert draw_plots(seen.tab)
     seen.tab.get_by_role("link", name="64", exact=True).click()

@@ -15,7 +15,7 @@ from harness.contract import (
     ServiceRequest,
     StateRequest,
 )
-from reconciler.resource.settings import Settings
+from reconciler.resource.settings import CellSettings
 
 
 def list_secrets(request: FileMessage) -> Mapping[str, str]:
@@ -24,9 +24,9 @@ def list_secrets(request: FileMessage) -> Mapping[str, str]:
     return request.secrets if isinstance(request, asking) else {}
 
 
-def select_slices(settings: Settings) -> tuple[str, ...]:
+def select_slices(settings: CellSettings) -> tuple[str, ...]:
     """Profiles of the slices of GPUs that a child takes; none where its backend computes on processors."""
-    facts = BACKENDS.get(settings.get_text("engine.backend"))
+    facts = BACKENDS.get(settings.backend)
     return () if facts is not None and facts.drives == "cpu" else settings.hardware.slices
 
 

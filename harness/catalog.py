@@ -19,7 +19,7 @@ T = TypeVar("T", int, str, bool)
 
 
 class Option(Generic[T]):
-    """A setting that a backend reads: an attribute of a class of ``Options``, declared there and nowhere else.
+    """A setting that a backend reads: an attribute of a class of ``BackendOptions``, declared there and nowhere else.
 
     Its type is that of ``default``; None, and 0 where it is ``positive``, means the default. ``identity`` False: it
     says where something is, or how long to wait for it, and makes no run stale.
@@ -41,14 +41,14 @@ class Option(Generic[T]):
         self.text, self.choices, self.unit, self.positive = text, choices, unit, positive
         self.identity, self.name = identity, ""
 
-    def __set_name__(self, owner: type[Options], name: str) -> None:
+    def __set_name__(self, owner: type[BackendOptions], name: str) -> None:
         self.name = name
 
     @overload
-    def __get__(self, options: None, owner: type[Options]) -> Option[T]: ...
+    def __get__(self, options: None, owner: type[BackendOptions]) -> Option[T]: ...
     @overload
-    def __get__(self, options: Options, owner: type[Options]) -> T: ...
-    def __get__(self, options: Options | None, owner: type[Options]) -> Option[T] | T:
+    def __get__(self, options: BackendOptions, owner: type[BackendOptions]) -> T: ...
+    def __get__(self, options: BackendOptions | None, owner: type[BackendOptions]) -> Option[T] | T:
         if options is None:
             return self
         value: Any = options.given.get(self.name)
@@ -56,7 +56,7 @@ class Option(Generic[T]):
         return found
 
 
-class Options:
+class BackendOptions:
     """Options of a backend with their types: those that are ``given``, and the defaults of the others."""
 
     __slots__ = ("given",)
@@ -65,28 +65,28 @@ class Options:
         self.given = given
 
 
-def list_options(*declared: type[Options]) -> dict[str, Option[Any]]:
+def list_options(*declared: type[BackendOptions]) -> dict[str, Option[Any]]:
     """Options by name."""
     return {name: value for part in declared for name, value in vars(part).items() if isinstance(value, Option)}
 
 
-class EngineSettings(Options):
+class EngineSettings(BackendOptions):
     """Fields of ``engine`` of a spec."""
 
     precision = Option("fp32", "numeric precision of the engine")
     batch_size = Option(1, "most samples of a batch")
 
 
-class CpuRunOptions(Options):
+class CpuRunOptions(BackendOptions):
     threads = Option(0, "threads that compute one batch; 0 lets the backend decide")
     streams = Option(1, "batches in flight at once")
 
 
-class NullRunOptions(Options):
+class NullRunOptions(BackendOptions):
     streams = CpuRunOptions.streams
 
 
-class CudaRunOptions(Options):
+class CudaRunOptions(BackendOptions):
     streams = CpuRunOptions.streams
     lanes = Option(2, "batches in flight on each stream: while one computes, the next is copied")
     devices = Option(1, "GPUs that take part; hardware.count of the system unless it is set here", positive=True)
@@ -96,13 +96,13 @@ class CudaRunOptions(Options):
     start_from_device_evidence = Option("", "the document that shows how samples reach GPU memory, and at what rate")
 
 
-class OnnxruntimeEngineOptions(Options):
+class OnnxruntimeEngineOptions(BackendOptions):
     graph_optimization = Option(
         "all", "level of graph rewriting before the engine is saved", ("none", "basic", "extended", "all")
     )
 
 
-class OpenvinoEngineOptions(Options):
+class OpenvinoEngineOptions(BackendOptions):
     performance_hint = Option("throughput", "what the plug-in tunes for", ("throughput", "latency"))
     shape = Option(
         "bounded",
@@ -111,7 +111,7 @@ class OpenvinoEngineOptions(Options):
     )
 
 
-class TensorrtEngineOptions(Options):
+class TensorrtEngineOptions(BackendOptions):
     optimization_level = Option(3, "how long the builder searches, 0 to 5")
     workspace_mib = Option(0, "most GPU memory of one layer's kernel; 0 for all there is", unit="MiB")
     profiles = Option("", "batch sizes to tune for, such as 1,16,256; the last is batch_size")
@@ -126,11 +126,11 @@ class TensorrtEngineOptions(Options):
     plugins = Option("", "plug-in libraries to load, absolute paths with colons between them")
 
 
-class OnnxruntimeCudaEngineOptions(Options):
+class OnnxruntimeCudaEngineOptions(BackendOptions):
     half_inputs = TensorrtEngineOptions.half_inputs
 
 
-class OnnxruntimeCudaRunOptions(Options):
+class OnnxruntimeCudaRunOptions(BackendOptions):
     prefer_nhwc = Option(True, "convolutions compute channels last")
     capture = Option(False, "cuda_graphs captures batches; no part of the model may be on the host")
     fused_bias = Option(False, "convolutions add their bias, by kernels made while loading")
@@ -140,30 +140,30 @@ class OnnxruntimeCudaRunOptions(Options):
     )
 
 
-class PytorchEngineOptions(Options):
+class PytorchEngineOptions(BackendOptions):
     batch_sizes = Option("", "compile one program for each of these, such as 1,16,256; else one that computes any size")
     freeze_weights = Option(True, "the compiler may fold weights and lay them out anew")
 
 
-class PytorchCudaEngineOptions(Options):
+class PytorchCudaEngineOptions(BackendOptions):
     max_autotune = Option(False, "time more kernels while compiling, which takes minutes")
     half_inputs = TensorrtEngineOptions.half_inputs
     tf32 = TensorrtEngineOptions.tf32
 
 
-class PytorchRunOptions(Options):
+class PytorchRunOptions(BackendOptions):
     tokens = Option(0, "of samples without padding: most tokens of a batch; 0 for batch_size samples of the longest")
 
 
-class DiffusersEngineOptions(Options):
+class DiffusersEngineOptions(BackendOptions):
     steps = Option(0, "steps in which noise is taken away; 0 for what the benchmark says")
 
 
-class WeightOptions(Options):
+class WeightOptions(BackendOptions):
     random_weights = Option(False, "weights are drawn, not read; every record says synthetic")
 
 
-class DiffusersRunOptions(Options):
+class DiffusersRunOptions(BackendOptions):
     threads = CpuRunOptions.threads
     streams = Option(1, "batches in flight at once on each device")
     device = Option("auto", "what computes; auto: GPUs, where PyTorch finds any", ("auto", "cpu", "cuda"))
@@ -176,12 +176,12 @@ class DiffusersRunOptions(Options):
     channels_last = Option(False, "convolutions compute channels last")
 
 
-class TokenOptions(Options):
+class TokenOptions(BackendOptions):
     min_new_tokens = Option(0, "fewest tokens of an answer; 0 for what the round, else the benchmark says")
     max_new_tokens = Option(0, "most tokens of an answer; 0 for what the round, else the benchmark says")
 
 
-class OpenvinoGenaiRunOptions(Options):
+class OpenvinoGenaiRunOptions(BackendOptions):
     threads = CpuRunOptions.threads
     device = Option("CPU", "what computes", ("CPU", "GPU"))
     cache_gib = Option(1, "memory of the cache of keys and values", unit="GiB")
@@ -191,7 +191,7 @@ class OpenvinoGenaiRunOptions(Options):
     split_prompts = Option(True, "a step may compute a part of a long prompt")
 
 
-class VllmEngineOptions(Options):
+class VllmEngineOptions(BackendOptions):
     quantization = Option("", "what quantizes the weights, such as fp8; default: the checkpoint's own")
     kv_cache = Option("", "data type of keys and values, such as fp8; default: that of the weights")
     tensor_parallel = Option(1, "devices that share each layer", positive=True)
@@ -200,7 +200,7 @@ class VllmEngineOptions(Options):
     context = Option(0, "most tokens of a prompt and its answer; 0 for what the model allows")
 
 
-class VllmRunOptions(Options):
+class VllmRunOptions(BackendOptions):
     threads = CpuRunOptions.threads
     replicas = Option(1, "copies of the model, each on devices of its own", positive=True)
     sequences = Option(0, "most answers under way at once; 0 lets vLLM decide")
@@ -215,7 +215,7 @@ class VllmRunOptions(Options):
     extra = Option("", "more arguments of vLLM's engine, as a JSON object")
 
 
-class OpenaiRunOptions(Options):
+class OpenaiRunOptions(BackendOptions):
     url = Option("", "addresses of replicas, comma between them; default: what harness.service starts", identity=False)
     model = Option("", "the model as the server names it; needed with url; default: the only one that it serves")
     protocol = Option("completions", "what the server is asked with; chat adds its template", ("completions", "chat"))
@@ -236,7 +236,7 @@ class OpenaiRunOptions(Options):
     extra = Option("", "more fields of each request, as a JSON object")
 
 
-class TritonEngineOptions(Options):
+class TritonEngineOptions(BackendOptions):
     made_by = Option(
         "onnxruntime",
         "the backend of this project that builds what the server computes with",
@@ -249,7 +249,7 @@ class TritonEngineOptions(Options):
     )
 
 
-class TritonRunOptions(Options):
+class TritonRunOptions(BackendOptions):
     threads = CpuRunOptions.threads
     streams = Option(1, "requests under way at once")
     devices = CudaRunOptions.devices

@@ -26,7 +26,8 @@ from reconciler.resource.inputs import DEFAULT, Origin, Value
 from reconciler.resource.kinds import Cell
 from reconciler.resource.settings import SpecField
 
-_BLANK = ("", "not declared", "unknown", "TODO")  # placeholder of a text still to be written
+NOT_DECLARED = "not declared"  # in place of what is still to be written
+_BLANK = ("", NOT_DECLARED, "unknown", "TODO")
 
 
 class SpecFile(Struct, frozen=True):

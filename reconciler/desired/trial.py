@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from decimal import Decimal
 
 from msgspec.structs import replace
@@ -43,12 +42,11 @@ def _lower(settings: dict[str, Value], name: str, most: int) -> None:
 
 def _count(cell: DeclaredCell, ruleset: Ruleset) -> int:
     """Count queries; samples in Offline, where no percentile is to be proved."""
-    percentile = _percentile(cell.settings, cell, ruleset)
+    percentile = _percentile(cell, ruleset)
     return compute_least_queries(0 if name_loadgen_scenario(cell.cell.scenario) == "Offline" else _OVER, percentile)
 
 
-def _percentile(settings: Mapping[str, Value], cell: DeclaredCell, ruleset: Ruleset) -> Decimal:
-    official = settings.get("benchmark.official")
-    rules = ruleset.find_rules(cell.cell.division, str(official.value)) if official else None
+def _percentile(cell: DeclaredCell, ruleset: Ruleset) -> Decimal:
+    rules = ruleset.find_rules(cell.cell.division, str(cell.official.value)) if cell.official else None
     ruled = rules.get_value(keys.TARGET_LATENCY_PERCENTILE, cell.cell.scenario) if rules else None
     return Decimal(str(ruled)) if ruled is not None else _COMMON

@@ -48,7 +48,7 @@ from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddre
 from reconciler.resource.pins import CODE, MADE_OF_SOURCES, Pin, PinKind
 from reconciler.resource.quantities import join_listing
 from reconciler.resource.records import CODE_ARCHIVE, Judgement, Recorded
-from reconciler.resource.settings import Settings, Trial
+from reconciler.resource.settings import CellSettings, Trial
 from reconciler.spec.names import find_nearest
 from reconciler.storage.collector import pause_collector
 from reconciler.storage.files import RepositoryPaths, hash_bytes, ignore_work
@@ -301,7 +301,7 @@ def make_plan_of(
 
     def explain(change: Change) -> tuple[InputChange, ...]:
         found = explain_change(paths, desired, change)
-        at = desired.detail(change.address).settings.get_text("harness.code") if found else ""
+        at = desired.detail(change.address).settings.harness_code if found else ""
         return tuple(
             replace(item, files=name_files(change.address.cell, at, item.before))
             if item.name == CODE and isinstance(item.before, str) and at
@@ -358,7 +358,7 @@ def make_expectation(desired: Desired, recorded: Recorded) -> Expectation:
     return Expectation(desired, recorded, _predict_run)
 
 
-def _predict_run(settings: Settings, inputs: Mapping[str, object]) -> float | None:
+def _predict_run(settings: CellSettings, inputs: Mapping[str, object]) -> float | None:
     """Predict by what the run's harness does; None where only an earlier run gives it."""
     from reconciler.rules.results import durations
 

@@ -122,7 +122,7 @@ def _other_backends(precision: str) -> str:
     return f", or choose backend {' or '.join(able)}" if able else ""
 
 
-def _options(facts: BackendFacts, part: str) -> Mapping[str, Option]:
+def _options(facts: BackendFacts, part: str) -> Mapping[str, Option[Any]]:
     return facts.engine if part == "engine" else facts.run
 
 
@@ -146,20 +146,19 @@ def _check_option(setting: LayeredSetting, name: str, backend: str, part: str, o
     yield make_problem(setting, message, fix)
 
 
-def _check_value(setting: LayeredSetting, name: str, option: Option) -> Iterator[Problem]:
+def _check_value(setting: LayeredSetting, name: str, option: Option[Any]) -> Iterator[Problem]:
     value: Any = setting.value.value
-    whole = is_whole(value)
-    if option.kind == "choice" and value not in option.choices:
+    if option.choices and value not in option.choices:
         yield make_problem(
             setting, f"{show_quantity(value)} is not a valid {name}", give_advice(str(value), option.choices)
         )
-    elif option.kind == "int" and not whole:
+    elif type(option.default) is int and not is_whole(value):
         yield make_problem(
             setting, f"expected a whole number, not {show_quantity(value)}", f"write '{name}: {option.default}'"
         )
-    elif option.kind == "flag" and not isinstance(value, bool):
+    elif type(option.default) is bool and not isinstance(value, bool):
         yield make_problem(
             setting, f"expected true or false, not {show_quantity(value)}", f"write '{name}: true' or false"
         )
-    elif option.kind == "text" and not isinstance(value, str):
+    elif type(option.default) is str and not isinstance(value, str):
         yield make_problem(setting, f"expected text, not {show_quantity(value)}", "write the text in quotes")

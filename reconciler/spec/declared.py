@@ -24,8 +24,10 @@ from msgspec import Struct, field
 from reconciler.errors import Problem
 from reconciler.resource.inputs import DEFAULT, Origin, Value
 from reconciler.resource.kinds import Cell
+from reconciler.resource.settings import SpecField
 
-_BLANK = ("", "not declared", "unknown", "TODO")  # placeholder of a text still to be written
+NOT_DECLARED = "not declared"  # in place of what is still to be written
+_BLANK = ("", NOT_DECLARED, "unknown", "TODO")
 
 
 class SpecFile(Struct, frozen=True):
@@ -33,6 +35,10 @@ class SpecFile(Struct, frozen=True):
 
     path: str
     blob: str
+
+
+def _value_of(name: str) -> SpecField[Value | None]:
+    return SpecField(lambda declared: declared.settings.get(name))
 
 
 class DeclaredSystem(Struct, frozen=True):
@@ -45,6 +51,9 @@ class DeclaredSystem(Struct, frozen=True):
     origin: Origin = DEFAULT
     unknown: Mapping[str, tuple[Origin, str | None]] = field(default_factory=dict)
 
+    category = _value_of("system.category")
+    status = _value_of("system.status")
+
 
 class DeclaredCell(Struct, frozen=True):
     """``settings`` are the winning values. ``origin``: the cell's name, and where its scenario is written.
@@ -56,6 +65,15 @@ class DeclaredCell(Struct, frozen=True):
     settings: Mapping[str, Value]
     origin: Value
     overridden: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+
+    official = _value_of("benchmark.official")
+    code = _value_of("benchmark.code")
+    backend = _value_of("engine.backend")
+    accelerator = _value_of("hardware.accelerator")
+    sparsity = _value_of("model.settings.sparsity")
+    steps = _value_of("engine.options.steps")
+    prefix_caching = _value_of("run.options.prefix_caching")
+    power_path = _value_of("power.path")
 
 
 class Declared(Struct, frozen=True):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from string import Template
 
+from reconciler.spec.declared import NOT_DECLARED
 from reconciler.spec.descriptions import DESCRIPTION_FIELDS
 from reconciler.spec.edit import render_value
 from reconciler.spec.proposal import REQUIRED, Proposal
 
-NOT_DECLARED = "not declared"  # in place of what is still to be written
 NOTHING_READ = Proposal({}, {}, ())
 # Comments of the starter for fields that no machine gives.
 _SAID = {

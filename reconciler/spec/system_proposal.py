@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 from ruamel.yaml.nodes import MappingNode
 
+from reconciler.spec.declared import NOT_DECLARED
 from reconciler.spec.descriptions import DESCRIPTION_FIELDS
 from reconciler.spec.edit import (
     EditError,
@@ -23,7 +24,7 @@ from reconciler.spec.edit import (
 from reconciler.spec.proposal import Proposal
 
 # Text of a starter spec in a field that is still to be filled in.
-_OPEN = ("", "not declared", "unknown", "unknown CPU")
+_OPEN = ("", NOT_DECLARED, "unknown", "unknown CPU")
 _INDENT = 2
 
 

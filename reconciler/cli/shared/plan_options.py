@@ -68,11 +68,11 @@ def compute_selected_plan(paths: RepositoryPaths, options: Options) -> PlanResul
     return seen
 
 
-def check_selection(paths: RepositoryPaths, options: Options) -> None:
+def check_selection(memory: PlanCache, options: Options) -> None:
     """Raise ReconcilerError where a selection fits no declared cell, before anything is done for it."""
     if not options.select:
         return
-    desired = PlanCache.of(paths).load_desired(options)
+    desired = memory.load_desired(options)
     selector = parse(options.select).drop_resource_terms()
     if not any(r.kind is Kind.RESULT and selector.matches(r.address) for r in desired.resources):
         raise explain_unfit(options.select, desired)

@@ -16,10 +16,9 @@ from msgspec.structs import replace as replaced
 from harness.contract import BACKENDS
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.state import Pins
-from reconciler.loadgen.settings import RESULTS
 from reconciler.resource.inputs import Value
 from reconciler.resource.queues import EXECUTOR, QUEUES
-from reconciler.resource.settings import BUILD_COMMAND, COMMAND, SCORE_COMMAND, SERVICE_COMMAND, is_placing
+from reconciler.resource.settings import BUILD_COMMAND, COMMAND, RESULTS, SCORE_COMMAND, SERVICE_COMMAND, is_placing
 from reconciler.rules.compliance.judging import TESTS
 from reconciler.rules.programs import load_programs
 from reconciler.rules.results.table import FORMATS

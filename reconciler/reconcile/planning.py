@@ -243,6 +243,17 @@ def explain_unfit(words: Sequence[str], desired: Desired, more: str = "") -> Rec
     return ReconcilerError(f"no declared cell matches {' '.join(words)}", fix=f"{meant}declared are {fix}")
 
 
+def check_values(words: Sequence[str], desired: Desired) -> None:
+    """Raise ReconcilerError where a selection fits cells, but one of the values that a term lists fits none."""
+    results = [resource.address for resource in desired.resources if resource.kind is Kind.RESULT]
+    for word in words:
+        field, _, values = word.partition("=")
+        terms = [f"{field}={value}" for value in values.split(",")] if field in (*_FIELDS, "cell") else []
+        for term in terms if len(terms) > 1 else ():
+            if not any(parse([term]).matches(address) for address in results):
+                raise explain_unfit([term], desired)
+
+
 def _find_nearest_term(word: str, cells: Sequence[Cell]) -> str:
     """ "scenario=Server" for "scenario=Servr"; "" where the term fits, or nothing is like it."""
     name, _, value = word.partition("=")

@@ -57,9 +57,11 @@ def render_tuned_text(tuned: Tuned, patch: str) -> str:
     if tuned.lasted is not None and tuned.lasted < _SHORT:
         lasted = show_duration(tuned.lasted)
         lines.append(f"Its run lasted {lasted}: so short a run proves little. Raise min_duration, and search again.")
-    if not patch:
-        return "\n".join([*lines, "The spec says so already." if tuned.settings else "There is nothing to change."])
-    return "\n".join([*lines, "", patch.rstrip("\n")])
+    if patch:
+        lines += ["", patch.rstrip("\n")]
+    elif not isinstance(tuned.best, NotFound):
+        lines.append("The spec says so already." if tuned.settings else "There is nothing to change.")
+    return "\n".join(lines)
 
 
 def _describe(tuned: Tuned) -> str:

@@ -91,10 +91,11 @@ class Options(Struct, frozen=True):
     trial: Trial | None = None
 
 
-def choose_quick(paths: RepositoryPaths, options: Options) -> tuple[TrialPaths, Options]:
-    """Choose where a pass with short runs looks and records, and its options: no tree, no compliance test."""
+def choose_quick(paths: RepositoryPaths, options: Options, seconds: float) -> tuple[TrialPaths, Options]:
+    """Choose where a pass with runs of ``seconds`` looks and records, and its options: no tree, no compliance test."""
     only = options.only or (str(Kind.RUN), str(Kind.SCORE))
-    return TrialPaths(paths.root, paths.apart), replace(options, only=only, sign=False, trial=Trial(quick=True))
+    trial = Trial(quick=round(seconds * 1000))
+    return TrialPaths(paths.root, paths.apart), replace(options, only=only, sign=False, trial=trial)
 
 
 class PlanResult(Struct, frozen=True):

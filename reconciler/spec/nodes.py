@@ -214,9 +214,9 @@ class _Builder:
             fix = "write '<<: *name' or '<<: [*one, *other]', where &name stands before a group above it"
             self._complain(origin, f"{_MERGE} merges groups of settings", fix)
         for group in groups:
-            for name, item in group.items.items() if isinstance(group, MapNode) else ():
-                node.keys.setdefault(name, group.keys[name])
-                node.items.setdefault(name, item)
+            if isinstance(group, MapNode):
+                node.keys.update((name, at) for name, at in group.keys.items() if name not in node.items)
+                node.items.update((name, item) for name, item in group.items.items() if name not in node.items)
 
     def _alias(self, event: Any) -> None:
         origin = self._origin(event)

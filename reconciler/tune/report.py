@@ -117,7 +117,7 @@ def render_tuned_part(tuned: Tuned, patch: str, trials: Sequence[TrialRun]) -> d
         "noise": found.noise.of_rate if found else metric.spread if metric else None,
         "mean": metric.mean if metric else None,
         "lasted": tuned.lasted,
-        "quick": tuned.goal.quick,
+        "quick": bool(tuned.goal.quick),
         "made": tuned.made,
         "known": tuned.known,
         "patch": patch,

@@ -173,7 +173,8 @@ def render_rehearsal_spec(
 
 def _name_systems(categories: Sequence[str]) -> dict[str, str]:
     """This machine, in the category that was asked for; where benchmarks need it in others, once more for each."""
-    return {category: SYSTEM if not number else f"{SYSTEM}-{category}" for number, category in enumerate(categories)}
+    names = (category.replace(",", "+") for category in categories)
+    return dict(zip(categories, [SYSTEM, *(f"{SYSTEM}-{name}" for name in [*names][1:])], strict=True))
 
 
 def _render_system(name: str, category: str, machine: Proposal, entered: Sequence[Rehearsed]) -> Iterator[str]:

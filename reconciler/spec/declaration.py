@@ -386,6 +386,8 @@ class Declaring:
                 continue
             each, nodes = (system.settings.get(f"hardware.{number}") for number in ("count", "nodes"))
             count = int(each.value if each else 0) * int(nodes.value if nodes else 1)
+            if not count and not self.sound:
+                continue
             if not count:
                 fix = f"write 'hardware: {{count: 8}}' in spec.systems.{system.name}, or the rate of the whole system"
                 message = f"nothing says how many accelerators {system.name} has"

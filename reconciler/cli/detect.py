@@ -9,7 +9,6 @@ import shlex
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import click
 from msgspec import Struct
@@ -115,7 +114,7 @@ def _target(paths: RepositoryPaths | None, specs: tuple[str, ...], system: str |
     return _Target(paths.root / source.name, source.text, chosen)
 
 
-def _find_own(systems: Mapping[str, Any]) -> str:
+def _find_own(systems: Mapping[str, object]) -> str:
     """The one system whose hardware this machine has, if need be by the number of accelerators. Raises
     ReconcilerError where it is not one."""
     declared = {name: hardware for name, each in systems.items() if (hardware := _read_hardware(each)) is not None}
@@ -153,7 +152,7 @@ def _explain_unlike(target: _Target) -> str:
     return found.message if found is not None else ""
 
 
-def _read_hardware(system: Any) -> Hardware | None:
+def _read_hardware(system: object) -> Hardware | None:
     """The hardware that a system declares; None where it declares none that can be read."""
     declared = system.get("hardware") if isinstance(system, dict) else None
     if not isinstance(declared, dict):

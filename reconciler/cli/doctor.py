@@ -12,7 +12,6 @@ import sys
 import venv
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 from msgspec import Struct
@@ -23,7 +22,7 @@ from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.repository import find_repository, show_from_root
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError, SpecError
 from reconciler.fetch.scratch import FileState, find_scratch, look_for
-from reconciler.launch.nodes import probe_nodes
+from reconciler.launch.nodes import Node, probe_nodes
 from reconciler.observed.installed_backends import find_backend_version, list_installed
 from reconciler.observed.loadgen_library import (
     RELEASES,
@@ -302,9 +301,9 @@ def _check_gpus(seen: PlanResult, systems: Mapping[str, SystemSettings]) -> Iter
         (node,) = probe_nodes(ProbeRequest(), Launcher(), seen.paths.work)
     except ReconcilerError:
         return
-    gpus: Sequence[Mapping[str, Any]] = node.get("accelerators", ())
+    gpus: Sequence[Node] = node.get("accelerators", ())
 
-    def count(test: Callable[[Mapping[str, Any]], bool]) -> str:
+    def count(test: Callable[[Node], bool]) -> str:
         found = sum(map(test, gpus))
         return f"{found} of {show_count(len(gpus), 'GPU')}" if found else ""
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from reconciler.render.causes import label
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.documents import convert_plain_value
-from reconciler.render.explanation import render_table
+from reconciler.render.table import render_table
 from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import Address, Cell
 from reconciler.resource.quantities import show_count, show_size
@@ -63,14 +63,14 @@ def render_code_text(cell: Cell, parts: Sequence[ShownCode], paint: Paint = show
         if folders:
             lines.append(f"  {paint('not code', Tone.DOUBT)}")
             rows = [(name, show_count(count, "file"), why) for (name, why), count in sorted(folders.items())]
-            lines += render_table(rows, indent=4)
+            lines += render_table(rows, 4, width=paint.width)
     return "\n".join(lines)
 
 
 def render_showing_text(showing: Showing, paint: Paint = show_plain) -> str:
     lines = [paint(str(showing.cell).replace("/", " / "), Tone.HEADING)]
     rows = [(name, show_value(name, value.value), str(value.origin)) for name, value in showing.settings.items()]
-    lines += render_table(rows, indent=2)
+    lines += render_table(rows, 2, width=paint.width)
     for resource in showing.resources:
         tone = Tone.GOOD if resource.state == "in sync" else Tone.DOUBT
         lines += ["", f"{paint(label(resource.address), Tone.HEADING)}  {paint(resource.state, tone)}"]
@@ -79,7 +79,7 @@ def render_showing_text(showing: Showing, paint: Paint = show_plain) -> str:
             lines.append(f"  record  state/records/{resource.record}.json")
         if resource.others:
             lines.append(f"  and {show_count(len(resource.others), 'other record')}, the newest {resource.others[-1]}")
-        lines += render_table([render_file_row(file) for file in resource.files], indent=2)
+        lines += render_table(map(render_file_row, resource.files), 2, width=paint.width)
     return "\n".join(lines)
 
 

@@ -202,11 +202,12 @@ def _print(paths: RepositoryPaths, log: CellLog) -> None:
 
 
 def _text(paths: RepositoryPaths, cell: str, logs: list[CellLog]) -> str:
-    lines = [choose_paint()(cell.replace("/", " / "), Tone.HEADING)]
+    paint = choose_paint()
+    lines = [paint(cell.replace("/", " / "), Tone.HEADING)]
     if not logs:
         return "\n".join([*lines, "  no logs yet: nothing of this cell was run"])
-    rows = [(log.name, *render_file_row(describe_file(paths, log.artifact))[1:]) for log in logs]
-    lines += render_table(rows, 2, width=choose_paint().width)
+    rows = [(log.name, *render_file_row(describe_file(paths, log.artifact), paint)[1:]) for log in logs]
+    lines += render_table(rows, 2, width=paint.width)
     for problem in dict.fromkeys(f"{log.folder}: {log.summary.problem}" for log in logs if log.summary.problem):
         lines.append(f"  {problem}")
     return "\n".join(lines)

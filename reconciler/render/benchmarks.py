@@ -39,7 +39,7 @@ def render_benchmark_list(
         for facts in found
     ]
     shown = len(heading) if paint.width is None else _NARROW
-    head, *lines = lay_out([row[:shown] for row in (heading, *rows)], width=paint.width, first=_NARROW - 1)
+    head, *lines = lay_out([row[:shown] for row in (heading, *sorted(rows))], width=paint.width, first=_NARROW - 1)
     return "\n".join([*(paint(line, Tone.HEADING) for line in head), *(line for row in lines for line in row)])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,6 +17,8 @@ from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import Address, Cell
 from reconciler.resource.quantities import show_count, show_size
 from reconciler.resource.wording import show_value
+
+_DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
 
 
 class ShownFile(Struct, frozen=True):
@@ -79,12 +82,14 @@ def render_showing_text(showing: Showing, paint: Paint = show_plain) -> str:
             lines.append(f"  record  state/records/{resource.record}.json")
         if resource.others:
             lines.append(f"  and {show_count(len(resource.others), 'other record')}, the newest {resource.others[-1]}")
-        lines += render_table(map(render_file_row, resource.files), 2, width=paint.width)
+        lines += render_table([render_file_row(file, paint) for file in resource.files], 2, width=paint.width)
     return "\n".join(lines)
 
 
-def render_file_row(file: ShownFile) -> tuple[str, ...]:
-    return file.name, show_size(file.bytes), file.path + ("" if file.present else "  (not here)")
+def render_file_row(file: ShownFile, paint: Paint) -> tuple[str, ...]:
+    """Its digest is shortened where columns are few."""
+    path = file.path if paint.width is None else _DIGEST.sub(r"\1…", file.path)
+    return file.name, show_size(file.bytes), path + ("" if file.present else "  (not here)")
 
 
 def render_showing_part(showing: Showing) -> dict[str, Any]:

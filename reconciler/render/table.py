@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 _STYLE = re.compile(r"\x1b\[[0-9a-f:;]*m")
 _GAP = 2  # blanks between columns
 _NARROWEST = 16  # columns of text that is folded
+_LONG = 24  # columns of a word that is cut where a column folds it
 _BELOW = 4  # blanks before what moved to a line of its own
 
 
@@ -38,15 +39,25 @@ def fold_line(line: str, width: int, hang: int | None = None) -> list[str]:
     of the left half. A word that is too long stays whole, so that it can be copied."""
     if measure(line) <= width:
         return [line]
-    blanks = " " * (_find_hang(line, width) if hang is None else hang)
+    return _join(re.findall(r" *[^ ]+", line), width, _find_hang(line, width) if hang is None else hang)
+
+
+def _join(pieces: Iterable[str], width: int, hang: int = 0) -> list[str]:
+    blanks = " " * hang
     parts, part = [], ""
-    for piece in re.findall(r" *[^ ]+", line):
+    for piece in pieces:
         if part.strip() and measure(part) + measure(piece) > width:
             parts.append(part)
             part = blanks + piece.lstrip()
         else:
             part += piece
     return [*parts, part]
+
+
+def _cut(text: str) -> list[str]:
+    """Cut a text where a column may fold it: at blanks, and a long path behind a slash."""
+    words = re.findall(r" *[^ ]+", text)
+    return [part for word in words for part in (re.findall(r"[^/]*/|[^/]+", word) if len(word) > _LONG else [word])]
 
 
 def _find_hang(line: str, width: int) -> int:
@@ -101,7 +112,7 @@ def _add_up(widths: Sequence[int], indent: int) -> int:
 
 
 def _find_least(column: Iterable[str]) -> int:
-    return max(_NARROWEST, *(measure(word) for text in column for word in text.split() or [""]))
+    return max(_NARROWEST, *(measure(part.strip()) for text in column for part in _cut(text) or [""]))
 
 
 def _shrink(widths: Sequence[int], least: Sequence[int], room: int) -> list[int]:
@@ -119,7 +130,7 @@ def _fold_row(
     row: Sequence[str], widths: Sequence[int], indent: int, right: Collection[int], *, is_folded: bool
 ) -> list[str]:
     cells = [
-        fold_line(text, width, 0) if is_folded and measure(text) > width else [text]
+        _join(_cut(text), width) if is_folded and measure(text) > width else [text]
         for text, width in zip(row, widths, strict=True)
     ]
     lines = []

@@ -99,7 +99,7 @@ class _LoadgenStart(Struct):
         if progress.stage != "running" or progress.expected or rules is None or rules.endpoints or not folder.is_dir():
             return progress
         if not self.began:
-            opened = [path for pattern in (SUMMARY, f"*/{SUMMARY}") for path in folder.glob(pattern)]
+            opened = [path for pattern in (f"*{SUMMARY}", f"*/*{SUMMARY}") for path in folder.glob(pattern)]
             self.began = min((path.stat().st_mtime for path in opened), default=0.0)
         return replace(progress, seconds=max(0.0, time.time() - self.began) if self.began else 0.0)
 

@@ -3,6 +3,7 @@ under way."""
 
 from __future__ import annotations
 
+import threading
 import time
 from datetime import datetime
 from types import TracebackType
@@ -19,6 +20,7 @@ from reconciler.plan.plan import Step
 from reconciler.render.colour import Paint, show_coloured, show_plain
 from reconciler.render.progress import (
     PassProgress,
+    fit_name,
     fit_progress,
     fit_text,
     measure_pace,
@@ -37,6 +39,7 @@ class Live:
     """A context manager with the one method that a pass calls. Leaving it by an exception leaves the terminal whole."""
 
     def __init__(self, *, colour: bool = True) -> None:
+        self._pass, self._lock = PassProgress(time.monotonic()), threading.Lock()  # the region draws in a thread
         self._paint: Paint = show_coloured if colour else show_plain
         self._console = Console(no_color=not colour, highlight=False, soft_wrap=True)
         bar = _WIDE_BAR if self._console.width >= _WIDE else _NARROW_BAR
@@ -48,7 +51,6 @@ class Live:
         self._taken = bar + 2  # and a blank on both sides
         self._bars = Bars(*columns, console=self._console, auto_refresh=False)
         self._region = Region(get_renderable=self._render, console=self._console, transient=True, refresh_per_second=4)
-        self._pass = PassProgress(time.monotonic())
         self._tasks: dict[Address, TaskID] = {}
 
     def __enter__(self) -> Self:
@@ -60,7 +62,8 @@ class Live:
 
     def report(self, event: Event) -> None:
         now = time.monotonic()
-        self._pass.take(event, now)
+        with self._lock:
+            self._pass.take(event, now)
         match event:
             case StepStarted(step=step, attempt=attempt):
                 self._add(step, render_started_text(step, attempt))
@@ -83,8 +86,11 @@ class Live:
     def _render(self) -> Group:
         if not self._pass.due:
             return Group(self._bars)
-        far = escape_line(self._pass.render(time.monotonic(), self._console.width))
-        return Group(Text(far, no_wrap=True, overflow="ellipsis"), self._bars)
+        with self._lock:
+            lines, following = [self._pass.render(time.monotonic())], self._pass.find_next()
+        lines += [f"next: {fit_name(name_step(following), self._console.width - len('next: '))}"] if following else []
+        text = "\n".join(map(escape_line, lines))
+        return Group(Text(text, no_wrap=True, overflow="ellipsis"), self._bars)
 
     @property
     def _room(self) -> int:

@@ -22,6 +22,7 @@ from reconciler.resource.wording import shorten_value, show_acceptance
 LIMIT = 40  # headings shown before the rest is only counted
 _TONES = {Action.CREATE: Tone.GOOD, Action.REPLACE: Tone.DOUBT}
 _WIDEST = 72
+_NAME = 12  # columns of the names of resources at least
 _FEW = 4  # lines of one sort shown each by itself: drift, and what steps are blocked on
 _LONG = 12  # headings of a plan that is shown whole; a longer one shows what is alike once
 # A step that waits for another, and one that only such steps need: see ``plan.make``.
@@ -30,7 +31,7 @@ _NAMED = 6  # cells that are alike, by name
 
 
 class _StepRow(NamedTuple):
-    cells: tuple[str, str, str, str, str]
+    cells: tuple[str, str, str, str]
     below: tuple[str, ...]
 
 
@@ -74,8 +75,10 @@ def render_plan_text(
     obstacles = _fold_obstacles(plan)
     actions = {step.change.address: step.change.action for step in plan.steps}
     shown = groups[:limit]
-    rows = [_row(step, commits or {}, actions, obstacles, paint) for group in shown for step in group.steps]
-    laid_out = iter(lay_out([row.cells for row in rows], 2, width=paint.width, first=3))
+    steps = [step for group in shown for step in group.steps]
+    names = max((len(label(step.change.address)) for step in steps), default=0)
+    rows = [_row(step, commits or {}, actions, obstacles, max(names, _NAME), paint) for step in steps]
+    laid_out = iter(lay_out([row.cells for row in rows], 2, width=paint.width, first=2))
     below = iter(rows)
     lines: list[str] = []
     for group in shown:
@@ -164,8 +167,10 @@ def _row(
     commits: Mapping[Origin, str],
     actions: Mapping[Address, Action],
     obstacles: Mapping[str, _Obstacle],
+    names: int,
     paint: Paint,
 ) -> _StepRow:
+    """``names``: columns of the names of resources."""
     where = describe_origin(step)
     reason = shorten_value(describe_cause(step, actions), _WIDEST)
     if describe_sharing(step):
@@ -176,9 +181,9 @@ def _row(
     elif step.blocked:
         below = (f"blocked: {step.blocked}", *([f"fix: {step.fix}"] if step.fix else ()))
     tone, symbol = (Tone.BAD, "!") if step.blocked else (_TONES[step.change.action], SYMBOL[step.change.action])
+    name = label(step.change.address)
     cells = (
-        f"{paint(symbol, tone)} {label(step.change.address):<12}",
-        f"{choose_action_word(step):<7}",
+        f"{paint(symbol, tone)} {name:<{names}} {choose_action_word(step):<7}",
         reason,
         str(where or ""),
         commits.get(where, "") if where else "",

@@ -13,7 +13,7 @@ from reconciler.execute.outcome import Event, Outcome, Status, StepProgress, Ste
 from reconciler.plan.plan import Step
 from reconciler.render.causes import choose_action_word, label
 from reconciler.render.colour import Paint, Tone, show_plain
-from reconciler.render.plan import render_heading, show_least_time
+from reconciler.render.plan import render_heading
 from reconciler.resource.kinds import Address
 from reconciler.resource.quantities import show_count, show_duration, show_rate
 
@@ -120,20 +120,19 @@ class PassProgress(Struct):
         total = self.ended + len(self.due)
         return f"step {self.ended + max(1, len(self.began))} of {total}" if self.due else ""
 
-    def render(self, now: float, width: int | None = None) -> str:
-        """ "3 of 12 steps in 4 min, about 35 min left; next: open / box / digits / Server  Run perf"."""
-        parts = [
-            f"{self.ended} of {show_count(self.ended + len(self.due), 'step')} in {show_duration(now - self.start)}"
-        ]
+    def render(self, now: float) -> str:
+        """ "3 of 12 steps in 4 min, about 35 min left"."""
+        total = show_count(self.ended + len(self.due), "step")
+        parts = [f"{self.ended} of {total} in {show_duration(now - self.start)}"]
         seconds, unknown = self.measure_left(now)
-        if self.due and seconds >= 1:
-            parts.append(f"{show_least_time(seconds, unknown) if unknown else f'about {show_duration(seconds)}'} left")
-        text = ", ".join(parts)
-        following = next((step for address, step in self.due.items() if address not in self.began), None)
-        if following is None:
-            return text
-        name = name_step(following)
-        return f"{text}; next: {name if width is None else fit_name(name, width - len(text) - len('; next: '))}"
+        if seconds >= 1:
+            parts.append(f"{'at least' if unknown else 'about'} {show_duration(seconds)} left")
+        parts += [f"{show_count(unknown, 'step')} without a prediction"] if unknown else []
+        return ", ".join(parts)
+
+    def find_next(self) -> Step | None:
+        """Find the step that this pass makes next."""
+        return next((step for address, step in self.due.items() if address not in self.began), None)
 
 
 def name_step(step: Step) -> str:

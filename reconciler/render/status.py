@@ -20,8 +20,11 @@ _MARKS = {
 }
 
 
-def render_status_text(standings: Sequence[CellStatus], *, limit: int | None = LIMIT, paint: Paint = show_plain) -> str:
-    """The matrix; then, for cells that are not ready, the first reason. In a long list those cells come first."""
+def render_status_text(
+    standings: Sequence[CellStatus], *, limit: int | None = LIMIT, reasons: bool = True, paint: Paint = show_plain
+) -> str:
+    """The matrix; then, where nothing else shows them, the first of the ``reasons`` for which a cell is not ready. In a
+    long list those cells come first."""
     if not standings:
         return "No cell is declared."
     ranked = (
@@ -33,7 +36,7 @@ def render_status_text(standings: Sequence[CellStatus], *, limit: int | None = L
     lines = _draw_matrix(shown, paint)
     if len(shown) < len(standings):
         lines.append(f"… and {show_count(len(standings) - len(shown), 'more cell')}; --all shows them")
-    lines += _reasons(shown)
+    lines += _reasons(shown) if reasons else []
     lines.append(_summary(standings, paint))
     return "\n".join(lines)
 

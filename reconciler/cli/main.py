@@ -107,6 +107,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _report(given: list[str], error: BaseException) -> int:
     """Say how a command ended that did not end by itself; gives the exit code."""
     match error:
+        case click.UsageError():
+            say_error(*_explain_usage(error))
         case click.ClickException():
             shown = StringIO()
             error.show(file=shown)
@@ -135,6 +137,22 @@ def _report(given: list[str], error: BaseException) -> int:
         case _:
             return _report_bug(given, error)
     return _choose_exit_code(error)
+
+
+def _explain_usage(error: click.UsageError) -> tuple[str, str]:
+    """The message with the command that it is about, and how that is called."""
+    context = error.ctx
+    if context is None:
+        return error.message, "reconcile --help"
+    command = context.command_path.removesuffix(f" {WITHOUT_NAME}")
+    usage = context.get_usage().removeprefix("Usage: ").replace(context.command_path, command, 1)
+    near = f"did you mean {' or '.join(error.possibilities)}? " if getattr(error, "possibilities", None) else ""
+    message = (
+        f"no such option: {error.option_name}" if isinstance(error, click.NoSuchOption) else error.format_message()
+    )
+    message = message.removesuffix(".")
+    begins = message[:1].lower() + message[1:] if message[1:2].islower() else message
+    return f"{command}: {begins}", f"{near}{' '.join(usage.split())} (options: {command} --help)"
 
 
 def _choose_exit_code(error: BaseException) -> int:

@@ -33,6 +33,7 @@ from reconciler.spec.nodes import ListNode, MapNode, Node, ScalarNode
 from reconciler.spec.presets import MARK as PRESET_MARK
 from reconciler.spec.presets import list_presets
 from reconciler.spec.quantities import UnfitError, show_quantity
+from reconciler.spec.scalars import explain_wrong_slices
 from reconciler.spec.settings_models import Run, SettingsGroup
 from reconciler.spec.validation import find_node, find_position
 from reconciler.storage.escaping import find_variable
@@ -287,6 +288,9 @@ class Declaring:
         if hardware.mig and (hardware.accelerator or "none").lower() in NO_HARDWARE:
             message = f"slices {hardware.mig} are declared, and no accelerator"
             self.complain_of_value((*where, "hardware", "mig"), message, "write which it is: accelerator: NVIDIA A30")
+        elif wrong := explain_wrong_slices(hardware.mig or "", hardware.accelerator or ""):
+            fix = "see the profiles of the GPU: nvidia-smi mig -lgip"
+            self.complain_of_value((*where, "hardware", "mig"), wrong, fix)
 
     def _benchmark(self, name: str, benchmark: BenchmarkGroup) -> Block:
         where = ("spec", "benchmarks", name)

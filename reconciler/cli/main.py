@@ -146,10 +146,10 @@ def _explain_usage(error: click.UsageError) -> tuple[str, str]:
         return error.message, "reconcile --help"
     command = context.command_path.removesuffix(f" {WITHOUT_NAME}")
     usage = context.get_usage().removeprefix("Usage: ").replace(context.command_path, command, 1)
-    near = f"did you mean {' or '.join(error.possibilities)}? " if getattr(error, "possibilities", None) else ""
-    message = (
-        f"no such option: {error.option_name}" if isinstance(error, click.NoSuchOption) else error.format_message()
-    )
+    message, near = error.format_message(), ""
+    if isinstance(error, click.NoSuchOption):
+        message = f"no such option: {error.option_name}"
+        near = f"did you mean {' or '.join(error.possibilities)}? " if error.possibilities else ""
     message = message.removesuffix(".")
     begins = message[:1].lower() + message[1:] if message[1:2].islower() else message
     return f"{command}: {begins}", f"{near}{' '.join(usage.split())} (options: {command} --help)"

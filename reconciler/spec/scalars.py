@@ -319,8 +319,17 @@ def explain_wrong_slices(slices: str, accelerator: str) -> str:
 
 # Gigabytes of the largest version of each GPU that can be cut (NVIDIA's MIG User Guide, supported profiles).
 _MEMORY = {
-    "A30": 24, "A100": 80, "H100": 96, "H20": 141, "H200": 144, "H800": 80, "GH200": 144, "B200": 192, "B300": 288,
-    "GB200": 192, "GB300": 288,
+    "A30": 24,
+    "A100": 80,
+    "H100": 96,
+    "H20": 141,
+    "H200": 144,
+    "H800": 80,
+    "GH200": 144,
+    "B200": 192,
+    "B300": 288,
+    "GB200": 192,
+    "GB300": 288,
 }
 
 

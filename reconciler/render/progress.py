@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from msgspec import Struct, field
 
@@ -62,7 +61,7 @@ def count_samples(progress: Progress) -> Progress:
         return progress
     began = [int(part) for part in (found["began"] or "").split(":") if part]
     seconds = sum(part * 60**place for place, part in enumerate(reversed(began)))
-    return replace(progress, done=done, expected=expected, seconds=float(seconds) or progress.seconds)
+    return Progress(progress.stage, done, expected, float(seconds) or progress.seconds, progress.idle, progress.text)
 
 
 def _fraction(progress: Progress, left: float | None) -> float | None:

@@ -155,7 +155,7 @@ def _ending(found: Prunable, head: str, *, done: bool, measured: bool) -> str:
         more = "" if measured else " Records of measurements stay without --measured."
         return f"{text}{more} Nothing is removed without --yes."
     back = f"git checkout {head[:12]} -- state/records" if found.records else ""
-    return f"{text} Built files are made again when a run needs them." + (f"\nBack again: {back}" if back else "")
+    return f"{text} Built files are rebuilt when a run needs them." + (f"\nTo restore: {back}" if back else "")
 
 
 def _part(found: Prunable) -> dict[str, object]:

@@ -83,7 +83,9 @@ def render_explanation_text(explanation: Explanation, commits: Mapping[Origin, s
     lines += map(str, explanation.moved_sources)
     lines += [f"{paint('note', Tone.DOUBT)} {note}" for note in explanation.notes]
     if explanation.in_sync:
-        lines += [f"In sync: {show_count(len(explanation.parts), 'resource')}, none is made again. What was compared:"]
+        lines += [
+            f"In sync: {show_count(len(explanation.parts), 'resource')}, nothing to do. Inputs that were compared:"
+        ]
         for part in explanation.parts:
             lines += _matched(part, paint)
         return "\n".join(lines)
@@ -93,14 +95,14 @@ def render_explanation_text(explanation: Explanation, commits: Mapping[Origin, s
     for part in find_first_causes(explanation):
         lines += _cause(part, commits, paint)
     if trace_chain(explanation):
-        lines.append(f"Made again: {trace_chain(explanation)}")
+        lines.append(f"To do: {trace_chain(explanation)}")
     for part in explanation.parts:
         if part.step is not None and part.step.blocked:
             lines.append(f"{paint('blocked', Tone.BAD)} {label(part.resource.address)}: {part.step.blocked}")
             lines += [f"    fix: {part.step.fix}"] if part.step.fix else []
     kept = [part for part in explanation.parts if part.step is None]
     if kept:
-        lines.append(f"Not made again: {', '.join(_kept(part) for part in kept)}")
+        lines.append(f"In sync: {', '.join(_kept(part) for part in kept)}")
     return "\n".join(lines)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -109,8 +110,16 @@ def _reasons(standings: Sequence[CellStatus]) -> list[str]:
     lines = []
     for item in standings:
         if (first := _find_first(item)) is not None:
-            lines.append(f"  {item.cell}: {first.type}: {first.reason}{': ' if first.message else ''}{first.message}")
+            lines.append(f"  {item.cell}: {_explain(first)}")
     return lines
+
+
+def _explain(condition: Condition) -> str:
+    """ "not built: input changed"."""
+    word = "not" if condition.status is ConditionStatus.FALSE else "unknown whether"
+    reason = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", condition.reason).lower()
+    said = [f"{word} {condition.type.lower()}", "" if reason == "invalid" else reason, condition.message]
+    return ": ".join(filter(None, said))
 
 
 def _summary(standings: Sequence[CellStatus], paint: Paint) -> str:

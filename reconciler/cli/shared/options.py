@@ -138,7 +138,7 @@ def running_options() -> list[click.Parameter]:
             multiple=True,
             metavar="SELECTOR",
             shell_complete=_complete_selectors,
-            help="Make what matches again even though nothing changed. Repeated, each adds more.",
+            help="Repeat what matches even though nothing changed. Repeated, each adds more.",
         ),
         click.Option(["--commit"], is_flag=True, help="Commit the new records, and nothing else, to git."),
         busy_option(),

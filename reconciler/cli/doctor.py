@@ -365,7 +365,10 @@ def _repository(seen: PlanResult) -> Iterator[Check]:
     root = seen.paths.root
     if git.find_head(root) is None:
         yield Check(
-            REPOSITORY, "nothing is committed yet", True, "git add . && git commit; runs count once the spec is"
+            REPOSITORY,
+            "nothing is committed yet",
+            True,
+            "git add . && git commit; results count only once the spec is committed",
         )
         return
     dirty = [path for path in seen.spec if git.is_dirty(root, [path])]

@@ -131,7 +131,7 @@ def _find_rules(ruleset: Ruleset, name: str, category: str) -> BenchmarkRules:
     if normalise_category(category) not in rules.tables:
         able = [other for other, found in ruleset.benchmarks.items() if normalise_category(category) in found.tables]
         fix = f"it is for {join_listing(rules.tables)}; {category} has {', '.join(able)}"
-        raise ReconcilerError(f"round {ruleset.round} does not ask {official} of {category} systems", fix=fix)
+        raise ReconcilerError(f"{ruleset.round} has no {category} {official}", fix=fix)
     return rules
 
 

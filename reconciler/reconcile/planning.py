@@ -229,7 +229,7 @@ def _forced(desired: Desired, options: Options) -> frozenset[Address]:
         known = (r.address for r in desired.resources if r.kind in (_MADE if named else (Kind.RUN,)))
         matched = [address for address in known if selector.matches(address)]
         if not matched:
-            raise explain_unfit([word], desired, f"kinds that can be made again: {', '.join(_MADE)}" if named else "")
+            raise explain_unfit([word], desired, f"kinds that can be repeated: {', '.join(_MADE)}" if named else "")
         found.update(matched)
     return frozenset(found)
 

@@ -44,6 +44,7 @@ from reconciler.spec.nodes import ListNode, MapNode, Node, ScalarNode
 from reconciler.spec.presets import MARK as PRESET_MARK
 from reconciler.spec.presets import list_presets
 from reconciler.spec.quantities import PER_ACCELERATOR, UnfitError, show_quantity
+from reconciler.spec.scalars import explain_wrong_slices
 from reconciler.spec.settings_models import Run, SettingsGroup
 from reconciler.spec.validation import find_node, find_position, is_misspelt, show_example
 from reconciler.storage.escaping import find_variable
@@ -347,6 +348,11 @@ class Declaring:
             slices = block["hardware.mig"][0]
             message = f"slices {slices.value.value} are declared, and no accelerator"
             self.problems.append(make_problem(slices, message, "write which it is: accelerator: NVIDIA A30"))
+        elif "hardware.mig" in block:
+            slices = block["hardware.mig"][0]
+            if wrong := explain_wrong_slices(str(slices.value.value), accelerator):
+                fix = "see the profiles of the GPU: nvidia-smi mig -lgip"
+                self.problems.append(make_problem(slices, wrong, fix))
 
     def _layer_systems(self) -> dict[tuple[str, ...], Block]:
         """System, its benchmark and the scenario there → what is written for their cells."""

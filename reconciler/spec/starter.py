@@ -76,10 +76,10 @@ spec:
   submitter: $submitter # your organisation's folder in the submission tree: letters, digits, . _ + -
   rehearsal: true            # marks every record for ever; take it out for the real submission
 
-  # Named blocks of settings. A benchmark or a cell takes them with 'use: [name]'; settings beside 'use' win.
+  # Named blocks of settings. A benchmark or a cell takes them with 'use: [name]'; settings next to 'use' win.
   defaults:
     short:
-      min_duration: 0        # durations carry a unit: 600 s, 10 min, 15 ms; only 0 stands alone
+      min_duration: 0        # durations carry a unit: 600 s, 10 min, 15 ms; only 0 needs none
 
   systems:
     this-machine:

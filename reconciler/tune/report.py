@@ -7,7 +7,7 @@ from typing import Any
 
 from reconciler.loadgen import keys
 from reconciler.render.colour import Paint, Tone, show_plain
-from reconciler.render.explanation import render_table
+from reconciler.render.table import render_table
 from reconciler.resource.quantities import show_count, show_duration
 from reconciler.resource.records import QUICK
 from reconciler.tune.candidate_search import BestMetric, BestRate
@@ -145,7 +145,7 @@ def render_trial_part(run: TrialRun) -> dict[str, Any]:
     }
 
 
-def render_trials_text(cell: str, runs: Sequence[TrialRun]) -> str:
+def render_trials_text(cell: str, runs: Sequence[TrialRun], paint: Paint = show_plain) -> str:
     """Everything that was tried of a cell; nothing of it is published."""
     if not runs:
         return f"{cell}\n  no trials: `reconcile try` and `reconcile tune` make them"
@@ -159,4 +159,4 @@ def render_trials_text(cell: str, runs: Sequence[TrialRun]) -> str:
         )
         for run in runs
     ]
-    return "\n".join([f"{cell}: trials, none of them published", *render_table(rows, indent=2)])
+    return "\n".join([f"{cell}: trials, none of them published", *render_table(rows, 2, width=paint.width)])

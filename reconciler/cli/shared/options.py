@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from reconciler.cli.shared.existing_path import ExistingPath
-from reconciler.cli.shared.output import NO_COLOUR, VERBOSE, hold_back, say_deferred, say_json
+from reconciler.cli.shared.output import NO_COLOUR, VERBOSE, WIDE, hold_back, say_deferred, say_json
 from reconciler.errors import SpecError
 from reconciler.resource.pipeline import Kind
 
@@ -29,6 +29,17 @@ def no_colour_option() -> click.Option:
 
     text = "No colour on any terminal; NO_COLOR in the environment does the same."
     return click.Option(["--no-color"], is_flag=True, expose_value=False, callback=remember, help=text)
+
+
+def wide_option() -> click.Option:
+    """Before a command and behind it alike."""
+
+    def remember(context: click.Context, _: click.Parameter, asked: bool) -> None:
+        if asked:
+            context.meta[WIDE] = True
+
+    text = "Whole tables and lines, however narrow the terminal is; so it is anyway in a file or a pipe."
+    return click.Option(["--wide"], is_flag=True, expose_value=False, callback=remember, help=text)
 
 
 def verbose_option() -> click.Option:
@@ -140,7 +151,7 @@ def running_options() -> list[click.Parameter]:
             multiple=True,
             metavar="SELECTOR",
             shell_complete=_complete_selectors,
-            help="Make what matches again even though nothing changed. Repeated, each adds more.",
+            help="Repeat what matches even though nothing changed. Repeated, each adds more.",
         ),
         click.Option(["--commit"], is_flag=True, help="Commit the new records, and nothing else, to git."),
         busy_option(),
@@ -262,7 +273,10 @@ def takes(parameters: Iterable[click.Parameter]) -> Callable[[_Function], _Funct
     def attach(function: _Function) -> _Function:
         wrapped = _report_problems_as_json(function)
         # click reads the parameters of a function in reverse, since decorators apply from the inside out.
-        wrapped.__click_params__ = [no_colour_option(), verbose_option(), quiet_option(), *reversed(list(parameters))]  # type: ignore[attr-defined]
+        wrapped.__click_params__ = [  # type: ignore[attr-defined]
+            *(no_colour_option(), wide_option(), verbose_option(), quiet_option()),
+            *reversed(list(parameters)),
+        ]
         return wrapped
 
     return attach

@@ -105,7 +105,7 @@ def list_early_remarks(seen: PlanResult) -> list[str]:
     from reconciler.storage import git
 
     if dirty := [path for path in seen.spec if git.is_dirty(seen.paths.root, [path])]:
-        advice = "Runs count once a commit holds the same bytes; commit before you edit on."
+        advice = "Results count only once this spec is committed; commit it before you edit it again."
         found.append(f"Not committed: {join_listing(dirty)}. {advice}")
     return found
 

@@ -145,7 +145,8 @@ def say_pass(pass_report: PassReport, options: Options, limit: int | None) -> No
         say(render_plan_text(plan, limit=limit, paint=choose_paint()))
         return
     say("")
-    say(render_status_text(list_cells(pass_report.after, options), limit=limit, paint=choose_paint()))
+    cells = list_cells(pass_report.after, options)
+    say(render_status_text(cells, limit=limit, reasons=plan.in_sync, paint=choose_paint()))
     if not plan.in_sync:
         say("")
         say(render_plan_text(plan, limit=limit, paint=choose_paint()))

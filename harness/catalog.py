@@ -354,7 +354,9 @@ BACKENDS: dict[str, BackendFacts] = {
                 ("completions", "chat"),
             ),
             "token_ids": Option(
-                "flag", True, "prompts and answers are token ids; false: text, with the tokenizer here"
+                "flag",
+                None,
+                "prompts and answers are token ids; false: text, with the tokenizer here; default: what the server can",
             ),
             "prompt_ids": Option(
                 "flag",

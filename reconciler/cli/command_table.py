@@ -24,6 +24,7 @@ _BUILT_IN: Mapping[str, tuple[str, str]] = {
         "reconciler.cli.doctor",
         "Say what is still missing for real runs and the submission, here and in the spec.",
     ),
+    "prove": ("reconciler.cli.prove", "Try here what the project could not, and report it without names or secrets."),
     "explain": (
         "reconciler.cli.spec:explain_command",
         "Say what may be written at a given place in a spec, from its schema.",
@@ -86,7 +87,7 @@ _BUILT_IN: Mapping[str, tuple[str, str]] = {
         "Record why a submitted result was corrected, and what was repeated.",
     ),
     "respond": ("reconciler.cli.review:respond_command", "Gather the evidence for a disputed result in one folder."),
-    "import": ("reconciler.cli.adopt:import_command", "Record one LoadGen run that was made elsewhere."),
+    "import": ("reconciler.cli.adopt:import_command", "Record LoadGen runs that were made elsewhere."),
     "audit": (
         "reconciler.cli.audit:audit_command",
         "Prove a commit: records, logs, metrics, verdicts and tree, from git alone.",
@@ -111,7 +112,9 @@ _BUILT_IN: Mapping[str, tuple[str, str]] = {
 }
 # Title → commands, in the order of `--help`.
 _GROUPS: Mapping[str, tuple[str, ...]] = {
-    "Get started": ("init", "detect", "doctor", "explain", "validate", "fmt", "benchmarks", "fetch", "rehearse"),
+    "Get started": (
+        *("init", "detect", "doctor", "prove", "explain", "validate", "fmt", "benchmarks", "fetch", "rehearse"),
+    ),
     "Run": ("plan", "apply", "try", "tune", "watch"),
     "Inspect": ("status", "show", "why", "logs", "history", "blame", "diff", "compare", "pr"),
     "Decide": ("accept", "freeze", "unfreeze", "move", "embargo"),

@@ -127,12 +127,11 @@ def _restore(item: TakenCell, stated: Mapping[tuple[str, str, str], Instructions
     found = stated.get((cell.division, cell.system, cell.scenario))
     if found is None:
         return None
-    kept = {name: value for name in _GROUPS if isinstance(value := found.settings.get(name), Mapping)}
-    settings: dict[str, Any] = {"code": str(found.settings.get("code", "")), **kept}
+    settings = {name: value for name in _GROUPS if isinstance(value := found.settings.get(name), Mapping)}
     code = replace(code, folder=f"{code.folder}{found.prefix}")
     try:
-        if settings["code"] and settings["code"] not in BENCHMARKS:
-            settings["code"] = code.find(settings["code"], PLACES["code"])
+        if (own := str(found.settings.get("code", ""))) and own not in BENCHMARKS:
+            own = code.find(own, PLACES["code"])
         if "harness" in settings:
             settings["harness"] = _locate_harness(settings["harness"], code)
     except KeyError:
@@ -143,13 +142,13 @@ def _restore(item: TakenCell, stated: Mapping[tuple[str, str, str], Instructions
     if engine := settings.get("engine"):
         version = find_backend_version(str(engine.get("backend", "")), item.installed)
         settings["engine"] = {**engine, **({"version": version} if version and "version" not in engine else {})}
-    settings = {name: value for name, value in settings.items() if value}
-    return replace(item, measured_with=settings, hardware=found.hardware)
+    named = {"code": own, **settings} if own else settings
+    return replace(item, measured_with=named, hardware=found.hardware)
 
 
-def _locate_harness(harness: Mapping[str, Any], code: _Code) -> dict[str, Any]:
+def _locate_harness(harness: Mapping[str, object], code: _Code) -> dict[str, object]:
     """The settings of a harness with its code and configurations where they are now."""
-    located: dict[str, Any] = dict(harness)
+    located = dict(harness)
     for part in ("", "service", "build"):
         group = located if not part else dict(own) if isinstance(own := harness.get(part), Mapping) else {}
         moved: dict[str, str] = {}
@@ -159,8 +158,8 @@ def _locate_harness(harness: Mapping[str, Any], code: _Code) -> dict[str, Any]:
         for name in _LOCATIONS:
             if name in group:
                 group[name] = _move(str(group[name]), moved)
-        if isinstance(group.get("configs"), list):
-            within = [_move(str(name), moved) for name in group["configs"]]
+        if isinstance(configs := group.get("configs"), list):
+            within = [_move(str(name), moved) for name in configs]
             group["configs"] = [name if name in code.names else code.find(name, CONFIGS) for name in within]
         if part and group:
             located[part] = group

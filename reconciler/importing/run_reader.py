@@ -78,8 +78,8 @@ class TakenCell(Struct, frozen=True):
     rehearsal: bool = False
     needed: bool = False
     installed: Mapping[str, str] = field(default_factory=dict)
-    measured_with: Mapping[str, Any] = field(default_factory=dict)
-    hardware: Mapping[str, Any] = field(default_factory=dict)
+    measured_with: Mapping[str, object] = field(default_factory=dict)
+    hardware: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def is_nothing(self) -> bool:

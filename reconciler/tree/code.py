@@ -243,8 +243,8 @@ class Instructions(Struct, frozen=True):
     """How to repeat a cell: its ``settings`` and the ``hardware`` of its system as a spec has them, the folder of its
     code below that of the file, and the SHA-256 of the files that it ran with."""
 
-    settings: Mapping[str, Any]
-    hardware: Mapping[str, Any]
+    settings: Mapping[str, object]
+    hardware: Mapping[str, object]
     prefix: str
     digests: Mapping[str, str]
 
@@ -274,7 +274,7 @@ def parse_reproduce(text: str) -> dict[tuple[str, str, str], Instructions]:
     return found
 
 
-def _get_group(value: Any, *names: str) -> Mapping[str, Any]:
+def _get_group(value: object, *names: str) -> Mapping[str, object]:
     """A nested group; an empty one where there is none."""
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else None

@@ -19,10 +19,10 @@ from reconciler.observed.installed_backends import find_backend_version
 from reconciler.resource.kinds import Cell
 from reconciler.storage.files import copy
 from reconciler.tree.code import CONFIGS, OF_BENCHMARK, PLACES, REPRODUCE, SCORER, Instructions, parse_reproduce
-from reconciler.tree.layout import is_portable
+from reconciler.tree.layout import CHECKER_LOG, is_portable
 from reconciler.tree.reading.files import decode_text, read_file
 
-_DOCUMENT = "documentation/calibration.md"
+_DOCUMENT, _CHECKER_LOG = "documentation/calibration.md", f"documentation/{CHECKER_LOG}"
 _GROUPS = ("model", "dataset", "engine", "harness", "run")
 _SOURCES = {"model": "Model: source", "dataset": "Dataset: source"}
 _LOCATIONS = ("code", "cwd", "logs", "user_conf_at")
@@ -50,6 +50,9 @@ def find_documents(tree: TakenTree) -> AdoptedDocuments:
         for name in (_DOCUMENT, "calibration.md"):
             if is_readable(place.path / name, tree.unreadable) and (place.path / name).is_file():
                 files.setdefault(_DOCUMENT, place.path / name)
+        log = place.path / "results" / CHECKER_LOG
+        if is_readable(log, tree.unreadable) and log.is_file():
+            files.setdefault(_CHECKER_LOG, log)
         for area in ("src", "code"):
             for benchmark in sorted({item.cell.benchmark for item in tree.cells} - sources.keys()):
                 if code := dict(find_publishable(place.path / area / benchmark, f"src/{benchmark}", tree.unreadable)):
@@ -72,6 +75,8 @@ def find_documents(tree: TakenTree) -> AdoptedDocuments:
     published: dict[str, Any] = {"source": sources, "original": originals, "nameplate": nameplates}
     if _DOCUMENT in files:
         published["calibration"] = _DOCUMENT
+    if _CHECKER_LOG in files:
+        published["checker_log"] = _CHECKER_LOG
     return AdoptedDocuments(published, files)
 
 

@@ -30,8 +30,8 @@ def render_spec(
     published: Mapping[str, Any] | None = None,
 ) -> str:
     """``cells``: those to declare. ``left_out``: cell or file → why it is not. ``published``: {"calibration": path,
-    "source": {benchmark: path}, "original": {system: path}, "nameplate": {system: path}} of what was copied to the
-    folder of the spec."""
+    "checker_log": path, "source": {benchmark: path}, "original": {system: path}, "nameplate": {system: path}} of what
+    was copied to the folder of the spec."""
     chosen = sorted(cells, key=lambda item: (*_place(item), SCENARIOS.index(item.cell.scenario)))
     return "".join(f"{line}\n" for line in _lines(tree, ruleset, chosen, left_out, published or {}))
 
@@ -48,8 +48,8 @@ def _lines(
     yield f"  submitter: {render_value(tree.submitter)}"
     if tree.rehearsal:
         yield "  rehearsal: true          # marked for ever: takes runs that the round would refuse"
-    if "calibration" in published:
-        yield f"  documents: {{calibration: {render_value(published['calibration'])}}}"
+    if documents := {name: published[name] for name in ("calibration", "checker_log") if name in published}:
+        yield f"  documents: {render_value(documents)}"
     yield ""
     yield "  systems:"
     for name in sorted({item.cell.system for item in cells}):

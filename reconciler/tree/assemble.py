@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -55,7 +56,7 @@ from reconciler.tree.content import (
     SubmissionContent,
     SystemContent,
 )
-from reconciler.tree.layout import is_portable
+from reconciler.tree.layout import CHECKER_LOG, is_portable
 from reconciler.tree.source import Sources
 
 # The folder of a compliance test: what its verification script leaves there, and what the script forgets.
@@ -374,6 +375,9 @@ def _documents(submission: SubmissionSettings, sources: Sources) -> dict[str, by
     if bandwidth := submission.get_text("documents.bandwidth"):
         name = f"documentation/bandwidth{PurePosixPath(bandwidth).suffix}"
         found[name] = sources.choose(bandwidth, "documents.bandwidth")
+    if log := submission.get_text("documents.checker_log"):
+        with contextlib.suppress(ReconcilerError):  # a check of the tree without it writes it
+            found[f"results/{CHECKER_LOG}"] = sources.choose(log, "documents.checker_log")
     return found
 
 

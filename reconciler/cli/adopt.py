@@ -16,7 +16,7 @@ from reconciler.cli.shared.repository import find_repository
 from reconciler.desired.state import Desired
 from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, RepositoryError, SpecError
-from reconciler.importing.adopted_documents import AdoptedDocuments, find_documents, refuse_odd_power
+from reconciler.importing.adopted_documents import AdoptedDocuments, find_documents, refuse_odd_power, restore_settings
 from reconciler.importing.adopted_records import ImportRecorder, TakenRecord
 from reconciler.importing.adopted_spec import render_spec
 from reconciler.importing.adoption import Adoption, DeclaredTree, ProgramTree, adopt_runs, declare
@@ -334,11 +334,16 @@ def _adopt(
     if isinstance(tree, TakenTree):
         tree = refuse_odd_power(tree)
         documents = find_documents(tree)
+        tree = restore_settings(tree, documents)
     else:
         documents = AdoptedDocuments({}, tree.find_files())
-    own = final = _declare(tree, tree.ruleset, name, paths, documents)
+    root = paths.root
+    if any(item.measured_with for item in tree.cells):  # specs that name code are checked next to it
+        root = scratch / "repository"
+        documents.copy(root)
+    own = final = _declare(tree, tree.ruleset, name, root, documents)
     if another := _find_another(tree, round_name):
-        final = _declare(tree, load_ruleset(another), name, paths, documents)
+        final = _declare(tree, load_ruleset(another), name, root, documents)
     _refuse_another(target, final.text)
     sweep_folders(documents.list_folders(paths.root))
     documents.copy(paths.root)
@@ -362,14 +367,14 @@ def _find_another(tree: TakenTree | ProgramTree, round_name: str) -> str:
 
 
 def _declare(
-    tree: TakenTree | ProgramTree, ruleset: Ruleset, name: str, paths: RepositoryPaths, documents: AdoptedDocuments
+    tree: TakenTree | ProgramTree, ruleset: Ruleset, name: str, root: Path, documents: AdoptedDocuments
 ) -> DeclaredTree:
     def render(cells: list[TakenCell], left_out: Mapping[str, str]) -> str:
         if isinstance(tree, TakenTree):
             return render_spec(tree, ruleset, cells, left_out, documents.published)
         return tree.render_spec(cells, left_out, documents.files)
 
-    return declare(tree, ruleset, name, paths.root, render)
+    return declare(tree, ruleset, name, root, render)
 
 
 def _reproduced(paths: RepositoryPaths, tree: TakenTree | ProgramTree, seen: PlanResult) -> Reproduced:

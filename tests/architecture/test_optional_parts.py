@@ -39,6 +39,8 @@ class Part(NamedTuple):
 _HERE, _HARNESS = ("reconciler/resource/parts.py", "PARTS"), ("harness/parts.py", "PARTS")
 _QUEUES = ("reconciler/resource/queues.py", "QUEUES")
 _STATUS = "      status: available"  # of the quickstart's system
+_COUNT = "        count: 0 "
+_SLICES = "        accelerator: NVIDIA A30\n        count: 1\n        mig: {profile: 1g.6gb}\n        cpu: any "
 
 
 def _ask_system(text: str) -> tuple[str, str]:
@@ -49,7 +51,7 @@ PARTS = {
     part.entry: part
     for part in (
         Part("endpoints", ("reconciler.endpoints",), (("reconciler/resource/programs.py", "PROGRAMS"),), ("densify",)),
-        Part("mig", ("reconciler.mig",), (_HERE,), ("mig",)),
+        Part("mig", ("reconciler.mig", "harness.mig"), (_HERE, _HARNESS), ("mig",), (_COUNT, _SLICES)),
         Part("page", ("reconciler.page",), (_HERE,), ("page", "plot")),
         Part(
             "power",
@@ -168,7 +170,8 @@ def test_a_spec_that_asks_for_a_removed_part_is_refused(part: Part, without: Pat
     refused, whole = (reconcile(folder, "validate", str(spec), cwd=tmp_path) for folder in (without, ROOT))
     assert whole.returncode == 0, whole.stderr
     assert refused.returncode == 1
-    line = spec.read_text()[: text.index(old) + len(new) - len(new.lstrip())].count("\n") + 1
+    at = text.index(old) + new.index(part.entry)
+    line = spec.read_text()[:at].count("\n") + 1
     assert f"{spec.name}:{line}" in refused.stdout + refused.stderr
     assert part.entry in refused.stdout + refused.stderr
 

@@ -12,7 +12,7 @@ import pytest
 from harness.backends import LoadPlan, Outputs, Token
 from harness.contract import Benchmark
 from harness.errors import HarnessError
-from harness.machine.slice_session import SliceSession
+from harness.mig.slice_session import SliceSession
 from harness.run.qsl import Ragged
 from tests.unit.harness.children import Children
 from tests.unit.harness.conftest import Artifacts

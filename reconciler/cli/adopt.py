@@ -26,7 +26,6 @@ from reconciler.importing.readers import find_runs
 from reconciler.importing.run_import import UNKNOWABLE, ImportContext, check_declared
 from reconciler.importing.run_reader import TakenCell
 from reconciler.importing.tree_comparison import Reproduced, compare_with
-from reconciler.loadgen.settings import RESULTS
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.plan.cell_names import find_cell
 from reconciler.publish.rendered_tree import assemble_content
@@ -39,6 +38,7 @@ from reconciler.render.documents import render_document
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.quantities import show_count
 from reconciler.resource.records import Artifact
+from reconciler.resource.settings import RESULTS
 from reconciler.rules.programs import find_program_of_tree
 from reconciler.rules.rounds import load_ruleset
 from reconciler.rules.ruleset import Ruleset

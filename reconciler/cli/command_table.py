@@ -53,7 +53,7 @@ _BUILT_IN: Mapping[str, tuple[str, str]] = {
     "watch": ("reconciler.cli.watch", "Make a pass whenever the specs, records, tree or branch change."),
     "status": ("reconciler.cli.status", "Show the matrix of cells and conditions with the results."),
     "show": ("reconciler.cli.show", "Show every resolved value of a cell with the line that sets it."),
-    "why": ("reconciler.cli.why", "Say why a cell is, or is not, made again."),
+    "why": ("reconciler.cli.why", "Explain what a cell has to do and why, or that it has nothing to do."),
     "accept": (
         "reconciler.cli.decisions:accept_command",
         "Let results count for a while although their inputs differ.",

@@ -28,7 +28,7 @@ from reconciler.cli.shared.run_pass import carry_out, choose_pass_code, render_p
 from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC, ReconcilerError
 from reconciler.history.packaging import find_refusals, load_packed_submission
 from reconciler.observed.installed_backends import find_backend_version, find_missing_libraries, list_installed
-from reconciler.reconcile.planning import Options
+from reconciler.reconcile.planning import Options, PlanCache
 from reconciler.reconcile.run import PassReport
 from reconciler.rehearse.generated_data import FOLDER, Generated, Size, generate
 from reconciler.rehearse.rehearsal_spec import (
@@ -162,8 +162,8 @@ def command(
             schema=f"../{SCHEMA}",
         )
         _write(root, spec)
-    paths, options = RepositoryPaths(root), Options(commit=True, busy=busy)
-    pass_report = carry_out(paths, options, as_json=as_json)
+    options = Options(commit=True, busy=busy)
+    pass_report = carry_out(PlanCache.of(RepositoryPaths(root)), options, as_json=as_json)
     if pass_report is None:
         return INTERRUPTED
     return _report(pass_report, options, generated, chosen, round_name, as_json=as_json)

@@ -16,7 +16,7 @@ from harness.contract import (
 )
 from reconciler.execute.attempt import Attempt
 from reconciler.resource.parts import load_part
-from reconciler.resource.settings import Settings
+from reconciler.resource.settings import CellSettings
 from reconciler.storage.files import RepositoryPaths
 
 
@@ -26,9 +26,9 @@ def list_secrets(request: FileMessage) -> Mapping[str, str]:
     return found
 
 
-def select_slices(settings: Settings) -> tuple[str, ...]:
+def select_slices(settings: CellSettings) -> tuple[str, ...]:
     """Profiles of the slices of GPUs that a child takes; none where its backend computes on processors."""
-    facts = BACKENDS.get(settings.get_text("engine.backend"))
+    facts = BACKENDS.get(settings.backend)
     return () if facts is not None and facts.drives == "cpu" else settings.hardware.slices
 
 

@@ -61,7 +61,7 @@ def _build(attempt: Attempt, paths: RepositoryPaths) -> BuildRequest:
     kind = intent.address.kind
     name = str(kind).lower()
     source = intent.locations.get(f"{name}.path")
-    backend = intent.settings.get_text("engine.backend") or None
+    backend = intent.settings.backend or None
     settings = select_engine_settings(intent.settings) if kind is Kind.ENGINE else dict(intent.settings.values)
     caches = {"calibration": str(paths.caches / "calibration")} if kind is Kind.MODEL else {}
     if kind is Kind.ENGINE:
@@ -139,13 +139,13 @@ def _run(attempt: Attempt, paths: RepositoryPaths) -> RunRequest:
     values = {name: value for name, (value, _) in intent.inputs.items()}
     settings, server, path = select_run_settings(intent.settings), intent.server, intent.locations.get("model.path")
     key = settings.get("api_key_env")
-    if not BACKENDS[intent.settings.get_text("engine.backend")].builds_engine:  # an engine would show these
+    if not BACKENDS[intent.settings.backend].builds_engine:  # an engine would show these
         settings |= intent.settings.get_below("engine.options.")
     if "engine.precision" in intent.settings:
         settings["precision"] = intent.settings.get("engine.precision")
     return RunRequest(
         benchmark=describe_benchmark(attempt, paths),
-        backend=intent.settings.get_text("engine.backend"),
+        backend=intent.settings.backend,
         scenario=name_loadgen_scenario(str(values["scenario"])),  # type: ignore[arg-type]
         mode=str(values["mode"]),  # type: ignore[arg-type]
         model_key=str(values.get("model_key", "*")),
@@ -176,12 +176,12 @@ def _list_background(attempt: Attempt, paths: RepositoryPaths) -> Iterator[Backg
         if not given:
             return  # it is no timed run
         own = CellSettings(settings.get_below(f"{BACKGROUND}.{number}."))
-        path, name = own.get_text("benchmark.path"), own.get_text("benchmark.code")
+        path, name = own.benchmark_path, own.benchmark_code
         yield BackgroundLoad(
             benchmark=Benchmark(
                 name=name or Path(path).stem, path=str((paths.root / path).resolve()) if path else None
             ),
-            backend=own.get_text("engine.backend"),
+            backend=own.backend,
             slice=settings.hardware.slices[-1],
             performance_sample_count=own.get_number(keys.PERFORMANCE_SAMPLE_COUNT),
             settings=select_run_settings(own),

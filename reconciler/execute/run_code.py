@@ -47,7 +47,7 @@ def pack_run_code(
         found |= files
         large |= more
     if COMMAND not in settings:
-        found |= _read_harness(settings.get_text("engine.backend"), locations.get("benchmark.code", ""), found)
+        found |= _read_harness(settings.backend, locations.get("benchmark.code", ""), found)
     if large:
         found[LEFT_OUT] = describe_left_out(large)
     if COMMAND in settings:

@@ -110,7 +110,13 @@ class RepositoryPage(Struct, dict=True):
     def _matrix(self, look: PlanSnapshot) -> dict[str, Any]:
         desired = look.seen.desired
         named = {"submission": desired.name, "round": desired.submission.round, "looked": _now()}
-        return {**report_status(look.seen, look.cells), **named}
+        status = report_status(look.seen, look.cells)
+        counts = {
+            name: system.hardware.count * (system.hardware.nodes or 1)
+            for name, system in desired.submission.systems.items()
+        }
+        cells = [{**entry, "accelerators": counts.get(entry["cell"].split("/")[1])} for entry in status["cells"]]
+        return {**status, "cells": cells, **named}
 
     def read_cell(self, cell: str) -> dict[str, Any]:
         look = self.look()

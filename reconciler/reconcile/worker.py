@@ -23,7 +23,7 @@ from reconciler.execute.child import Detached
 from reconciler.execute.executors.attempt_transport import AttemptTransport
 from reconciler.execute.executors.executor import read_handle
 from reconciler.execute.executors.table import Executors
-from reconciler.execute.outcome import Event, Message, Outcome, Status
+from reconciler.execute.outcome import Event, Message, Outcome, Status, StepsDue
 from reconciler.execute.parallel_executor import ParallelExecutor, spreads
 from reconciler.execute.perform import AttemptContext, Check, Finished, keep_code
 from reconciler.execute.plan_executor import PlanExecutor
@@ -254,6 +254,8 @@ class Worker(Struct, dict=True):
                 did |= self.restore(step, result.tree)
         executor = self.make_executor(result)
         side_by_side = self._side_by_side(executor) if spreads(executor, plan) else None
+        if due := executor.list_due(plan):
+            self.report(StepsDue(due))
         began = time.monotonic()
         try:
             for outcome in (side_by_side or executor).execute_steps(plan):

@@ -32,10 +32,8 @@ def name_field(field: FieldInfo, default: str) -> str:
 
 
 class Group(BaseModel):
-    """A mapping with fixed names. ``PREFIX``: before the flat names of its own values, where the group is not within
-    another that names them. ``NAMED``: that it is written says something, even with nothing under it."""
+    """A mapping with fixed names. ``NAMED``: that it is written says something, even with nothing under it."""
 
-    PREFIX: ClassVar[str] = ""
     NAMED: ClassVar[bool] = False
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())

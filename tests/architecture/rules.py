@@ -54,7 +54,7 @@ SLOW: dict[str, str] = {
     "harness.child.harness_code": "archives, only where a run elsewhere packs its code",
     "html": "entities, only where a page is written",
     "importlib.metadata": "only for --version",
-    "matplotlib": "comes with an extra, only where a plot is drawn",
+    "vl_convert": "comes with an extra, only where a plot is drawn",
     "msgspec": "a codec, not where --help or an error is all that is shown",
     "nibabel": "only where volumes are prepared: a run reads prepared ones",
     "harness.verbs.served_model": "HTTP and TLS, only where an endpoint is asked for its models",

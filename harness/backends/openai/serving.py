@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from harness.catalog import OpenaiRunOptions
 from harness.contract import LOG_PARTS
 from harness.errors import HarnessError, ProblemClass
 from harness.run.tokens import MESSAGES, GenerationPlan
@@ -129,9 +130,9 @@ def _await_last_words(log: str) -> None:
 def find_server(plan: GenerationPlan) -> Server:
     """From the options of a run. Raises HarnessError for what cannot be meant. Messages are those of a chat, whatever
     the protocol that is declared."""
-    options = plan.options
-    chat = options.get("protocol") == "chat" or plan.samples == MESSAGES
-    urls = str(options.get("url") or options.get("service_url") or "")
+    options = OpenaiRunOptions(plan.options)
+    chat = options.protocol == "chat" or plan.samples == MESSAGES
+    urls = options.url or plan.service_url
     if not urls:
         fix = "name it as run.options.url, or let harness.service start one"
         raise HarnessError("no server is declared", "input", fix)
@@ -140,17 +141,17 @@ def find_server(plan: GenerationPlan) -> Server:
         raise HarnessError(f"{wrong[0]} is not the address of a server", "input", "write http://HOST:PORT")
     return Server(
         urls=addresses,
-        model=str(options.get("model") or ""),
-        key=_read_key(str(options.get("api_key_env") or "")),
+        model=options.model,
+        key=_read_key(options.api_key_env),
         chat=chat,
-        token_ids=bool(options.get("token_ids", True)) and not chat,
-        prompt_ids=bool(options.get("prompt_ids")),
-        concurrency=int(options.get("concurrency") or 512),
-        timeout=float(options.get("timeout_s") or 1800),
-        idle=float(options.get("idle_timeout_s") or 120),
-        shares=bool(options.get("prefix_caching")),
-        extra=_read_extra(str(options.get("extra") or "")),
-        log=str(options.get("service_log") or ""),
+        token_ids=options.token_ids and not chat,
+        prompt_ids=options.prompt_ids,
+        concurrency=options.concurrency,
+        timeout=options.timeout_s,
+        idle=options.idle_timeout_s,
+        shares=options.prefix_caching,
+        extra=_read_extra(options.extra),
+        log=plan.service_log,
     )
 
 

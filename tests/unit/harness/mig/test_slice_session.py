@@ -20,7 +20,7 @@ from tests.unit.harness.naming import LETHAL, WRONG
 from tests.unit.harness.plans import make_load_plan
 from tests.unit.harness.tiny import labels
 
-NAMING = Benchmark(name="naming", path=str(Path(__file__).with_name("naming.py")))
+NAMING = Benchmark(name="naming", path=str(Path(__file__).parents[1] / "naming.py"))
 
 
 class Recorder:

@@ -31,6 +31,7 @@ from reconciler.resource.settings import (
     STATE_RESTORE,
     STATE_SET,
 )
+from reconciler.resource.wording import show_value
 from reconciler.rules.benchmark_facts import find_benchmark_facts
 from reconciler.rules.compliance.judging import TESTS
 from reconciler.rules.programs import load_program
@@ -154,8 +155,8 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
         taken = (*ruleset.benchmarks, *ruleset.earlier)
         known = sorted(known for known in taken if ruleset.find_rules(cell.cell.division, known))
         message = f"round {ruleset.round} has no benchmark {name!r}"
-        choice = f"set `as:` in benchmarks.{cell.cell.benchmark} to the official one it is entered as"
-        fix = f"{suggest_nearest(name, known)}{choice}: {', '.join(known)}"
+        near, choice = suggest_nearest(name, known), f"set `as:` in benchmarks.{cell.cell.benchmark} to"
+        fix = f"{near}{choice} it" if near else f"{choice} the official one it is entered as: {', '.join(known)}"
         return [make_cell_problem(cell, official, message, fix)]
     problems = _forbidden(declared, cell, rules, ruleset) + _find_inexpressible(cell) + _pruned(cell, ruleset)
     problems += _unreachable(declared, cell) + _in_two_queues(declared, cell) + _unmeasurable(declared, cell)
@@ -173,7 +174,7 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
         problems.append(make_cell_problem(cell, None, "no backend is declared for this cell", fix))
     if not (declared.rehearsal.value or declared.trial):
         problems += _too_lenient(cell, rules, ruleset)
-        problems += _other_lengths(cell, rules, ruleset)
+        problems += _other_lengths(cell, rules, ruleset) + _unread_latency(cell, rules, ruleset)
         problems += _other_steps(cell, ruleset) + _shared_prompts(cell, ruleset)
     return problems
 
@@ -430,6 +431,22 @@ def _issues_queries(cell: DeclaredCell) -> bool:
     backend = BACKENDS.get(str(cell.backend.value)) if cell.backend else None
     imported = backend is not None and backend.elsewhere
     return not imported and find_declared_format(cell.settings).READS_CONF
+
+
+def _unread_latency(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
+    """A latency bound of a language model, of which LoadGen reads those of tokens alone, where its accuracy binds."""
+    scenario, value = cell.cell.scenario, cell.settings.get(keys.TARGET_LATENCY)
+    if value is None or not ruleset.binds(cell.cell.division, "accuracy") or not _issues_queries(cell):
+        return []
+    if scenario not in ("Server", "Interactive") or not rules.get_value("use_token_latencies", scenario):
+        return []
+    bounds = [
+        f"{name} {show_value(keys.TARGET_LATENCY, bound)}"
+        for name in ("ttft_latency", "tpot_latency")
+        if (bound := rules.get_value(name, scenario)) is not None
+    ]
+    message = f"target_latency has no effect: {rules.name} in {scenario} is bounded by {join_listing(bounds)}"
+    return [make_cell_problem(cell, value, message, "take target_latency out")]
 
 
 def _other_lengths(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:

@@ -56,7 +56,8 @@ def find_gaps(declared: Declared, ruleset: Ruleset) -> tuple[Problem, ...]:
     if ruleset.layout in PROGRAMS:  # its descriptions and disclosures have names of their own
         gaps: tuple[Problem, ...] = load_program(ruleset.layout).find_gaps(declared)
         return gaps
-    found = [gap for system in declared.systems.values() for gap in _misnamed(system)]
+    misnamed = [gap for system in declared.systems.values() for gap in _misnamed(system)]
+    found = list({(gap.file, gap.line, gap.column): gap for gap in misnamed}.values())
     found += [gap for cell in declared.cells for gap in _unread_answers(cell, ruleset)]
     if not declared.rehearsal.value:
         entered = dict.fromkeys(cell.cell.system for cell in declared.cells)

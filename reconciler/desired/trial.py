@@ -14,7 +14,6 @@ from reconciler.resource.records import QUICK
 from reconciler.rules.ruleset import Ruleset
 from reconciler.spec.declared import Declared, DeclaredCell
 
-_DURATION = 10_000  # ms
 _OVER = 2  # queries that may exceed the percentile's latency in a run this short
 _COMMON = Decimal(99)  # percentile where the round rules none
 _ORIGIN = Origin("--quick")
@@ -29,7 +28,7 @@ def prepare_trial(declared: Declared, ruleset: Ruleset) -> Declared:
 def _prepare(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> DeclaredCell:
     settings = {name: value for name, value in cell.settings.items() if name != "attempts"}
     if declared.trial == QUICK and "infer_from" not in settings:
-        _lower(settings, keys.MIN_DURATION, _DURATION)
+        _lower(settings, keys.MIN_DURATION, declared.quick)
         _lower(settings, keys.MIN_QUERY_COUNT, _count(cell, ruleset))
     return replace(cell, settings=dict(sorted(settings.items())))
 

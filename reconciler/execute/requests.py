@@ -12,20 +12,18 @@ from harness.contract import (
     Benchmark,
     BuildRequest,
     FileMessage,
-    PowerRequest,
     RunRequest,
     ScoreRequest,
 )
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.commands import has_command, make_command_build, make_command_run, make_command_score
-from reconciler.execute.power_state import hold_state
-from reconciler.execute.request_parts import select_slices
+from reconciler.execute.request_parts import load_power, select_slices
 from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_LOG
 from reconciler.loadgen.settings import name_loadgen_scenario, select_conf_settings
 from reconciler.loadgen.user_conf import audit_settings, select_settings, write_audit_settings, write_user_conf
-from reconciler.resource.kinds import PERFORMANCE, Kind
-from reconciler.resource.settings import BACKGROUND, DIRECTOR, SCORE_COMMAND, CellSettings
+from reconciler.resource.kinds import Kind
+from reconciler.resource.settings import BACKGROUND, SCORE_COMMAND, CellSettings
 from reconciler.rules.results.table import find_format
 from reconciler.storage.files import RepositoryPaths, replace
 
@@ -37,11 +35,10 @@ def make_request(attempt: Attempt, paths: RepositoryPaths) -> FileMessage:
     kind = attempt.intent.address.kind
     if kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
         write_confs(attempt)
-        if has_command(attempt):
-            return hold_state(make_command_run(attempt, paths, _inputs(attempt)), attempt, paths)
-        run = _run(attempt, paths)
-        metered = attempt.intent.address.mode == PERFORMANCE and DIRECTOR in attempt.intent.settings
-        return hold_state(_measure(attempt, paths, run) if metered else run, attempt, paths, run)
+        has = has_command(attempt)
+        run = make_command_run(attempt, paths, _inputs(attempt)) if has else _run(attempt, paths)
+        power = load_power()
+        return run if power is None else power.wrap_run(run, attempt, paths)
     if kind is Kind.SCORE:
         inputs = _inputs(attempt)
         return make_score_request(attempt, paths, inputs, Path(inputs.pop("run")) / ACCURACY_LOG)
@@ -190,18 +187,6 @@ def _list_background(attempt: Attempt, paths: RepositoryPaths) -> Iterator[Backg
             settings=select_run_settings(own),
             inputs=given,
         )
-
-
-def _measure(attempt: Attempt, paths: RepositoryPaths, run: RunRequest) -> PowerRequest:
-    settings = attempt.intent.settings
-    return PowerRequest(
-        run=run,
-        kit=str((paths.root / settings.power_kit).resolve()),
-        director=settings.power_director,
-        ntp=settings.power_ntp,
-        session=str(attempt.session),
-        counter=str(attempt.counter),
-    )
 
 
 def make_score_request(

@@ -127,7 +127,7 @@ def _read_units(
     own = BACKENDS[backend].module.split(".")[1:3] if backend in BACKENDS else []
     backends = ["/".join(own)] if own else [unit for unit in units if unit.startswith("backends/")]
     queue = [
-        "",
+        *(unit for unit in units if unit.partition("/")[0] not in _CHOSEN),
         *(f"{folder}/__init__" for folder in _CHOSEN),
         f"benchmarks/{module.partition('.')[0]}",
         *backends,

@@ -267,11 +267,11 @@ class SubmissionSettings(Settings, frozen=True):
 class Trial(Struct, frozen=True):
     """Runs with other settings than the spec's, or shorter ones, that never become results. ``settings`` of ``cell``,
     as they would be typed into the spec, by their path below it: ("run.batch_size", "8"). Without a cell, every cell's
-    own settings. ``quick``: runs that take seconds."""
+    own settings. ``quick``: ms of its runs, which are then shorter than the round asks; 0 for none."""
 
     cell: Cell | None = None
     settings: tuple[tuple[str, str], ...] = ()
-    quick: bool = False
+    quick: int = 0
 
     @property
     def length(self) -> str:

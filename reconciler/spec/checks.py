@@ -13,6 +13,7 @@ from reconciler.rules.benchmark_facts import BenchmarkFacts, find_benchmark_fact
 from reconciler.spec.layers import Block, LayeredSetting
 from reconciler.spec.names import find_nearest, give_advice
 from reconciler.spec.quantities import show_quantity
+from reconciler.spec.validation import explain_foreign
 
 _ORDERED = (
     ("min_duration", "max_duration"),
@@ -138,6 +139,8 @@ def _check_option(setting: LayeredSetting, name: str, backend: str, part: str, o
     message = f"backend {backend} has no {part} option {name}"
     if name in _options(facts, other):
         fix = f"write it under {other}: options"
+    elif foreign := explain_foreign(name):
+        fix = foreign[1]
     elif known:
         fix = give_advice(name, known)
     else:

@@ -86,7 +86,8 @@ class Declared(Struct, frozen=True):
     day), embargo.allow (patterns), signing.sign, signing.signers (location),
     stores (name → url and options; an option is a value, or a pair: from_env, name).
     ``unread``: settings that make nothing stale though their group is read as a whole.
-    ``trial``: "" of what is meant to be published, else how long the runs of the trial are: FULL or QUICK.
+    ``trial``: "" of what is meant to be published, else how long the runs of the trial are: FULL or QUICK, and then
+    ``quick`` ms.
     ``cells`` are sorted, scenarios in the order of SCENARIOS.
     """
 
@@ -103,6 +104,7 @@ class Declared(Struct, frozen=True):
     unset: Mapping[str, Origin] = field(default_factory=dict)
     settings: Mapping[str, Value] = field(default_factory=dict)
     trial: str = ""
+    quick: int = 10_000
     unread: frozenset[str] = frozenset()
 
 

@@ -36,14 +36,14 @@ def run(
     saved: Plan | None = None,
     as_json: bool = False,
     show_all: bool = False,
-    quick: bool = False,
+    quick: float = 0.0,
 ) -> int:
     """Run one pass and report it as it goes; then print the cells. Gives the exit code. Raises RepositoryError, after
-    all that, when git does not take the records. ``quick``: short runs that never become results."""
+    all that, when git does not take the records. ``quick``: seconds of runs that never become results."""
     memory = PlanCache.of(paths)
     check_selection(memory, options)
     if quick:
-        paths, options = prepare_quick_pass(paths, options, saved, choose_view(as_json))
+        paths, options = prepare_quick_pass(paths, options, saved, quick, choose_view(as_json))
         memory = PlanCache.of(paths)
     pass_report = carry_out(memory, options, saved=saved, as_json=as_json)
     if pass_report is None:
@@ -60,14 +60,14 @@ def run(
 
 
 def prepare_quick_pass(
-    paths: RepositoryPaths, options: Options, saved: Plan | None, view: Any
+    paths: RepositoryPaths, options: Options, saved: Plan | None, seconds: float, view: Any
 ) -> tuple[RepositoryPaths, Options]:
     """Choose where a quick pass records, and its options; the inputs of its runs are made first, as ever."""
     if saved is not None or options.commit:
         what = "--commit keeps results" if options.commit else "a saved plan is of real runs"
         raise click.UsageError(f"{what}, and a quick run never becomes one; leave one of the two out")
     with view, stop_cleanly():
-        return prepare_quick(paths, options, view.report)
+        return prepare_quick(paths, options, seconds, view.report)
 
 
 def choose_pass_code(pass_report: PassReport) -> int:
@@ -145,7 +145,8 @@ def say_pass(pass_report: PassReport, options: Options, limit: int | None) -> No
         say(render_plan_text(plan, limit=limit, paint=choose_paint()))
         return
     say("")
-    say(render_status_text(list_cells(pass_report.after, options), limit=limit, paint=choose_paint()))
+    cells = list_cells(pass_report.after, options)
+    say(render_status_text(cells, limit=limit, reasons=plan.in_sync, paint=choose_paint()))
     if not plan.in_sync:
         say("")
         say(render_plan_text(plan, limit=limit, paint=choose_paint()))

@@ -143,7 +143,7 @@ def _curve(
     if not curve.points or curve.max_supported_concurrency is None:
         return
     rehearsal = bool(declaring.spec.rehearsal)
-    shared, own = declaring.layer(curve, where), declaring.benchmarks.get(named[2], {})
+    shared, own = declaring.layer(curve, where), declaring.find_shared(named[1], named[2])
     size = combine([own, shared]).get(SIZE)
     try:
         placed = place_curve(

@@ -192,7 +192,7 @@ def accept_command(
     say(f"Accepted until {end}, for {chosen}: {show_accepted(acceptance)}")
     for changed in acceptance.inputs:
         say(f"    {show_accepted_input(*changed)}  {changed[-1].origin}")
-    say(f"Not made again: {', '.join(key.address.label for key in acceptance.accepted)}")
+    say(f"Kept: {', '.join(key.address.label for key in acceptance.accepted)}")
     say_next(paths, made, [path])
     return IN_SYNC
 

@@ -8,7 +8,6 @@ from reconciler.cli.shared.options import complete_rounds, json_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.errors import IN_SYNC, ReconcilerError, suggest_nearest
 from reconciler.render.documents import convert_plain_value, render_document
-from reconciler.render.explanation import render_table
 from reconciler.render.rounds import (
     render_benchmark_part,
     render_benchmark_text,
@@ -18,6 +17,7 @@ from reconciler.render.rounds import (
     render_diff_text,
     render_round_text,
 )
+from reconciler.render.table import render_table
 from reconciler.resource.quantities import show_count
 from reconciler.rules.comparison import diff_rounds, find_conflicts
 from reconciler.rules.rounds import list_rounds, load_ruleset
@@ -41,7 +41,7 @@ def command(context: click.Context, as_json: bool) -> int:
         say_json(render_document("rounds", rounds=rows))
         return IN_SYNC
     listed = [(r.round, show_count(len(r.benchmarks), "benchmark"), f"layout {r.layout}") for r in found]
-    say("\n".join(render_table(listed, indent=0)))
+    say("\n".join(render_table(listed)))
     return IN_SYNC
 
 

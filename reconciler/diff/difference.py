@@ -151,7 +151,8 @@ class Comparison(Struct):
 
     def __post_init__(self) -> None:
         for address, summaries in self.recorded.by_address.items():
-            if address.kind is Kind.COMPLIANCE_TEST and address.cell is not None and IMPORTED in summaries[-1].marks:
+            whole = address.kind is Kind.COMPLIANCE_TEST and not summaries[-1].upstream
+            if whole and address.cell is not None and IMPORTED in summaries[-1].marks:
                 self.imported_tests.setdefault(address.cell, []).append((address, summaries))
 
     def list_done(self, resource: Resource) -> tuple[Summary, ...]:

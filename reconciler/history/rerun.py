@@ -266,7 +266,7 @@ def _find_slack(cell: Cell, at: Snapshot) -> Slack:
     """Find how far the commit's round lets two runs of a system be apart."""
     settings = at.desired.detail(_result(cell)).settings
     ruleset = load_ruleset(at.desired.submission.round)
-    rules = ruleset.find_rules(cell.division, settings.get_text("benchmark.official", cell.benchmark))
+    rules = ruleset.find_rules(cell.division, settings.official or cell.benchmark)
     return find_slack(rules, cell.scenario)
 
 

@@ -12,13 +12,16 @@ from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
 from reconciler.page.cell_view import arrange_cell
-from reconciler.page.charts import Chart, chart_history, draw_charts
-from reconciler.page.environment import make_environment
+from reconciler.page.charts import chart_history, draw_charts
 from reconciler.page.history_view import arrange_comparison, arrange_history
 from reconciler.page.links import Links
 from reconciler.page.live_view import arrange_live
-from reconciler.page.matrix_view import arrange_matrix, find_curve, load_program_page
+from reconciler.page.matrix_view import NOTHING, UnderWay, arrange_matrix, list_under_way, load_program_page
+from reconciler.page.plots import THEMES, can_draw, describe_plot, describe_theme
+from reconciler.render.charts import Chart, find_curve
 from reconciler.render.documents import Document
+from reconciler.render.html import make_environment
+from reconciler.resource.parts import PARTS
 from reconciler.resource.quantities import show_duration
 from reconciler.resource.wording import shorten_value, show_value
 from reconciler.rules.programs import load_programs
@@ -84,6 +87,7 @@ def _about(seconds: float | None) -> str:
 
 # Findings of `check` and `verify-tree`, by cause and one by one.
 
+FINDINGS = ("check", "verify-tree") if "verify" in PARTS else ("check",)
 _MOST_FINDINGS = 3000  # findings that are shown
 
 
@@ -171,12 +175,15 @@ class Site(Struct, dict=True):
 
     source: PageSource
     files: bool = False
-    _matrix: tuple[Document, Links, str] | None = None
+    _matrix: tuple[Document, Links, UnderWay, str] | None = None
 
     @cached_property
     def _environment(self) -> Environment:
-        environment = make_environment()
-        environment.globals.update(views=[(view.name, view.title) for view in VIEWS if view.title], files=self.files)
+        environment = make_environment(__package__)
+        plotting = {theme: describe_theme(theme) for theme in THEMES} if can_draw() else None
+        views = [(view.name, view.title) for view in VIEWS if view.title]
+        environment.globals.update(views=views, files=self.files, plotting=plotting)
+        environment.filters["vega"] = describe_plot
         return environment
 
     def render(self, template: str, links: Links, at: str, **variables: Any) -> str:
@@ -188,11 +195,13 @@ class Site(Struct, dict=True):
         return escape_hidden(template.render(shown))
 
     def show_matrix(self, links: Links) -> str:
-        """Rendered once for all who ask, as long as the document is the same."""
+        """Rendered once for all who ask, as long as it shows the same."""
         document = self.source.read_matrix()
-        if self._matrix is None or self._matrix[0] is not document or self._matrix[1] != links:
-            self._matrix = document, links, self.render("matrix.html", links, "", **arrange_matrix(document))
-        return self._matrix[2]
+        under_way = NOTHING if self.files else list_under_way(self.source.read_live())
+        if self._matrix is None or self._matrix[0] is not document or self._matrix[1:3] != (links, under_way):
+            shown = self.render("matrix.html", links, "", **arrange_matrix(document, under_way))
+            self._matrix = document, links, under_way, shown
+        return self._matrix[3]
 
     def show_cell(self, cell: str, links: Links) -> str:
         document = self.source.read_cell(cell)
@@ -248,11 +257,6 @@ class Site(Struct, dict=True):
         found = {"histories": histories, "comparisons": comparisons}
         return self.render("history.html", links, "history", title="History", **found)
 
-    def list_history_charts(self, cell: str) -> list[Chart]:
-        document = self._read_history(cell)
-        chart = chart_history(document) if document is not None else None
-        return [chart] if chart is not None else []
-
     def _read_history(self, cell: str) -> Document | None:
         """None of a cell that no commit has a result of, and where there is no commit."""
         try:
@@ -263,11 +267,11 @@ class Site(Struct, dict=True):
     def show_findings(self, links: Links, tree: str = "", command: str = "") -> str:
         trees = self.source.list_trees()
         tree, command = tree or trees[0], command or "check"
-        asked = {"trees": trees, "tree": tree, "command": command, "title": "Findings", "problem": None}
+        asked = {"title": "Findings", "trees": trees, "tree": tree, "commands": FINDINGS, "command": command}
         if tree not in trees:
             raise ReconcilerError(f"there is no tree {tree!r} to look at", fix="name it: reconcile page --tree PATH")
         try:
-            document = arrange_findings(self.source.read_findings(tree, command))
+            document = {"problem": None, **arrange_findings(self.source.read_findings(tree, command))}
         except ReconcilerError as error:
             document = {"problem": error}
         return self.render("findings.html", links, "findings", **{**asked, **document})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from reconciler.execute.outcome import Event, Message, Outcome, StepProgress, StepStarted
+from reconciler.execute.outcome import Event, Message, Outcome, StepProgress, StepsDue, StepStarted
 from reconciler.render.documents import convert_plain_value
 
 
@@ -31,6 +31,8 @@ def render_outcomes_part(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
 def render_event_part(event: Event) -> dict[str, Any]:
     """One event of a pass, for a stream of JSON lines."""
     match event:
+        case StepsDue(steps=steps):
+            return {"event": "due", "steps": [str(step.change.address) for step in steps]}
         case StepStarted(step=step, minimum=minimum, attempt=attempt):
             return {"event": "began", "address": str(step.change.address), "minimum": minimum, "attempt": attempt}
         case StepProgress(step=step, progress=progress):

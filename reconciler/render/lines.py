@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from textwrap import fill
 from types import TracebackType
 from typing import Self
 
 from reconciler.execute.outcome import Event, Message, Outcome, Status, StepProgress, StepStarted
 from reconciler.render.colour import Paint, show_plain
-from reconciler.render.progress import name_step, render_outcome_text, render_progress_text, render_started_text
+from reconciler.render.progress import (
+    PassProgress,
+    name_step,
+    render_outcome_text,
+    render_progress_text,
+    render_started_text,
+)
 from reconciler.resource.kinds import Address
 
-_WIDTH, _INDENT = 80, 6 * " "  # of a message
 EVERY = 10.0  # seconds between two progress lines of one step
 
 
@@ -25,6 +29,7 @@ class Lines:
     ) -> None:
         self._write, self._paint, self._clock = write, paint, clock
         self._last: dict[Address, float] = {}
+        self._pass = PassProgress(clock())
 
     def __enter__(self) -> Self:
         return self
@@ -33,24 +38,25 @@ class Lines:
         self._last.clear()
 
     def report(self, event: Event) -> None:
+        self._pass.take(event, self._clock())
         match event:
             case StepStarted(step=step, attempt=attempt):
                 self._last[step.change.address] = self._clock()
-                self._write(f"{name_step(step)}: {render_started_text(step, attempt)}")
+                began = ", ".join(filter(None, (render_started_text(step, attempt), self._pass.count())))
+                self._write(f"{name_step(step)}: {began}")
             case StepProgress(progress=progress) if progress.stage == "done":
                 pass  # its outcome follows, with what it measured
             case StepProgress(step=step):
                 now = self._clock()
                 if now - self._last.get(step.change.address, float("-inf")) >= EVERY:
                     self._last[step.change.address] = now
-                    self._write(f"{name_step(step)}: {render_progress_text(event)}")
+                    left = self._pass.predict(step, now)
+                    self._write(f"{name_step(step)}: {render_progress_text(event, predicted=left)}")
             case Outcome(step=step):
                 self._last.pop(step.change.address, None)
                 self._write(f"{name_step(step)}: {render_outcome_text(event, self._paint)}")
-            case Message(text=text):
-                self._write(
-                    fill(text, _WIDTH, subsequent_indent=_INDENT, break_long_words=False, break_on_hyphens=False)
-                )
+            case Message(text=text, waits=step):
+                self._write(f"{name_step(step)}: {text}" if step else text)
 
 
 class Failures(Lines):

@@ -82,8 +82,8 @@ def _find_far(layout: _Layout) -> Iterator[str]:
     unknown = sum(node < 0 for node in layout.gpus)
     if unknown:
         yield (
-            f"the firmware does not say beside which NUMA node {_count(unknown, 'GPU')} of {len(layout.gpus)} "
-            f"{'stands' if unknown == 1 else 'stand'}: nothing can be kept beside {'it' if unknown == 1 else 'them'}"
+            f"the firmware does not name the NUMA node of {_count(unknown, 'GPU')} of {len(layout.gpus)}: "
+            f"processes cannot be placed near {'it' if unknown == 1 else 'them'}"
         )
         return
     here = Counter(layout.find_socket(node) for node in layout.gpus)

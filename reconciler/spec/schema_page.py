@@ -8,14 +8,14 @@ from typing import Any
 
 from reconciler.spec.schema_paths import SchemaNode
 
-_WIDTH = 100
+WIDTH = 100
 
 
-def render_schema_node(found: SchemaNode) -> str:
+def render_schema_node(found: SchemaNode, width: int = WIDTH) -> str:
     lines = [f"PATH:  {found.path or '(the whole document)'}"]
     lines += [f"TYPE:  {_show_type(found.node)}"] if found.node.get("type") or _choices(found.node) else []
     if text := str(found.node.get("description", "")):
-        lines += ["", *textwrap.wrap(" ".join(text.split()), _WIDTH)]
+        lines += ["", *textwrap.wrap(" ".join(text.split()), width)]
     lines += list(_facts(found.node))
     if found.fields:
         lines += ["", f"FIELDS of each {found.item}, which you choose:" if found.item else "FIELDS:"]
@@ -23,7 +23,7 @@ def render_schema_node(found: SchemaNode) -> str:
             needed = " (required)" if name in found.required else ""
             lines.append(f"  {name}  <{_show_type(node)}>{needed}")
             said = " ".join(str(node.get("description", "")).split())
-            lines += textwrap.wrap(said, _WIDTH, initial_indent="      ", subsequent_indent="      ")
+            lines += textwrap.wrap(said, width, initial_indent="      ", subsequent_indent="      ")
     if found.others:
         lines += ["", "OTHER PLACES with a field of this name:", *(f"  {place}" for place in found.others)]
     return "\n".join(lines)

@@ -31,8 +31,6 @@ from reconciler.resource.settings import (
     BUILD,
     COMMAND,
     HARNESS,
-    NAMEPLATE,
-    ORIGINAL,
     SERVICE,
     CellSettings,
     SubmissionSettings,
@@ -227,7 +225,7 @@ def _collect_kept_code(
         settings = _measured_with(settings, accepted.get(cell))
         yield CellCode(
             cell=cell,
-            official=settings.get_text("benchmark.official", benchmark),
+            official=settings.official or benchmark,
             files=files,
             excluded=excluded,
             tool=timed.tool,
@@ -323,8 +321,8 @@ def _write_value(name: str, value: object, *, is_free: bool) -> object:
 
 def _list_extras(settings: CellSettings) -> tuple[str, ...]:
     """List the extras of this project that the backend and the benchmark of a cell need."""
-    backend = BACKENDS.get(settings.get_text("engine.backend"))
-    benchmark = BENCHMARKS.get(settings.get_text("benchmark.code"))
+    backend = BACKENDS.get(settings.backend)
+    benchmark = BENCHMARKS.get(settings.benchmark_code)
     names = (backend.extra if backend else "", benchmark.extra if benchmark else "")
     return tuple(dict.fromkeys(name for name in names if name)) or ("loadgen",)
 
@@ -368,11 +366,11 @@ def _shown(settings: CellSettings) -> dict[str, str]:
 
 
 def _documents(submission: SubmissionSettings, sources: Sources) -> dict[str, bytes]:
-    folder = submission.get_text("documents.folder")
+    folder = submission.documents_folder
     found = sources.list_files([folder]) if folder else {}
-    if calibration := submission.get_text("documents.calibration"):
+    if calibration := submission.calibration:
         found[CALIBRATION] = sources.choose(calibration, "documents.calibration")
-    if bandwidth := submission.get_text("documents.bandwidth"):
+    if bandwidth := submission.bandwidth:
         name = f"documentation/bandwidth{PurePosixPath(bandwidth).suffix}"
         found[name] = sources.choose(bandwidth, "documents.bandwidth")
     if log := submission.get_text("documents.checker_log"):
@@ -388,7 +386,7 @@ def _derive_calibration(
     of the weights by a command or by hand are in no record."""
     submission = desired.submission
     bound = {cell: records for cell, records in chosen.items() if cell.division != "open" and records.performance}
-    if submission.get_text("documents.calibration") or not bound:
+    if submission.calibration or not bound:
         return {}
     found = []
     for cell, records in sorted(bound.items()):
@@ -401,8 +399,8 @@ def _derive_calibration(
         found.append(
             Calibration(
                 cells=(str(cell),),
-                benchmark=settings.get_text("benchmark.official", cell.benchmark),
-                precision=settings.get_text("engine.precision"),
+                benchmark=settings.official or cell.benchmark,
+                precision=settings.precision,
                 settings={n.removeprefix(_MODEL): v for n, v in inputs.items() if n.startswith(_MODEL)},
                 made=model.values.get("quantization", {}) if model is not None else {},
                 source=str(inputs.get("source", "")),
@@ -420,12 +418,10 @@ def _find_model(timed: Record, load_record: Callable[[str], Record]) -> Record |
 
 
 def _system(name: str, division: str, system: SystemSettings, sources: Sources) -> SystemContent:
-    category, status, path = (system.get_text(n) for n in ("system.category", "system.status", ORIGINAL))
-    original = sources.choose(path, f"original of {name}") if path else b""
-    supplies = system.get_text(NAMEPLATE)
-    nameplate = sources.choose(supplies, f"nameplate of {name}") if supplies else b""
+    original = sources.choose(system.original, f"original of {name}") if system.original else b""
+    nameplate = sources.choose(system.nameplate, f"nameplate of {name}") if system.nameplate else b""
     nodes = group_node_types(dict(sorted(system.values.items())))  # whatever the order in which they were written
-    return SystemContent(name, division, category, status, system.description, original, nameplate, nodes)
+    return SystemContent(name, division, system.category, system.status, system.description, original, nameplate, nodes)
 
 
 def _refs(record: Record) -> dict[str, LogRef]:
@@ -453,7 +449,7 @@ def _cell(
     run = _measured_with(run, accepted.get(source or cell))
     return CellContent(
         cell=cell,
-        official=settings.get_text("benchmark.official", cell.benchmark),
+        official=settings.official or cell.benchmark,
         measurements=_measurements(settings),
         settings=_shown(run),
         user_conf=performance[shown.user_conf] if shown.user_conf else None,
@@ -489,7 +485,7 @@ def _power(settings: CellSettings, performance: Mapping[str, LogRef], sources: S
     measured = {name.removeprefix(SESSION): ref for name, ref in performance.items() if name.startswith(SESSION)}
     if measured:
         return measured
-    declared = settings.get_text("power.path")
+    declared = settings.power_path
     return sources.list_files([declared]) if declared else {}
 
 
@@ -527,17 +523,17 @@ def _compliance(records: Chosen, load_record: Callable[[str], Record]) -> dict[s
 
 
 def _code(settings: CellSettings) -> str:
-    command = settings.get_words(COMMAND)
+    command = settings.command
     if command:
-        return f"`{PurePosixPath(settings.get_text('harness.code') or command[0]).name}`, a command of the submitter's"
-    path, name = settings.get_text("benchmark.path"), settings.get_text("benchmark.code")
+        return f"`{PurePosixPath(settings.harness_code or command[0]).name}`, a command of the submitter's"
+    path, name = settings.benchmark_path, settings.benchmark_code
     # A path outside the repository would be one machine's own; its file name is all that others can use.
     return f"`{PurePosixPath(path).name}`" if path else f"`harness/benchmarks/{name}.py` of mlperf-reconciler"
 
 
 def _measurements(settings: CellSettings) -> dict[str, Any]:
     """The declared fields, over what the settings themselves say."""
-    path = settings.get_text("model.path")
+    path = settings.model_path
     own = {
         "weight_data_types": settings.get("engine.precision"),
         "starting_weights_filename": PurePosixPath(path).name if path else None,

@@ -88,7 +88,7 @@ def _render_reproduce(folder: str, versions: Iterable[_Version]) -> str:
         f"# How to reproduce {folder}",
         "",
         "The code is that which the published performance runs kept as they began, file by file. Accuracy runs and "
-        "compliance tests are published beside them only where their records hold the same digest of it.",
+        "compliance tests are published next to them only where their records hold the same digest of it.",
     ]
     for version in versions:
         where = f"`{version.prefix}`" if version.prefix else "this folder"

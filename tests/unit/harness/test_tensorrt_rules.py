@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from harness.backends import MODULES, BackendEngine, Tensor, load_backend
+from harness.backends import BackendEngine, Tensor, load_backend
 from harness.backends.tensorrt.inspection import inspect
 from harness.backends.tensorrt.profiles import Profile, find_profile, plan_profiles
 from harness.backends.tensorrt.timing import TimingCache
 from harness.backends.tensorrt.versions import Flavour, Here, refuse_misfit
+from harness.catalog import BACKENDS, TensorrtEngineOptions
 from harness.errors import HarnessError
 from tests.unit.harness import fake_cuda
 
@@ -39,7 +40,7 @@ TOKENS = {"ids": (-1, -1), "mask": (-1, -1)}
 )
 def test_what_cannot_be_planned(inputs: dict[str, Any], options: dict[str, Any], named: str) -> None:
     with pytest.raises(HarnessError, match=named):
-        plan_profiles(inputs, 256, options)
+        plan_profiles(inputs, 256, TensorrtEngineOptions(options))
 
 
 def test_the_tightest_profile_is_taken() -> None:
@@ -234,7 +235,7 @@ def test_a_plugin_is_loaded_once_for_all_devices(tmp_path: Path) -> None:
     flavour = Flavour("tensorrt", library(registry))
     (tmp_path / "one.so").write_bytes(b"one")
     (tmp_path / "two.so").write_bytes(b"two")
-    options = {"plugins": f"{tmp_path}/one.so:{tmp_path}/two.so"}
+    options = TensorrtEngineOptions({"plugins": f"{tmp_path}/one.so:{tmp_path}/two.so"})
     reported = [building.load_plugins(flavour, log, options) for _device in range(2)]  # type: ignore[arg-type]
     assert reported[0] == reported[1]
     assert reported[0].keys() == {"one.so", "two.so"}
@@ -245,7 +246,7 @@ def test_a_plugin_is_loaded_once_for_all_devices(tmp_path: Path) -> None:
 def test_a_library_that_does_not_load_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: str) -> None:
     (tmp_path / "does_not_load.py").write_text(f"raise {error}\n", encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setitem(MODULES, "tensorrt", "does_not_load")
+    monkeypatch.setitem(BACKENDS, "tensorrt", BACKENDS["tensorrt"]._replace(module="does_not_load"))
     with pytest.raises(HarnessError, match="backend tensorrt cannot be loaded") as caught:
         load_backend("tensorrt")
     assert caught.value.problem_class == "missing"

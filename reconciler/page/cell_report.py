@@ -1,0 +1,199 @@
+"""One cell for the page: what `show`, `why` and `logs` say of it, every run of it, and what its published run did."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from reconciler.cli.logs import list_logs, render_log_part
+from reconciler.cli.show import show_cell
+from reconciler.errors import ReconcilerError
+from reconciler.history.why import explain
+from reconciler.loadgen import keys
+from reconciler.loadgen.log import parse_detail
+from reconciler.loadgen.log_files import DETAIL
+from reconciler.page.plan_snapshots import PlanSnapshot
+from reconciler.reconcile.line_commits import show_line_commit
+from reconciler.record.index import load_record
+from reconciler.record.store import find_readable
+from reconciler.render.causes import label
+from reconciler.render.cell import render_showing_part
+from reconciler.render.documents import convert_plain_value, render_cells_part, render_document, render_measured
+from reconciler.render.explanation import collect_origins, render_explanation_part
+from reconciler.resource.kinds import PERFORMANCE, Cell, Kind
+from reconciler.resource.records import TELEMETRY_LOG, Record, Summary
+from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.json_files import parse_json_lines
+from reconciler.storage.untrusted_files import read_regular
+
+_MEASURING = (Kind.RUN, Kind.SCORE, Kind.COMPLIANCE_TEST, Kind.VERDICT)
+_MADE = (Kind.MODEL, Kind.ENGINE)
+_PERCENTILE = re.compile(r"result_(?P<percentile>\d+\.\d+)_percentile_latency_ns")
+_LARGEST_LOG = 64 << 20  # bytes; a longer one is not read for a page
+_LONGEST_SERIES = 4 << 20
+_POINTS = 600  # of a series, at most
+
+
+def report_cell(look: PlanSnapshot, cell: Cell) -> dict[str, Any]:
+    seen, lineage = look.seen, look.lineages[cell]
+    showing = show_cell(look.paths, seen, look.declared, cell, lineage)
+    explanation = explain(seen, cell, lineage)
+    origins = collect_origins(explanation)
+    lines = {origin: show_line_commit(look.commits[origin]) for origin in origins if origin in look.commits}
+    parts = render_showing_part(showing)
+    for name, setting in parts["settings"].items():
+        commit = look.commits.get(showing.settings[name].origin)
+        setting["commit"] = show_line_commit(commit) if commit is not None else ""
+    for resource, shown in zip(parts["resources"], showing.resources, strict=True):
+        resource["label"] = label(shown.address)
+    return render_document(
+        "cell",
+        **parts,
+        status=render_cells_part([look.statuses[cell]])[0],
+        why=render_explanation_part(explanation, lines),
+        runs=list(_runs(look, cell)),
+        made=list(_made(look, cell)),
+        performance=_performance(look, cell),
+        compliance=list(_compliance(look, cell)),
+        logs=[render_log_part(look.paths, log) for resource in lineage for log in list_logs(seen, resource)],
+        tree=sorted(look.rendered.files.get(str(cell), {})),
+    )
+
+
+def _runs(look: PlanSnapshot, cell: Cell) -> Iterator[dict[str, Any]]:
+    """Every attempt of what measures this cell, oldest first. ``counts``: its record is the one that counts now."""
+    chosen = set(look.seen.difference.recorded_as.values())
+    keys = {resource.address: resource.key for resource in look.lineages[cell]}
+    found = [s for r in look.lineages[cell] if r.kind in _MEASURING for s in _summaries(look, r.address)]
+    for summary in sorted(found, key=lambda item: item.started):
+        yield {
+            "address": str(summary.address),
+            "what": label(summary.address),
+            "performance": summary.address.mode == PERFORMANCE,
+            "record": summary.id,
+            "started": summary.started,
+            "seconds": summary.seconds,
+            "ended": summary.ended.value,
+            "metric": render_measured(summary.metric),
+            "efficiency": render_measured(summary.efficiency),
+            "validity": summary.validity,
+            "marks": list(summary.marks),
+            "problem": summary.problem,
+            "counts": summary.id in chosen,
+            "same": summary.key == keys.get(summary.address),
+        }
+
+
+def _summaries(look: PlanSnapshot, address: Any) -> tuple[Summary, ...]:
+    return look.seen.recorded.by_address.get(address, ())
+
+
+def _made(look: PlanSnapshot, cell: Cell) -> Iterator[dict[str, Any]]:
+    """Engine and model: what they were made from, and what their records say of them."""
+    for resource in look.lineages[cell]:
+        if resource.kind in _MADE:
+            record = _record(look, look.seen.difference.recorded_as.get(resource.address, ""))
+            inputs = look.seen.desired.detail(resource.address).inputs
+            yield {
+                "label": label(resource.address),
+                "address": str(resource.address),
+                "inputs": [
+                    {"name": i.name, "value": convert_plain_value(i.value), "origin": str(i.origin)} for i in inputs
+                ],
+                "values": _plain_values(record.values) if record else {},
+            }
+
+
+def _compliance(look: PlanSnapshot, cell: Cell) -> Iterator[dict[str, Any]]:
+    for resource in look.lineages[cell]:
+        if resource.kind in (Kind.COMPLIANCE_TEST, Kind.VERDICT):
+            record = _record(look, look.seen.difference.recorded_as.get(resource.address, ""))
+            yield {
+                "label": label(resource.address),
+                "record": look.seen.difference.recorded_as.get(resource.address, ""),
+                "values": _plain_values(record.values) if record else {},
+            }
+
+
+def _plain_values(values: Mapping[str, object]) -> dict[str, object]:
+    """Select the values that fit one line."""
+    return {name: value for name, value in values.items() if isinstance(value, (str, int, float, bool))}
+
+
+def _performance(look: PlanSnapshot, cell: Cell) -> dict[str, Any] | None:
+    """The run that counts, or would if it were valid: its latencies, margins and telemetry."""
+    address = next(
+        (r.address for r in look.lineages[cell] if r.kind is Kind.RUN and r.address.mode == PERFORMANCE), None
+    )
+    if address is None:
+        return None
+    chosen = look.seen.difference.chosen.get(cell)
+    identity = (chosen.performance if chosen else "") or look.seen.difference.recorded_as.get(address, "")
+    record = _record(look, identity)
+    if record is None:
+        return None
+    telemetry = {n.removeprefix("telemetry."): f.value for n, f in record.facts.items() if n.startswith("telemetry.")}
+    latency = (m for m in record.values.get("margins") or () if "latency" in str(m.get("name")))
+    return {
+        "record": identity,
+        "metric": record.values.get("metric"),
+        "validity": record.values.get("validity", ""),
+        "reasons": record.values.get("reasons") or [],
+        "suggestion": record.values.get("suggestion"),
+        "margins": record.values.get("margins") or [],
+        "bound": next(latency, None),
+        "point": record.values.get("point"),
+        "percentiles": _percentiles(look.paths, record),
+        "telemetry": telemetry,
+        "series": read_series(look.paths, record),
+    }
+
+
+def _record(look: PlanSnapshot, identity: str) -> Record | None:
+    try:
+        return load_record(look.paths, identity) if identity else None
+    except ReconcilerError:
+        return None
+
+
+def _read(paths: RepositoryPaths, record: Record, name: str, limit: int) -> bytes | None:
+    """A file that the run left, if it is still here."""
+    artifact = next((item for item in record.artifacts if item.name == name), None)
+    try:
+        return read_regular(find_readable(paths, artifact), limit) if artifact else None
+    except (OSError, ReconcilerError):
+        return None
+
+
+def _percentiles(paths: RepositoryPaths, record: Record) -> list[tuple[str, float]]:
+    """(percentile, latency in ms), as LoadGen logged them: lowest and highest as 0 and 100."""
+    data = _read(paths, record, DETAIL, _LARGEST_LOG)
+    if data is None:
+        return []
+    try:
+        log = parse_detail(data, DETAIL)
+    except ReconcilerError:
+        return []
+    named = {line.key: line.value for line in log.lines if line.key.startswith("result_")}
+    found = [(m["percentile"], v) for key, v in named.items() if (m := _PERCENTILE.fullmatch(key))]
+    found += [("0", named.get(keys.RESULT_MIN_LATENCY_NS)), ("100", named.get(keys.RESULT_MAX_LATENCY_NS))]
+    known = ((name, float(value) / 1e6) for name, value in found if isinstance(value, (int, float)))
+    return sorted(known, key=lambda item: float(item[0]))
+
+
+def read_series(paths: RepositoryPaths, record: Record) -> list[dict[str, float]]:
+    """Read the telemetry of the run, and how many samples were done; thinned out for a plot."""
+    return parse_series(_read(paths, record, TELEMETRY_LOG, _LONGEST_SERIES) or b"")
+
+
+def parse_series(data: bytes) -> list[dict[str, float]]:
+    """Lines of JSON; one that is not yet whole is left out."""
+    found = parse_json_lines(data)
+    rows = [{name: float(value) for name, value in row.items() if _is_plotted(value)} for row in found]
+    return rows[:: max(1, len(rows) // _POINTS)]
+
+
+def _is_plotted(value: object) -> bool:
+    return isinstance(value, (int, float)) and abs(value) <= sys.float_info.max

@@ -1,0 +1,170 @@
+"""The pass in progress, from what it leaves on disk as it goes: its log, the counters and the readings of its children.
+
+Cheap enough for a request every second during a timed run: a few small files, the ends of two logs, no process, no
+lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from harness.contract import Progress, read_progress
+from reconciler.execute.attempt import Attempt, read
+from reconciler.execute.outcome import QueuedStep
+from reconciler.loadgen import keys
+from reconciler.page.cell_report import parse_series
+from reconciler.render.causes import label
+from reconciler.render.documents import render_document
+from reconciler.render.progress import measure_pace
+from reconciler.resource.kinds import PERFORMANCE, Kind
+from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.json_files import parse_json_lines
+from reconciler.storage.untrusted_files import open_regular
+
+_TAIL = 16 << 10  # bytes at the end of a log
+_LINES = 12  # of it that are shown
+_PASS_LOG = 4 << 20  # bytes of a pass's log that are read
+_STEPS = 30  # that ended last
+_READINGS = 120  # of a run, the last
+
+
+def report_live(
+    paths: RepositoryPaths, planned: Sequence[dict[str, Any]], jobs: Sequence[QueuedStep] = ()
+) -> dict[str, Any]:
+    """``planned``: steps of the last plan, of which those that have not begun are shown. ``jobs``: entries of a queue,
+    of which those without a pass are shown."""
+    log = _newest_log(paths.log)
+    lines = _read_lines(log) if log is not None else []
+    running = bool(lines) and lines[-1]["message"] not in _ENDED and _is_alive(log)
+    attempts = [_attempt(attempt) for attempt in _attempts(paths)] if running else []
+    steps = [line for line in lines if line["message"] == "step ended"]
+    begun = {str(line.get("resource")) for line in lines if line["message"] == "step started"}
+    at_first = next((line for line in lines if line["message"] == "planned"), {})
+    return render_document(
+        "live",
+        running=running,
+        timed=any(attempt["timed"] for attempt in attempts),
+        began=lines[0].get("time", "") if lines else "",
+        ended="" if running or not lines else lines[-1].get("time", ""),
+        outcome="" if running or not lines else lines[-1]["message"],
+        id=str(lines[0].get("reconcile", "")) if lines else "",
+        submission=str(at_first.get("submission", "")),
+        steps=at_first.get("steps"),
+        done=len(steps),
+        attempts=attempts,
+        jobs=[_job(job) for job in jobs if str(job.address) not in {attempt["address"] for attempt in attempts}],
+        next=[step for step in planned if step["address"] not in begun] if running else [],
+        recent=[_describe_step(line) for line in reversed(steps[-_STEPS:])],
+        problems=[_describe_step(line) for line in steps if line.get("problem")][-_STEPS:],
+    )
+
+
+_ENDED = ("pass ended", "pass broken off")
+
+
+def is_timed(paths: RepositoryPaths) -> bool:
+    """True while a run is being timed in this repository."""
+    return any(_is_timed(attempt, read_progress(attempt.counter)) for attempt in _attempts(paths))
+
+
+def _is_timed(attempt: Attempt, progress: Progress | None) -> bool:
+    kind, mode = attempt.intent.address.kind, attempt.intent.address.mode
+    measured = kind is Kind.COMPLIANCE_TEST or (kind is Kind.RUN and mode == PERFORMANCE)
+    return measured and progress is not None and progress.stage in ("warming up", "running")
+
+
+def _attempts(paths: RepositoryPaths) -> Iterator[Attempt]:
+    """That have begun, have no result yet, and whose pass is alive."""
+    try:
+        folders = sorted(Path(entry.path) for entry in os.scandir(paths.attempts))
+    except OSError:
+        return
+    for folder in folders:
+        if not (folder / "result.json").exists() and _is_alive(folder):
+            with contextlib.suppress(OSError):
+                attempt = read(folder)
+                if attempt is not None:
+                    yield attempt
+
+
+def _attempt(attempt: Attempt) -> dict[str, Any]:
+    progress = read_progress(attempt.counter)
+    address, values = attempt.intent.address, attempt.intent.inputs
+    timed = _is_timed(attempt, progress)
+    minimum = float(values.get(keys.MIN_DURATION, (0, ""))[0] or 0) / 1000 if timed else 0.0
+    pace = measure_pace(progress, minimum) if progress else None
+    return {
+        "address": str(address),
+        "label": label(address),
+        "cell": str(address.cell) if address.cell else "",
+        "timed": timed,
+        "stage": progress.stage if progress else "starting",
+        "done": progress.done if progress else 0,
+        "expected": progress.expected if progress else 0,
+        "seconds": progress.seconds if progress else 0.0,
+        "idle": progress.idle if progress else 0.0,
+        "minimum": minimum,
+        "rate": pace.per_second if pace else None,
+        "left": pace.left if pace else None,
+        "fraction": pace.fraction if pace else None,
+        "readings": parse_series(_tail(attempt.telemetry, 4 * _TAIL))[-_READINGS:],
+        "log": _tail(attempt.log, _TAIL).decode("utf-8", "replace").splitlines()[-_LINES:],
+    }
+
+
+def _job(job: QueuedStep) -> dict[str, Any]:
+    return {
+        "address": str(job.address),
+        "label": label(job.address),
+        "cell": str(job.address.cell) if job.address.cell else "",
+        "state": str(job.state),
+        "note": job.note,
+        "done": job.done,
+        "expected": job.expected,
+    }
+
+
+def _describe_step(line: dict[str, Any]) -> dict[str, Any]:
+    names = ("time", "resource", "cell", "status", "seconds", "problem")
+    return {name: line.get(name, "") for name in names}
+
+
+def _newest_log(folder: Path) -> Path | None:
+    """Find the newest log of passes: names of those of plans and audits begin with a word."""
+    with contextlib.suppress(OSError):
+        names = [entry.name for entry in os.scandir(folder) if entry.name[:1].isdigit()]
+        return folder / max(names) if names else None
+    return None
+
+
+def _read_lines(path: Path) -> list[dict[str, Any]]:
+    """Read whole lines; an incomplete one at the end is left out."""
+    return [row for row in parse_json_lines(_head(path)) if isinstance(row.get("message"), str)]
+
+
+def _head(path: Path) -> bytes:
+    """All of a log, or of a very long one its end."""
+    return _tail(path, _PASS_LOG)
+
+
+def _tail(path: Path, size: int) -> bytes:
+    try:
+        with open_regular(path) as stream:
+            length = stream.seek(0, os.SEEK_END)
+            stream.seek(max(0, length - size))
+            data = stream.read(size)
+    except OSError:
+        return b""
+    return data if length <= size else data.partition(b"\n")[2]
+
+
+def _is_alive(path: Path | None) -> bool:
+    """True while the pass that this file or folder names runs: its id ends in the number of its process."""
+    number = path.name.removesuffix(".jsonl").rpartition("-")[2] if path is not None else ""
+    return number.isdigit() and psutil.pid_exists(int(number))

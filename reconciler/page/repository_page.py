@@ -1,0 +1,282 @@
+"""Data of the page, read from this repository as the commands read it that print the same with `--json`."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, field
+
+from reconciler.check.engine import check_tree, load_verifier
+from reconciler.cli.logs import find_log, list_logs
+from reconciler.cli.plan import report_plan
+from reconciler.cli.status import report_status
+from reconciler.errors import ReconcilerError
+from reconciler.execute.outcome import QueuedStep
+from reconciler.execute.queue_status import list_jobs_under_way
+from reconciler.history.compare import compare, read_own_sides
+from reconciler.history.merging import compare_commits
+from reconciler.history.record_history import RecordHistory, read_record_history
+from reconciler.history.trees import read_tree_sides
+from reconciler.page.cell_report import report_cell
+from reconciler.page.live_report import is_timed, report_live
+from reconciler.page.plan_snapshots import PlanSnapshot, PlanSnapshots
+from reconciler.page.site import FINDINGS
+from reconciler.plan.cell_names import find_cell
+from reconciler.reconcile.line_commits import show_line_commit
+from reconciler.reconcile.planning import Options
+from reconciler.reconcile.rendered_check import check_rendered
+from reconciler.record.store import find_readable
+from reconciler.render.documents import convert_plain_value, render_document
+from reconciler.render.findings import render_findings_part
+from reconciler.render.pull_request import render_document as render_impact
+from reconciler.render.timeline import report_comparison
+from reconciler.resource.kinds import Cell
+from reconciler.storage import git
+from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.untrusted_files import read_regular
+
+# A spec file for the page: its lines as they are written, each with the commit that set it.
+
+_LARGEST = 16 << 20  # bytes
+
+
+def report_spec(paths: RepositoryPaths, file: str) -> dict[str, Any]:
+    """``file``: as origins name it. Raises ReconcilerError."""
+    try:
+        text = read_regular(paths.root / file, _LARGEST).decode("utf-8", "replace")
+    except OSError as error:
+        raise ReconcilerError(f"{file}: {error.strerror}", fix="look again: the file has changed since") from error
+    lines = text.splitlines()
+    commits = git.find_line_commits(paths.root, file, range(1, len(lines) + 1))
+    return {
+        "file": file,
+        "title": file,
+        "lines": [
+            {
+                "number": number,
+                "text": line,
+                "commit": commits[number].commit if number in commits else "",
+                "said": show_line_commit(commits[number]) if number in commits else "",
+            }
+            for number, line in enumerate(lines, 1)
+        ],
+    }
+
+
+_LOG_TAIL = 256 << 10  # bytes of a log that are shown
+_LARGEST_LOG = 1 << 30
+_QUEUE_ASKED = 10.0  # seconds between two questions
+
+
+class RepositoryPage(Struct, dict=True):
+    """``trees``: name → a submission tree that may be shown in addition to the rendered one. Slow views are computed
+    when they are asked for, kept until the repository changes, and put off while a run is timed."""
+
+    paths: RepositoryPaths
+    options: Options
+    trees: Mapping[str, Path] = field(default_factory=dict)
+    _kept: dict[tuple[str, ...], tuple[object, dict[str, Any]]] = field(default_factory=dict)
+    _history: RecordHistory | None = None
+    _jobs: tuple[float, tuple[QueuedStep, ...]] = (float("-inf"), ())
+    _alone: threading.RLock = field(default_factory=threading.RLock)
+
+    def __post_init__(self) -> None:
+        self._looks = PlanSnapshots(self.paths, self.options, lambda: self.is_timed())
+
+    @property
+    def name(self) -> str:
+        return self.paths.root.resolve().name
+
+    def is_timed(self) -> bool:
+        return is_timed(self.paths)
+
+    def look(self) -> PlanSnapshot:
+        return self._looks.take()
+
+    def find(self, cell: str) -> str:
+        """The name of the one cell meant. Raises ReconcilerError that lists the candidates."""
+        return str(_cell(self.look(), cell))
+
+    def read_matrix(self) -> dict[str, Any]:
+        look = self.look()
+        return self._keep(look, ("matrix",), lambda: self._matrix(look))
+
+    def _matrix(self, look: PlanSnapshot) -> dict[str, Any]:
+        desired = look.seen.desired
+        named = {"submission": desired.name, "round": desired.submission.round, "looked": _now()}
+        status = report_status(look.seen, look.cells)
+        counts = {
+            name: system.hardware.count * (system.hardware.nodes or 1)
+            for name, system in desired.submission.systems.items()
+        }
+        cells = [{**entry, "accelerators": counts.get(entry["cell"].split("/")[1])} for entry in status["cells"]]
+        return {**status, "cells": cells, **named}
+
+    def read_cell(self, cell: str) -> dict[str, Any]:
+        look = self.look()
+        return self._keep(look, ("cell", cell), lambda: _report_cell(look, cell))
+
+    def read_log(self, cell: str, name: str) -> dict[str, Any]:
+        look = self.look()
+        chosen = _cell(look, cell)
+        log = find_log(name, [log for r in look.lineages[chosen] for log in list_logs(look.seen, r)])
+        try:
+            data = read_regular(find_readable(self.paths, log.artifact), _LARGEST_LOG)
+        except OSError as error:
+            fix = "`reconcile` restores it from git or from its other copy"
+            raise ReconcilerError(f"{log.name}: {error.strerror}", fix=fix) from error
+        shown = data[-_LOG_TAIL:]
+        skipped = len(data) - len(shown)
+        text = shown.decode("utf-8", "replace")
+        return {
+            "cell": cell,
+            "name": log.name,
+            "record": log.summary.id,
+            "text": text,
+            "skipped": skipped,
+            "title": name,
+        }
+
+    def list_specs(self) -> tuple[str, ...]:
+        return self.look().spec_files
+
+    def read_spec(self, file: str) -> dict[str, Any]:
+        look = self.look()
+        if file not in look.spec_files:
+            raise ReconcilerError(f"no value of this submission comes from {file!r}", fix="follow the link of a value")
+        return self._keep(look, ("spec", file), lambda: report_spec(self.paths, file))
+
+    def read_plan(self) -> dict[str, Any]:
+        look = self.look()
+        return self._keep(look, ("plan",), lambda: {**report_plan(look.seen, look.cells), "looked": _now()})
+
+    def read_impact(self, base: str, head: str) -> dict[str, Any]:
+        root = self.paths.root
+        at = tuple(git.resolve(root, name) for name in (base, head))
+        return self._keep_slow(at, ("impact",), lambda: render_impact(compare_commits(self.paths, *at).impact))
+
+    def read_history(self, cell: str) -> dict[str, Any]:
+        tip = git.resolve(self.paths.root, "HEAD")
+        past = self._past(tip)
+        known = {str(item): item for item in past.cells}
+        chosen = known.get(cell) or find_cell(cell, known.values())
+        return self._keep_slow(tip, ("history", str(chosen)), lambda: _report_history(past, chosen))
+
+    def _past(self, tip: str) -> RecordHistory:
+        if self._history is None or self._history.tip != tip:
+            self._refuse_timed()
+            self._history = read_record_history(self.paths.root, tip)
+        return self._history
+
+    def read_comparison(self, one: str, other: str) -> dict[str, Any]:
+        at = tuple(self._identify(name) for name in (one, other))
+        return self._keep_slow(at, ("compare",), lambda: self._compare(one, other))
+
+    def _identify(self, name: str) -> str:
+        """Find what a side's name means now."""
+        known = name in self.trees or name in self.list_systems()
+        return f"{name} {git.resolve(self.paths.root, 'HEAD')}" if known else git.resolve(self.paths.root, name)
+
+    def _compare(self, one: str, other: str) -> dict[str, Any]:
+        """A path is never taken for a tree: only those that the command line named are read."""
+        sides = [
+            read_tree_sides(self.trees[name]) if name in self.trees else read_own_sides(self.paths.root, name)
+            for name in (one, other)
+        ]
+        return report_comparison(compare((one, other), *sides))
+
+    def list_systems(self) -> tuple[str, ...]:
+        return tuple(self.look().seen.desired.submission.systems)
+
+    def list_refs(self) -> tuple[str, ...]:
+        return git.list_refs(self.paths.root)
+
+    def list_trees(self) -> tuple[str, ...]:
+        return (RENDERED, *self.trees)
+
+    def read_findings(self, tree: str, command: str) -> dict[str, Any]:
+        look = self.look()
+        if tree not in self.list_trees() or command not in FINDINGS:
+            raise ReconcilerError(f"there is no tree {tree!r} to look at", fix="name it: reconcile page --tree PATH")
+        path = look.seen.tree if tree == RENDERED else self.trees[tree]
+        if not path.is_dir():
+            raise ReconcilerError("there is no rendered tree yet", fix="`reconcile` renders it")
+        return self._keep_slow(look, ("findings", tree, command), lambda: _report_findings(look, tree, command, path))
+
+    def _keep_slow(self, at: object, name: tuple[str, ...], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """As ``_keep``, for what takes long."""
+
+        def make_quietly() -> dict[str, Any]:
+            self._refuse_timed()
+            return make()
+
+        return self._keep(at, name, make_quietly)
+
+    def _refuse_timed(self) -> None:
+        if self.is_timed():
+            raise ReconcilerError("a run is being timed: this is worked out when it has ended", fix="look again then")
+
+    def read_live(self) -> dict[str, Any]:
+        planned = self._planned() if any(self.paths.attempts.glob("*/attempt.json")) else []
+        return {**report_live(self.paths, planned, self._find_jobs()), "looked": _now()}
+
+    def _find_jobs(self) -> tuple[QueuedStep, ...]:
+        """A queue is not asked for every look: people share it. One that cannot be asked from here says nothing."""
+        if time.monotonic() - self._jobs[0] >= _QUEUE_ASKED:
+            found: tuple[QueuedStep, ...] = ()
+            with suppress(ReconcilerError):
+                found = list_jobs_under_way(self.paths)
+            self._jobs = time.monotonic(), found
+        return self._jobs[1]
+
+    def _planned(self) -> list[dict[str, Any]]:
+        """Steps of the last snapshot: none is taken for this."""
+        last = self._looks.last
+        steps = last.seen.plan.steps if last else ()
+        return [{"address": str(step.change.address), "seconds": step.seconds} for step in steps]
+
+    def _keep(self, at: object, name: tuple[str, ...], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """``at``: what it was made from; it is made again where that is another. One at a time."""
+        with self._alone:
+            kept = self._kept.get(name)
+            if kept is None or kept[0] != at:
+                if len(self._kept) >= _MOST_KEPT:
+                    self._kept.clear()
+                kept = self._kept[name] = (at, make())
+            return kept[1]
+
+
+_MOST_KEPT = 256
+RENDERED = "the rendered tree"
+
+
+def _report_history(past: RecordHistory, cell: Cell) -> dict[str, Any]:
+    steps = [{**convert_plain_value(step), "change": step.change} for step in past.steps(cell)]
+    return render_document("history", cell=cell, results=past.list_measured(cell), steps=steps)
+
+
+def _report_cell(look: PlanSnapshot, name: str) -> dict[str, Any]:
+    return {**report_cell(look, _cell(look, name)), "specs": look.spec_files, "looked": _now()}
+
+
+def _report_findings(look: PlanSnapshot, tree: str, command: str, path: Path) -> dict[str, Any]:
+    verifier = load_verifier() if command == "verify-tree" else None
+    if verifier is not None:
+        report = verifier.verify_tree(path)
+    else:
+        report = check_rendered(look.seen) if tree == RENDERED else check_tree(path)
+    return render_document(command, **render_findings_part(report))
+
+
+def _cell(look: PlanSnapshot, name: str) -> Cell:
+    return look.by_name.get(name) or find_cell(name, look.lineages)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -188,7 +188,7 @@ def _list_options(unit: str) -> Iterator[str]:
     for name in _list_backends(unit):
         for part, options in (("engine", BACKENDS[name].engine), ("run", BACKENDS[name].run)):
             for option, facts in sorted(options.items()):
-                yield json.dumps([name, part, option, facts.kind, facts.default, facts.choices, facts.identity])
+                yield json.dumps([name, part, option, facts.default, facts.choices, facts.positive, facts.identity])
 
 
 def _list_backends(unit: str) -> list[str]:

@@ -8,7 +8,9 @@ from string import Template
 from reconciler.spec.descriptions import DESCRIPTION_FIELDS
 from reconciler.spec.edit import render_value
 from reconciler.spec.proposal import REQUIRED, Proposal
+from reconciler.storage.packaged_files import SCHEMA
 
+MODELINE = f"# yaml-language-server: $schema=../{SCHEMA}"
 NOT_DECLARED = "not declared"  # in place of what is still to be written
 NOTHING_READ = Proposal({}, {}, ())
 # Comments of the starter for fields that no machine gives.
@@ -22,11 +24,10 @@ _SAID = {
 _COMMENTS = {"accelerators_per_node": "   # in quotes: a checker takes a bare 0 for an empty field"}
 
 
-def render_starter_spec(read: Proposal = NOTHING_READ, *, name: str = "my-submission", schema: str = "") -> str:
-    """A spec that loads as it is. ``read``: what is known of the machine. ``schema``: path or address of the JSON
-    Schema, for editors; "" leaves it out."""
-    modeline = f"# yaml-language-server: $schema={schema}\n" if schema else ""
-    return modeline + _TEXT.substitute(
+def render_starter_spec(read: Proposal = NOTHING_READ, *, name: str = "my-submission") -> str:
+    """A spec that loads as it is. ``read``: what is known of the machine."""
+    return _TEXT.substitute(
+        modeline=MODELINE,
         name=render_value(name),
         hardware="\n".join(f"        {line}" for line in render_hardware(read)),
         description="\n".join(f"        {line}" for line in render_description(read)),
@@ -55,6 +56,7 @@ def render_description(read: Proposal) -> Iterator[str]:
 
 
 _TEXT = Template("""\
+$modeline
 # A submission spec: it declares what you want to submit, and 'reconcile' makes it so.
 #
 #     reconcile validate      is the spec right?

@@ -15,7 +15,7 @@ from reconciler.spec.adapters import HarnessAdapter, find_published_rate
 from reconciler.spec.checks import can_compute
 from reconciler.spec.edit import render_value
 from reconciler.spec.proposal import Proposal
-from reconciler.spec.starter import render_description, render_hardware
+from reconciler.spec.starter import MODELINE, render_description, render_hardware
 from reconciler.spec.starting_values import Family, StartingValue, find_starting_value
 
 FILL_IN = "# <- fill in"
@@ -34,7 +34,6 @@ class Wanted(Struct, frozen=True):
     benchmarks: Sequence[BenchmarkRules]
     family: Family | None
     read: Proposal
-    schema: str = ""
     adapter: HarnessAdapter | None = None
     code: str = ""
 
@@ -79,8 +78,7 @@ def _start(wanted: Wanted, official: str, scenario: str) -> StartingValue | None
 
 
 def _lines(wanted: Wanted) -> Iterator[str]:
-    if wanted.schema:
-        yield f"# yaml-language-server: $schema={wanted.schema}"
+    yield MODELINE
     yield f"# {wanted.division}, {wanted.category}, round {wanted.ruleset.round}. Lines marked '{FILL_IN}' are yours."
     yield "# `reconcile doctor` lists what is still missing, `reconcile explain spec.benchmarks` what is allowed where."
     yield from ("", "apiVersion: mlperf-reconciler/v1", "kind: Submission", "metadata:")

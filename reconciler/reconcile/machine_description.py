@@ -1,0 +1,143 @@
+"""Read a system's machines and write what was read into the spec."""
+
+from __future__ import annotations
+
+import platform
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+
+from msgspec import Struct
+
+from harness.contract import ProbeRequest
+from reconciler.errors import ReconcilerError
+from reconciler.launch.nodes import Node, find_differences, probe_nodes
+from reconciler.observed.machine import find_unlike
+from reconciler.reconcile.desired_cache import list_spec_paths
+from reconciler.resource.launcher import Launcher
+from reconciler.resource.quantities import join_listing
+from reconciler.resource.settings import SystemSettings
+from reconciler.spec.edit import EditError
+from reconciler.spec.files import read_sources
+from reconciler.spec.numa_layout import find_layout_advice
+from reconciler.spec.proposal import Proposal, propose
+from reconciler.spec.system_proposal import Described, describe, list_systems
+from reconciler.storage.files import RepositoryPaths, replace
+from reconciler.storage.leftovers import open_temporary, sweep_siblings
+
+_NOT_COMPARED = ("system_name", "number_of_nodes")
+
+
+class Detection(Struct, frozen=True):
+    """``path``: the spec file that declares the system, whose text is ``before``; None where there is no spec.
+    ``unlike``: why this machine is not the one that the spec declares. ``described``: the edited spec. ``differences``
+    of the nodes among each other; ``advice``: where the firmware's layout contradicts the guides."""
+
+    system: str
+    path: Path | None
+    before: str
+    nodes: tuple[Node, ...]
+    proposal: Proposal
+    described: Described | None
+    unlike: str
+    differences: Sequence[str]
+    advice: Sequence[str]
+    written: bool = False
+
+    @property
+    def changed(self) -> bool:
+        return self.described is not None and self.described.text != self.before
+
+
+def detect_system(
+    paths: RepositoryPaths | None,
+    specs: Sequence[str],
+    system: str | None,
+    *,
+    launcher: str = "",
+    write: bool = False,
+    overwrite: bool = False,
+) -> Detection:
+    """Probe each node that the launcher reaches, the declared one by default, and edit the spec if ``write``.
+
+    ``paths``: None outside a repository; ``specs``: as its root sees them, none for all. Raises ReconcilerError."""
+    path, text, name = _find_spec(paths, specs, system)
+    declared = (list_systems(text).get(name) if path else None) or {}
+    through = Launcher(tuple(shlex.split(launcher))) if launcher else _find_launcher(path, name, declared)
+    seen = (paths.root.resolve(),) if paths is not None else ()
+    with nullcontext(paths.work) if paths is not None else open_temporary("probe") as shared:
+        nodes = probe_nodes(ProbeRequest(hardware=True), through, shared, seen)
+    unlike = "" if through.words else _explain_unlike(declared)
+    if unlike and write and not overwrite:
+        fix = "run it there, name the launcher that reaches it, or write all the same: --overwrite"
+        raise ReconcilerError(f"this machine is not {name}: {unlike}", fix=fix)
+    proposal = propose(nodes[0], len(nodes))
+    try:
+        described = describe(text, name, proposal, overwrite=overwrite) if path else None
+    except EditError as error:
+        raise ReconcilerError(f"{path}: {error}", fix="change the spec by hand: reconcile detect --json") from None
+    if write and path is None:
+        raise ReconcilerError("there is no spec to write to", fix="`reconcile init` makes one")
+    written = bool(write and path and described and described.text != text)
+    if written and described and path:
+        sweep_siblings(path)
+        replace(path, described.text.encode())
+    differences = find_differences(nodes, _describe_for_comparison)
+    return Detection(
+        name, path, text, nodes, proposal, described, unlike, differences, _list_advice(nodes), written=written
+    )
+
+
+def _find_spec(paths: RepositoryPaths | None, specs: Sequence[str], system: str | None) -> tuple[Path | None, str, str]:
+    """(path, text, system): the file that declares the system; else, for a new one, the first that declares any."""
+    if paths is None or not (specs or (paths.root / "specs").is_dir()):
+        return None, "", system or _name_machine()
+    sources, problems = read_sources(list_spec_paths(paths, list(specs)), paths.root)
+    if problems:
+        raise ReconcilerError(str(problems[0]), fix="reconcile validate")
+    declared = {name: source for source in sources for name in list_systems(source.text)}
+    if system is None and len(declared) > 1:
+        raise ReconcilerError(
+            f"the spec declares {join_listing(list(declared))}", fix="say which this is: --system NAME"
+        )
+    chosen = system or next(iter(declared), _name_machine())
+    source = declared.get(chosen) or next(iter(declared.values()), sources[0])
+    return paths.root / source.name, source.text, chosen
+
+
+def _name_machine() -> str:
+    return re.sub(r"[^a-z0-9._-]+", "-", platform.node().lower()).strip("-._") or "this-machine"
+
+
+def _find_launcher(path: Path | None, name: str, declared: object) -> Launcher:
+    """The launcher that the spec declares for the system; else this machine is meant."""
+    words = declared.get("launcher") if isinstance(declared, dict) else None
+    if not words or not isinstance(declared, dict):
+        return Launcher()
+    if not isinstance(words, list):
+        raise ReconcilerError(f"{path}: {name}: launcher is not a list of words", fix="reconcile validate")
+    return Launcher(tuple(map(str, words)), str(declared.get("python", "")))
+
+
+def _explain_unlike(declared: object) -> str:
+    """Why this machine is not the one that the spec declares; "" where nothing contradicts it."""
+    hardware = declared.get("hardware") if isinstance(declared, dict) else None
+    if not isinstance(hardware, dict):
+        return ""
+    values = {f"hardware.{name}": value for name, value in hardware.items() if name in ("accelerator", "cpu", "count")}
+    if not str(values.get("hardware.count", 0)).isdecimal():
+        return ""
+    found = find_unlike(SystemSettings(values).hardware)
+    return found.message if found is not None else ""
+
+
+def _describe_for_comparison(node: Node) -> Mapping[str, str]:
+    return {name: value for name, value in propose(node).description.items() if name not in _NOT_COMPARED}
+
+
+def _list_advice(nodes: Sequence[Node]) -> list[str]:
+    """Advice on the firmware's layout, with the host where there are several."""
+    found = [(str(node["hardware"].get("host", "")), find_layout_advice(node["hardware"])) for node in nodes]
+    return [f"{host}: {line}" if len(nodes) > 1 else line for host, lines in found for line in lines]

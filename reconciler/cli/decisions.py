@@ -14,7 +14,7 @@ from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC
 from reconciler.reconcile.decisions import (
     NotAcceptedError,
-    Recorded,
+    RecordedDecision,
     accept,
     freeze,
     list_acceptances,
@@ -64,7 +64,7 @@ def say_next(paths: RepositoryPaths, made: str, changed: Iterable[str]) -> None:
         say(f"Commit it, so that others see it: git add {' '.join(known)} && git commit")
 
 
-def render_decision(command: str, made: Recorded[Any]) -> dict[str, Any]:
+def render_decision(command: str, made: RecordedDecision[Any]) -> dict[str, Any]:
     decided = make_versioned(FORMAT, made.decision)
     return render_document(command, file=made.path, commit_made=made.commit or None, **decided)
 

@@ -25,7 +25,7 @@ from reconciler.history.logs import Logs, open_logs
 from reconciler.history.rendered import verify_tree_files
 from reconciler.history.snapshot import Snapshot, read_snapshot
 from reconciler.plan.cell_names import find_cell
-from reconciler.reconcile.decisions import Recorded, check_reason, get_time, read_decider, record_decision
+from reconciler.reconcile.decisions import RecordedDecision, check_reason, get_time, read_decider, record_decision
 from reconciler.reconcile.planning import Options, compute_plan
 from reconciler.record.codec import summarize
 from reconciler.record.decisions import AMENDED
@@ -216,7 +216,7 @@ def _render_claim(claim: Claim) -> str:
 
 def amend(
     paths: RepositoryPaths, options: Options, text: str, since: str, objection: str, reason: str | None, *, commit: bool
-) -> Recorded[Amendment]:
+) -> RecordedDecision[Amendment]:
     """Record that the result submitted in the commit ``since`` was corrected; ReconcilerError where it was not."""
     why = check_reason(reason)
     seen = compute_plan(paths, options)

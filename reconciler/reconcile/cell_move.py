@@ -18,9 +18,8 @@ from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.programs import find_program_of_division
 from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.cell_edit import edit_source, get_path
-from reconciler.spec.edit import EditError
+from reconciler.spec.edit import EditError, move
 from reconciler.spec.files import Source, read_sources
-from reconciler.spec.move import move
 from reconciler.storage.files import RepositoryPaths, replace
 from reconciler.storage.leftovers import sweep_siblings
 

@@ -28,7 +28,7 @@ _LENGTH = re.compile(r"(\d{1,3})([dw])")
 _Decided = TypeVar("_Decided", Acceptance, Freeze, Amendment)
 
 
-class Recorded(Struct, Generic[_Decided], frozen=True):
+class RecordedDecision(Struct, Generic[_Decided], frozen=True):
     """``path``: of its file, relative to the repository. ``commit``: "" where it is left to the user."""
 
     path: str
@@ -36,7 +36,7 @@ class Recorded(Struct, Generic[_Decided], frozen=True):
     commit: str
 
 
-class Removed(Struct, frozen=True):
+class RemovedDecisions(Struct, frozen=True):
     """``name``: the cell, or the whole submission. ``paths``: the files that said so."""
 
     name: str
@@ -109,19 +109,21 @@ def record_decision(
     subject: str,
     *,
     commit: bool,
-) -> Recorded[_Decided]:
+) -> RecordedDecision[_Decided]:
     """Write a decision, and commit what changed below its folder. ``known``: the same decision, where it is recorded
     already, such as by a command that was killed before its commit."""
     path, decision = next(iter(known.items()), ("", decision))
     path = path or write(paths, decision)
     made = git.commit(paths.root, [folder], f"{subject}\n\n{decision.reason}") if commit else ""
-    return Recorded(path, decision, made)
+    return RecordedDecision(path, decision, made)
 
 
-def _remove(paths: RepositoryPaths, name: str, files: list[str], folder: str, subject: str, *, commit: bool) -> Removed:
+def _remove(
+    paths: RepositoryPaths, name: str, files: list[str], folder: str, subject: str, *, commit: bool
+) -> RemovedDecisions:
     for path in files:
         remove(paths.root / path)
-    return Removed(name, tuple(files), git.commit(paths.root, [folder], subject) if commit else "")
+    return RemovedDecisions(name, tuple(files), git.commit(paths.root, [folder], subject) if commit else "")
 
 
 def _read_removed(paths: RepositoryPaths, folder: str) -> Decisions:
@@ -152,7 +154,7 @@ def list_acceptances(
 
 def accept(
     paths: RepositoryPaths, options: Options, text: str, reason: str | None, end: date, *, commit: bool
-) -> Recorded[Acceptance]:
+) -> RecordedDecision[Acceptance]:
     """Let the recorded results of a cell count for exactly the present difference. Raises NotAcceptedError."""
     seen = compute_plan(paths, options)
     cell = find_cell(text, trace_lineages(seen.desired))
@@ -197,7 +199,7 @@ def _list_left(seen: PlanResult, acceptance: Acceptance) -> tuple[Refused, ...]:
     return (*found, *(Refused(f"{f.kind}: {f.message}", f.fix) for f in wrong))
 
 
-def revoke(paths: RepositoryPaths, text: str, *, commit: bool) -> Removed:
+def revoke(paths: RepositoryPaths, text: str, *, commit: bool) -> RemovedDecisions:
     """Take back what was accepted for a cell. Raises ReconcilerError where nothing is."""
     acceptances = dict(read_decisions(paths).acceptances)
     if commit:
@@ -211,7 +213,7 @@ def revoke(paths: RepositoryPaths, text: str, *, commit: bool) -> Removed:
 
 def freeze(
     paths: RepositoryPaths, options: Options, text: str | None, reason: str | None, end: date | None, *, commit: bool
-) -> Recorded[Freeze]:
+) -> RecordedDecision[Freeze]:
     """Leave a cell, or the whole submission, as it is. ``end``: None for until it is unfrozen."""
     why = check_reason(reason)
     cell = find_cell(text, trace_lineages(compute_plan(paths, options).desired)) if text else None
@@ -222,7 +224,7 @@ def freeze(
     return record_decision(paths, asked, same, FROZEN, f"Freeze {cell or 'the submission'}", commit=commit)
 
 
-def unfreeze(paths: RepositoryPaths, text: str | None, *, commit: bool) -> Removed:
+def unfreeze(paths: RepositoryPaths, text: str | None, *, commit: bool) -> RemovedDecisions:
     """With ``commit`` also where the files are gone here and still in git. Raises ReconcilerError where nothing is
     frozen."""
     freezes = dict(read_decisions(paths).freezes)

@@ -24,8 +24,7 @@ from reconciler.spec.proposal import Proposal, propose
 from reconciler.spec.quantities import UnfitError
 from reconciler.spec.scalars import parse_name
 from reconciler.spec.starter import NOT_DECLARED, NOTHING_READ, render_starter_spec
-from reconciler.spec.starting_values import find_family
-from reconciler.spec.submission_template import Wanted, render_submission_spec
+from reconciler.spec.submission_template import Wanted, find_family, render_submission_spec
 from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths, replace
 from reconciler.storage.leftovers import open_temporary, sweep_folders, sweep_repository

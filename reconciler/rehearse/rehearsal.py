@@ -72,7 +72,7 @@ def judge_rehearsal(report: TreeReport, refusals: Iterable[Refusal], *, earlier:
 _NAME = "rehearsal"
 
 
-class Choice(Struct, frozen=True):
+class ChosenBenchmarks(Struct, frozen=True):
     """``left_out``: benchmarks whose packages are missing, with the packages; ``fix``: how to install them."""
 
     benchmarks: tuple[Rehearsed, ...]
@@ -80,7 +80,7 @@ class Choice(Struct, frozen=True):
     fix: str = ""
 
 
-def choose_benchmarks(words: Sequence[str]) -> Choice:
+def choose_benchmarks(words: Sequence[str]) -> ChosenBenchmarks:
     """By any name of the benchmarks; where none is named, all that have a rehearsal and what it needs here.
 
     Raises ReconcilerError where packages of a named one are missing, or those of all."""
@@ -94,11 +94,11 @@ def choose_benchmarks(words: Sequence[str]) -> Choice:
     if named:
         if missing:
             raise ReconcilerError(f"packages are missing for the rehearsal: {absent}", fix=fix)
-        return Choice(tuple({item.entry: item for item in named}.values()))
+        return ChosenBenchmarks(tuple({item.entry: item for item in named}.values()))
     if len(missing) == len(facts):
         raise ReconcilerError(f"no benchmark can be rehearsed here; what is missing: {absent}", fix=fix)
     ready = (find_rehearsed(next(iter(item.names)), facts) for item in facts if item.code not in missing)
-    return Choice(tuple({item.entry: item for item in ready}.values()), absent, fix)
+    return ChosenBenchmarks(tuple({item.entry: item for item in ready}.values()), absent, fix)
 
 
 def _find_all_missing(facts: Iterable[BenchmarkFacts], installed: Mapping[str, str]) -> dict[str, list[str]]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from string import Template
 
-from reconciler.spec.descriptions import DESCRIPTION_FIELDS
 from reconciler.spec.edit import render_value
-from reconciler.spec.proposal import REQUIRED, Proposal
+from reconciler.spec.proposal import DESCRIPTION_FIELDS, REQUIRED, Proposal
 from reconciler.storage.packaged_files import SCHEMA
 
 MODELINE = f"# yaml-language-server: $schema=../{SCHEMA}"

@@ -9,7 +9,6 @@ from typing import Any
 from msgspec import Struct
 from ruamel.yaml.nodes import MappingNode
 
-from reconciler.spec.descriptions import DESCRIPTION_FIELDS
 from reconciler.spec.edit import (
     EditError,
     compose,
@@ -20,7 +19,7 @@ from reconciler.spec.edit import (
     render_value,
     set_value,
 )
-from reconciler.spec.proposal import Proposal
+from reconciler.spec.proposal import DESCRIPTION_FIELDS, Proposal
 
 # Text of a starter spec in a field that is still to be filled in.
 _OPEN = ("", "not declared", "unknown", "unknown CPU")

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from harness.contract import BACKENDS
 from reconciler.resource.inputs import Origin, Value
+from reconciler.spec.declaration import list_presets
 from reconciler.spec.files import Source
 from reconciler.spec.loading import load_sources
-from reconciler.spec.presets import list_presets
 from reconciler.spec.proposal import Proposal
 from reconciler.spec.starter import render_starter_spec
 from tests.unit.spec.writing import VALID, load_texts, problems_in

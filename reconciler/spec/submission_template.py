@@ -26,7 +26,7 @@ from reconciler.spec.starter import MODELINE, render_description, render_hardwar
 
 # Starting values for a system that others submitted before: published ones, each with its source.
 
-_FILE = Path(__file__).with_suffix(".yaml")
+_FILE = Path(__file__).with_name("starting_values.yaml")
 _COUNT = re.compile(r"x(\d{1,3})\b|\b(\d{1,3})x|[-_](\d{1,3})\b")
 # Family → how its driver names the accelerator, "" for a CPU, and how many a node usually has.
 _HARDWARE: Mapping[str, tuple[str, int]] = {

@@ -37,7 +37,6 @@ from reconciler.spec.groups import Group, name_field
 from reconciler.spec.loading import load_sources
 from reconciler.storage.files import replace
 from reconciler.storage.packaged_files import read_shipped
-from reconciler.verify.engine import list_rules
 
 # Every field of a spec, what it means, and what a change of it makes stale: that is not written down anywhere, it is
 # what the functions in ``desired/inputs.py`` read of it, in cells of every kind.
@@ -274,7 +273,8 @@ _CHECK_COLUMNS = ("| Rule | Asks for | By | Explanation |", "|---|---|---|---|")
 
 def render_findings_reference() -> str:
     """The premises, numbered, then a table for each severity; then the rules of a detail log and those of ``check``."""
-    declared = list_rules()
+    verifier = check.load_verifier()
+    declared = verifier.list_rules() if verifier is not None else ()
     premises = list(dict.fromkeys(item.statement for rule in declared for item in rule.premises))
     parts = ["### Premises\n", *(f"{number}. {_escape(text)}" for number, text in enumerate(premises, 1))]
     for severity in Severity:

@@ -268,7 +268,7 @@ class SettingsGroup(Group):
     )
     compliance: Annotated[
         dict[fields.TestName, Audit],
-        scalars.check_fitting(scalars.parse_tests),
+        scalars.Reader(scalars.parse_tests),
     ] = Field(
         {},
         description="Compliance tests by name, such as [TEST01], or with settings of their own. Tests that the round"

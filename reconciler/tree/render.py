@@ -29,7 +29,7 @@ from reconciler.tree.documents import (
     render_source_readme,
 )
 from reconciler.tree.formats.rendering import find_rendered_format
-from reconciler.tree.layout import Layout, choose_layout, make_cell_path, make_path, name_folders
+from reconciler.tree.layout import LAYOUTS, Layout, make_path, name_folders
 
 # src/<benchmark>: the code that the published runs kept, and REPRODUCE.md, which says how an auditor uses it.
 
@@ -264,7 +264,7 @@ def render(submission: SubmissionContent, ruleset: Ruleset) -> Iterator[Rendered
 
 
 def _files(submission: SubmissionContent, ruleset: Ruleset) -> Iterator[Rendered]:
-    layout = choose_layout(ruleset)
+    layout = LAYOUTS[ruleset.layout]
     for system in submission.systems:
         names = {"division": system.division, "submitter": submission.submitter, "system": system.name}
         yield (
@@ -281,9 +281,10 @@ def _files(submission: SubmissionContent, ruleset: Ruleset) -> Iterator[Rendered
 
 def _cell(content: CellContent, submitter: str, layout: Layout, ruleset: Ruleset) -> Iterator[Rendered]:
     place = name_folders(content.cell, content.official, ruleset)
+    own = {name: str(getattr(place, name)) for name in ("division", "system", "benchmark", "scenario")}
 
     def at(template: str, **names: str) -> str:
-        return make_cell_path(template, submitter, place, **names)
+        return make_path(template, submitter=submitter, **own, **names)
 
     yield at(layout.measurements), encode_json(collect_measurements_fields(_marked(content), ruleset))
     form = find_rendered_format(content.format)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import click
@@ -16,23 +16,31 @@ from reconciler.errors import IN_SYNC, NOT_IN_SYNC
 from reconciler.importing.adopted_records import TakenRecord
 from reconciler.importing.adoption import (
     AdoptedTree,
+    DueSteps,
     adopt_tree,
     import_runs,
+    import_trees,
 )
+from reconciler.importing.log_tree import ImportedTree
 from reconciler.importing.run_import import UNKNOWABLE, check_declared
 from reconciler.render.documents import render_document
 from reconciler.resource.kinds import Cell
 from reconciler.resource.quantities import show_count
 
-_FOLDER = click.Argument(
-    ["folder"], required=False, metavar="[LOGDIR]", type=ExistingPath(file_okay=False, path_type=Path)
+_FOLDERS = click.Argument(
+    ["folders"], nargs=-1, metavar="[LOGDIR]...", type=ExistingPath(file_okay=False, path_type=Path)
 )
-_CELL = click.Option(["--cell"], required=True, metavar="CELL", help="The declared cell whose run this is.")
+_CELL = click.Option(
+    ["--cell"],
+    default="",
+    metavar="CELL",
+    help="The declared cell whose run this is. By default, folders and logs say of which cell each run is.",
+)
 _CONF = click.Option(
     ["--user-conf"],
     metavar="FILE",
     type=ExistingPath(dir_okay=False, path_type=Path),
-    help="The user.conf of this run; by default the one in LOGDIR.",
+    help="The user.conf of this run, with --cell; by default the one in LOGDIR.",
 )
 
 
@@ -46,21 +54,36 @@ def _declare_option() -> click.Option:
 
 
 @click.command("import")
-@takes([_FOLDER, _CELL, _declare_option(), _CONF, spec_option(), json_option()])
+@takes([_FOLDERS, _CELL, _declare_option(), _CONF, spec_option(), json_option()])
 def import_command(
-    folder: Path | None,
+    folders: tuple[Path, ...],
     cell: str,
     declare: tuple[str, ...],
     user_conf: Path | None,
     specs: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Record the LoadGen run in LOGDIR as a run of CELL: one made by a colleague, another machine or another harness.
+    """Record LoadGen runs that a colleague, another machine or another harness made: with --cell the one in LOGDIR,
+    else all below each LOGDIR, such as `build/logs` of an afternoon.
 
-    Mode, scenario, settings, seeds and result are read from LoadGen's logs, which must agree with the spec. Without
-    LOGDIR, --declare adds facts to runs that were imported before.
+    Mode, scenario, settings, seeds and result are read from LoadGen's logs, which must agree with the spec. With --cell
+    and no LOGDIR, --declare adds facts to runs that were imported before.
     """
     declared = _parse_declarations(declare)
+    if not cell:
+        if not folders or user_conf is not None:
+            raise click.UsageError("name the folders with the logs, or the --cell that is meant")
+        paths, options = find_asked_cells(specs)
+        tree, due = import_trees(paths, options, folders, declared)
+        if as_json:
+            say_json(_render_tree(tree, due))
+        else:
+            say("\n".join(_describe_tree(tree, due)))
+        invalid = any(item.validity == "INVALID" for items in tree.taken.values() for item in items)
+        return NOT_IN_SYNC if invalid or tree.refused else IN_SYNC
+    if len(folders) > 1:
+        raise click.UsageError("name one folder with --cell, or leave --cell out")
+    folder = next(iter(folders), None)
     if folder is None and not declared:
         raise click.UsageError("name the folder with the logs, or --declare something of runs imported before")
     paths, options = find_asked_cells(specs)
@@ -69,8 +92,43 @@ def import_command(
         say_json(render_document("import", cell=chosen, records=[_part(item) for item in taken]))
     else:
         say("\n".join(_describe_import(taken)))
-        say(_next(chosen, taken))
+        say(_next(str(chosen), taken))
     return NOT_IN_SYNC if any(item.validity == "INVALID" for item in taken) else IN_SYNC
+
+
+def _describe_tree(tree: ImportedTree, due: Mapping[Cell, DueSteps]) -> list[str]:
+    lines = []
+    for cell, taken in tree.taken.items():
+        lines += [str(cell), *(f"  {line}" for line in _describe_import(taken))]
+    if tree.refused:
+        lines.append(f"Not imported ({len(tree.refused)}):")
+    for item in tree.refused:
+        lines += [f"  {line}" for line in item.message.splitlines()]
+        lines += [f"    fix: {item.fix}"] if item.fix else []
+    runs = {cell: found for cell, (found, _) in due.items() if found}
+    if runs:
+        lines.append("Missing runs:")
+        lines += [f"  {cell}: {', '.join(found)}" for cell, found in runs.items()]
+    rest = sum(len(found) for _, found in due.values())
+    steps = [show_count(sum(map(len, runs.values())), "run")] if runs else []
+    steps += [show_count(rest, "score or verdict", "scores and verdicts")] if rest else []
+    lines.append(f"`reconcile` makes {' and '.join(steps)}." if steps else "Nothing else is due.")
+    taken = tuple(item for items in tree.taken.values() for item in items)
+    return [*lines, *([_next("CELL", taken)] if any(item.unknown for item in taken) else [])]
+
+
+def _render_tree(tree: ImportedTree, due: Mapping[Cell, DueSteps]) -> dict[str, object]:
+    cells = [
+        {
+            "cell": cell,
+            "records": [_part(item) for item in tree.taken.get(cell, ())],
+            "missing": runs,
+            "due": others,
+        }
+        for cell, (runs, others) in due.items()
+    ]
+    refused = [{"log": item.log, "message": item.message, "fix": item.fix} for item in tree.refused]
+    return render_document("import", cells=cells, refused=refused)
 
 
 def _parse_declarations(words: Iterable[str]) -> dict[str, str]:
@@ -94,7 +152,7 @@ def _describe_import(taken: Iterable[TakenRecord]) -> list[str]:
     return lines
 
 
-def _next(cell: Cell, taken: tuple[TakenRecord, ...]) -> str:
+def _next(cell: str, taken: tuple[TakenRecord, ...]) -> str:
     unknown = sorted({name for item in taken for name in item.unknown})
     if not unknown:
         return "Nothing about it is unknown. `reconcile plan` shows what is left to do."

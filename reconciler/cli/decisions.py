@@ -130,7 +130,7 @@ def accept_command(
     say(f"Accepted until {acceptance.until}, for {acceptance.cell}: {show_accepted(acceptance)}")
     for changed in acceptance.inputs:
         say(f"    {show_accepted_input(*changed)}  {changed[-1].origin}")
-    say(f"Not made again: {', '.join(key.address.label for key in acceptance.accepted)}")
+    say(f"Kept: {', '.join(key.address.label for key in acceptance.accepted)}")
     say_next(paths, made.commit, [made.path])
     return IN_SYNC
 

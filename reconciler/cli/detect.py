@@ -47,6 +47,8 @@ def command(
         write=write,
         overwrite=overwrite,
     )
+    if found.is_assumed:
+        say(f"This machine is taken for {found.system}, of the systems that the spec declares.", err=True)
     if found.unlike:
         say(f"Warning: this machine is not {found.system}: {found.unlike}. What follows is of this machine.", err=True)
     if as_json:

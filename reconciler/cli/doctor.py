@@ -53,6 +53,7 @@ def _render(found: list[Check], paint: Paint) -> list[str]:
             topic = check.topic
             lines.append(topic)
         mark = paint("missing", Tone.BAD) if check.missing else paint("ok     ", Tone.GOOD)
+        mark = paint("advice ", Tone.DOUBT) if check.advice else mark
         where = f"{check.where}: " if check.where else ""
         lines.append(f"  {mark}  {where}{check.text}")
         if check.fix:

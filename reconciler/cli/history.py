@@ -136,7 +136,7 @@ def diff_command(commits: str, other: str | None, as_json: bool) -> int:
     if as_json:
         say_json(render_document("diff", before=names[0], after=names[1], cells=found))
     else:
-        say(render_changes_text(names, found))
+        say(render_changes_text(names, found, choose_paint()))
     return IN_SYNC if all(item.same for item in found) else NOT_IN_SYNC
 
 
@@ -161,7 +161,7 @@ def compare_command(one: str, other: str | None, as_json: bool) -> int:
     if as_json:
         say_json(report_comparison(found))
     else:
-        say(render_comparison_text(found))
+        say(render_comparison_text(found, choose_paint()))
     return IN_SYNC
 
 
@@ -199,7 +199,7 @@ def history_command(cell: str, svg: Path | None, trials: bool, as_json: bool) ->
     if as_json:
         say_json(render_document("history", cell=found, results=results))
     else:
-        say(render_history_text(found, results))
+        say(render_history_text(found, results, choose_paint()))
     return IN_SYNC
 
 
@@ -208,7 +208,7 @@ def _report_trials(paths: RepositoryPaths, cell: Cell, *, as_json: bool) -> int:
     if as_json:
         say_json(render_document("history", cell=cell, trials=[render_trial_part(run) for run in runs]))
     else:
-        say(render_trials_text(str(cell), runs))
+        say(render_trials_text(str(cell), runs, choose_paint()))
     return IN_SYNC
 
 
@@ -227,5 +227,5 @@ def blame_command(cell: str, as_json: bool) -> int:
         parts = [{**convert_plain_value(step), "change": step.change} for step in steps]
         say_json(render_document("blame", cell=found, steps=parts))
     else:
-        say(render_blame_text(found, steps))
+        say(render_blame_text(found, steps, choose_paint()))
     return IN_SYNC

@@ -110,11 +110,10 @@ def command(
         category=category,
         benchmarks=benchmarks,
         system=system,
-        submitter=submitter,
         harness=harness or "",
         code=code or "",
     )
-    made = make_repository(Path(folder).resolve(), name, request if benchmarks or harness else None)
+    made = make_repository(Path(folder).resolve(), name, submitter, request if benchmarks or harness else None)
     if made.wanted is not None:
         say("\n".join(_describe_submission(made, made.wanted)))
     _say_next(made)

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from reconciler.cli.decisions import add_commit_option
 from reconciler.cli.shared.options import json_option, takes
-from reconciler.cli.shared.output import say, say_json
+from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.repository import find_repository
 from reconciler.diff.pruning import Prunable, list_prunable
@@ -25,7 +25,7 @@ from reconciler.record.index import record_path
 from reconciler.record.signing import list_signature_paths
 from reconciler.record.store import find_object
 from reconciler.render.documents import render_document
-from reconciler.render.explanation import render_table
+from reconciler.render.table import render_table
 from reconciler.resource.decisions import find_freeze
 from reconciler.resource.kinds import Kind
 from reconciler.resource.quantities import join_listing, show_count, show_size
@@ -144,7 +144,7 @@ def _table(found: Prunable) -> str:
     rows = [("record", address, show_count(number, "record")) for address, number in sorted(records.items())]
     rows += [("file", f"{s.address} {a.name}", show_size(a.size)) for s, a in found.files]
     rows += [("tree", cell, "rendered cell") for cell in found.cells]
-    return "\n".join(render_table(rows, indent=2))
+    return "\n".join(render_table(rows, 2, width=choose_paint().width))
 
 
 def _message(found: Prunable) -> str:
@@ -158,7 +158,7 @@ def _ending(found: Prunable, head: str, *, done: bool, measured: bool) -> str:
         more = "" if measured else " Records of measurements stay without --measured."
         return f"{text}{more} Nothing is removed without --yes."
     back = f"git checkout {head[:12]} -- state/records" if found.records else ""
-    return f"{text} Built files are made again when a run needs them." + (f"\nBack again: {back}" if back else "")
+    return f"{text} Built files are rebuilt when a run needs them." + (f"\nTo restore: {back}" if back else "")
 
 
 def _part(found: Prunable) -> dict[str, object]:

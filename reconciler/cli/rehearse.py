@@ -16,7 +16,7 @@ from reconciler.cli.shared.repository import find_root
 from reconciler.cli.shared.run_pass import carry_out, choose_pass_code, render_pass_part, say_pass
 from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC, ReconcilerError
 from reconciler.history.packaging import find_refusals, load_packed_submission
-from reconciler.reconcile.planning import Options
+from reconciler.reconcile.planning import Options, PlanCache
 from reconciler.reconcile.run import PassReport
 from reconciler.rehearse.generated_data import Size
 from reconciler.rehearse.rehearsal import (
@@ -103,7 +103,7 @@ def command(
         how = "generated" if item.made else "there already"
         say(f"{item.code}: {show_count(item.samples, 'sample')} and a network, {how}: {root / item.data}", err=as_json)
     options = Options(commit=True, busy=busy)
-    pass_report = carry_out(RepositoryPaths(root), options, as_json=as_json)
+    pass_report = carry_out(PlanCache.of(RepositoryPaths(root)), options, as_json=as_json)
     if pass_report is None:
         return INTERRUPTED
     code = choose_pass_code(pass_report)

@@ -126,7 +126,7 @@ def _print_amendment(item: Amendment) -> None:
     say(f"{item.cell} is amended: {item.reason} (objection: {item.objection})")
     for name, changed in item.inputs.items():
         say(f"    {name}: {changed.before} → {changed.after}  {changed.origin}")
-    say(f"Made again: {', '.join(item.repeated) or 'nothing'}")
+    say(f"Repeated: {', '.join(item.repeated) or 'nothing'}")
     if all(item.metric) and item.metric[0] != item.metric[1]:
         say(f"Result: {item.metric[0]} → {item.metric[1]}; the review committee decides whether the fix may change it")
 

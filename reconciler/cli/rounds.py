@@ -13,7 +13,6 @@ from reconciler.errors import IN_SYNC, ReconcilerError, suggest_nearest
 from reconciler.fetch.scratch import FileState, Found, find_scratch, look_for
 from reconciler.render.benchmarks import render_benchmark_list, render_benchmark_page, render_files_part
 from reconciler.render.documents import convert_plain_value, render_document
-from reconciler.render.explanation import render_table
 from reconciler.render.rounds import (
     render_benchmark_part,
     render_benchmark_text,
@@ -23,6 +22,7 @@ from reconciler.render.rounds import (
     render_diff_text,
     render_round_text,
 )
+from reconciler.render.table import render_table
 from reconciler.resource.quantities import show_count
 from reconciler.rules.benchmark_facts import BenchmarkFacts, find_benchmark_facts, load_benchmark_facts
 from reconciler.rules.benchmark_files import find_benchmark_files
@@ -130,7 +130,7 @@ def rounds_command(context: click.Context, as_json: bool) -> int:
         say_json(render_document("rounds", rounds=rows))
         return IN_SYNC
     listed = [(r.round, show_count(len(r.benchmarks), "benchmark"), f"layout {r.layout}") for r in found]
-    say("\n".join(render_table(listed, indent=0)))
+    say("\n".join(render_table(listed)))
     return IN_SYNC
 
 

@@ -193,7 +193,7 @@ class WatchReport:
 
     def report_pass(self, number: int, report: PassReport, due: Sequence[Step]) -> None:
         plan = report.after.plan
-        took = show_duration(report.own_seconds + report.child_seconds)
+        took = show_duration(report.seconds)
         text = f"pass {number}: {count_outcomes(report.outcomes)}, in {took}. {summarise_plan(plan)}"
         self.say("pass", text, number=number, in_sync=plan.in_sync)
         self._output.now(last_pass=datetime.now().astimezone().isoformat(timespec="seconds"))

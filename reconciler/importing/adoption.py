@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -12,16 +12,16 @@ from msgspec.structs import replace
 from reconciler.desired.checks import check
 from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import ReconcilerError, RepositoryError, SpecError
-from reconciler.importing.adopted_documents import AdoptedDocuments, find_documents, refuse_odd_power
+from reconciler.importing.adopted_documents import AdoptedDocuments, find_documents, refuse_odd_power, restore_settings
 from reconciler.importing.adopted_records import ImportRecorder, TakenRecord
 from reconciler.importing.adopted_spec import render_spec
 from reconciler.importing.log_folder import refuse_special
+from reconciler.importing.log_tree import ImportedTree, LogTree
 from reconciler.importing.read_tree import TakenTree, read_tree
 from reconciler.importing.readers import find_runs
 from reconciler.importing.run_import import ImportContext
 from reconciler.importing.run_reader import TakenCell
 from reconciler.importing.tree_comparison import Reproduced, compare_with
-from reconciler.loadgen.settings import RESULTS
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.plan.cell_names import find_cell
 from reconciler.publish.rendered_tree import assemble_content, find_log
@@ -29,7 +29,8 @@ from reconciler.reconcile.desired_cache import compile_sources
 from reconciler.reconcile.planning import Options, PlanResult, compute_plan
 from reconciler.reconcile.worker import TOOL
 from reconciler.record.index import load
-from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
+from reconciler.resource.settings import RESULTS
 from reconciler.rules.programs import find_program_of_tree
 from reconciler.rules.rounds import load_ruleset
 from reconciler.rules.ruleset import Ruleset
@@ -117,6 +118,11 @@ def declare(tree: Taken, ruleset: Ruleset, name: str, root: Path, render: Render
         wrong = _refused(text, ruleset, name, root, cells) or _rehearsed(tree, cells)
         if not wrong:
             return DeclaredTree(tree, text, tuple(cells), left_out)
+        doubted = {item.cell.benchmark for item in cells if item.measured_with and str(item.cell) in wrong}
+        if doubted:
+            known = (item.cell.benchmark not in doubted for item in cells)
+            cells = [i if ok else replace(i, measured_with={}, hardware={}) for i, ok in zip(cells, known, strict=True)]
+            continue
         left_out |= wrong
         cells = [item for item in cells if str(item.cell) not in wrong and str(item.source) not in wrong]
     raise ReconcilerError(
@@ -195,10 +201,41 @@ def import_runs(
         result = seen.desired.by_address.get(Address(Kind.RESULT, str(chosen)))
         results = seen.desired.detail(result.address).settings.get_text(RESULTS) if result is not None else ""
         found = find_runs(folder, user_conf, results) if folder is not None else ()
-        context = ImportContext(scratch, TOOL, seen.spec, git.is_dirty(paths.root, list(seen.spec)), declared)
-        recorder = ImportRecorder(paths, seen.desired, seen.recorded, context)
+        recorder = _open_recorder(paths, seen, scratch, declared)
         recorder.require(chosen, found)
         return chosen, tuple(item for run in found for item in recorder.run(chosen, run)) or recorder.redeclare(chosen)
+
+
+class DueSteps(NamedTuple):
+    """What a pass still makes of a cell: runs, and what follows from runs alone."""
+
+    runs: list[str]
+    others: list[str]
+
+
+def import_trees(
+    paths: RepositoryPaths, options: Options, folders: Iterable[Path], declared: Mapping[str, str]
+) -> tuple[ImportedTree, dict[Cell, DueSteps]]:
+    """Record all runs below the folders; gives what is still due of the cells of the systems that they were made on."""
+    with Lock(paths.pass_lock, purpose="import").acquire(), open_scratch(paths) as scratch:
+        seen = compute_plan(paths, options)
+        known = seen.desired.by_address
+        cells = [cell for cell in trace_lineages(seen.desired) if RunAddress(cell, PERFORMANCE).address in known]
+        tree = LogTree(_open_recorder(paths, seen, scratch, declared), cells).record(folders)
+        systems = {cell.system for cell in tree.taken}
+        due = {cell: DueSteps([], []) for cell in cells if cell.system in systems}
+        for step in compute_plan(paths, options).plan.steps:
+            at = step.change.address
+            if at.cell in due and at.kind is not Kind.RESULT:
+                due[at.cell][at.kind not in (Kind.RUN, Kind.COMPLIANCE_TEST)].append(at.label)
+    return tree, due
+
+
+def _open_recorder(
+    paths: RepositoryPaths, seen: PlanResult, scratch: Path, declared: Mapping[str, str]
+) -> ImportRecorder:
+    context = ImportContext(scratch, TOOL, seen.spec, git.is_dirty(paths.root, list(seen.spec)), declared)
+    return ImportRecorder(paths, seen.desired, seen.recorded, context)
 
 
 class AdoptedTree(Struct, frozen=True):
@@ -279,11 +316,16 @@ def _record_adoption(
     if isinstance(tree, TakenTree):
         tree = refuse_odd_power(tree)
         documents = find_documents(tree)
+        tree = restore_settings(tree, documents)
     else:
         documents = AdoptedDocuments({}, tree.find_files())
-    own = final = _declare_tree(tree, tree.ruleset, name, paths, documents)
+    root = paths.root
+    if any(item.measured_with for item in tree.cells):  # specs that name code are checked next to it
+        root = scratch / "repository"
+        documents.copy(root)
+    own = final = _declare_tree(tree, tree.ruleset, name, root, documents)
     if another := _find_another(tree, round_name):
-        final = _declare_tree(tree, load_ruleset(another), name, paths, documents)
+        final = _declare_tree(tree, load_ruleset(another), name, root, documents)
     _refuse_another(target, final.text)
     sweep_folders(documents.list_folders(paths.root))
     documents.copy(paths.root)
@@ -307,14 +349,14 @@ def _find_another(tree: TakenTree | ProgramTree, round_name: str) -> str:
 
 
 def _declare_tree(
-    tree: TakenTree | ProgramTree, ruleset: Ruleset, name: str, paths: RepositoryPaths, documents: AdoptedDocuments
+    tree: TakenTree | ProgramTree, ruleset: Ruleset, name: str, root: Path, documents: AdoptedDocuments
 ) -> DeclaredTree:
     def render(cells: list[TakenCell], left_out: Mapping[str, str]) -> str:
         if isinstance(tree, TakenTree):
             return render_spec(tree, ruleset, cells, left_out, documents.published)
         return tree.render_spec(cells, left_out, documents.files)
 
-    return declare(tree, ruleset, name, paths.root, render)
+    return declare(tree, ruleset, name, root, render)
 
 
 def _compare_rendering(paths: RepositoryPaths, tree: TakenTree | ProgramTree, seen: PlanResult) -> Reproduced:

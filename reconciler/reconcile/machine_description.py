@@ -16,11 +16,11 @@ from msgspec import Struct
 from harness.contract import ProbeRequest
 from reconciler.errors import ReconcilerError
 from reconciler.launch.nodes import Node, find_differences, probe_nodes
-from reconciler.observed.machine import find_unlike
+from reconciler.observed.machine import find_unlike, list_accelerators
 from reconciler.reconcile.desired_cache import list_spec_paths
 from reconciler.resource.launcher import Launcher
 from reconciler.resource.quantities import join_listing
-from reconciler.resource.settings import SystemSettings
+from reconciler.resource.settings import Hardware, SystemSettings
 from reconciler.spec.edit import EditError
 from reconciler.spec.files import read_sources
 from reconciler.spec.proposal import Proposal, propose
@@ -103,8 +103,8 @@ def _find_far(layout: _Layout) -> Iterator[str]:
     unknown = sum(node < 0 for node in layout.gpus)
     if unknown:
         yield (
-            f"the firmware does not say beside which NUMA node {_count(unknown, 'GPU')} of {len(layout.gpus)} "
-            f"{'stands' if unknown == 1 else 'stand'}: nothing can be kept beside {'it' if unknown == 1 else 'them'}"
+            f"the firmware does not name the NUMA node of {_count(unknown, 'GPU')} of {len(layout.gpus)}: "
+            f"processes cannot be placed near {'it' if unknown == 1 else 'them'}"
         )
         return
     here = Counter(layout.find_socket(node) for node in layout.gpus)
@@ -124,7 +124,8 @@ _NOT_COMPARED = ("system_name", "number_of_nodes")
 class Detection(Struct, frozen=True):
     """``path``: the spec file that declares the system, whose text is ``before``; None where there is no spec.
     ``unlike``: why this machine is not the one that the spec declares. ``described``: the edited spec. ``differences``
-    of the nodes among each other; ``advice``: where the firmware's layout contradicts the guides."""
+    of the nodes among each other; ``advice``: where the firmware's layout contradicts the guides. ``is_assumed``: the
+    system was chosen among several, by its hardware."""
 
     system: str
     path: Path | None
@@ -135,7 +136,8 @@ class Detection(Struct, frozen=True):
     unlike: str
     differences: Sequence[str]
     advice: Sequence[str]
-    written: bool = False
+    is_assumed: bool
+    written: bool
 
     @property
     def changed(self) -> bool:
@@ -154,7 +156,7 @@ def detect_system(
     """Probe each node that the launcher reaches, the declared one by default, and edit the spec if ``write``.
 
     ``paths``: None outside a repository; ``specs``: as its root sees them, none for all. Raises ReconcilerError."""
-    path, text, name = _find_spec(paths, specs, system)
+    path, text, name, is_assumed = _find_spec(paths, specs, system)
     declared = (list_systems(text).get(name) if path else None) or {}
     through = Launcher(tuple(shlex.split(launcher))) if launcher else _find_launcher(path, name, declared)
     seen = (paths.root.resolve(),) if paths is not None else ()
@@ -176,26 +178,57 @@ def detect_system(
         sweep_siblings(path)
         replace(path, described.text.encode())
     differences = find_differences(nodes, _describe_for_comparison)
+    advice = _list_advice(nodes)
     return Detection(
-        name, path, text, nodes, proposal, described, unlike, differences, _list_advice(nodes), written=written
+        name,
+        path,
+        text,
+        nodes,
+        proposal,
+        described,
+        unlike,
+        differences,
+        advice,
+        is_assumed=is_assumed,
+        written=written,
     )
 
 
-def _find_spec(paths: RepositoryPaths | None, specs: Sequence[str], system: str | None) -> tuple[Path | None, str, str]:
-    """(path, text, system): the file that declares the system; else, for a new one, the first that declares any."""
+def _find_spec(
+    paths: RepositoryPaths | None, specs: Sequence[str], system: str | None
+) -> tuple[Path | None, str, str, bool]:
+    """(path, text, system, whether that is assumed): of the file that declares the system; else, for a new one, of the
+    first that declares any."""
     if paths is None or not (specs or (paths.root / "specs").is_dir()):
-        return None, "", system or _name_machine()
+        return None, "", system or _name_machine(), False
     sources, problems = read_sources(list_spec_paths(paths, list(specs)), paths.root)
     if problems:
         raise ReconcilerError(str(problems[0]), fix="reconcile validate")
     declared = {name: source for source in sources for name in list_systems(source.text)}
-    if system is None and len(declared) > 1:
-        raise ReconcilerError(
-            f"the spec declares {join_listing(list(declared))}", fix="say which this is: --system NAME"
-        )
+    is_assumed = system is None and len(declared) > 1
+    if is_assumed:
+        system = _find_own({name: each for source in sources for name, each in list_systems(source.text).items()})
     chosen = system or next(iter(declared), _name_machine())
     source = declared.get(chosen) or next(iter(declared.values()), sources[0])
-    return paths.root / source.name, source.text, chosen
+    return paths.root / source.name, source.text, chosen, is_assumed
+
+
+def _find_own(systems: Mapping[str, object]) -> str:
+    """The one system whose hardware this machine has, if need be by the number of accelerators. Raises
+    ReconcilerError where it is not one."""
+    declared = {name: hardware for name, each in systems.items() if (hardware := _read_hardware(each)) is not None}
+    here = list_accelerators()
+    fitting = [
+        name
+        for name, hardware in declared.items()
+        if find_unlike(hardware) is None and (hardware.accelerator or hardware.cpu or not here)
+    ]
+    counts = {name: declared[name].count or bool(declared[name].accelerator) for name in fitting}
+    exact = [name for name in fitting if counts[name] == len(here)]
+    if len(found := exact or fitting) != 1:
+        what = f"has the hardware of {join_listing(found)}" if found else f"is none of {join_listing(list(systems))}"
+        raise ReconcilerError(f"this machine {what}", fix="say which system this is: --system NAME")
+    return found[0]
 
 
 def _name_machine() -> str:
@@ -214,14 +247,18 @@ def _find_launcher(path: Path | None, name: str, declared: object) -> Launcher:
 
 def _explain_unlike(declared: object) -> str:
     """Why this machine is not the one that the spec declares; "" where nothing contradicts it."""
-    hardware = declared.get("hardware") if isinstance(declared, dict) else None
-    if not isinstance(hardware, dict):
-        return ""
-    values = {f"hardware.{name}": value for name, value in hardware.items() if name in ("accelerator", "cpu", "count")}
-    if not str(values.get("hardware.count", 0)).isdecimal():
-        return ""
-    found = find_unlike(SystemSettings(values).hardware)
+    hardware = _read_hardware(declared)
+    found = find_unlike(hardware) if hardware is not None else None
     return found.message if found is not None else ""
+
+
+def _read_hardware(system: object) -> Hardware | None:
+    """The hardware that a system declares; None where it declares none that can be read."""
+    declared = system.get("hardware") if isinstance(system, dict) else None
+    if not isinstance(declared, dict):
+        return None
+    values = {f"hardware.{name}": value for name, value in declared.items() if name in ("accelerator", "cpu", "count")}
+    return SystemSettings(values).hardware if str(values.get("hardware.count", 0)).isdecimal() else None
 
 
 def _describe_for_comparison(node: Node) -> Mapping[str, str]:

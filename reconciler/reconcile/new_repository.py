@@ -18,12 +18,13 @@ from reconciler.resource.quantities import join_listing
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset, normalise_category
 from reconciler.spec.adapters import HarnessAdapter, describe_missing, list_adapters
+from reconciler.spec.declared import NOT_DECLARED
 from reconciler.spec.files import leads_out
 from reconciler.spec.names import give_advice
 from reconciler.spec.proposal import Proposal, propose
 from reconciler.spec.quantities import UnfitError
 from reconciler.spec.scalars import parse_name
-from reconciler.spec.starter import NOT_DECLARED, NOTHING_READ, render_starter_spec
+from reconciler.spec.starter import NOTHING_READ, render_starter_spec
 from reconciler.spec.submission_template import Wanted, find_family, render_submission_spec
 from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths, replace
@@ -126,7 +127,6 @@ class SubmissionRequest(Struct, frozen=True, kw_only=True):
     category: str
     benchmarks: tuple[str, ...]
     system: str | None
-    submitter: str
     harness: str
     code: str
 
@@ -141,13 +141,14 @@ class NewRepository(Struct, frozen=True):
     documents: tuple[str, ...] = ()
 
 
-def make_repository(root: Path, name: str | None, request: SubmissionRequest | None) -> NewRepository:
+def make_repository(root: Path, name: str | None, submitter: str, request: SubmissionRequest | None) -> NewRepository:
     """Make the folder a repository with a spec for this machine, or of the whole submission that is asked for.
 
     Raises ReconcilerError for what the spec cannot say, RepositoryError where there are specs already.
     """
-    chosen = _name_after(root.name) if name is None else _check_name(name)
-    wanted = _prepare_submission(chosen, request) if request is not None else None
+    chosen = _name_after(root.name) if name is None else _check_name("--name", name)
+    submitter = _check_name("--submitter", submitter)
+    wanted = _prepare_submission(chosen, submitter, request) if request is not None else None
     documents = _list_documents(wanted) if wanted is not None else {}
     with explain_unwritable(root, "reconcile init DIR"):
         _refuse_existing(root)
@@ -156,12 +157,15 @@ def make_repository(root: Path, name: str | None, request: SubmissionRequest | N
         for path, content in documents.items():
             if not (root / path).exists():
                 replace(root / path, content.encode())
-        spec = render_submission_spec(wanted) if wanted else render_starter_spec(propose_this_machine(), name=chosen)
+        if wanted is not None:
+            spec = render_submission_spec(wanted)
+        else:
+            spec = render_starter_spec(propose_this_machine(), name=chosen, submitter=submitter)
         write_repository(root, chosen, spec)
     return NewRepository(root, f"specs/{chosen}.yaml", made_git, wanted, tuple(documents))
 
 
-def _prepare_submission(name: str, request: SubmissionRequest) -> Wanted:
+def _prepare_submission(name: str, submitter: str, request: SubmissionRequest) -> Wanted:
     """Raises ReconcilerError for a round, a benchmark or a category that is not to be had."""
     ruleset = load_ruleset(request.round_name or list_rounds()[-1])
     names = [name.strip() for text in request.benchmarks for name in text.split(",") if name.strip()]
@@ -187,7 +191,7 @@ def _prepare_submission(name: str, request: SubmissionRequest) -> Wanted:
     return Wanted(
         name=name,
         ruleset=ruleset,
-        submitter=request.submitter,
+        submitter=submitter,
         division=request.division,
         category=request.category,
         system=system,
@@ -226,7 +230,7 @@ def _find_rules(ruleset: Ruleset, name: str, category: str) -> BenchmarkRules:
     if normalise_category(category) not in rules.tables:
         able = [other for other, found in ruleset.benchmarks.items() if normalise_category(category) in found.tables]
         fix = f"it is for {join_listing(rules.tables)}; {category} has {', '.join(able)}"
-        raise ReconcilerError(f"round {ruleset.round} does not ask {official} of {category} systems", fix=fix)
+        raise ReconcilerError(f"{ruleset.round} has no {category} {official}", fix=fix)
     return rules
 
 
@@ -238,11 +242,11 @@ def _list_documents(wanted: Wanted) -> Mapping[str, str]:
     return {"documents/calibration.md": _CALIBRATION + blanks}
 
 
-def _check_name(name: str) -> str:
+def _check_name(option: str, name: str) -> str:
     try:
         return parse_name(name)
     except UnfitError as error:
-        raise ReconcilerError(f"--name: {error.message}", fix=error.fix) from error
+        raise ReconcilerError(f"{option}: {error.message}", fix=error.fix) from error
 
 
 def _name_after(folder: str) -> str:

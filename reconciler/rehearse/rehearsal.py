@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -23,6 +23,7 @@ from reconciler.rehearse.generated_data import FOLDER, Generated, Moved, Size, g
 from reconciler.rehearse.rehearsal_spec import (
     CALIBRATION,
     CALIBRATION_TEXT,
+    CATEGORY,
     Rehearsed,
     choose_round,
     find_rehearsed,
@@ -139,12 +140,12 @@ def _find_missing(facts: BenchmarkFacts, installed: Mapping[str, str]) -> list[s
 class RehearsalRequest(Struct, frozen=True, kw_only=True):
     """``round_name``: "" for the newest that fits. ``samples``: 0 for each benchmark's own number."""
 
-    round_name: str
-    division: str
-    category: str
-    size: Size
-    samples: int
-    seed: int
+    round_name: str = ""
+    division: str = "closed"
+    category: str = CATEGORY
+    size: Size = "small"
+    samples: int = 0
+    seed: int = 1
 
 
 class Rehearsal(Struct, frozen=True):
@@ -155,8 +156,15 @@ class Rehearsal(Struct, frozen=True):
     generated: tuple[Generated, ...]
 
 
-def prepare_rehearsal(root: Path, chosen: Sequence[Rehearsed], asked: RehearsalRequest, moved: Moved) -> Rehearsal:
-    """Generate the data and make the repository, with its spec as a commit of its own. What is there is kept."""
+def prepare_rehearsal(
+    root: Path,
+    chosen: Sequence[Rehearsed],
+    asked: RehearsalRequest,
+    moved: Moved,
+    change: Callable[[str], str] = str,
+) -> Rehearsal:
+    """Generate the data and make the repository, with its spec as a commit of its own. What is there is kept.
+    ``change``: of the spec's text."""
     round_name = load_ruleset(asked.round_name or choose_round(chosen)).round  # before anything is generated
     with explain_unwritable(root, "reconcile rehearse --output DIR"):
         root.mkdir(parents=True, exist_ok=True)
@@ -174,7 +182,7 @@ def prepare_rehearsal(root: Path, chosen: Sequence[Rehearsed], asked: RehearsalR
             generated=generated,
             machine=propose_this_machine(),
         )
-        _write(root, spec)
+        _write(root, change(spec))
     return Rehearsal(round_name, has_earlier(round_name, chosen), tuple(generated.values()))
 
 

@@ -19,7 +19,7 @@ from reconciler.storage.packaged_files import UNIT
 
 MAY_NAME_VARIABLES = "may name environment variables"  # marks a type: ${NAME} is expanded, or left to a shell
 _NUMBER = r"[0-9][0-9_.]*([eE][-+]?[0-9]+)?"
-_PER_SECOND = f"^{_NUMBER}( ?(/s|qps|queries/s|samples/s))?$"
+_PER_SECOND = f"^{_NUMBER}( ?(/s|qps|queries/s|samples/s))?( per accelerator)?$"
 
 
 def _read_duration(unit: str, *examples: str, zero: bool = True) -> Reader:
@@ -168,6 +168,6 @@ Dtype = Annotated[str | None, choose_from(("byte", "int16", "int32", "int64", "f
 TestName = Annotated[str, Reader(scalars.parse_test_name, {"type": "string", "pattern": "^TEST[0-9]{2}$"})]
 Publish = Annotated[str | None, choose_from(("latest", "median", "best"), "choice of the published run")]
 Category = Annotated[
-    str, Reader(scalars.parse_category, {"type": "string", "enum": [*scalars.CATEGORIES, "edge,datacenter"]})
+    str | None, Reader(scalars.parse_category, {"type": "string", "enum": [*scalars.CATEGORIES, "edge,datacenter"]})
 ]
-Status = Annotated[str, choose_from(("available", "preview", "rdi"), "status")]
+Status = Annotated[str | None, choose_from(("available", "preview", "rdi"), "status")]

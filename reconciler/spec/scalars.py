@@ -12,7 +12,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import PydanticCustomError, core_schema
 
 from harness.benchmark_catalog import BENCHMARKS
-from harness.catalog import BACKENDS, write_slices
+from harness.catalog import BACKENDS, read_slices, write_slices
 from reconciler.launch.adapters import find_unfit as unfit_launcher
 from reconciler.resource.canonical import show_decimal
 from reconciler.resource.programs import BUILT_IN, PROGRAMS
@@ -294,6 +294,35 @@ def parse_slices(value: Any) -> str:
     if not found:
         raise UnfitError("the list of slices is empty", fix)
     return write_slices(found)
+
+
+def explain_wrong_slices(slices: str, accelerator: str) -> str:
+    """Why a GPU has no slice of a declared size; "" where it may. A slice of one or two parts in seven has at most a
+    quarter or half of the memory."""
+    words = accelerator.upper().replace("-", " ").split()
+    name, memory = next(((chip, gb) for chip, gb in _MEMORY.items() if chip in words), ("", max(_MEMORY.values())))
+    for profile in read_slices(slices):
+        width, size = map(int, re.findall(r"([1-9][0-9]*)g", profile)[:2])
+        most = {1: memory // 4, 2: memory // 2, 3: memory // 2}.get(width, memory)
+        if size > most:
+            return f"there is no slice {profile}: one of {width}g has at most {most} GB{f' of {name}' if name else ''}"
+    return ""
+
+
+# Gigabytes of the largest version of each GPU that can be cut (NVIDIA's MIG User Guide, supported profiles).
+_MEMORY = {
+    "A30": 24,
+    "A100": 80,
+    "H100": 96,
+    "H20": 141,
+    "H200": 144,
+    "H800": 80,
+    "GH200": 144,
+    "B200": 192,
+    "B300": 288,
+    "GB200": 192,
+    "GB300": 288,
+}
 
 
 def parse_launcher(value: Any) -> tuple[str, ...]:

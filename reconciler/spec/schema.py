@@ -25,14 +25,14 @@ from reconciler.storage.packaged_files import SCHEMA
 
 # A place of the spec's schema as text.
 
-_WIDTH = 100
+WIDTH = 100
 
 
-def render_schema_node(found: SchemaNode) -> str:
+def render_schema_node(found: SchemaNode, width: int = WIDTH) -> str:
     lines = [f"PATH:  {found.path or '(the whole document)'}"]
     lines += [f"TYPE:  {_show_type(found.node)}"] if found.node.get("type") or _choices(found.node) else []
     if text := str(found.node.get("description", "")):
-        lines += ["", *textwrap.wrap(" ".join(text.split()), _WIDTH)]
+        lines += ["", *textwrap.wrap(" ".join(text.split()), width)]
     lines += list(_facts(found.node))
     if found.fields:
         lines += ["", f"FIELDS of each {found.item}, which you choose:" if found.item else "FIELDS:"]
@@ -40,7 +40,7 @@ def render_schema_node(found: SchemaNode) -> str:
             needed = " (required)" if name in found.required else ""
             lines.append(f"  {name}  <{_show_type(node)}>{needed}")
             said = " ".join(str(node.get("description", "")).split())
-            lines += textwrap.wrap(said, _WIDTH, initial_indent="      ", subsequent_indent="      ")
+            lines += textwrap.wrap(said, width, initial_indent="      ", subsequent_indent="      ")
     if found.others:
         lines += ["", "OTHER PLACES with a field of this name:", *(f"  {place}" for place in found.others)]
     return "\n".join(lines)
@@ -230,11 +230,7 @@ def _group(node: Node, definitions: Mapping[str, Node]) -> Node:
     return node
 
 
-_KINDS: dict[str, dict[str, Any]] = {
-    "int": {"type": "integer"},
-    "text": {"type": "string"},
-    "flag": {"type": "boolean"},
-}
+_KINDS: dict[type, dict[str, Any]] = {int: {"type": "integer"}, str: {"type": "string"}, bool: {"type": "boolean"}}
 # Run options that are settings of ``run`` itself.
 _SETTINGS_OF_RUN = ("streams", "threads")
 
@@ -276,7 +272,7 @@ def render_schema() -> str:
 
 def _options(part: str) -> dict[str, Any]:
     """The options of all backends; which of them a backend takes is checked once layers are applied."""
-    options: dict[str, tuple[Option, list[str]]] = {}
+    options: dict[str, tuple[Option[Any], list[str]]] = {}
     for backend, facts in BACKENDS.items():
         for name, option in (facts.engine if part == "engine" else facts.run).items():
             if name not in _SETTINGS_OF_RUN:
@@ -285,10 +281,10 @@ def _options(part: str) -> dict[str, Any]:
     return {"properties": properties, "additionalProperties": False}
 
 
-def _option(option: Option, backends: list[str]) -> dict[str, Any]:
-    kind = {"enum": list(option.choices)} if option.kind == "choice" else _KINDS[option.kind]
-    described = f"{', '.join(backends)}: {option.help}"
-    return {**kind, "description": described} | ({} if option.default is None else {"default": option.default})
+def _option(option: Option[Any], backends: list[str]) -> dict[str, Any]:
+    kind = {"enum": list(option.choices)} if option.choices else _KINDS[type(option.default)]
+    described = f"{', '.join(backends)}: {option.text}{option.unit and f' ({option.unit})'}"
+    return {**kind, "description": described} | {"default": option.default}
 
 
 def _walk(node: Any, visit: Callable[[dict[str, Any]], None]) -> None:

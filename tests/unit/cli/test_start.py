@@ -102,7 +102,7 @@ def test_init_writes_only_backends_that_can_compute_the_benchmark(
     [
         (("--benchmark", "llama2-70b-99"), "no benchmark 'llama2-70b-99' any more"),
         (("--benchmark", "resnt"), "did you mean resnet?"),
-        (("--benchmark", "resnet"), "does not ask resnet of datacenter systems"),
+        (("--benchmark", "resnet"), "has no datacenter resnet"),
         (("--round", "v6.1"), "--benchmark NAME"),
         (("--round", "v9.1", "--benchmark", "resnet"), "v9.1"),
     ],

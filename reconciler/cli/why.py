@@ -25,8 +25,8 @@ from reconciler.render.explanation import (
 @click.command("why")
 @takes([cell_argument(), spec_option(), json_option()])
 def command(cell: str, specs: tuple[str, ...], as_json: bool) -> int:
-    """Explain what CELL has to do and why, or that it has nothing to do; and down the chain, from the submission to the model, which commit
-    recorded each step and who last changed a line behind it.
+    """Explain what CELL has to do and why, or that it has nothing to do; and down the chain, from the submission to the
+    model, which commit recorded each step and who last changed a line behind it.
 
     CELL is division/system/benchmark/scenario, any part of it that fits one cell, or a glob.
     """

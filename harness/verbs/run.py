@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 
 from harness.backends import LoadPlan, Session, load_backend
 from harness.benchmarks import BenchmarkCode, LoopBenchmark, load_benchmark
+from harness.catalog import WeightOptions
 from harness.child.digests import hash_code, hash_folder
 from harness.child.launched import is_launched
 from harness.contract import BACKENDS, OWN_CODE, TELEMETRY, Counter, Fact, Mode, Result, RunRequest, copy_log
@@ -33,7 +35,6 @@ from harness.verbs.background import Background
 from harness.verbs.command import SERVICE_LOG
 from harness.verbs.load_plans import make_load_plan
 
-RANDOM_WEIGHTS = "random_weights"  # an option of backends that can draw a model's weights
 _GRACE = 2.0  # seconds that LoadGen gets to end by itself after a failure
 _WARM_UP_BATCHES = 3
 _HANDED_OVER = 0.03  # seconds of computing that a stream is given at once where its batches take less
@@ -200,17 +201,17 @@ def _test(request: RunRequest) -> Test:
 
 
 def _load_plan(request: RunRequest, benchmark: BenchmarkCode, completer: Completer) -> LoadPlan:
-    served = {"service_url": request.service_url, "service_log": request.service_log}
-    return make_load_plan(
+    plan = make_load_plan(
         request,
         benchmark,
         scenario=request.scenario,
         completed=completer.completed,
         failed=completer.failed,
         folder=Path(request.counter).parent,
-        more={**({"devices": 1} if list_taken() else {}), **(served if request.service_url else {})},
+        more={"devices": 1} if list_taken() else {},
         source=Path(request.sources["model"]) if "model" in request.sources else None,
     )
+    return replace(plan, service_url=request.service_url, service_log=request.service_log)
 
 
 def _end_soon(give_up: Callable[[BaseException], None], error: BaseException) -> None:
@@ -245,7 +246,7 @@ def _facts(request: RunRequest, benchmark: BenchmarkCode) -> dict[str, Fact]:
 
 
 def _values(request: RunRequest, benchmark: BenchmarkCode, prepared: Prepared, driven: LoadedSut) -> dict[str, Any]:
-    drawn = bool(request.settings.get(RANDOM_WEIGHTS))
+    drawn = WeightOptions(request.settings).random_weights
     synthetic = benchmark.synthetic or BACKENDS[request.backend].synthetic or drawn
     return {
         **driven.values(),

@@ -15,6 +15,7 @@ from reconciler.resource.rules import Severity, rule
 from reconciler.rules.rounds import list_rounds
 from reconciler.storage.untrusted_files import DEEPEST
 from reconciler.tree.findings import Complaint, Place
+from reconciler.tree.layout import CHECKER_LOG
 from reconciler.tree.reading.files import (
     decode_text,
     is_folder,
@@ -171,7 +172,7 @@ def check_unused_systems(files: SubmitterFiles) -> Complaints:
 def check_loose_files(files: SubmitterFiles) -> Complaints:
     """Files of their own in results/ and in a system's folder: published trees carry them, and no checker minds."""
     for name in list_files(files.place.path / "results"):
-        if name == "submission_checker_log.txt":
+        if name == CHECKER_LOG:
             continue
         yield Complaint(Place(f"{files.place.shown}/results/{name}"), f"file {name}", "systems' folders only")
     for system in files.place.list_systems():

@@ -16,17 +16,17 @@ from reconciler.cli.shared.repository import find_repository
 from reconciler.desired.state import Desired
 from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, RepositoryError, SpecError
-from reconciler.importing.adopted_documents import AdoptedDocuments, find_documents, refuse_odd_power
+from reconciler.importing.adopted_documents import AdoptedDocuments, find_documents, refuse_odd_power, restore_settings
 from reconciler.importing.adopted_records import ImportRecorder, TakenRecord
 from reconciler.importing.adopted_spec import render_spec
 from reconciler.importing.adoption import Adoption, DeclaredTree, ProgramTree, adopt_runs, declare
 from reconciler.importing.log_folder import refuse_special
+from reconciler.importing.log_tree import ImportedTree, LogTree
 from reconciler.importing.read_tree import TakenTree, read_tree
 from reconciler.importing.readers import find_runs
 from reconciler.importing.run_import import UNKNOWABLE, ImportContext, check_declared
 from reconciler.importing.run_reader import TakenCell
 from reconciler.importing.tree_comparison import Reproduced, compare_with
-from reconciler.loadgen.settings import RESULTS
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.plan.cell_names import find_cell
 from reconciler.publish.rendered_tree import assemble_content
@@ -36,9 +36,10 @@ from reconciler.reconcile.worker import TOOL
 from reconciler.record.index import load, load_record
 from reconciler.record.store import find_readable
 from reconciler.render.documents import render_document
-from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
 from reconciler.resource.quantities import show_count
 from reconciler.resource.records import Artifact
+from reconciler.resource.settings import RESULTS
 from reconciler.rules.programs import find_program_of_tree
 from reconciler.rules.rounds import load_ruleset
 from reconciler.rules.ruleset import Ruleset
@@ -50,15 +51,20 @@ from reconciler.storage.leftovers import open_scratch, sweep_folders
 from reconciler.tree.content import LogRef
 from reconciler.tree.render import render
 
-_FOLDER = click.Argument(
-    ["folder"], required=False, metavar="[LOGDIR]", type=ExistingPath(file_okay=False, path_type=Path)
+_FOLDERS = click.Argument(
+    ["folders"], nargs=-1, metavar="[LOGDIR]...", type=ExistingPath(file_okay=False, path_type=Path)
 )
-_CELL = click.Option(["--cell"], required=True, metavar="CELL", help="The declared cell whose run this is.")
+_CELL = click.Option(
+    ["--cell"],
+    default="",
+    metavar="CELL",
+    help="The declared cell whose run this is. By default, folders and logs say of which cell each run is.",
+)
 _CONF = click.Option(
     ["--user-conf"],
     metavar="FILE",
     type=ExistingPath(dir_okay=False, path_type=Path),
-    help="The user.conf of this run; by default the one in LOGDIR.",
+    help="The user.conf of this run, with --cell; by default the one in LOGDIR.",
 )
 
 
@@ -72,21 +78,29 @@ def declare_option() -> click.Option:
 
 
 @click.command("import")
-@takes([_FOLDER, _CELL, declare_option(), _CONF, spec_option(), json_option()])
+@takes([_FOLDERS, _CELL, declare_option(), _CONF, spec_option(), json_option()])
 def import_command(
-    folder: Path | None,
+    folders: tuple[Path, ...],
     cell: str,
     declare: tuple[str, ...],
     user_conf: Path | None,
     specs: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Record the LoadGen run in LOGDIR as a run of CELL: one made by a colleague, another machine or another harness.
+    """Record LoadGen runs that a colleague, another machine or another harness made: with --cell the one in LOGDIR,
+    else all below each LOGDIR, such as `build/logs` of an afternoon.
 
-    Mode, scenario, settings, seeds and result are read from LoadGen's logs, which must agree with the spec. Without
-    LOGDIR, --declare adds facts to runs that were imported before.
+    Mode, scenario, settings, seeds and result are read from LoadGen's logs, which must agree with the spec. With --cell
+    and no LOGDIR, --declare adds facts to runs that were imported before.
     """
     declared = parse_declarations(declare)
+    if not cell:
+        if not folders or user_conf is not None:
+            raise click.UsageError("name the folders with the logs, or the --cell that is meant")
+        return _import_trees(folders, declared, specs, as_json=as_json)
+    if len(folders) > 1:
+        raise click.UsageError("name one folder with --cell, or leave --cell out")
+    folder = next(iter(folders), None)
     if folder is None and not declared:
         raise click.UsageError("name the folder with the logs, or --declare something of runs imported before")
     if folder is not None:
@@ -103,8 +117,70 @@ def import_command(
         say_json(render_document("import", cell=str(chosen), records=[_part(item) for item in taken]))
     else:
         say("\n".join(describe_import(taken)))
-        say(_next(chosen, taken))
+        say(_next(str(chosen), taken))
     return NOT_IN_SYNC if any(item.validity == "INVALID" for item in taken) else IN_SYNC
+
+
+def _import_trees(folders: Iterable[Path], declared: dict[str, str], specs: tuple[str, ...], *, as_json: bool) -> int:
+    paths, options = find_asked_cells(specs)
+    with Lock(paths.pass_lock, purpose="import").acquire(), open_scratch(paths) as scratch:
+        seen = compute_plan(paths, options)
+        known = seen.desired.by_address
+        cells = [cell for cell in trace_lineages(seen.desired) if RunAddress(cell, PERFORMANCE).address in known]
+        tree = LogTree(open_recorder(paths, seen, scratch, declared), cells).record(folders)
+        systems = {cell.system for cell in tree.taken}
+        due = _list_due(compute_plan(paths, options), [cell for cell in cells if cell.system in systems])
+    if as_json:
+        say_json(_import_document(tree, due))
+    else:
+        say("\n".join(_describe_tree(tree, due)))
+    invalid = any(item.validity == "INVALID" for taken in tree.taken.values() for item in taken)
+    return NOT_IN_SYNC if invalid or tree.refused else IN_SYNC
+
+
+def _list_due(seen: PlanResult, cells: Iterable[Cell]) -> dict[Cell, tuple[list[str], list[str]]]:
+    """What a pass still makes of each cell: runs, and what follows from runs alone."""
+    due: dict[Cell, tuple[list[str], list[str]]] = {cell: ([], []) for cell in cells}
+    for step in seen.plan.steps:
+        at = step.change.address
+        if at.cell in due and at.kind is not Kind.RESULT:
+            due[at.cell][at.kind not in (Kind.RUN, Kind.COMPLIANCE_TEST)].append(at.label)
+    return due
+
+
+def _describe_tree(tree: ImportedTree, due: Mapping[Cell, tuple[list[str], list[str]]]) -> list[str]:
+    lines = []
+    for cell, taken in tree.taken.items():
+        lines += [str(cell), *(f"  {line}" for line in describe_import(taken))]
+    if tree.refused:
+        lines.append(f"Not imported ({len(tree.refused)}):")
+    for item in tree.refused:
+        lines += [f"  {line}" for line in item.message.splitlines()]
+        lines += [f"    fix: {item.fix}"] if item.fix else []
+    runs = {cell: found for cell, (found, _) in due.items() if found}
+    if runs:
+        lines.append("Missing runs:")
+        lines += [f"  {cell}: {', '.join(found)}" for cell, found in runs.items()]
+    rest = sum(len(found) for _, found in due.values())
+    steps = [show_count(sum(map(len, runs.values())), "run")] if runs else []
+    steps += [show_count(rest, "score or verdict", "scores and verdicts")] if rest else []
+    lines.append(f"`reconcile` makes {' and '.join(steps)}." if steps else "Nothing else is due.")
+    taken = tuple(item for items in tree.taken.values() for item in items)
+    return [*lines, *([_next("CELL", taken)] if any(item.unknown for item in taken) else [])]
+
+
+def _import_document(tree: ImportedTree, due: Mapping[Cell, tuple[list[str], list[str]]]) -> dict[str, object]:
+    cells = [
+        {
+            "cell": str(cell),
+            "records": [_part(item) for item in tree.taken.get(cell, ())],
+            "missing": runs,
+            "due": others,
+        }
+        for cell, (runs, others) in due.items()
+    ]
+    refused = [{"log": str(item.log), "message": item.message, "fix": item.fix} for item in tree.refused]
+    return render_document("import", cells=cells, refused=refused)
 
 
 def find_result_format(cell: Cell, desired: Desired) -> str:
@@ -141,7 +217,7 @@ def describe_import(taken: Iterable[TakenRecord]) -> list[str]:
     return lines
 
 
-def _next(cell: Cell, taken: tuple[TakenRecord, ...]) -> str:
+def _next(cell: str, taken: tuple[TakenRecord, ...]) -> str:
     unknown = sorted({name for item in taken for name in item.unknown})
     if not unknown:
         return "Nothing about it is unknown. `reconcile plan` shows what is left to do."
@@ -258,11 +334,16 @@ def _adopt(
     if isinstance(tree, TakenTree):
         tree = refuse_odd_power(tree)
         documents = find_documents(tree)
+        tree = restore_settings(tree, documents)
     else:
         documents = AdoptedDocuments({}, tree.find_files())
-    own = final = _declare(tree, tree.ruleset, name, paths, documents)
+    root = paths.root
+    if any(item.measured_with for item in tree.cells):  # specs that name code are checked next to it
+        root = scratch / "repository"
+        documents.copy(root)
+    own = final = _declare(tree, tree.ruleset, name, root, documents)
     if another := _find_another(tree, round_name):
-        final = _declare(tree, load_ruleset(another), name, paths, documents)
+        final = _declare(tree, load_ruleset(another), name, root, documents)
     _refuse_another(target, final.text)
     sweep_folders(documents.list_folders(paths.root))
     documents.copy(paths.root)
@@ -286,14 +367,14 @@ def _find_another(tree: TakenTree | ProgramTree, round_name: str) -> str:
 
 
 def _declare(
-    tree: TakenTree | ProgramTree, ruleset: Ruleset, name: str, paths: RepositoryPaths, documents: AdoptedDocuments
+    tree: TakenTree | ProgramTree, ruleset: Ruleset, name: str, root: Path, documents: AdoptedDocuments
 ) -> DeclaredTree:
     def render(cells: list[TakenCell], left_out: Mapping[str, str]) -> str:
         if isinstance(tree, TakenTree):
             return render_spec(tree, ruleset, cells, left_out, documents.published)
         return tree.render_spec(cells, left_out, documents.files)
 
-    return declare(tree, ruleset, name, paths.root, render)
+    return declare(tree, ruleset, name, root, render)
 
 
 def _reproduced(paths: RepositoryPaths, tree: TakenTree | ProgramTree, seen: PlanResult) -> Reproduced:

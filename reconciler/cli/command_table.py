@@ -24,6 +24,7 @@ _BUILT_IN: Mapping[str, tuple[str, str]] = {
         "reconciler.cli.doctor",
         "Say what is still missing for real runs and the submission, here and in the spec.",
     ),
+    "prove": ("reconciler.cli.prove", "Try here what the project could not, and report it without names or secrets."),
     "explain": (
         "reconciler.cli.spec:explain_command",
         "Say what may be written at a given place in a spec, from its schema.",
@@ -86,7 +87,7 @@ _BUILT_IN: Mapping[str, tuple[str, str]] = {
         "Record why a submitted result was corrected, and what was repeated.",
     ),
     "respond": ("reconciler.cli.review:respond_command", "Gather the evidence for a disputed result in one folder."),
-    "import": ("reconciler.cli.adopt:import_command", "Record one LoadGen run that was made elsewhere."),
+    "import": ("reconciler.cli.adopt:import_command", "Record LoadGen runs that were made elsewhere."),
     "audit": (
         "reconciler.cli.audit:audit_command",
         "Prove a commit: records, logs, metrics, verdicts and tree, from git alone.",
@@ -102,11 +103,6 @@ _BUILT_IN: Mapping[str, tuple[str, str]] = {
         "reconciler.cli.audit:sign_command",
         "Sign records that have no signature yet, with the key that git signs with.",
     ),
-    "push": ("reconciler.cli.transfers:push_command", "Copy the objects that git does not hold to a store elsewhere."),
-    "pull": (
-        "reconciler.cli.transfers:pull_command",
-        "Fetch objects from a store elsewhere, each checked by its digest.",
-    ),
     "prune": (
         "reconciler.cli.prune:prune_command",
         "Remove what no spec declares any more; never logs, and only with --yes.",
@@ -116,13 +112,15 @@ _BUILT_IN: Mapping[str, tuple[str, str]] = {
 }
 # Title → commands, in the order of `--help`.
 _GROUPS: Mapping[str, tuple[str, ...]] = {
-    "Get started": ("init", "detect", "doctor", "explain", "validate", "fmt", "benchmarks", "fetch", "rehearse"),
+    "Get started": (
+        *("init", "detect", "doctor", "prove", "explain", "validate", "fmt", "benchmarks", "fetch", "rehearse"),
+    ),
     "Run": ("plan", "apply", "try", "tune", "watch"),
     "Inspect": ("status", "show", "why", "logs", "history", "blame", "diff", "compare", "pr"),
     "Decide": ("accept", "freeze", "unfreeze", "move", "embargo"),
     "Submit": ("rounds", "check", "audit", "package", "unpack", "sign"),
     "Review": ("respond", "amend"),
-    "Transfer and clean up": ("import", "adopt", "push", "pull", "prune", "gc"),
+    "Transfer and clean up": ("import", "adopt", "prune", "gc"),
 }
 
 

@@ -19,13 +19,13 @@ from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.repository import find_paths, find_root, show_from_root
 from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.launch.nodes import Node, find_differences, probe_nodes
-from reconciler.observed.machine import find_unlike
+from reconciler.observed.machine import find_unlike, list_accelerators
 from reconciler.reconcile.desired_cache import list_spec_paths
 from reconciler.render.colour import Tone
 from reconciler.render.documents import render_document
 from reconciler.resource.launcher import Launcher
 from reconciler.resource.quantities import join_listing
-from reconciler.resource.settings import SystemSettings
+from reconciler.resource.settings import Hardware, SystemSettings
 from reconciler.spec.edit import EditError
 from reconciler.spec.files import read_sources
 from reconciler.spec.numa_layout import find_layout_advice
@@ -107,12 +107,29 @@ def _target(paths: RepositoryPaths | None, specs: tuple[str, ...], system: str |
         raise ReconcilerError(str(problems[0]), fix="reconcile validate")
     declared = {name: source for source in sources for name in list_systems(source.text)}
     if system is None and len(declared) > 1:
-        raise ReconcilerError(
-            f"the spec declares {join_listing(list(declared))}", fix="say which this is: --system NAME"
-        )
+        system = _find_own({name: each for source in sources for name, each in list_systems(source.text).items()})
+        say(f"This machine is taken for {system}, of the systems that the spec declares.", err=True)
     chosen = system or next(iter(declared), _own_name())
     source = declared.get(chosen) or next(iter(declared.values()), sources[0])
     return _Target(paths.root / source.name, source.text, chosen)
+
+
+def _find_own(systems: Mapping[str, object]) -> str:
+    """The one system whose hardware this machine has, if need be by the number of accelerators. Raises
+    ReconcilerError where it is not one."""
+    declared = {name: hardware for name, each in systems.items() if (hardware := _read_hardware(each)) is not None}
+    here = list_accelerators()
+    fitting = [
+        name
+        for name, hardware in declared.items()
+        if find_unlike(hardware) is None and (hardware.accelerator or hardware.cpu or not here)
+    ]
+    counts = {name: declared[name].count or bool(declared[name].accelerator) for name in fitting}
+    exact = [name for name in fitting if counts[name] == len(here)]
+    if len(found := exact or fitting) != 1:
+        what = f"has the hardware of {join_listing(found)}" if found else f"is none of {join_listing(list(systems))}"
+        raise ReconcilerError(f"this machine {what}", fix="say which system this is: --system NAME")
+    return found[0]
 
 
 def _declared(target: _Target) -> Launcher:
@@ -130,15 +147,18 @@ def _declared(target: _Target) -> Launcher:
 
 def _explain_unlike(target: _Target) -> str:
     """Why this machine is not the one that the spec declares; "" where nothing contradicts it."""
-    system = list_systems(target.text).get(target.system) if target.path else None
+    hardware = _read_hardware(list_systems(target.text).get(target.system)) if target.path else None
+    found = find_unlike(hardware) if hardware is not None else None
+    return found.message if found is not None else ""
+
+
+def _read_hardware(system: object) -> Hardware | None:
+    """The hardware that a system declares; None where it declares none that can be read."""
     declared = system.get("hardware") if isinstance(system, dict) else None
     if not isinstance(declared, dict):
-        return ""
+        return None
     values = {f"hardware.{name}": value for name, value in declared.items() if name in ("accelerator", "cpu", "count")}
-    if not str(values.get("hardware.count", 0)).isdecimal():
-        return ""
-    found = find_unlike(SystemSettings(values).hardware)
-    return found.message if found is not None else ""
+    return SystemSettings(values).hardware if str(values.get("hardware.count", 0)).isdecimal() else None
 
 
 def _own_name() -> str:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import configparser
 import os
+import platform
+import re
 import shutil
+import socket
 import sys
 import venv
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
 from msgspec import Struct
 
+from harness.contract import ProbeRequest
 from reconciler.cli.shared.options import json_option, spec_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.repository import find_repository, show_from_root
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError, SpecError
 from reconciler.fetch.scratch import FileState, find_scratch, look_for
-from reconciler.observed.installed_backends import list_installed
+from reconciler.launch.nodes import Node, probe_nodes
+from reconciler.observed.installed_backends import find_backend_version, list_installed
 from reconciler.observed.loadgen_library import (
     RELEASES,
     explain_install,
@@ -25,14 +31,17 @@ from reconciler.observed.loadgen_library import (
     find_loadgen_library,
     read_seeds,
 )
+from reconciler.observed.machine import find_unlike, list_accelerators, read_driver
 from reconciler.reconcile.planning import Options, PlanResult, compute_plan
 from reconciler.render.colour import Paint, Tone
 from reconciler.render.documents import render_document
 from reconciler.resource.kinds import Kind
+from reconciler.resource.launcher import Launcher
 from reconciler.resource.programs import find_program
 from reconciler.resource.quantities import join_listing, show_count, show_size
 from reconciler.resource.records import REHEARSAL
-from reconciler.rules.benchmark_files import find_benchmark_files
+from reconciler.resource.settings import DIRECTOR, KIT, STATE_SET, SystemSettings
+from reconciler.rules.benchmark_files import SCRATCH_DEFAULTS, SCRATCH_VARIABLE, find_benchmark_files
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.spec.submission_template import FILL_IN
 from reconciler.storage import git
@@ -114,13 +123,15 @@ MACHINE, REPOSITORY, SPEC, RUNS = "Machine", "Repository", "Spec", "Runs"
 
 
 class Check(Struct, frozen=True):
-    """``missing``: real runs, or the submission, lack this. ``where``: a place in a file, a cell, or nothing."""
+    """``missing``: real runs, or the submission, lack this. ``where``: a place in a file, a cell, or nothing.
+    ``advice``: nothing lacks it, and the guides of submitters advise it."""
 
     topic: str
     text: str
     missing: bool = False
     fix: str = ""
     where: str = ""
+    advice: bool = False
 
 
 def examine(paths: RepositoryPaths, specs: tuple[str, ...] = ()) -> list[Check]:
@@ -133,6 +144,7 @@ def examine(paths: RepositoryPaths, specs: tuple[str, ...] = ()) -> list[Check]:
         return [*found, *problems]
     found += _seeds(seen)
     found += _disk(seen)
+    found += _advise(seen)
     found += _repository(seen)
     found += _spec(seen)
     found += _runs(seen)
@@ -221,6 +233,132 @@ def _disk(seen: PlanResult) -> Iterator[Check]:
         yield Check(MACHINE, text, True, "free space there, or export MLPERF_SCRATCH_PATH=DIR on a larger disk")
     elif due:
         yield Check(MACHINE, f"{show_size(due)} are still to be brought; {show_size(free)} are free for them")
+
+
+# Advice of submitters' guides: each check reads what it judges on this machine, and says nothing where it cannot.
+
+# Major version of CUDA → the least driver on Linux that runs what is built for it (CUDA compatibility, minor versions).
+_LEAST_DRIVERS = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
+_BUILT_FOR = re.compile(r"tensorrt(?:-rtx)?-cu(\d+)(?:-libs|-bindings)?")
+_CONNECTING = 2.0  # seconds
+_LISTENING = "0.0.0.0 4950"  # of the power kit's server where its configuration does not say
+
+
+def _advise(seen: PlanResult) -> Iterator[Check]:
+    if os.geteuid() == 0:
+        fix = "run as an ordinary user: files that root makes cannot be changed by others"
+        yield Check(MACHINE, "you are root", fix=fix, advice=True)
+    yield from _check_scratch()
+    systems = {name: each for name, each in seen.desired.submission.systems.items() if each.runs_here}
+    fitting = {name: each for name, each in systems.items() if find_unlike(each.hardware) is None}
+    own = {name: each for name, each in fitting.items() if each.hardware.accelerator}
+    if own and list_accelerators():
+        yield from _check_driver(seen, own)
+        yield from _check_gpus(seen, own)
+    for name, system in fitting.items():
+        yield from _check_power(seen.paths.root, name, system)
+
+
+def _check_scratch() -> Iterator[Check]:
+    named = os.environ.get(SCRATCH_VARIABLE, "")
+    there = [path for path in SCRATCH_DEFAULTS if Path(path).is_dir()]
+    if named and not Path(named).is_dir():
+        yield Check(MACHINE, f"{SCRATCH_VARIABLE} is {named}, which is no folder", fix="correct it", advice=True)
+    elif not named and len(there) > 1:
+        text = f"two scratch spaces of the guides are there, and {there[0]} is used, not {there[1]}"
+        yield Check(MACHINE, text, fix=f"export {SCRATCH_VARIABLE}=DIR, the one that you mean", advice=True)
+    for path in [named] if named and Path(named).is_dir() else there[: not named]:
+        if not os.access(path, os.R_OK | os.X_OK):
+            fix = "let this user read it, such as with: sudo chmod -R a+rX"
+            yield Check(MACHINE, f"the scratch space {path} cannot be read", True, f"{fix} {path}")
+
+
+def _check_driver(seen: PlanResult, systems: Collection[str]) -> Iterator[Check]:
+    """Check that the driver runs the CUDA that the TensorRT in use was built for."""
+    details = (seen.desired.detail(each.address) for each in seen.desired.resources if each.kind is Kind.RUN)
+    used = {each.settings.get_text("engine.backend") for each in details if each.locations.get("system") in systems}
+    driver, installed = read_driver(), list_installed()
+    for backend in sorted(used.intersection(("tensorrt", "tensorrt-rtx"))):
+        version = find_backend_version(backend, installed)
+        mine = [name for name in installed if name.startswith("tensorrt-rtx") == (backend == "tensorrt-rtx")]
+        built = {int(found[1]) for name in mine if (found := _BUILT_FOR.fullmatch(name))}
+        least = _LEAST_DRIVERS.get(max(built, default=0))
+        if not (driver and version and least):
+            continue
+        text = f"driver {driver}; {backend} {version} for CUDA {max(built)} needs {least} or later"
+        old = _split_version(driver) < _split_version(least)
+        fix = f"install a driver of at least {least}, or {backend} for an older CUDA" if old else ""
+        yield Check(MACHINE, text, old, fix)
+
+
+def _split_version(version: str) -> list[int]:
+    return [int(part) for part in version.split(".")]
+
+
+def _check_gpus(seen: PlanResult, systems: Mapping[str, SystemSettings]) -> Iterator[Check]:
+    """Check modes and limits of the GPUs, as NVML has them."""
+    try:
+        (node,) = probe_nodes(ProbeRequest(), Launcher(), seen.paths.work)
+    except ReconcilerError:
+        return
+    gpus: Sequence[Node] = node.get("accelerators", ())
+
+    def count(test: Callable[[Node], bool]) -> str:
+        found = sum(map(test, gpus))
+        return f"{found} of {show_count(len(gpus), 'GPU')}" if found else ""
+
+    categories = " ".join(each.get_text("system.category") for each in systems.values())
+    limited = any(each.hardware.power_limit or STATE_SET in each for each in systems.values())
+    if "datacenter" in categories and (off := count(lambda gpu: gpu.get("ecc") is False)):
+        text = f"ECC is off on {off}; systems of the datacenter category have it on"
+        yield Check(MACHINE, text, fix="sudo nvidia-smi -e 1, and restart", advice=True)
+    if off := count(lambda gpu: gpu.get("persistence") is False):
+        text = f"persistence mode is off on {off}: the driver loads anew for each process, and forgets its settings"
+        yield Check(MACHINE, text, fix="sudo nvidia-smi -pm 1", advice=True)
+    if low := count(lambda gpu: gpu.get("application_mhz", 0) < gpu.get("default_mhz", 0)):
+        yield Check(MACHINE, f"application clocks are below the default on {low}", fix="nvidia-smi -rac", advice=True)
+    if not limited and (low := count(lambda gpu: gpu.get("power_limit_watts", 0) < gpu.get("default_limit_watts", 0))):
+        fix = "raise it with nvidia-smi -pl, or declare power_limit in the system's hardware"
+        yield Check(MACHINE, f"the power limit is below the default on {low}", fix=fix, advice=True)
+
+
+def _check_power(root: Path, name: str, system: SystemSettings) -> Iterator[Check]:
+    """Check that the director of a system's meter answers where the spec has it, and that the configuration of the
+    kit's server on this machine, if there is one, has it there too."""
+    if not (director := system.get_text(DIRECTOR)):
+        return
+    host, _, written = director.partition(":")
+    port = written or _LISTENING.split()[-1]
+    try:
+        socket.create_connection((host, int(port)), timeout=_CONNECTING).close()
+        yield Check(MACHINE, f"the power director of {name} answers at {host}:{port}")
+    except (OSError, ValueError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or error
+        fix = "start server.py of the kit there, with its server.cfg, and let this machine through the firewall"
+        yield Check(MACHINE, f"the power director of {name} does not answer at {host}:{port}: {why}", True, fix)
+    kit = system.get_text(KIT)
+    folders = [root / kit, root / kit / "ptd_client_server", root / "power"] if kit else [root / "power"]
+    names = (f"server-{platform.node()}.cfg", "server.cfg", "server.conf")
+    file = next((folder / each for each in names for folder in folders if (folder / each).is_file()), None)
+    if file is not None:
+        yield from _check_server(file, port)
+
+
+def _check_server(file: Path, port: str) -> Iterator[Check]:
+    configured = configparser.ConfigParser(interpolation=None, strict=False)
+    try:
+        configured.read_string(file.read_text(encoding="utf-8", errors="replace"))
+    except (OSError, configparser.Error):
+        return
+    listening = configured.get("server", "listen", fallback=_LISTENING).split()[-1:]
+    daemon = configured.get("ptd", "networkPort", fallback="8888").strip()
+    if listening != [port]:
+        text = f"the kit's server is configured to listen at port {''.join(listening)}, and the spec has {port}"
+        fix = "correct `director` in the spec, or listen in the file"
+        yield Check(MACHINE, text, fix=fix, where=str(file), advice=True)
+    if [daemon] == listening:
+        text = f"the kit's server and the analyzer's daemon are configured for one port, {daemon}"
+        yield Check(MACHINE, text, fix="write another networkPort", where=str(file), advice=True)
 
 
 def _repository(seen: PlanResult) -> Iterator[Check]:
@@ -327,6 +465,7 @@ def _render(found: list[Check], paint: Paint) -> list[str]:
             topic = check.topic
             lines.append(topic)
         mark = paint("missing", Tone.BAD) if check.missing else paint("ok     ", Tone.GOOD)
+        mark = paint("advice ", Tone.DOUBT) if check.advice else mark
         where = f"{check.where}: " if check.where else ""
         lines.append(f"  {mark}  {where}{check.text}")
         if check.fix:

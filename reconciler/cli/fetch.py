@@ -136,7 +136,7 @@ def _list_declared() -> list[str]:
     except RepositoryError:
         return []
     declared = load(list_spec_paths(paths, ()), paths.root, os.environ)
-    return [str(cell.settings["benchmark.code"].value) for cell in declared.cells if "benchmark.code" in cell.settings]
+    return [str(cell.code.value) for cell in declared.cells if cell.code]
 
 
 def _fetch(scratch: Scratch, due: list[Due], limits: DownloadLimits, parallel: int) -> list[FetchResult]:

@@ -20,13 +20,14 @@ from reconciler.resource.quantities import join_listing, show_count
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset, normalise_category
 from reconciler.spec.adapters import HarnessAdapter, describe_missing, list_adapters
+from reconciler.spec.declared import NOT_DECLARED
 from reconciler.spec.files import leads_out
 from reconciler.spec.names import give_advice
 from reconciler.spec.proposal import Proposal
 from reconciler.spec.quantities import UnfitError
 from reconciler.spec.scalars import CATEGORIES
 from reconciler.spec.scalars import parse_name as folder_name
-from reconciler.spec.starter import NOT_DECLARED, NOTHING_READ, render_starter_spec
+from reconciler.spec.starter import NOTHING_READ, render_starter_spec
 from reconciler.spec.starting_values import find_family
 from reconciler.spec.submission_template import (
     FILL_IN,
@@ -219,7 +220,8 @@ def command(
     overwritten.
     """
     root = Path(folder).resolve()
-    chosen = _name_from(root.name) if name is None else _checked(name)
+    chosen = _name_from(root.name) if name is None else _checked("--name", name)
+    submitter = _checked("--submitter", submitter)
     spec = root / "specs" / f"{chosen}.yaml"
     if code and not harness:
         raise click.UsageError("name the harness that is there, too: --harness ADAPTER")
@@ -240,7 +242,9 @@ def command(
         for path, content in documents.items():
             if not (root / path).exists():
                 replace(root / path, content.encode())
-        starter = text or render_starter_spec(propose_this_machine(), name=chosen, schema=f"../{SCHEMA}")
+        starter = text or render_starter_spec(
+            propose_this_machine(), name=chosen, schema=f"../{SCHEMA}", submitter=submitter
+        )
         write_repository(root, chosen, starter)
     if wanted is not None:
         say("\n".join(describe_submission(wanted, spec.relative_to(root).as_posix())))
@@ -248,11 +252,11 @@ def command(
     return IN_SYNC
 
 
-def _checked(name: str) -> str:
+def _checked(option: str, name: str) -> str:
     try:
         return folder_name(name)
     except UnfitError as error:
-        raise ReconcilerError(f"--name: {error.message}", fix=error.fix) from error
+        raise ReconcilerError(f"{option}: {error.message}", fix=error.fix) from error
 
 
 def _name_from(folder: str) -> str:

@@ -17,7 +17,13 @@ import click
 
 from reconciler.cli.command_table import WITHOUT_NAME, Commands
 from reconciler.cli.shared.existing_path import ExistingPath
-from reconciler.cli.shared.options import no_colour_option, quiet_option, verbose_option, wide_option
+from reconciler.cli.shared.options import (
+    complete_quick,
+    no_colour_option,
+    quiet_option,
+    verbose_option,
+    wide_option,
+)
 from reconciler.cli.shared.output import say, say_error
 from reconciler.errors import BUG, ERROR, IN_SYNC, INTERRUPTED, ReconcilerError, SpecError
 from reconciler.storage.escaping import escape_output
@@ -94,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _open_closed_streams()
         _refuse_single_dash(given)
-        result = reconcile.main(given, prog_name="reconcile", standalone_mode=False)
+        result = reconcile.main(complete_quick(given), prog_name="reconcile", standalone_mode=False)
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:
         try:

@@ -54,7 +54,7 @@ def command(
     deep: bool,
     output: Path | None,
     by: datetime | None,
-    quick: bool,
+    quick: float,
     as_json: bool,
     show_all: bool,
 ) -> int:
@@ -67,7 +67,7 @@ def command(
     if quick:
         if output not in (None, Path("-")):
             raise click.UsageError("a plan of quick runs is not saved: reconcile --quick carries it out")
-        paths, options = choose_quick(paths, options)
+        paths, options = choose_quick(paths, options, quick)
     now = datetime.now().astimezone()
     if by is not None and (by := by.astimezone()) <= now:
         raise click.UsageError(f"--by: {by:%Y-%m-%d %H:%M} is over")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +28,9 @@ from reconciler.cli.shared.run_pass import carry_out, choose_pass_code, render_p
 from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC, ReconcilerError
 from reconciler.history.packaging import find_refusals, load_packed_submission
 from reconciler.observed.installed_backends import find_backend_version, find_missing_libraries, list_installed
-from reconciler.reconcile.planning import Options
+from reconciler.reconcile.planning import Options, PlanCache
 from reconciler.reconcile.run import PassReport
-from reconciler.rehearse.generated_data import FOLDER, Generated, Size, generate
+from reconciler.rehearse.generated_data import FOLDER, Generated, Moved, Size, generate
 from reconciler.rehearse.rehearsal_spec import (
     CALIBRATION,
     CALIBRATION_TEXT,
@@ -144,29 +144,55 @@ def command(
     round_name = load_ruleset(round_name or choose_round(chosen)).round  # before anything is generated
     root = (output or _default_folder(chosen)).resolve()
     with explain_unwritable(root, "reconcile rehearse --output DIR"):
-        root.mkdir(parents=True, exist_ok=True)
-        generated = {
-            item.facts.code: generate(
-                root, item.facts, size=size, seed=seed, samples=samples or 0, moved=_Teller(as_json)
-            )
-            for item in chosen
-        }
-        _report_generated(root, generated, as_json=as_json)
-        spec = render_rehearsal_spec(
+        generated = make_rehearsal(
+            root,
+            chosen,
             round_name=round_name,
             division=division,
             category=category,
-            benchmarks=chosen,
-            generated=generated,
-            machine=propose_this_machine(),
-            schema=f"../{SCHEMA}",
+            size=size,
+            seed=seed,
+            samples=samples or 0,
+            moved=_Teller(as_json),
         )
-        _write(root, spec)
-    paths, options = RepositoryPaths(root), Options(commit=True, busy=busy)
-    pass_report = carry_out(paths, options, as_json=as_json)
+        _report_generated(root, generated, as_json=as_json)
+    options = Options(commit=True, busy=busy)
+    pass_report = carry_out(PlanCache.of(RepositoryPaths(root)), options, as_json=as_json)
     if pass_report is None:
         return INTERRUPTED
     return _report(pass_report, options, generated, chosen, round_name, as_json=as_json)
+
+
+def make_rehearsal(
+    root: Path,
+    chosen: Sequence[Rehearsed],
+    *,
+    round_name: str,
+    division: str,
+    category: str = CATEGORY,
+    size: Size = "small",
+    seed: int = 1,
+    samples: int = 0,
+    moved: Moved,
+    change: Callable[[str], str] = str,
+) -> dict[str, Generated]:
+    """Generate what is not there yet, and write a repository that declares it. ``change``: of the spec's text."""
+    root.mkdir(parents=True, exist_ok=True)
+    generated = {
+        item.facts.code: generate(root, item.facts, size=size, seed=seed, samples=samples, moved=moved)
+        for item in chosen
+    }
+    spec = render_rehearsal_spec(
+        round_name=round_name,
+        division=division,
+        category=category,
+        benchmarks=chosen,
+        generated=generated,
+        machine=propose_this_machine(),
+        schema=f"../{SCHEMA}",
+    )
+    _write(root, change(spec))
+    return generated
 
 
 def _choose(words: Sequence[str], *, as_json: bool) -> list[Rehearsed]:

@@ -33,7 +33,7 @@ from reconciler.resource.kinds import PERFORMANCE, Cell, RunAddress
 from reconciler.resource.records import Artifact
 from reconciler.resource.resources import Resource
 from reconciler.resource.settings import COMMAND
-from reconciler.spec.declared import Declared
+from reconciler.spec.declared import Declared, DeclaredCell
 from reconciler.spec.loading import load
 from reconciler.storage.code_files import explain_names, list_code_names
 from reconciler.storage.files import RepositoryPaths
@@ -46,8 +46,8 @@ _CODE = click.Option(
 @click.command("show")
 @takes([cell_argument(), spec_option(), _CODE, json_option()])
 def command(cell: str, specs: tuple[str, ...], code: bool, as_json: bool) -> int:
-    """Show every resolved value of CELL with the file and line that sets it, then keys, records and files. With --code:
-    which files count as the code of its commands.
+    """Show every resolved value of CELL with the file and line that sets it and the values that it overrides, then
+    keys, records and files. With --code: which files count as the code of its commands.
 
     CELL is division/system/benchmark/scenario, any part of it that fits one cell, or a glob.
     """
@@ -91,16 +91,16 @@ def list_code(paths: RepositoryPaths, seen: PlanResult, cell: Cell) -> tuple[Sho
 def show_cell(
     paths: RepositoryPaths, seen: PlanResult, declared: Declared, cell: Cell, lineage: Sequence[Resource]
 ) -> Showing:
-    settings = _describe_settings(seen, declared, cell, lineage)
-    return Showing(cell, settings, tuple(_shown(paths, seen, resource) for resource in lineage))
+    found = next(entry for entry in declared.cells if entry.cell == cell)
+    settings = _describe_settings(seen, declared, found, lineage)
+    return Showing(cell, settings, tuple(_shown(paths, seen, resource) for resource in lineage), found.overridden)
 
 
 def _describe_settings(
-    seen: PlanResult, declared: Declared, cell: Cell, lineage: Sequence[Resource]
+    seen: PlanResult, declared: Declared, found: DeclaredCell, lineage: Sequence[Resource]
 ) -> dict[str, Value]:
     """Describe the settings of the cell in the spec, and those that the round, defaults and this machine add."""
-    found = next(entry for entry in declared.cells if entry.cell == cell)
-    system = declared.systems[cell.system]
+    system = declared.systems[found.cell.system]
     values = {"round": declared.round, "submitter": declared.submitter, **system.settings, **found.settings}
     for resource in lineage:
         for item in seen.desired.detail(resource.address).inputs:

@@ -124,7 +124,7 @@ def _entered_twice(declared: Declared, ruleset: Ruleset) -> Iterator[Problem]:
     """Cells whose folders would be one, where folders have the round's names."""
     entered: dict[Cell, DeclaredCell] = {}
     for cell in declared.cells:
-        official = cell.settings.get("benchmark.official")
+        official = cell.official
         if official is None or ruleset.binds(cell.cell.division, "model_mapping"):
             continue
         first = entered.setdefault(replace(cell.cell, benchmark=str(official.value)), cell)
@@ -142,7 +142,7 @@ def make_cell_problem(cell: DeclaredCell, value: Value | None, message: str, fix
 
 
 def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
-    official = cell.settings.get("benchmark.official")
+    official = cell.official
     name = str(official.value) if official else cell.cell.benchmark
     rules = ruleset.find_rules(cell.cell.division, name)
     if rules is None and name in ruleset.earlier:
@@ -169,7 +169,7 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
         problems += _unfit_tests(cell, rules, ruleset)
     if "infer_from" in cell.settings:
         return problems + _not_inferable(declared, cell, rules, ruleset)
-    if not cell.settings.get("engine.backend"):
+    if not cell.backend:
         fix = f"add `engine: {{backend: onnxruntime}}` to benchmarks.{cell.cell.benchmark}"
         problems.append(make_cell_problem(cell, None, "no backend is declared for this cell", fix))
     if not (declared.rehearsal.value or declared.trial):
@@ -182,7 +182,7 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
 def _forbidden(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
     if not ruleset.binds(cell.cell.division, "scenarios"):
         return []
-    category = declared.systems[cell.cell.system].settings.get("system.category")
+    category = declared.systems[cell.cell.system].category
     if category is None or rules.find_presence(str(category.value), cell.cell.scenario) is not Presence.FORBIDDEN:
         return []
     allowed = [
@@ -199,7 +199,7 @@ def _forbidden(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules, ru
 
 def _of_earlier_rounds(cell: DeclaredCell, official: str, ruleset: Ruleset) -> list[Problem]:
     """A benchmark whose name rounds have given to another one since."""
-    code = cell.settings.get("benchmark.code")
+    code = cell.code
     facts = find_benchmark_facts(str(code.value)) if code else None
     if facts is None or not facts.until or not ruleset.binds(cell.cell.division, "accuracy"):
         return []
@@ -209,7 +209,7 @@ def _of_earlier_rounds(cell: DeclaredCell, official: str, ruleset: Ruleset) -> l
 
 def _pruned(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
     """A division that holds results to the reference's accuracy holds them to its weights as well."""
-    sparsity = cell.settings.get("model.settings.sparsity")
+    sparsity = cell.sparsity
     if sparsity is None or not ruleset.binds(cell.cell.division, "accuracy"):
         return []
     message = f"the {cell.cell.division} division does not allow weights to be discarded"
@@ -428,7 +428,7 @@ def _fulfils(side: str, value: int, ruled: int) -> bool:
 
 def _issues_queries(cell: DeclaredCell) -> bool:
     """True where LoadGen is yet to issue the queries of a cell's runs."""
-    backend = BACKENDS.get(str(cell.settings["engine.backend"].value)) if "engine.backend" in cell.settings else None
+    backend = BACKENDS.get(str(cell.backend.value)) if cell.backend else None
     imported = backend is not None and backend.elsewhere
     return not imported and find_declared_format(cell.settings).READS_CONF
 
@@ -471,7 +471,7 @@ def _other_lengths(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) 
 
 def _other_steps(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
     """Find other numbers of steps of a pipeline than the benchmark's, where its accuracy binds: fewer are faster."""
-    value = cell.settings.get("engine.options.steps")
+    value = cell.steps
     if value is None or not int(value.value) or not ruleset.binds(cell.cell.division, "accuracy"):
         return []
     message = f"steps is {value.value}; in the {cell.cell.division} division they are the benchmark's"
@@ -480,7 +480,7 @@ def _other_steps(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
 
 def _shared_prompts(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
     """A result computed for one query may not serve another where the benchmark's accuracy binds."""
-    value = cell.settings.get("run.options.prefix_caching")
+    value = cell.prefix_caching
     if value is None or not value.value or not ruleset.binds(cell.cell.division, "accuracy"):
         return []
     message = f"prefix_caching lets queries share what was computed; in the {cell.cell.division} division none may"

@@ -24,8 +24,7 @@ from reconciler.execute.executors.executor import Capacity
 from reconciler.execute.machine_turns import MachineTurns
 from reconciler.execute.outcome import Event, Outcome, Status, StepProgress, StepStarted
 from reconciler.execute.perform import INTERRUPTED, AttemptContext, Finished, derive_outcome, perform
-from reconciler.execute.power_state import put_back_state
-from reconciler.execute.request_parts import select_slices
+from reconciler.execute.request_parts import load_power, select_slices
 from reconciler.execute.service import Services
 from reconciler.launch.nodes import find_first_busy, probe_nodes
 from reconciler.loadgen import keys
@@ -316,7 +315,8 @@ class PlanExecutor(Struct, dict=True):
         except LockedError as error:
             raise _NotIdleError(error.message, error.fix) from error
         stack.enter_context(lock)
-        put_back_state()
+        if (power := load_power()) is not None:
+            power.put_back_state()
         return replace(context, keep_open=(*context.keep_open, lock.descriptor))
 
     def find_capacity(self, step: Step, detail: Detail) -> Capacity:

@@ -158,7 +158,7 @@ def _name_cells(at: Snapshot) -> dict[str, str]:
     named = {}
     for cell in at.difference.chosen:
         settings = at.desired.detail(Address(Kind.RESULT, str(cell))).settings
-        official = settings.get_text("benchmark.official", cell.benchmark)
+        official = settings.official or cell.benchmark
         named[str(name_folders(cell, official, ruleset))] = str(cell)
     return named
 

@@ -20,6 +20,7 @@ from reconciler.errors import ReconcilerError, RecordError
 from reconciler.execute.attempt import Attempt, MachineFacts, create, read, repeat_intent
 from reconciler.execute.attempt_record import build_record
 from reconciler.execute.child import Detached
+from reconciler.execute.executors.attempt_transport import AttemptTransport
 from reconciler.execute.executors.executor import read_handle
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.outcome import Event, Message, Outcome, Status, StepsDue
@@ -38,7 +39,6 @@ from reconciler.observed.rendered import read_rendered
 from reconciler.plan.plan import Plan, Step
 from reconciler.reconcile.planning import Options, PlanResult
 from reconciler.reconcile.recorder import Recorder
-from reconciler.reconcile.remote_attempts.sender import StoreTransport, list_depots
 from reconciler.record.index import load_record
 from reconciler.record.repair import repair_artifact
 from reconciler.record.store import find_readable
@@ -196,7 +196,7 @@ class Worker(Struct, dict=True):
     check: Check
     keep_open: tuple[int, ...]
     recorder: Recorder
-    carrier: StoreTransport
+    carrier: AttemptTransport | None
     tries: Tries = field(default_factory=Tries)
     under_way: dict[str, Attempt] = field(default_factory=dict)
     left: bool = False
@@ -279,7 +279,8 @@ class Worker(Struct, dict=True):
         from reconciler.storage import git
 
         self.order.know(result.recorded)
-        self.carrier.depots = list_depots(result.desired.submission, self.wall.date())
+        if self.carrier is not None:
+            self.carrier.declare(result.desired.submission, self.wall.date())
         systems, reached = result.desired.submission.systems, read_probed_nodes(self.paths)
         context = AttemptContext(
             paths=self.paths,

@@ -50,9 +50,12 @@ class ShownCode(Struct, frozen=True):
 
 
 class Showing(Struct, frozen=True):
+    """``overridden``: name of a setting → the values that it overrides, the nearest first."""
+
     cell: Cell
     settings: Mapping[str, Value]
     resources: tuple[Shown, ...]
+    overridden: Mapping[str, tuple[Value, ...]] = {}
 
 
 def render_code_text(cell: Cell, parts: Sequence[ShownCode], paint: Paint = show_plain) -> str:
@@ -72,7 +75,10 @@ def render_code_text(cell: Cell, parts: Sequence[ShownCode], paint: Paint = show
 
 def render_showing_text(showing: Showing, paint: Paint = show_plain) -> str:
     lines = [paint(str(showing.cell).replace("/", " / "), Tone.HEADING)]
-    rows = [(name, show_value(name, value.value), str(value.origin)) for name, value in showing.settings.items()]
+    rows = []
+    for name, value in showing.settings.items():
+        over = [f"{show_value(name, each.value)} ({each.origin})" for each in showing.overridden.get(name, ())]
+        rows.append((name, show_value(name, value.value), str(value.origin), f"over {', '.join(over)}" if over else ""))
     lines += render_table(rows, 2, width=paint.width)
     for resource in showing.resources:
         tone = Tone.GOOD if resource.state == "in sync" else Tone.DOUBT
@@ -96,8 +102,15 @@ def render_showing_part(showing: Showing) -> dict[str, Any]:
     return {
         "cell": str(showing.cell),
         "settings": {
-            name: {"value": convert_plain_value(value.value), "origin": str(value.origin)}
+            name: {
+                **_render_value(value),
+                **({"overrides": [*map(_render_value, over)]} if (over := showing.overridden.get(name)) else {}),
+            }
             for name, value in showing.settings.items()
         },
         "resources": convert_plain_value(showing.resources),
     }
+
+
+def _render_value(value: Value) -> dict[str, Any]:
+    return {"value": convert_plain_value(value.value), "origin": str(value.origin)}

@@ -28,7 +28,8 @@ def read_for_trial(paths: Sequence[Path], root: Path, environment: Mapping[str, 
     reading = read_texts(sources, root, environment, problems)
     if reading.declared is None:
         return reading
-    return replace(reading, declared=replace(reading.declared, trial=trial.length))
+    declared = replace(reading.declared, trial=trial.length, quick=trial.quick or reading.declared.quick)
+    return replace(reading, declared=declared)
 
 
 def edit_cell(sources: Sequence[Source], cell: Cell, settings: Sequence[tuple[str, str]]) -> list[Source]:

@@ -13,6 +13,7 @@ from reconciler.rules.benchmark_facts import BenchmarkFacts, find_benchmark_fact
 from reconciler.spec.layers import Block, LayeredSetting
 from reconciler.spec.names import find_nearest, give_advice
 from reconciler.spec.quantities import show_quantity
+from reconciler.spec.validation import explain_foreign
 
 _ORDERED = (
     ("min_duration", "max_duration"),
@@ -122,7 +123,7 @@ def _other_backends(precision: str) -> str:
     return f", or choose backend {' or '.join(able)}" if able else ""
 
 
-def _options(facts: BackendFacts, part: str) -> Mapping[str, Option]:
+def _options(facts: BackendFacts, part: str) -> Mapping[str, Option[Any]]:
     return facts.engine if part == "engine" else facts.run
 
 
@@ -138,6 +139,8 @@ def _check_option(setting: LayeredSetting, name: str, backend: str, part: str, o
     message = f"backend {backend} has no {part} option {name}"
     if name in _options(facts, other):
         fix = f"write it under {other}: options"
+    elif foreign := explain_foreign(name):
+        fix = foreign[1]
     elif known:
         fix = give_advice(name, known)
     else:
@@ -146,20 +149,19 @@ def _check_option(setting: LayeredSetting, name: str, backend: str, part: str, o
     yield make_problem(setting, message, fix)
 
 
-def _check_value(setting: LayeredSetting, name: str, option: Option) -> Iterator[Problem]:
+def _check_value(setting: LayeredSetting, name: str, option: Option[Any]) -> Iterator[Problem]:
     value: Any = setting.value.value
-    whole = is_whole(value)
-    if option.kind == "choice" and value not in option.choices:
+    if option.choices and value not in option.choices:
         yield make_problem(
             setting, f"{show_quantity(value)} is not a valid {name}", give_advice(str(value), option.choices)
         )
-    elif option.kind == "int" and not whole:
+    elif type(option.default) is int and not is_whole(value):
         yield make_problem(
             setting, f"expected a whole number, not {show_quantity(value)}", f"write '{name}: {option.default}'"
         )
-    elif option.kind == "flag" and not isinstance(value, bool):
+    elif type(option.default) is bool and not isinstance(value, bool):
         yield make_problem(
             setting, f"expected true or false, not {show_quantity(value)}", f"write '{name}: true' or false"
         )
-    elif option.kind == "text" and not isinstance(value, str):
+    elif type(option.default) is str and not isinstance(value, str):
         yield make_problem(setting, f"expected text, not {show_quantity(value)}", "write the text in quotes")

@@ -169,13 +169,12 @@ def _replace(text: str, node: Any, value: New) -> str:
 
 
 def _fill(text: str, node: Any, value: New) -> str:
-    """Write a value behind a ``name:`` that has none."""
+    """Write a value behind a ``name:`` that has none, or a name alone, as in ``{Offline, Server}``."""
     index = node.start_mark.index
     while text[index - 1] in " \t\r\n":
         index -= 1
-    if text[index - 1] != ":":
-        raise EditError(f"line {node.start_mark.line + 1}: a value cannot be written here")
-    return f"{text[:index]} {render_value(value)}{text[index:]}"
+    colon = "" if text[index - 1] == ":" else ":"
+    return f"{text[:index]}{colon} {render_value(value)}{text[index:]}"
 
 
 def insert(text: str, node: Any, name: str | int, value: New) -> str:

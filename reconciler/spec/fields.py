@@ -46,7 +46,7 @@ def _count_schema(least: int, most: int | None = None) -> dict[str, Any]:
 
 _TEXT = WithJsonSchema({"type": ["string", "number"]})
 _FOLDER = WithJsonSchema({"type": ["string", "number"], "pattern": f"^{scalars.NAME.pattern}$"})
-_PER_SECOND = f"^{_NUMBER}( ?(/s|qps|queries/s|samples/s))?$"
+_PER_SECOND = f"^{_NUMBER}( ?(/s|qps|queries/s|samples/s))?( per accelerator)?$"
 
 Text = Annotated[str, check_fitting(scalars.parse_text), _TEXT]
 OptionalText = Annotated[str | None, check_fitting(scalars.parse_text), _TEXT]
@@ -276,10 +276,12 @@ Publish = Annotated[
     WithJsonSchema({"type": "string", "enum": list(PUBLISH)}),
 ]
 Category = Annotated[
-    str,
+    str | None,
     check_fitting(scalars.parse_category),
     WithJsonSchema({"type": "string", "enum": [*CATEGORIES, "edge,datacenter"]}),
 ]
 Status = Annotated[
-    str, check_fitting(parse_one_of(STATUSES, "status")), WithJsonSchema({"type": "string", "enum": list(STATUSES)})
+    str | None,
+    check_fitting(parse_one_of(STATUSES, "status")),
+    WithJsonSchema({"type": "string", "enum": list(STATUSES)}),
 ]

@@ -16,11 +16,7 @@ from reconciler.spec.models import Document
 from reconciler.spec.scalars import NAME
 from reconciler.storage.packaged_files import SCHEMA
 
-_KINDS: dict[str, dict[str, Any]] = {
-    "int": {"type": "integer"},
-    "text": {"type": "string"},
-    "flag": {"type": "boolean"},
-}
+_KINDS: dict[type, dict[str, Any]] = {int: {"type": "integer"}, str: {"type": "string"}, bool: {"type": "boolean"}}
 # Run options that are settings of ``run`` itself.
 _SETTINGS_OF_RUN = ("streams", "threads")
 
@@ -62,7 +58,7 @@ def render_schema() -> str:
 
 def _options(part: str) -> dict[str, Any]:
     """The options of all backends; which of them a backend takes is checked once layers are applied."""
-    options: dict[str, tuple[Option, list[str]]] = {}
+    options: dict[str, tuple[Option[Any], list[str]]] = {}
     for backend, facts in BACKENDS.items():
         for name, option in (facts.engine if part == "engine" else facts.run).items():
             if name not in _SETTINGS_OF_RUN:
@@ -71,10 +67,10 @@ def _options(part: str) -> dict[str, Any]:
     return {"properties": properties, "additionalProperties": False}
 
 
-def _option(option: Option, backends: list[str]) -> dict[str, Any]:
-    kind = {"enum": list(option.choices)} if option.kind == "choice" else _KINDS[option.kind]
-    described = f"{', '.join(backends)}: {option.help}"
-    return {**kind, "description": described} | ({} if option.default is None else {"default": option.default})
+def _option(option: Option[Any], backends: list[str]) -> dict[str, Any]:
+    kind = {"enum": list(option.choices)} if option.choices else _KINDS[type(option.default)]
+    described = f"{', '.join(backends)}: {option.text}{option.unit and f' ({option.unit})'}"
+    return {**kind, "description": described} | {"default": option.default}
 
 
 def _walk(node: Any, visit: Callable[[dict[str, Any]], None]) -> None:

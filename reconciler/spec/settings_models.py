@@ -109,7 +109,8 @@ class SettingsGroup(Group):
     )
     target_qps: fields.Rate = Field(
         None,
-        description="Target rate in queries (samples) per second, such as 54 or '54 /s'; Offline: the rate expected.",
+        description="Target rate in queries (samples) per second, such as 54, '54 /s' or '6.75 per accelerator'; "
+        "Offline: the rate expected.",
     )
     target_latency: fields.Latency = Field(
         None, description="Latency bound or expected latency with its unit, such as 15 ms."

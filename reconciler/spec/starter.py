@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from string import Template
 
+from reconciler.spec.declared import NOT_DECLARED
 from reconciler.spec.descriptions import DESCRIPTION_FIELDS
 from reconciler.spec.edit import render_value
 from reconciler.spec.proposal import REQUIRED, Proposal
 
-NOT_DECLARED = "not declared"  # in place of what is still to be written
 NOTHING_READ = Proposal({}, {}, ())
 # Comments of the starter for fields that no machine gives.
 _SAID = {
@@ -22,12 +22,15 @@ _SAID = {
 _COMMENTS = {"accelerators_per_node": "   # in quotes: a checker takes a bare 0 for an empty field"}
 
 
-def render_starter_spec(read: Proposal = NOTHING_READ, *, name: str = "my-submission", schema: str = "") -> str:
+def render_starter_spec(
+    read: Proposal = NOTHING_READ, *, name: str = "my-submission", schema: str = "", submitter: str = "Example"
+) -> str:
     """A spec that loads as it is. ``read``: what is known of the machine. ``schema``: path or address of the JSON
     Schema, for editors; "" leaves it out."""
     modeline = f"# yaml-language-server: $schema={schema}\n" if schema else ""
     return modeline + _TEXT.substitute(
         name=render_value(name),
+        submitter=f"{render_value(submitter):<15}",
         hardware="\n".join(f"        {line}" for line in render_hardware(read)),
         description="\n".join(f"        {line}" for line in render_description(read)),
     )
@@ -70,7 +73,7 @@ metadata:
 
 spec:
   round: v6.1
-  submitter: Example         # your organisation's folder in the submission tree: letters, digits, . _ + -
+  submitter: $submitter # your organisation's folder in the submission tree: letters, digits, . _ + -
   rehearsal: true            # marks every record for ever; take it out for the real submission
 
   # Named blocks of settings. A benchmark or a cell takes them with 'use: [name]'; settings next to 'use' win.

@@ -19,6 +19,11 @@ class Documents(Group):
     bandwidth: fields.Location = Field(
         None, description="Published as documentation/bandwidth with the file's own ending, in every division."
     )
+    checker_log: fields.Location = Field(
+        None,
+        description="Published as results/submission_checker_log.txt in every division, once `check --official "
+        "--carry-log` has written it.",
+    )
     folder: fields.Location = Field(
         None, description="With program endpoints: folder whose files are published below docs/ of the submission."
     )

@@ -13,6 +13,7 @@ from reconciler.rules.benchmark_facts import BenchmarkFacts, find_benchmark_fact
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset, normalise_category
 from reconciler.spec.adapters import HarnessAdapter, find_published_rate
 from reconciler.spec.checks import can_compute
+from reconciler.spec.declared import NOT_DECLARED
 from reconciler.spec.edit import render_value
 from reconciler.spec.proposal import Proposal
 from reconciler.spec.starter import render_description, render_hardware
@@ -97,7 +98,8 @@ def _lines(wanted: Wanted) -> Iterator[str]:
     yield from (f"        {line}" for line in render_hardware(wanted.read))
     yield f"      description:   # the fields of systems/{wanted.system}.json"
     for line in render_description(wanted.read):
-        yield f"        {line}" + (f"   {FILL_IN}" if line.endswith((": not declared", ': "not declared"')) else "")
+        is_open = line.replace('"', "").endswith(f": {NOT_DECLARED}")
+        yield f"        {line}{f'   {FILL_IN}' if is_open else ''}"
     yield from ("", "  benchmarks:")
     for rules in wanted.benchmarks:
         yield from (f"    {line}" if line else "" for line in _benchmark(wanted, rules))
@@ -163,10 +165,10 @@ def _adapted(wanted: Wanted, adapter: HarnessAdapter) -> Iterator[str]:
 
 def _undeclared(path: str = "") -> Iterator[str]:
     yield "measurements:"
-    yield f"  input_data_types: not declared   {FILL_IN}, such as fp16"
-    yield f"  weight_data_types: not declared   {FILL_IN}, such as fp8"
-    yield f"  weight_transformations: not declared   {FILL_IN}, such as quantization"
-    yield f'model: {{{path}starting_weights_filename: not declared, retraining: "No"}}   {FILL_IN}'
+    yield f"  input_data_types: {NOT_DECLARED}   {FILL_IN}, such as fp16"
+    yield f"  weight_data_types: {NOT_DECLARED}   {FILL_IN}, such as fp8"
+    yield f"  weight_transformations: {NOT_DECLARED}   {FILL_IN}, such as quantization"
+    yield f'model: {{{path}starting_weights_filename: {NOT_DECLARED}, retraining: "No"}}   {FILL_IN}'
 
 
 def _command(name: str) -> Iterator[str]:

@@ -1,4 +1,5 @@
-"""src/<benchmark>: the code that the published runs kept, and REPRODUCE.md, which says how an auditor uses it."""
+"""src/<benchmark>: the code that the published runs kept, and REPRODUCE.md, which says how an auditor uses it and from
+which `adopt` takes how the cells were measured."""
 
 from __future__ import annotations
 
@@ -11,16 +12,24 @@ from typing import Any
 
 from msgspec import Struct
 
-from reconciler.errors import ReconcilerError
+from reconciler.errors import ReconcilerError, SpecError
 from reconciler.resource.kinds import Cell
 from reconciler.resource.quantities import join_listing, show_count
-from reconciler.spec.edit import render_value
+from reconciler.spec.edit import read, render_value
 from reconciler.tree.content import CellCode, Content, Files, SubmissionContent, hash_content
 
 REPRODUCE = "REPRODUCE.md"
 _VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
 _SHORT = 12  # characters of a digest that name a folder
-_OF_BENCHMARK = ("as", "code", "model", "dataset")  # which a cell cannot have of its own
+OF_BENCHMARK = ("as", "code", "model", "dataset")  # which a cell cannot have of its own
+# Settings that name code → where among the kept files it is.
+PLACES = {"code": "", "harness.code": "", "harness.service.code": "service/", "harness.build.code": "build/"}
+CONFIGS = "configs/"
+SCORER = "score/"  # the code of a harness that only scores
+_SECTION = re.compile(r"^## ", re.M)
+_PREFIX = re.compile(r"^Code: (?:`([^`\n]*)`|this folder), ", re.M)
+_SPEC = re.compile(r"^```yaml\n(.*?)^```$", re.M | re.S)
+_DIGEST = re.compile(r"^([0-9a-f]{64})  (.+)$", re.M)
 
 
 class _Version(Struct, frozen=True):
@@ -186,7 +195,7 @@ def _render_spec(cells: Sequence[CellCode]) -> Iterator[str]:
         shared[name] = {
             key: value
             for key, value in first.items()
-            if key in _OF_BENCHMARK or all(other.get(key) == value for other in others)
+            if key in OF_BENCHMARK or all(other.get(key) == value for other in others)
         }
         yield f"    {render_value(name)}:"
         yield from (f"      {key}: {render_value(value)}" for key, value in shared[name].items())
@@ -228,3 +237,52 @@ def _render_comparison(cells: Sequence[CellCode]) -> list[str]:
         f"differs by no more than runs of {join_listing(scenarios)} differ from each other. `reconcile verify-tree "
         "TREE` compares the published files with each other.",
     ]
+
+
+class Instructions(Struct, frozen=True):
+    """How to repeat a cell: its ``settings`` and the ``hardware`` of its system as a spec has them, the folder of its
+    code below that of the file, and the SHA-256 of the files that it ran with."""
+
+    settings: Mapping[str, object]
+    hardware: Mapping[str, object]
+    prefix: str
+    digests: Mapping[str, str]
+
+
+def parse_reproduce(text: str) -> dict[tuple[str, str, str], Instructions]:
+    """By division, system and scenario. Nothing of sections without a spec, as early releases wrote them."""
+    found: dict[tuple[str, str, str], Instructions] = {}
+    for section in _SECTION.split(text)[1:]:
+        prefix, block = _PREFIX.search(section), _SPEC.search(section)
+        if prefix is None or block is None:
+            continue
+        try:
+            spec = _get_group(_drop_nothing(read(block[1])), "spec")
+        except SpecError:
+            continue
+        digests = {name: digest for digest, name in _DIGEST.findall(section)}
+        divisions = _get_group(spec, "divisions")
+        for division in divisions:
+            for system in _get_group(divisions, division):
+                hardware = _get_group(spec, "systems", system, "hardware")
+                for benchmark in _get_group(divisions, division, system):
+                    shared = _get_group(spec, "benchmarks", benchmark)
+                    for scenario in _get_group(divisions, division, system, benchmark):
+                        own = _get_group(divisions, division, system, benchmark, scenario)
+                        at = division, system, scenario
+                        found[at] = Instructions({**shared, **own}, hardware, prefix[1] or "", digests)
+    return found
+
+
+def _get_group(value: object, *names: str) -> Mapping[str, object]:
+    """A nested group; an empty one where there is none."""
+    for name in names:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
+
+
+def _drop_nothing(value: Any) -> Any:
+    """Without entries that say nothing."""
+    if isinstance(value, dict):
+        return {name: _drop_nothing(item) for name, item in value.items() if item is not None}
+    return [_drop_nothing(item) for item in value if item is not None] if isinstance(value, list) else value

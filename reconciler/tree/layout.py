@@ -13,6 +13,7 @@ from reconciler.errors import ReconcilerError
 from reconciler.resource.kinds import Cell
 from reconciler.rules.ruleset import Ruleset
 
+CHECKER_LOG = "submission_checker_log.txt"  # in results/: the output of the official checker
 # Names that a folder may have: no separators, no blanks, no leading dot (the submission rules forbid both).
 _NAME = re.compile(r"[A-Za-z0-9_+=,@#%~-][A-Za-z0-9_.+=,@#%~-]*")
 

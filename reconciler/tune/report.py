@@ -57,9 +57,11 @@ def render_tuned_text(tuned: Tuned, patch: str) -> str:
     if tuned.lasted is not None and tuned.lasted < _SHORT:
         lasted = show_duration(tuned.lasted)
         lines.append(f"Its run lasted {lasted}: so short a run proves little. Raise min_duration, and search again.")
-    if not patch:
-        return "\n".join([*lines, "The spec says so already." if tuned.settings else "There is nothing to change."])
-    return "\n".join([*lines, "", patch.rstrip("\n")])
+    if patch:
+        lines += ["", patch.rstrip("\n")]
+    elif not isinstance(tuned.best, NotFound):
+        lines.append("The spec says so already." if tuned.settings else "There is nothing to change.")
+    return "\n".join(lines)
 
 
 def _describe(tuned: Tuned) -> str:
@@ -115,7 +117,7 @@ def render_tuned_part(tuned: Tuned, patch: str, trials: Sequence[TrialRun]) -> d
         "noise": found.noise.of_rate if found else metric.spread if metric else None,
         "mean": metric.mean if metric else None,
         "lasted": tuned.lasted,
-        "quick": tuned.goal.quick,
+        "quick": bool(tuned.goal.quick),
         "made": tuned.made,
         "known": tuned.known,
         "patch": patch,

@@ -25,33 +25,60 @@ from tests.unit.check.made import make_tree
 
 
 class Part(NamedTuple):
-    """``packages``: dotted names of its folders; ``file`` and ``table``: the mapping that has its ``entry``.
-    ``commands``: those that go with it."""
+    """``packages``: dotted names of its folders; ``entry``: its name in each of the ``tables``, a file and a mapping in
+    it. ``commands``: those that go with it. ``asked``: (what, what instead) in the quickstart, so that it asks for the
+    part."""
 
-    packages: tuple[str, ...]
-    file: str
-    table: str
     entry: str
+    packages: tuple[str, ...]
+    tables: tuple[tuple[str, str], ...]
     commands: tuple[str, ...] = ()
+    asked: tuple[str, str] = ("", "")
+
+
+_HERE, _HARNESS = ("reconciler/resource/parts.py", "PARTS"), ("harness/parts.py", "PARTS")
+_QUEUES = ("reconciler/resource/queues.py", "QUEUES")
+_STATUS = "      status: available"  # of the quickstart's system
+
+
+def _ask_system(text: str) -> tuple[str, str]:
+    return _STATUS, f"      {text}\n{_STATUS}"
 
 
 PARTS = {
-    "endpoints": Part(
-        ("reconciler.endpoints",), "reconciler/resource/programs.py", "PROGRAMS", "endpoints", ("densify",)
-    ),
-    "mig": Part(("reconciler.mig",), "reconciler/resource/parts.py", "PARTS", "mig", ("mig",)),
-    "page": Part(("reconciler.page",), "reconciler/resource/parts.py", "PARTS", "page", ("page", "plot")),
-    "slurm": Part(
-        ("reconciler.execute.executors.slurm", "harness.child.slurm_job"),
-        "reconciler/resource/queues.py",
-        "QUEUES",
-        "slurm",
-    ),
-    "ray": Part(("reconciler.execute.executors.ray",), "reconciler/resource/queues.py", "QUEUES", "ray"),
-    "triton": Part(("harness.backends.triton",), "harness/catalog.py", "BACKENDS", "triton"),
-    "verify": Part(
-        ("reconciler.verify",), "reconciler/resource/parts.py", "PARTS", "verify", ("verify-tree", "objections")
-    ),
+    part.entry: part
+    for part in (
+        Part("endpoints", ("reconciler.endpoints",), (("reconciler/resource/programs.py", "PROGRAMS"),), ("densify",)),
+        Part("mig", ("reconciler.mig",), (_HERE,), ("mig",)),
+        Part("page", ("reconciler.page",), (_HERE,), ("page", "plot")),
+        Part(
+            "power",
+            ("reconciler.execute.power", "harness.power"),
+            (_HERE, _HARNESS),
+            asked=_ask_system("power: {director: meter, ntp: clock, kit: kit}"),
+        ),
+        Part(
+            "slurm",
+            ("reconciler.execute.executors.slurm", "harness.child.slurm_job"),
+            (_QUEUES,),
+            asked=_ask_system("executor: {slurm: {}}"),
+        ),
+        Part("ray", ("reconciler.execute.executors.ray",), (_QUEUES,), asked=_ask_system("executor: {ray: {}}")),
+        Part(
+            "triton",
+            ("harness.backends.triton",),
+            (("harness/catalog.py", "BACKENDS"),),
+            asked=("        backend: onnxruntime\n", "        backend: triton\n"),
+        ),
+        Part(
+            "stores",
+            ("reconciler.stores",),
+            (_HERE,),
+            ("push", "pull"),
+            ("\n  systems:\n", "\n  stores: {lab: {url: file:///srv/objects}}\n  systems:\n"),
+        ),
+        Part("verify", ("reconciler.verify",), (_HERE,), ("verify-tree", "objections")),
+    )
 }
 _IMPORT_ALL = """
 import importlib, pkgutil, sys
@@ -82,8 +109,8 @@ def without(part: Part, tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.rmtree(place)
         else:
             place.with_suffix(".py").unlink()
-    table = folder / part.file
-    table.write_text(delete_entry(table.read_text(), part.table, part.entry))
+    for file, table in part.tables:
+        (folder / file).write_text(delete_entry((folder / file).read_text(), table, part.entry))
     return folder
 
 
@@ -130,20 +157,20 @@ def test_a_spec_is_planned_without_a_part(without: Path, tmp_path: Path) -> None
     assert keys[0] == keys[1] != []
 
 
-@pytest.mark.parametrize("part", [name for name, part in PARTS.items() if part.table == "QUEUES"], indirect=True)
-def test_a_spec_that_asks_for_a_removed_queue_is_refused(part: Part, without: Path, tmp_path: Path) -> None:
-    text = find_shipped("specs/quickstart.yaml").read_text()
-    status = "      status: available"
-    assert text.count(status) == 1
+@pytest.mark.parametrize("part", [name for name, part in PARTS.items() if part.asked[0]], indirect=True)
+def test_a_spec_that_asks_for_a_removed_part_is_refused(part: Part, without: Path, tmp_path: Path) -> None:
+    text, (old, new) = find_shipped("specs/quickstart.yaml").read_text(), part.asked
+    assert text.count(old) == 1
     spec = tmp_path / "specs" / "spec.yaml"
     spec.parent.mkdir()
     (tmp_path / "state").mkdir()
-    spec.write_text(text.replace(status, f"      executor: {{{part.entry}: {{}}}}\n{status}"))
+    spec.write_text(text.replace(old, new))
     refused, whole = (reconcile(folder, "validate", str(spec), cwd=tmp_path) for folder in (without, ROOT))
-    assert refused.returncode == 1
-    assert f"{spec.name}:{text[: text.index(status)].count(chr(10)) + 1}" in refused.stdout + refused.stderr
-    assert part.entry in refused.stdout + refused.stderr
     assert whole.returncode == 0, whole.stderr
+    assert refused.returncode == 1
+    line = spec.read_text()[: text.index(old) + len(new) - len(new.lstrip())].count("\n") + 1
+    assert f"{spec.name}:{line}" in refused.stdout + refused.stderr
+    assert part.entry in refused.stdout + refused.stderr
 
 
 def test_a_tree_is_checked_without_a_part(
@@ -173,7 +200,7 @@ def test_nothing_else_imports_a_part(part: Part) -> None:
 
 def test_nothing_else_names_a_folder_of_a_part(part: Part) -> None:
     names = [text for package in part.packages for text in (package, package.replace(".", "/"))]
-    others = [module for module in _list_others(part) if module.file != part.file]
+    others = [module for module in _list_others(part) if module.file not in dict(part.tables)]
     assert not [module.file for module in others if any(name in module.text for name in names)]
 
 

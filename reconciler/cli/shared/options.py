@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -126,9 +126,22 @@ class _Wait(click.ParamType[float]):
             self.fail(str(error), param, ctx)
 
 
+QUICK = "--quick"
+QUICK_DURATION = "10 s"  # where the option has no value
+
+
 def quick_option() -> click.Option:
-    text = "Runs of seconds: VALID for LoadGen, too short for the round. They are marked, and never published."
-    return click.Option(["--quick"], is_flag=True, help=text)
+    text = (
+        "Runs of 10 s, or of another duration such as 60s: VALID for LoadGen, too short for the round. They are "
+        "marked, and never published."
+    )
+    return click.Option([QUICK], type=_Wait(), default=0.0, metavar="[=DURATION]", help=text)
+
+
+def complete_quick(words: Sequence[str]) -> list[str]:
+    """The command line with a duration behind each ``--quick`` that has none: the next word is never its value."""
+    end = words.index("--") if "--" in words else len(words)
+    return [f"{QUICK}={QUICK_DURATION}" if word == QUICK and at < end else word for at, word in enumerate(words)]
 
 
 def running_options() -> list[click.Parameter]:

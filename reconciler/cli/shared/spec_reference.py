@@ -16,10 +16,9 @@ from msgspec.structs import replace as replaced
 from harness.contract import BACKENDS
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.state import Pins
-from reconciler.loadgen.settings import RESULTS
 from reconciler.resource.inputs import Value
 from reconciler.resource.queues import EXECUTOR, QUEUES
-from reconciler.resource.settings import BUILD_COMMAND, COMMAND, SCORE_COMMAND, SERVICE_COMMAND, is_placing
+from reconciler.resource.settings import BUILD_COMMAND, COMMAND, RESULTS, SCORE_COMMAND, SERVICE_COMMAND, is_placing
 from reconciler.rules.compliance.judging import TESTS
 from reconciler.rules.programs import load_programs
 from reconciler.rules.results.table import FORMATS
@@ -40,7 +39,7 @@ _GROUPS: tuple[tuple[str, str, type[Group], str | None], ...] = (
     ("Embargo", "`spec.embargo:`", submission_models.EmbargoGroup, "embargo."),
     ("Signing", "`spec.signing:`", submission_models.Signing, "signing."),
     ("Store", "`spec.stores.NAME:`", submission_models.Store, "stores."),
-    ("System", "`spec.systems.NAME:`", models.System, "system."),
+    ("System", "`spec.systems.NAME:`, in addition to the settings of its cells", models.System, "system."),
     ("Hardware", "`hardware:` of a system", executor_models.HardwareGroup, "hardware."),
     *(
         (QUEUES[name].title, f"`executor: {{{name}: …}}` of a system", group, f"{EXECUTOR}.{name}.")
@@ -56,7 +55,12 @@ _GROUPS: tuple[tuple[str, str, type[Group], str | None], ...] = (
     ),
     ("Model", "`model:` of a benchmark", models.Model, "model."),
     ("Dataset", "`dataset:` of a benchmark", settings_models.Dataset, "dataset."),
-    ("Settings", "in a cell, a benchmark, or a block of `spec.defaults`", settings_models.SettingsGroup, ""),
+    (
+        "Settings",
+        "in a cell, a benchmark, a system, its `benchmarks` and their scenarios, or a block of `spec.defaults`",
+        settings_models.SettingsGroup,
+        "",
+    ),
     ("Cell", "in a cell, in addition to its settings", models.CellGroup, ""),
     ("Compliance test", "`compliance: {TEST01: …}` of a cell", settings_models.Audit, "compliance."),
     ("Dataset of a test", "`dataset:` of a compliance test", settings_models.Dataset, "compliance.dataset."),

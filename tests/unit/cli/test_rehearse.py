@@ -17,6 +17,7 @@ from ruamel.yaml import YAML
 from harness.contract import BENCHMARKS, Progress
 from reconciler.cli import rehearse as rehearsing
 from reconciler.cli.rehearse import command
+from reconciler.desired.checks import check_reading
 from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.loadgen.early_stopping import compute_least_queries
 from reconciler.observed.installed_backends import PROJECT
@@ -25,6 +26,8 @@ from reconciler.rehearse.generated_data import Generated, generate
 from reconciler.rehearse.rehearsal_spec import Rehearsed, choose_round, find_rehearsed, list_scenarios
 from reconciler.rules.benchmark_facts import load_benchmark_facts
 from reconciler.rules.rounds import load_ruleset
+from reconciler.spec.files import Source
+from reconciler.spec.loading import read_texts
 from reconciler.spec.proposal import Proposal
 from tests.unit.spec.writing import load_texts
 
@@ -79,6 +82,30 @@ def test_the_spec_has_every_scenario_of_the_round_and_is_a_rehearsal(
     found = {(cell.cell.division, cell.cell.benchmark, cell.cell.scenario) for cell in declared.cells}
     scenarios = ("SingleStream", "MultiStream", "Server", "Offline")
     assert found == {(division, "resnet", scenario) for scenario in scenarios}
+
+
+@pytest.mark.parametrize("category", ["datacenter", "edge", rehearsal_spec.CATEGORY])
+@pytest.mark.parametrize("round_name", ["v6.1", "v5.1"])
+def test_every_category_gives_a_spec_that_the_round_takes(tmp_path: Path, round_name: str, category: str) -> None:
+    ruleset = load_ruleset(round_name)
+    rehearsed = [
+        Rehearsed(name=name, facts=facts)
+        for facts in load_benchmark_facts().values()
+        for name in facts.names
+        if facts.rehearsal is not None and list_scenarios(ruleset, facts.find_official_name(name))
+    ]
+    made = Generated(code="any", data="generated/data", model="generated/m", samples=4, made=True)
+    text = rehearsal_spec.render_rehearsal_spec(
+        round_name=round_name,
+        division="closed",
+        category=category,
+        benchmarks=list({item.entry: item for item in rehearsed}.values()),
+        generated={item.facts.code: made for item in rehearsed},
+        machine=Proposal({"count": 0}, {}, ()),
+        schema="x",
+    )
+    declared, _ = check_reading(read_texts([Source("rehearsal.yaml", text, "")], tmp_path, {}), load_ruleset)
+    assert {cell.cell.benchmark for cell in declared.cells} == {item.entry for item in rehearsed}
 
 
 def test_the_round_is_the_newest_that_has_all() -> None:

@@ -11,12 +11,12 @@ import pytest
 from harness.contract import Result
 from reconciler.execute.executors.executor import State
 from reconciler.execute.executors.job_script import TWICE
-from reconciler.reconcile.remote_attempts.sender import StoreTransport
-from reconciler.reconcile.remote_attempts.ticket import AttemptStore
-from reconciler.record.remote import open_remote, read_options
 from reconciler.resource.settings import StoreSettings
+from reconciler.stores.remote import open_remote, read_options
+from reconciler.stores.sender import StoreTransport
+from reconciler.stores.ticket import AttemptStore
 from tests.shared import need
-from tests.unit.reconcile.test_remote_attempts import Lab, lab
+from tests.unit.stores.test_remote_attempts import Lab, lab
 
 need("s3fs")
 with warnings.catch_warnings():

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from reconciler.execute.executors.attempt_transport import TICKET
-from reconciler.record.remote import Remote, open_remote, read_options
 from reconciler.resource.codec import decode_json, encode_json
 from reconciler.resource.settings import StoreSettings
+from reconciler.stores.remote import Remote, open_remote, read_options
 
 # Notes of one attempt, below its folder in the store. WANTED until its pass has taken the result or given it up; BEGUN
 # once a job has it, and TWICE after another came; PROGRESS while that runs; RESULT: what it left, the last of all.

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from reconciler.record.remote import Remote
 from reconciler.resource.codec import decode_json, encode_json
 from reconciler.storage.files import hash_bytes, hash_file, open_replacing
+from reconciler.stores.remote import Remote
 
 FORMAT = 1
 SMALL = 64 << 10  # bytes of a file up to which it travels within the list: a question to the store costs more

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from reconciler.errors import StoreError
-from reconciler.record.remote import Remote, TransferStoppedError, list_option_variables, open_remote, read_options
+from reconciler.stores.remote import Remote, TransferStoppedError, list_option_variables, open_remote, read_options
 
 pytest.importorskip("fsspec")
 

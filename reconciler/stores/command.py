@@ -21,9 +21,6 @@ from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC, LockedError, Re
 from reconciler.plan.select import parse
 from reconciler.reconcile.planning import Options, PlanCache
 from reconciler.record.index import load
-from reconciler.record.objects import ObjectRef, TransferResult, TransferStatus
-from reconciler.record.remote import Remote, list_option_variables, open_remote, read_options
-from reconciler.record.transfer import Transfer, foresee_transfer, list_pull_due, list_push_due, list_wanted, pull, push
 from reconciler.resource.embargo import explain_refusal, make_embargo, show_embargo
 from reconciler.resource.quantities import show_count, show_size
 from reconciler.resource.settings import SubmissionSettings
@@ -31,6 +28,19 @@ from reconciler.spec.locations import LISTED, may_be_sent
 from reconciler.storage.files import Lock, RepositoryPaths, ignore_work
 from reconciler.storage.leftovers import sweep_folders
 from reconciler.storage.machine_locks import make_machine_lock
+from reconciler.stores.remote import Remote, list_option_variables, open_remote, read_options
+from reconciler.stores.transfer import (
+    ObjectRef,
+    Transfer,
+    TransferResult,
+    TransferStatus,
+    foresee_transfer,
+    list_pull_due,
+    list_push_due,
+    list_wanted,
+    pull,
+    push,
+)
 
 # A push or pull as text and JSON.
 

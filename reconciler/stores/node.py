@@ -1,4 +1,4 @@
-"""``python -P -m reconciler.reconcile.remote_attempts.node TICKET``: a node's side of a remote attempt.
+"""``python -P -m reconciler.stores.node TICKET``: a node's side of a remote attempt.
 
 Fetches the attempt, starts its child, reports its progress, and sends its files. Fetched made files stay on the node,
 for the next attempt that needs them; the attempt itself goes.
@@ -21,8 +21,12 @@ from msgspec import Struct, field
 from reconciler.errors import ReconcilerError, StoreError
 from reconciler.execute.executors.executor import JOB_COUNTER, read_handle
 from reconciler.execute.executors.job_script import GONE, TWICE
-from reconciler.reconcile.remote_attempts import ticket as notes
-from reconciler.reconcile.remote_attempts.manifest import (
+from reconciler.resource.codec import encode_json
+from reconciler.storage.files import hash_bytes, offer, remove
+from reconciler.storage.process import Child, build_harness_command
+from reconciler.storage.untrusted_files import walk_files
+from reconciler.stores import ticket as notes
+from reconciler.stores.manifest import (
     DamagedManifestError,
     Manifest,
     ManifestFile,
@@ -31,12 +35,8 @@ from reconciler.reconcile.remote_attempts.manifest import (
     receive,
     send_objects,
 )
-from reconciler.reconcile.remote_attempts.ticket import FetchTicket, ProgressNote, decode_ticket
-from reconciler.record.remote import Remote
-from reconciler.resource.codec import encode_json
-from reconciler.storage.files import hash_bytes, offer, remove
-from reconciler.storage.process import Child, build_harness_command
-from reconciler.storage.untrusted_files import walk_files
+from reconciler.stores.remote import Remote
+from reconciler.stores.ticket import FetchTicket, ProgressNote, decode_ticket
 
 Done = TypeVar("Done")
 _TELL = 4.0  # seconds between two notes of how far it is

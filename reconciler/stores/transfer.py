@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from contextlib import suppress
+from enum import StrEnum
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -22,13 +23,12 @@ from typing import TypeVar
 from msgspec import Struct, field
 
 from reconciler.errors import StorageError, StoreError
-from reconciler.record.objects import ObjectRef, TransferResult, TransferStatus
-from reconciler.record.remote import Remote, TransferStoppedError
 from reconciler.record.store import find_object, put_object
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Recorded
 from reconciler.storage.files import RepositoryPaths, hash_file, remove
 from reconciler.storage.storage_errors import PARTIAL, convert_storage_errors
+from reconciler.stores.remote import Remote, TransferStoppedError
 
 _Item = TypeVar("_Item")
 _Ended = TypeVar("_Ended")
@@ -37,6 +37,33 @@ _LEAST = 1024  # bytes that must pass while one is patient
 _LAST_BYTES = 5.0  # seconds in which what is under way ends, once it was stopped
 NOT_PUSHED = "it was never pushed there"
 _SPARE = 64 << 20  # bytes that a pull leaves free on this disk
+
+
+class TransferStatus(StrEnum):
+    """Status of one object. ABSENT: the side that should give it does not have it. WRONG: that side has other bytes
+    under its name; they were not taken."""
+
+    MOVED = "moved"
+    PRESENT = "present"
+    ABSENT = "absent"
+    WRONG = "wrong"
+
+
+class ObjectRef(Struct, frozen=True):
+    """An object that records name and git does not hold. ``name``, ``address``: of one artifact that it is."""
+
+    sha256: str
+    size: int
+    name: str
+    address: Address
+
+
+class TransferResult(Struct, frozen=True):
+    """The end of one object's transfer; ``why`` when it is neither moved nor present."""
+
+    what: ObjectRef
+    fate: TransferStatus
+    why: str = ""
 
 
 class Transfer(Struct):

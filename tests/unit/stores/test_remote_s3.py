@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from reconciler.errors import StoreError
-from reconciler.record.objects import TransferStatus
-from reconciler.record.remote import open_remote
 from reconciler.record.store import find_object
 from reconciler.storage.files import RepositoryPaths
+from reconciler.stores.remote import open_remote
+from reconciler.stores.transfer import TransferStatus
 from tests.shared import need
 
 from .test_transfer import fates, made, pulled, pushed

@@ -1,4 +1,4 @@
-"""The declared power state of a system: its runs are carried out in it, and the machine is put back afterwards."""
+"""A run under a power meter, and in the declared power state of its system, which is put back afterwards."""
 
 from __future__ import annotations
 
@@ -7,15 +7,42 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from harness.contract import FileMessage, StateRequest
+from harness.contract import FileMessage, RunRequest
+from harness.power.requests import PowerRequest, StateRequest
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.request_parts import list_locations, list_secrets
-from reconciler.resource.settings import STATE, STATE_EXPECT, STATE_READ, STATE_RESTORE, STATE_SET
+from reconciler.resource.kinds import PERFORMANCE
+from reconciler.resource.settings import (
+    DIRECTOR,
+    KIT,
+    NTP,
+    STATE,
+    STATE_EXPECT,
+    STATE_READ,
+    STATE_RESTORE,
+    STATE_SET,
+)
 from reconciler.storage.files import RepositoryPaths
 from reconciler.storage.machine_locks import lock_folder
 from reconciler.storage.process import ask
 
 _LIMIT = 120.0  # seconds
+
+
+def wrap_run(run: FileMessage, attempt: Attempt, paths: RepositoryPaths) -> FileMessage:
+    """The request of a run as its system declares it: measured, in its power state, both or neither."""
+    settings = attempt.intent.settings
+    if not isinstance(run, RunRequest) or attempt.intent.address.mode != PERFORMANCE or DIRECTOR not in settings:
+        return hold_state(run, attempt, paths)
+    measured = PowerRequest(
+        run=run,
+        kit=str((paths.root / settings.get_text(KIT)).resolve()),
+        director=settings.get_text(DIRECTOR),
+        ntp=settings.get_text(NTP),
+        session=str(attempt.session),
+        counter=str(attempt.counter),
+    )
+    return hold_state(measured, attempt, paths, run)
 
 
 def hold_state(
@@ -55,6 +82,6 @@ def put_back_state() -> None:
 
 _PUT_BACK = """
 import json, pathlib, sys
-from harness.verbs.state import put_back
+from harness.power.state import put_back
 put_back(pathlib.Path(json.loads(sys.argv[1])))
 """

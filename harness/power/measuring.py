@@ -15,8 +15,9 @@ from typing import Any
 
 from harness.child.group import Command, GroupEnd, run_group
 from harness.child.output import BoundedOutput
-from harness.contract import Counter, Fact, PowerRequest, Result
+from harness.contract import Counter, Fact, Result
 from harness.errors import HarnessError
+from harness.power.requests import PowerRequest
 from harness.verbs.command import LAST_LINE
 
 DEFAULT_PORT = 4950

@@ -21,14 +21,14 @@ from reconciler.execute.executors.attempt_transport import Ticket, TransportSile
 from reconciler.execute.executors.executor import Handle, Progressing, State, Submission
 from reconciler.execute.executors.job_script import GONE, TWICE, make_script
 from reconciler.execute.executors.queue_executor import QueueExecutor
-from reconciler.reconcile.remote_attempts import node
-from reconciler.reconcile.remote_attempts.manifest import SMALL, DamagedManifestError, ManifestFile, receive
-from reconciler.reconcile.remote_attempts.sender import StoreTransport, list_depots
-from reconciler.reconcile.remote_attempts.ticket import AttemptStore
-from reconciler.record.remote import open_remote
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings, StoreSettings, SubmissionSettings
 from reconciler.storage.files import RepositoryPaths, hash_bytes
+from reconciler.stores import node
+from reconciler.stores.manifest import SMALL, DamagedManifestError, ManifestFile, receive
+from reconciler.stores.remote import open_remote
+from reconciler.stores.sender import StoreTransport
+from reconciler.stores.ticket import AttemptStore
 
 pytest.importorskip("fsspec")
 LARGE = b"engine" * SMALL
@@ -73,8 +73,8 @@ class Lab:
     def paths(self) -> RepositoryPaths:
         return RepositoryPaths(self.root)
 
-    def carrier(self, options: Mapping[str, object] | None = None, refused: str = "") -> StoreTransport:
-        depot = AttemptStore(StoreSettings(f"file://{self.store}", options or {}), refused)
+    def carrier(self, options: Mapping[str, object] | None = None) -> StoreTransport:
+        depot = AttemptStore(StoreSettings(f"file://{self.store}", options or {}))
         return StoreTransport(self.paths, {"lab": depot})
 
     def executor(self, carrier: StoreTransport | None = None) -> QueueExecutor:
@@ -271,12 +271,13 @@ def test_secrets_of_the_store_are_named_and_never_sent(lab: Lab, monkeypatch: py
 def test_nothing_is_sent_where_the_embargo_allows_it_not(lab: Lab) -> None:
     stores = {"lab": {"url": "s3://acme/objects", "options": {}}}
     values = {"embargo.until": "2026-04-01", "stores": stores}
-    (depot,) = list_depots(SubmissionSettings(values), date(2026, 1, 1)).values()
-    assert "embargo" in depot.refused
-    (later,) = list_depots(SubmissionSettings(values), date(2026, 4, 2)).values()
-    assert later.refused == ""
+    carrier = StoreTransport(lab.paths)
+    carrier.declare(SubmissionSettings(values), date(2026, 4, 2))
+    assert carrier.depots["lab"].refused == ""
+    carrier.declare(SubmissionSettings(values), date(2026, 1, 1))
+    assert "embargo" in carrier.depots["lab"].refused
     attempt = lab.begin()
-    _, _ = lab.submit(attempt, lab.carrier(refused=depot.refused))
+    _, _ = lab.submit(attempt, carrier)
     assert "embargo" in Result.read(attempt.result).problem
     assert lab.queue.submitted == []
     assert not lab.store.exists()

@@ -18,12 +18,21 @@ from typing import ClassVar
 import pytest
 
 from reconciler.errors import StorageError, StoreError
-from reconciler.record.objects import ObjectRef, TransferResult, TransferStatus
-from reconciler.record.remote import Remote, open_remote
 from reconciler.record.store import find_object, keep
-from reconciler.record.transfer import Transfer, foresee_transfer, list_pull_due, list_push_due, pull, push
 from reconciler.resource.kinds import Address, Kind
 from reconciler.storage.files import RepositoryPaths, hash_bytes, hash_file
+from reconciler.stores.remote import Remote, open_remote
+from reconciler.stores.transfer import (
+    ObjectRef,
+    Transfer,
+    TransferResult,
+    TransferStatus,
+    foresee_transfer,
+    list_pull_due,
+    list_push_due,
+    pull,
+    push,
+)
 
 ENGINE = Address(Kind.ENGINE, "open/box/digits/Offline")
 CHUNK = 4 << 20
@@ -424,9 +433,9 @@ _PULL = """
 import sys
 from pathlib import Path
 from reconciler.storage.files import RepositoryPaths
-from reconciler.record.objects import ObjectRef
-from reconciler.record.remote import open_remote
-from reconciler.record.transfer import Transfer, pull
+from reconciler.stores.transfer import ObjectRef
+from reconciler.stores.remote import open_remote
+from reconciler.stores.transfer import Transfer, pull
 from reconciler.resource.kinds import Address, Kind
 paths, url, sha256, size = RepositoryPaths(Path(sys.argv[1])), sys.argv[2], sys.argv[3], int(sys.argv[4])
 item = ObjectRef(sha256, size, "file", Address(Kind.ENGINE, "open/box/digits/Offline"))
@@ -506,7 +515,7 @@ def test_a_store_that_falls_silent_is_given_up(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(Remote, silent, never if silent == "read" else blocked)
     transfer = Transfer(elsewhere if silent == "read" else here, remote, patience=0.3)
-    monkeypatch.setattr("reconciler.record.transfer._LAST_BYTES", 0.1)
+    monkeypatch.setattr("reconciler.stores.transfer._LAST_BYTES", 0.1)
     started: dict[str, Callable[[], object]] = {
         "list_files": lambda: list_push_due(transfer, [item]),
         "read": lambda: pull(transfer, [item], parallel=2),

@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date
-from functools import cache
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -16,13 +15,18 @@ from msgspec.structs import replace
 from harness.contract import FileMessage, Result
 from reconciler.errors import ReconcilerError, StoreError
 from reconciler.execute.attempt import Attempt
-from reconciler.execute.executors.attempt_transport import TICKET, Ticket, TransportSilentError
+from reconciler.execute.executors.attempt_transport import TICKET, AttemptTransport, Ticket, TransportSilentError
 from reconciler.execute.executors.executor import JOB_COUNTER
-from reconciler.execute.executors.table import Executors
-from reconciler.execute.outcome import QueuedStep
-from reconciler.execute.queue_status import list_under_way
 from reconciler.execute.request_parts import list_locations, list_secrets
-from reconciler.reconcile.remote_attempts.manifest import (
+from reconciler.resource.codec import decode_json
+from reconciler.resource.embargo import explain_refusal, make_embargo
+from reconciler.resource.queues import EXECUTOR
+from reconciler.resource.settings import SubmissionSettings
+from reconciler.storage.files import RepositoryPaths, hash_bytes
+from reconciler.storage.files import replace as write
+from reconciler.storage.storage_errors import refuse_storage_error
+from reconciler.storage.untrusted_files import walk_files
+from reconciler.stores.manifest import (
     DamagedManifestError,
     Manifest,
     decode_manifest,
@@ -30,7 +34,8 @@ from reconciler.reconcile.remote_attempts.manifest import (
     receive,
     send_objects,
 )
-from reconciler.reconcile.remote_attempts.ticket import (
+from reconciler.stores.remote import Remote, list_option_variables
+from reconciler.stores.ticket import (
     NOT_LEFT,
     NOTES,
     PROGRESS,
@@ -42,17 +47,8 @@ from reconciler.reconcile.remote_attempts.ticket import (
     ProgressNote,
     decode_ticket,
 )
-from reconciler.record.remote import Remote, list_option_variables
-from reconciler.resource.codec import decode_json
-from reconciler.resource.embargo import explain_refusal, make_embargo
-from reconciler.resource.queues import EXECUTOR
-from reconciler.resource.settings import SubmissionSettings
-from reconciler.storage.files import RepositoryPaths, hash_bytes
-from reconciler.storage.files import replace as write
-from reconciler.storage.storage_errors import refuse_storage_error
-from reconciler.storage.untrusted_files import walk_files
 
-NODE_MODULE = ("-P", "-m", "reconciler.reconcile.remote_attempts.node")  # after an interpreter; then the ticket
+NODE_MODULE = ("-P", "-m", "reconciler.stores.node")  # after an interpreter; then the ticket
 _PARCEL = "parcel.json"
 _LOOK = 4.0  # seconds between two questions of how far one attempt is
 _LEFT_HERE = frozenset({".git", ".reconcile", "__pycache__"})  # folders of a repository that no request needs
@@ -60,14 +56,20 @@ _LEFT_HERE = frozenset({".git", ".reconcile", "__pycache__"})  # folders of a re
 
 class StoreTransport(Struct):
     """``depots``: stores by name, as the spec declares them. ``remotes``: folder of an attempt → its ticket and store;
-    ``looked``: → when it was asked last, monotonic. ``only_looks``: an ended attempt stays in the store, for the pass
-    that waits for it, and no job is told to end."""
+    ``looked``: → when it was asked last, monotonic. ``only_looks``: see ``open_transport``."""
 
     paths: RepositoryPaths
     depots: Mapping[str, AttemptStore] = field(default_factory=dict)
     only_looks: bool = False
     remotes: dict[Path, tuple[FetchTicket, Remote]] = field(default_factory=dict)
     looked: dict[Path, float] = field(default_factory=dict)
+
+    def declare(self, submission: SubmissionSettings, today: date) -> None:
+        embargo = make_embargo(submission)
+        self.depots = {
+            name: AttemptStore(store, explain_refusal(embargo, store.url, today))
+            for name, store in submission.stores.items()
+        }
 
     def send(self, attempt: Attempt, request: FileMessage, asked: FileMessage, result: Path) -> Ticket:
         depot = self._choose(attempt)
@@ -180,25 +182,8 @@ class StoreTransport(Struct):
         return self.remotes[folder]
 
 
-def list_jobs_under_way(paths: RepositoryPaths) -> tuple[QueuedStep, ...]:
-    """For people who ask, whether a pass follows them or not: nothing is taken from where it waits for one."""
-    return watch_jobs(paths)()
-
-
-def watch_jobs(paths: RepositoryPaths) -> Callable[[], tuple[QueuedStep, ...]]:
-    """The same, asked again and again: its executors remember what a queue or a store said last, and ask no oftener
-    than those of a pass."""
-    open_executors = cache(lambda: Executors.for_paths(paths, StoreTransport(paths, only_looks=True)))
-    return lambda: list_under_way(paths, open_executors)
-
-
-def list_depots(submission: SubmissionSettings, today: date) -> dict[str, AttemptStore]:
-    """The declared stores, and whether results may go there today (UTC)."""
-    embargo = make_embargo(submission)
-    return {
-        name: AttemptStore(store, explain_refusal(embargo, store.url, today))
-        for name, store in submission.stores.items()
-    }
+def open_store_transport(paths: RepositoryPaths, *, only_looks: bool = False) -> AttemptTransport:
+    return StoreTransport(paths, only_looks=only_looks)
 
 
 def _walk(folder: Path) -> Iterator[Path]:

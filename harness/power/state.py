@@ -19,8 +19,9 @@ from pathlib import Path
 
 from harness.child.group import Command, run_group
 from harness.child.output import BoundedOutput
-from harness.contract import FORMAT, Counter, Fact, Result, StateRequest
+from harness.contract import FORMAT, Counter, Fact, Result
 from harness.errors import HarnessError
+from harness.power.requests import StateRequest
 from harness.verbs.command import LAST_LINE
 
 _LIMIT = 60.0  # seconds that setting or reading a state may take

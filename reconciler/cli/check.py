@@ -120,7 +120,7 @@ def _seen(specs: tuple[str, ...]) -> PlanResult:
 
 def _find_log(seen: PlanResult) -> Path:
     """Where the repository has the output of the checker that its tree shows."""
-    if not (location := seen.desired.submission.get_text("documents.checker_log")):
+    if not (location := seen.desired.submission.checker_log):
         raise ReconcilerError(
             "the spec does not say where the checker's log is",
             fix=f"declare it: documents: {{checker_log: documents/{CHECKER_LOG}}}",

@@ -199,7 +199,7 @@ def _unlike(record: Record, machine: Node) -> list[str]:
 
 def _find_other_version(settings: CellSettings, machine: Node) -> list[str]:
     """Find a backend of another version than the spec pins: of an imported run, no fact of its record says it."""
-    name, pinned = settings.get_text("engine.backend"), settings.get_text("engine.version")
+    name, pinned = settings.backend, settings.backend_version
     here = str(machine["backends"].get(name) or "")
     return [f"{name} was {pinned}, here it is {here}"] if pinned and here and here != pinned else []
 

@@ -274,7 +274,7 @@ def _check_scratch() -> Iterator[Check]:
 def _check_driver(seen: PlanResult, systems: Collection[str]) -> Iterator[Check]:
     """Check that the driver runs the CUDA that the TensorRT in use was built for."""
     details = (seen.desired.detail(each.address) for each in seen.desired.resources if each.kind is Kind.RUN)
-    used = {each.settings.get_text("engine.backend") for each in details if each.locations.get("system") in systems}
+    used = {each.settings.backend for each in details if each.locations.get("system") in systems}
     driver, installed = read_driver(), list_installed()
     for backend in sorted(used.intersection(("tensorrt", "tensorrt-rtx"))):
         version = find_backend_version(backend, installed)
@@ -305,7 +305,7 @@ def _check_gpus(seen: PlanResult, systems: Mapping[str, SystemSettings]) -> Iter
         found = sum(map(test, gpus))
         return f"{found} of {show_count(len(gpus), 'GPU')}" if found else ""
 
-    categories = " ".join(each.get_text("system.category") for each in systems.values())
+    categories = " ".join(each.category for each in systems.values())
     limited = any(each.hardware.power_limit or STATE_SET in each for each in systems.values())
     if "datacenter" in categories and (off := count(lambda gpu: gpu.get("ecc") is False)):
         text = f"ECC is off on {off}; systems of the datacenter category have it on"

@@ -219,7 +219,9 @@ class OpenaiRunOptions(BackendOptions):
     url = Option("", "addresses of replicas, comma between them; default: what harness.service starts", identity=False)
     model = Option("", "the model as the server names it; needed with url; default: the only one that it serves")
     protocol = Option("completions", "what the server is asked with; chat adds its template", ("completions", "chat"))
-    token_ids = Option(True, "prompts and answers are token ids; false: text, with the tokenizer here")
+    token_ids = Option(
+        True, "prompts and answers are token ids; false: text, with the tokenizer here; not set: what the server can"
+    )
     prompt_ids = Option(False, "prompts are token ids even where answers are text (token_ids: false)")
     api_key_env = Option("", "the environment variable that holds the API key", identity=False)
     concurrency = Option(512, "requests under way at each replica; the others wait here", positive=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -52,7 +53,8 @@ from reconciler.tree.content import (
     SubmissionContent,
     SystemContent,
 )
-from reconciler.tree.layout import is_portable
+from reconciler.tree.layout import CHECKER_LOG, is_portable
+from reconciler.tree.render import CONFIGS, PLACES, SCORER
 from reconciler.tree.source import Sources
 
 # The folder of a compliance test: what its verification script leaves there, and what the script forgets.
@@ -139,7 +141,15 @@ def _select_plain(made: Mapping[str, object]) -> dict[str, object]:
 CALIBRATION = "documentation/calibration.md"
 _MODEL = "model.settings."
 _FILES_OF = ("dataset.", "model.", "engine.")
-_REPEATED = ("benchmark.official", "benchmark.code", "benchmark.path", "dataset.", "harness.", "measurements.")
+_REPEATED = (
+    "benchmark.official",
+    "benchmark.code",
+    "benchmark.path",
+    "dataset.",
+    "harness.",
+    "measurements.",
+    "model.",
+)
 _RENAMED = {"benchmark.official": "as", "benchmark.code": "code", "benchmark.path": "code"}
 _LOCATIONS = ("path", "code", "configs", "cwd", "logs", "outputs", "user_conf_at")
 _FREE = re.compile(r"(.+?\.(?:settings|options|env))\.(.+)")
@@ -245,7 +255,7 @@ def _nest_settings(settings: CellSettings) -> dict[str, Any]:
     alone is a variable of the environment."""
     found: dict[str, Any] = {}
     for name, value in sorted(settings.values.items()):
-        if not name.startswith((*_SHOWN, _MODEL, *_REPEATED)) or name.endswith(".looked_for"):
+        if not name.startswith((*_SHOWN, *_REPEATED)) or name.endswith(".looked_for"):
             continue
         if name.rpartition(".")[2] in _LOCATIONS and not _FREE.fullmatch(name):
             many = isinstance(value, list | tuple)
@@ -267,16 +277,14 @@ def _name_location(name: str, location: str) -> str:
 
 def _list_places(settings: CellSettings) -> dict[str, str]:
     """List where a spec expects code of the runs, in the order in which it is kept, and the part of the kept files."""
-    names = {
-        "benchmark.path": "",
-        "harness.code": "",
-        "harness.service.code": "service/",
-        "harness.build.code": "build/",
-    }
+    written = {new: old for old, new in _RENAMED.items()}
+    names = {written.get(name, name): part for name, part in PLACES.items()}
+    if COMMAND not in settings:
+        names[f"{HARNESS}.code"] = SCORER
     found = {_name_location(name, text): part for name, part in names.items() if (text := settings.get_text(name))}
     for name in (f"{part}.configs" for part in (HARNESS, SERVICE, BUILD)):
         for text in settings.get_words(name):
-            found.setdefault(_name_location(name, text), "configs/")
+            found.setdefault(_name_location(name, text), CONFIGS)
     return found
 
 
@@ -365,6 +373,9 @@ def _documents(submission: SubmissionSettings, sources: Sources) -> dict[str, by
     if bandwidth := submission.bandwidth:
         name = f"documentation/bandwidth{PurePosixPath(bandwidth).suffix}"
         found[name] = sources.choose(bandwidth, "documents.bandwidth")
+    if log := submission.get_text("documents.checker_log"):
+        with contextlib.suppress(ReconcilerError):  # a check of the tree without it writes it
+            found[f"results/{CHECKER_LOG}"] = sources.choose(log, "documents.checker_log")
     return found
 
 

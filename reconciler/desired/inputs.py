@@ -15,11 +15,9 @@ from msgspec import Struct, field
 from harness.benchmark_catalog import BENCHMARKS
 from harness.catalog import BACKENDS, read_slices
 from reconciler.desired.state import Pins
-from reconciler.launch.adapters import select_identity
 from reconciler.loadgen import keys
 from reconciler.resource.inputs import DEFAULT, Input, Origin, Value
 from reconciler.resource.kinds import PERFORMANCE, Address
-from reconciler.resource.launcher import LAUNCHER
 from reconciler.resource.pins import Pin, PinKind, make_source_pin
 from reconciler.resource.records import TRIAL
 from reconciler.resource.settings import (
@@ -33,6 +31,8 @@ from reconciler.resource.settings import (
     CellFields,
 )
 from reconciler.rules.results.table import find_declared_format
+from reconciler.storage.launch.adapters import select_identity
+from reconciler.storage.launch.launcher import LAUNCHER
 
 
 class SettingsReader(CellFields, Struct):

@@ -26,7 +26,6 @@ from reconciler.diff.run_selection import find_differing_evidence, select_valid
 from reconciler.errors import LogError, ReconcilerError
 from reconciler.execute.outcome import Event, Message, Status
 from reconciler.history.snapshot import Snapshot
-from reconciler.launch.nodes import Node, probe_nodes
 from reconciler.loadgen.log import parse_detail
 from reconciler.loadgen.log_files import DETAIL
 from reconciler.observed.node_probe import probe_machines
@@ -45,6 +44,7 @@ from reconciler.storage import git
 from reconciler.storage.files import Lock, RepositoryPaths, hash_bytes, ignore_work
 from reconciler.storage.files import replace as write
 from reconciler.storage.git import clone_at
+from reconciler.storage.launch.nodes import Node, probe_nodes
 from reconciler.storage.leftovers import open_temporary
 
 FEWEST = 3

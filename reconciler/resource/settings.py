@@ -10,9 +10,9 @@ from msgspec import Struct, field
 
 from harness.catalog import read_slices
 from reconciler.resource.kinds import Cell
-from reconciler.resource.launcher import LAUNCHER, LAUNCHING, PYTHON, Launcher
 from reconciler.resource.queues import EXECUTOR, find_queue
 from reconciler.resource.records import QUICK
+from reconciler.storage.launch.launcher import LAUNCHER, LAUNCHING, PYTHON, Launcher
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from reconciler.spec import fields, scalars
-from reconciler.spec.groups import UNREAD, Empty, Group, Options, RecordedAs
+from reconciler.spec.groups import UNREAD, Empty, Group, Options, RecordedAs, read_by
 
 # Spec fields of a harness command: the ``harness`` group.
 
@@ -259,7 +259,7 @@ class SettingsGroup(Group):
         description="How often a run is tried that is invalid or failed, or from whose speed a compliance test's "
         "differs, 1 to 10.",
     )
-    background: fields.Names = Field(
+    background: Annotated[fields.Names, read_by("mig")] = Field(
         None,
         description="Cells that compute on further slices (MIG) during performance runs and compliance tests, such "
         "as [bert-99/Offline, resnet50/Offline] of the same division and system.",

@@ -42,7 +42,7 @@ PROGRAM_NAMES = (BUILT_IN, *PROGRAMS)
 PRECISIONS = tuple(sorted({precision for facts in BACKENDS.values() for precision in facts.precisions}))
 
 
-class Reader(Struct, frozen=True):
+class FieldReader(Struct, frozen=True):
     """How a field is read, and its schema for an editor, None for that of its type. ``parse`` raises UnfitError.
 
     ``expands``: it also gets the environment, as Variables, from which ``${NAME}`` is replaced."""
@@ -67,9 +67,9 @@ class Reader(Struct, frozen=True):
             raise PydanticCustomError("unfit", "{message}", {"message": error.message, "fix": error.fix}) from error
 
 
-def choose_from(valid: Iterable[str], noun: str) -> Reader:
+def choose_from(valid: Iterable[str], noun: str) -> FieldReader:
     names = tuple(valid)
-    return Reader(parse_one_of(names, noun), {"type": "string", "enum": list(names)})
+    return FieldReader(parse_one_of(names, noun), {"type": "string", "enum": list(names)})
 
 
 def parse_text(value: Any) -> str:

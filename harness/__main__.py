@@ -22,7 +22,6 @@ from harness.contract import (
     CommandRequest,
     FileMessage,
     LaunchRequest,
-    LoadRequest,
     ProbeRequest,
     RehearseRequest,
     Result,
@@ -31,11 +30,11 @@ from harness.contract import (
     ServiceRequest,
 )
 from harness.errors import HarnessError, explain
-from harness.parts import list_part_requests
+from harness.parts import list_part_requests, load_mig
 
 _REQUESTS: tuple[type[FileMessage], ...] = (
     *(BuildRequest, RunRequest, ScoreRequest, CommandRequest),
-    *(ServiceRequest, ProbeRequest, LaunchRequest, RehearseRequest, LoadRequest),
+    *(ServiceRequest, ProbeRequest, LaunchRequest, RehearseRequest),
     *list_part_requests(),
 )
 VERBS = {request.verb: request for request in _REQUESTS}
@@ -110,9 +109,7 @@ def _perform(verb: str, request_path: Path, ending: Ending) -> Result:
         ) from error
     if wanted := _list_slices(request):
         # Before anything asks CUDA, which reads once what it may show.
-        from harness.machine.slices import take_slices
-
-        take_slices(wanted, anywhere=verb == BuildRequest.verb)
+        load_mig().take_slices(wanted, anywhere=verb == BuildRequest.verb)
     return load_verb(verb)(request, ending.fail)
 
 

@@ -142,15 +142,6 @@ class BackgroundLoad:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoadRequest(FileMessage):
-    """Load a slice until this process is ended; the counter has the samples that it has computed."""
-
-    verb: ClassVar[str] = "load"
-    load: BackgroundLoad
-    counter: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest(FileMessage):
     """One LoadGen run.
 

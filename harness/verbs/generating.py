@@ -13,7 +13,7 @@ from harness.benchmarks import BenchmarkCode, TokenBenchmark
 from harness.catalog import CpuRunOptions, EngineSettings, TokenOptions, list_options
 from harness.contract import BACKENDS, Counter, RunRequest
 from harness.errors import HarnessError, require
-from harness.machine.slices import list_taken
+from harness.machine.facts import list_taken
 from harness.run.loadgen import Prepared, Responder
 from harness.run.qsl import Arrays, SampleLibrary
 from harness.run.sut import Guard, LoadedSut

@@ -6,7 +6,7 @@ import ctypes
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,16 +22,14 @@ from harness.child.launched import is_launched
 from harness.contract import BACKENDS, OWN_CODE, TELEMETRY, Counter, Fact, Mode, Result, RunRequest, copy_log
 from harness.errors import HarnessError, require
 from harness.machine.clocks import ClockWatch
-from harness.machine.facts import collect_machine_notes
-from harness.machine.slice_session import SliceSession
-from harness.machine.slices import list_taken, slice_evidence, split_taken
+from harness.machine.facts import collect_machine_notes, list_taken, slice_evidence
 from harness.machine.telemetry import Telemetry, find_flags
+from harness.parts import load_mig
 from harness.run.loadgen import Prepared, Responder, Test, collect_loadgen_facts, prepare, run_test
 from harness.run.loops import warm_rows
 from harness.run.qsl import Arrays, IssueOrder, SampleLibrary
 from harness.run.sut import Completer, Guard, Indexed, LoadedSut, OfflineSut, ServerSut, StreamSut
 from harness.verbs import generating
-from harness.verbs.background import Background
 from harness.verbs.command import SERVICE_LOG
 from harness.verbs.load_plans import make_load_plan
 
@@ -49,7 +47,10 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
     """
     began, clock = time.monotonic(), ClockWatch()
     keep_freed_memory()
-    others = split_taken(len(request.slices)) if request.background else []
+    others = None
+    if request.background:
+        folder = Path(request.counter).parent
+        others = load_mig().prepare_background(request.background, len(request.slices), folder)
     counter = Counter(request.counter)
     counter.stage("loading")
     benchmark = load_benchmark(request.benchmark)
@@ -61,14 +62,14 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
     load = generating.load_generator if BACKENDS[request.backend].generates else load_session
     driven = load(request, benchmark, arrays, prepared, counter, guard)
     _require_different(request.audit_config, driven.library.performance_count)
-    background_load = Background(request.background, others, Path(request.counter).parent)
     counter.stage("warming up")
-    with background_load:
+    with others or nullcontext():
         counter.stage("running", prepared.expected_samples(driven.library.total_count))
         readings = Path(request.counter).with_name(TELEMETRY)
         with Telemetry(driven.notes.get("devices", ()), readings, lambda: counter.done) as telemetry:
             run_test(prepared, driven.sut, driven.library)
-        background_load.check()
+        if others is not None:
+            others.check()
     if guard.failure is not None:
         raise _as_backend_error(request.backend, guard.failure, telemetry.faults())
     counter.stage("completing")
@@ -78,7 +79,7 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
         **collect_loadgen_facts(),
         **collect_machine_notes(),
         **slice_evidence(),
-        **background_load.facts(),
+        **(others.facts() if others is not None else {}),
         **telemetry.facts(driven.samples()),
         **_facts(request, benchmark),
     }
@@ -116,7 +117,7 @@ def load_session(
     slices = list_taken()
     session: Session
     if len(slices) > 1 and request.scenario in ("Offline", "Server"):  # else a query keeps one of them busy
-        session = SliceSession(request.backend, request.benchmark, plan, slices)
+        session = load_mig().open_session(request.backend, request.benchmark, plan, slices)
     else:
         session = benchmark.open_session(backend.load, plan)
     library = SampleLibrary(arrays, session.place, guard.record, performance_count=request.performance_sample_count)

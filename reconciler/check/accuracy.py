@@ -110,7 +110,8 @@ def check_accuracy_bars(view: CellView) -> Complaints:
         stated = parse_accuracy(content.value, known, content.file).metrics
         if known and not any(value and not value[0].numpy for value in stated.values()):
             wanted = f"{known[0]} as a plain number: the checkers accept any value in open"
-            yield Complaint(Place(content.file), f"no line states {' or '.join(known)}", wanted, fix=_RESCORE)
+            said, mild = f"no line states {' or '.join(known)}", soften(view, "stated_accuracy")
+            yield Complaint(Place(content.file), said, wanted, fix=_RESCORE, severity=mild)
 
 
 @rule("accuracy.lengths", "the lengths of answers in all", sources=(_CHECK, OLD))

@@ -159,13 +159,17 @@ def _says_something(document: Path) -> bool:
 
 @rule("submitter.systems", "every described system has results", sources=(OLD,))
 def check_unused_systems(files: SubmitterFiles) -> Complaints:
-    """Each file in systems/ describes a system that has results."""
+    """Each file in systems/, and in older trees each folder in measurements/, is of a system that has results."""
     known = set(list_folders(files.place.path / "results"))
     mild = soften(files, "used_systems")
     for name in files.described:
         if name not in known:
             place = Place(f"{files.place.shown}/systems/{name}.json")
             yield Complaint(place, f"no results/{name}", "results for every described system", severity=mild)
+    for name in list_folders(files.place.path / "measurements"):
+        if name not in known:
+            place = Place(f"{files.place.shown}/measurements/{name}")
+            yield Complaint(place, f"no results/{name}", "results for every measured system", severity=mild)
 
 
 @rule("submitter.loose", "no loose files among the results", sources=(OURS,), severity=Severity.NOTE)

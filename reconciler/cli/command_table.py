@@ -53,8 +53,11 @@ _BUILT_IN: Mapping[str, tuple[str, str]] = {
     ),
     "watch": ("reconciler.cli.watch", "Make a pass whenever the specs, records, tree or branch change."),
     "status": ("reconciler.cli.status", "Show the matrix of cells and conditions with the results."),
-    "show": ("reconciler.cli.show", "Show every resolved value of a cell with the line that sets it."),
-    "why": ("reconciler.cli.why", "Explain what a cell has to do and why, or that it has nothing to do."),
+    "show": ("reconciler.cli.show:show_command", "Show every resolved value of a cell with the line that sets it."),
+    "why": (
+        "reconciler.cli.show:why_command",
+        "Explain what a cell has to do and why, or that it has nothing to do.",
+    ),
     "accept": (
         "reconciler.cli.decisions:accept_command",
         "Let results count for a while although their inputs differ.",
@@ -66,7 +69,7 @@ _BUILT_IN: Mapping[str, tuple[str, str]] = {
     "unfreeze": ("reconciler.cli.decisions:unfreeze_command", "End a freeze."),
     "embargo": ("reconciler.cli.embargo", "Say where results may go today; make git ask before each push."),
     "logs": ("reconciler.cli.logs", "Find or print the logs of a cell."),
-    "pr": ("reconciler.cli.pr", "Compare two commits: what merging would make stale, build and run."),
+    "pr": ("reconciler.cli.history:pr_command", "Compare two commits: what merging would make stale, build and run."),
     "diff": ("reconciler.cli.history:diff_command", "Show what differs between two commits: inputs and results."),
     "compare": ("reconciler.cli.history:compare_command", "Compare the results of two commits, trees or systems."),
     "history": ("reconciler.cli.history:history_command", "List and plot everything that was measured for a cell."),
@@ -74,13 +77,19 @@ _BUILT_IN: Mapping[str, tuple[str, str]] = {
         "reconciler.cli.history:blame_command",
         "Say which commits changed a cell's inputs, and what each did to its result.",
     ),
-    "benchmarks": ("reconciler.cli.benchmarks", "List the built-in benchmarks; show what one needs on disk."),
+    "benchmarks": (
+        "reconciler.cli.rounds:benchmarks_command",
+        "List the built-in benchmarks; show what one needs on disk.",
+    ),
     "fetch": ("reconciler.cli.fetch", "Download and verify datasets and models, or say how to get them."),
     "rehearse": (
         "reconciler.cli.rehearse",
         "Rehearse a whole submission with generated data, before the real data arrives.",
     ),
-    "rounds": ("reconciler.cli.rounds", "Show the rules of the rounds, where sources differ, and what changed."),
+    "rounds": (
+        "reconciler.cli.rounds:rounds_command",
+        "Show the rules of the rounds, where sources differ, and what changed.",
+    ),
     "check": ("reconciler.cli.check", "Check the rendered tree, or any tree, against the submission rules."),
     "amend": (
         "reconciler.cli.review:amend_command",

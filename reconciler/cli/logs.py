@@ -27,8 +27,7 @@ from reconciler.render.causes import label
 from reconciler.render.cell import render_file_row
 from reconciler.render.colour import Tone
 from reconciler.render.documents import convert_plain_value, render_document
-from reconciler.render.lines import EVERY
-from reconciler.render.progress import render_progress_of
+from reconciler.render.progress import EVERY, render_progress_of
 from reconciler.render.table import render_table
 from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
 from reconciler.resource.records import CHILD_LOG, Artifact, Ended, Summary

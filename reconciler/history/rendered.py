@@ -26,7 +26,7 @@ from reconciler.tree.assemble import assemble
 from reconciler.tree.content import Content, LogRef, hash_content
 from reconciler.tree.findings import TreeFinding
 from reconciler.tree.layout import name_folders
-from reconciler.tree.reading.in_memory_tree import use_in_memory_tree
+from reconciler.tree.reading.files import use_in_memory_tree
 from reconciler.tree.render import render
 from reconciler.tree.source import is_left_out, refuse_unpublishable
 

@@ -18,9 +18,9 @@ from reconciler.importing.submitted_files import find_publishable, is_readable
 from reconciler.observed.installed_backends import find_backend_version
 from reconciler.resource.kinds import Cell
 from reconciler.storage.files import copy
-from reconciler.tree.code import CONFIGS, OF_BENCHMARK, PLACES, REPRODUCE, SCORER, Instructions, parse_reproduce
 from reconciler.tree.layout import CHECKER_LOG, is_portable
 from reconciler.tree.reading.files import decode_text, read_file
+from reconciler.tree.render import CONFIGS, OF_BENCHMARK, PLACES, REPRODUCE, SCORER, Instructions, parse_reproduce
 
 _DOCUMENT, _CHECKER_LOG = "documentation/calibration.md", f"documentation/{CHECKER_LOG}"
 _GROUPS = ("model", "dataset", "engine", "harness", "run")

@@ -20,7 +20,7 @@ from reconciler.errors import ReconcilerError
 from reconciler.execute.outcome import QueuedStep
 from reconciler.execute.queue_status import list_jobs_under_way
 from reconciler.history.compare import compare, read_own_sides
-from reconciler.history.merging import compare_commits
+from reconciler.history.merging import assess_merge
 from reconciler.history.record_history import RecordHistory, read_record_history
 from reconciler.history.trees import read_tree_sides
 from reconciler.page.cell_report import report_cell
@@ -159,7 +159,7 @@ class RepositoryPage(Struct, dict=True):
     def read_impact(self, base: str, head: str) -> dict[str, Any]:
         root = self.paths.root
         at = tuple(git.resolve(root, name) for name in (base, head))
-        return self._keep_slow(at, ("impact",), lambda: render_impact(compare_commits(self.paths, *at).impact))
+        return self._keep_slow(at, ("impact",), lambda: render_impact(assess_merge(self.paths, *at).impact))
 
     def read_history(self, cell: str) -> dict[str, Any]:
         tip = git.resolve(self.paths.root, "HEAD")

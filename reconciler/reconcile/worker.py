@@ -44,7 +44,7 @@ from reconciler.record.repair import repair_artifact
 from reconciler.record.store import find_readable
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import PERFORMANCE, Address, Kind
-from reconciler.resource.records import CHILD_LOG, POWER_CHECK, SESSION, Artifact, Ended, Record
+from reconciler.resource.records import CHILD_LOG, POWER_CHECK, SESSION, Ended, Record
 from reconciler.resource.settings import DIRECTOR, SystemSettings
 from reconciler.storage.files import RepositoryPaths, hash_file, is_leftover, offer, remove
 from reconciler.storage.storage_errors import convert_storage_errors, refuse_storage_error
@@ -352,14 +352,7 @@ class Worker(Struct, dict=True):
             return None
         if not due and (result.observed.tree_present or not is_publishable(self.drop_lost(result.difference))):
             return None
-        written = publish(
-            self.paths,
-            result.tree,
-            result.desired,
-            self.drop_lost(result.difference),
-            lambda identity: load_record(self.paths, identity),
-            lambda ref: find_readable(self.paths, Artifact("", ref.sha256, ref.size, "logs")),
-        )
+        written = publish(self.paths, result.tree, result.desired, self.drop_lost(result.difference))
         for step in due:
             if not waiting.intersection(result.desired.by_address[step.change.address].upstream):
                 self.tries.outcomes.append(Outcome(step, Status.DONE, "rendered"))

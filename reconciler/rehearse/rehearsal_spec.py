@@ -22,7 +22,7 @@ from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.rules.ruleset import Ruleset
 from reconciler.spec.edit import render_value
 from reconciler.spec.proposal import Proposal
-from reconciler.spec.starter import render_description, render_hardware
+from reconciler.spec.starter import MODELINE, render_description, render_hardware
 
 CATEGORY = "datacenter,edge"
 OPEN = "open"
@@ -126,7 +126,6 @@ def render_rehearsal_spec(
     benchmarks: Sequence[Rehearsed],
     generated: Mapping[str, Generated],
     machine: Proposal,
-    schema: str,
 ) -> str:
     """A spec that loads as it is; ``generated`` by the code's name of each benchmark."""
     ruleset = load_ruleset(round_name)
@@ -144,7 +143,7 @@ def render_rehearsal_spec(
         entered.setdefault(systems[own], []).extend(_render_cells(item, ruleset, own))
     return "\n".join(
         [
-            f"# yaml-language-server: $schema={schema}",
+            MODELINE,
             "# Made by `reconcile rehearse`: generated data and networks in the formats of the published ones.",
             "apiVersion: mlperf-reconciler/v1",
             "kind: Submission",

@@ -1,17 +1,31 @@
 """The events of a pass on a terminal: finished steps scroll by; below them how far the pass is, and a bar for each step
-under way."""
+under way.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from types import TracebackType
 from typing import Self
 
+import click
 from rich.console import Console, Group
 from rich.live import Live as Region
-from rich.progress import BarColumn, TaskID, TextColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 from rich.progress import Progress as Bars
 from rich.text import Text
 
@@ -19,6 +33,7 @@ from reconciler.execute.outcome import Event, Message, Outcome, StepProgress, St
 from reconciler.plan.plan import Step
 from reconciler.render.colour import Paint, show_coloured, show_plain
 from reconciler.render.progress import (
+    EVERY,
     PassProgress,
     fit_name,
     fit_progress,
@@ -30,7 +45,66 @@ from reconciler.render.progress import (
 )
 from reconciler.render.table import fold
 from reconciler.resource.kinds import Address
+from reconciler.resource.quantities import show_duration, show_size
 from reconciler.storage.escaping import escape_line, escape_output
+
+# One bar for work that is counted.
+
+
+class ProgressBar:
+    """A context manager; on standard error, so that a report on standard output stays clean."""
+
+    def __init__(self, *, colour: bool = True) -> None:
+        console = Console(stderr=True, no_color=not colour, highlight=False)
+        columns = (MofNCompleteColumn(), BarColumn(32), TextColumn("{task.description}", markup=False))
+        self._bars = Progress(*columns, console=console, transient=True, refresh_per_second=8)
+        self._task = self._bars.add_task("", total=None)
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+        self._bars.stop()
+
+    def report(self, done: int, total: int, name: str) -> None:
+        self._bars.update(self._task, completed=done, total=total, description=name)
+
+
+# How far a transfer is: a bar on a terminal, else a line now and then; on standard error, so that a report on standard
+# output stays clean.
+
+
+@contextlib.contextmanager
+def open_view(total: int, *, colour: bool, quiet: bool = False) -> Iterator[Callable[[int], None]]:
+    """Gives what is to be called with the bytes that passed, of ``total``. ``quiet``: nothing is shown."""
+    if quiet:
+        yield lambda _: None
+        return
+    if not sys.stderr.isatty():
+        yield _report_lines(total)
+        return
+    columns = (BarColumn(32), DownloadColumn(binary_units=True), TransferSpeedColumn(), TimeRemainingColumn())
+    console = Console(stderr=True, no_color=not colour, highlight=False)
+    with Progress(*columns, console=console, transient=True, refresh_per_second=8) as bars:
+        task = bars.add_task("", total=total)
+        yield lambda passed: bars.update(task, completed=passed)
+
+
+def _report_lines(total: int) -> Callable[[int], None]:
+    began = last = time.monotonic()
+
+    def report(passed: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= EVERY:
+            last = now
+            speed = passed / (now - began)
+            left = f", about {show_duration((total - passed) / speed)} left" if 0 < passed < total else ""
+            click.echo(f"{show_size(passed)} of {show_size(total)}, {show_size(int(speed))}/s{left}", err=True)
+
+    return report
+
 
 _WIDE, _WIDE_BAR, _NARROW_BAR = 100, 24, 10  # columns
 

@@ -3,18 +3,111 @@
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any, Self
 
 from msgspec import Struct, field
 
 from harness.contract import Progress
 from reconciler.diff.change import Work
-from reconciler.execute.outcome import Event, Outcome, Status, StepProgress, StepsDue, StepStarted
+from reconciler.execute.outcome import Event, Message, Outcome, Status, StepProgress, StepsDue, StepStarted
 from reconciler.plan.plan import Step
 from reconciler.render.causes import choose_action_word, label
 from reconciler.render.colour import Paint, Tone, show_plain
+from reconciler.render.documents import convert_plain_value
 from reconciler.render.plan import render_heading
 from reconciler.resource.kinds import Address
 from reconciler.resource.quantities import show_count, show_duration, show_rate
+
+# The events of a pass as plain lines: for logs, pipes and CI.
+
+EVERY = 10.0  # seconds between two progress lines of one step
+
+
+class Lines:
+    """A line when a step begins and ends, and at most one each ``EVERY`` seconds between."""
+
+    def __init__(
+        self, write: Callable[[str], None], *, paint: Paint = show_plain, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._write, self._paint, self._clock = write, paint, clock
+        self._last: dict[Address, float] = {}
+        self._pass = PassProgress(clock())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+        self._last.clear()
+
+    def report(self, event: Event) -> None:
+        self._pass.take(event, self._clock())
+        match event:
+            case StepStarted(step=step, attempt=attempt):
+                self._last[step.change.address] = self._clock()
+                began = ", ".join(filter(None, (render_started_text(step, attempt), self._pass.count())))
+                self._write(f"{name_step(step)}: {began}")
+            case StepProgress(progress=progress) if progress.stage == "done":
+                pass  # its outcome follows, with what it measured
+            case StepProgress(step=step):
+                now = self._clock()
+                if now - self._last.get(step.change.address, float("-inf")) >= EVERY:
+                    self._last[step.change.address] = now
+                    left = self._pass.predict(step, now)
+                    self._write(f"{name_step(step)}: {render_progress_text(event, predicted=left)}")
+            case Outcome(step=step):
+                self._last.pop(step.change.address, None)
+                self._write(f"{name_step(step)}: {render_outcome_text(event, self._paint)}")
+            case Message(text=text, waits=step):
+                self._write(f"{name_step(step)}: {text}" if step else text)
+
+
+class Failures(Lines):
+    """Failures of a quiet pass: only the steps that failed or could not be made."""
+
+    def report(self, event: Event) -> None:
+        if isinstance(event, Outcome) and event.status in (Status.FAILED, Status.BLOCKED):
+            super().report(event)
+
+
+# Events and progress of a pass, as JSON documents. A plan, which did nothing, loads none of this.
+
+
+def render_outcome_part(outcome: Outcome) -> dict[str, Any]:
+    record = outcome.record
+    return {
+        "address": str(outcome.step.change.address),
+        "action": outcome.step.change.action.value,
+        "status": outcome.status.value,
+        "seconds": outcome.seconds,
+        "message": outcome.message,
+        "fix": outcome.fix,
+        "log": outcome.log,
+        "values": convert_plain_value(record.values) if record else {},
+        "marks": list(record.marks) if record else [],
+    }
+
+
+def render_outcomes_part(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
+    return [render_outcome_part(outcome) for outcome in outcomes]
+
+
+def render_event_part(event: Event) -> dict[str, Any]:
+    """One event of a pass, for a stream of JSON lines."""
+    match event:
+        case StepsDue(steps=steps):
+            return {"event": "due", "steps": [str(step.change.address) for step in steps]}
+        case StepStarted(step=step, minimum=minimum, attempt=attempt):
+            return {"event": "began", "address": str(step.change.address), "minimum": minimum, "attempt": attempt}
+        case StepProgress(step=step, progress=progress):
+            return {"event": "moved", "address": str(step.change.address), "progress": convert_plain_value(progress)}
+        case Outcome():
+            return {"event": "outcome", **render_outcome_part(event)}
+        case Message(text=text):
+            return {"event": "note", "text": text}
+
 
 # "120/1000 [00:30<03:40, 4.00it/s]" of tqdm, "120/1000 samples", "120 of 1,000".
 _COUNTED = re.compile(

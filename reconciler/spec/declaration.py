@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from harness.benchmark_catalog import BENCHMARKS
+from harness.catalog import BACKENDS
 from reconciler.errors import Problem
 from reconciler.loadgen.keys import TARGET_QPS
 from reconciler.resource.canonical import show_decimal
 from reconciler.resource.inputs import DEFAULT, Origin, Value
 from reconciler.resource.kinds import DIVISIONS, SCENARIOS, Cell, read_point
 from reconciler.resource.programs import BUILT_IN, PROGRAMS, find_program_of_division
-from reconciler.resource.settings import COMMAND, NO_HARDWARE
+from reconciler.resource.settings import BACKGROUND, COMMAND, NO_HARDWARE, SLICES
 from reconciler.rules.benchmark_facts import BenchmarkFacts, find_benchmark_facts, load_benchmark_facts
 from reconciler.rules.benchmark_files import SCRATCH_DEFAULTS, SCRATCH_VARIABLE, BenchmarkFiles, find_benchmark_files
 from reconciler.rules.programs import load_program
 from reconciler.spec.adapters import SETTING as ADAPTER
 from reconciler.spec.adapters import HarnessAdapter, describe_missing, name_adapters
-from reconciler.spec.background import expand_backgrounds
-from reconciler.spec.benchmark_settings import add_backend, add_facts, add_types, check_benchmark_settings
-from reconciler.spec.checks import check_cell, make_problem
+from reconciler.spec.checks import add_backend, add_facts, add_types, check_benchmark_settings, check_cell, make_problem
 from reconciler.spec.commands import check_harness
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, SpecFile
-from reconciler.spec.descriptions import DESCRIPTION_FIELDS
 from reconciler.spec.groups import Group
 from reconciler.spec.layers import (
     Block,
@@ -40,15 +42,125 @@ from reconciler.spec.layers import (
 from reconciler.spec.locations import Variables, explain_unset
 from reconciler.spec.models import BenchmarkGroup, Document, System
 from reconciler.spec.names import find_nearest, give_advice
-from reconciler.spec.nodes import ListNode, MapNode, Node, ScalarNode
-from reconciler.spec.presets import MARK as PRESET_MARK
-from reconciler.spec.presets import list_presets
+from reconciler.spec.nodes import ListNode, MapNode, Node, ScalarNode, convert_plain, parse
+from reconciler.spec.proposal import DESCRIPTION_FIELDS
 from reconciler.spec.quantities import PER_ACCELERATOR, UnfitError, show_quantity
 from reconciler.spec.scalars import explain_wrong_slices
 from reconciler.spec.settings_models import Run, SettingsGroup
 from reconciler.spec.validation import find_node, find_position, is_misspelt, show_example
 from reconciler.storage.escaping import find_variable
 from reconciler.storage.files import RepositoryPaths
+
+# Cells that compute on further slices of GPUs while another is measured: their settings go with those of that cell, so
+# that everything its runs are made from is among its own.
+
+_TAKEN = ("engine.", "run.", "model.", "dataset.", "benchmark.")
+_COUNT = "performance_sample_count"
+
+
+def expand_backgrounds(cells: Sequence[DeclaredCell]) -> tuple[list[DeclaredCell], list[Problem]]:
+    """The same cells; what is wrong with a background leaves its cell without one."""
+    known = {cell.cell: cell for cell in cells}
+    found, problems = [], []
+    for cell in cells:
+        if BACKGROUND not in cell.settings:
+            found.append(cell)
+            continue
+        wrong = list(_list_problems(cell, known))
+        problems += wrong
+        kept = {name: value for name, value in cell.settings.items() if name != BACKGROUND}
+        found.append(replace(cell, settings=kept if wrong else _expand(cell, known)))
+    return found, problems
+
+
+def _expand(cell: DeclaredCell, known: dict[Cell, DeclaredCell]) -> dict[str, Value]:
+    settings = dict(cell.settings)
+    for number, name in enumerate(cell.settings[BACKGROUND].value):
+        other = known[_find(cell.cell, name)].settings
+        taken = {n: value for n, value in other.items() if n.startswith(_TAKEN) or n == _COUNT}
+        settings |= {f"{BACKGROUND}.{number}.{n}": value for n, value in taken.items()}
+    return dict(sorted(settings.items()))
+
+
+def _find(measured: Cell, name: str) -> Cell:
+    benchmark, _, scenario = name.partition("/")
+    return replace(measured, benchmark=benchmark, scenario=scenario)
+
+
+def _list_problems(cell: DeclaredCell, known: dict[Cell, DeclaredCell]) -> Iterator[Problem]:
+    value = cell.settings[BACKGROUND]
+    if SLICES not in cell.settings:
+        fix = "declare `mig` in its hardware: the cell's own slices; others are taken in addition"
+        yield _complain(cell, value, f"{cell.cell.system} declares no slices of GPUs of its own", fix)
+        return
+    if COMMAND in cell.settings:
+        yield _complain(cell, value, "a command is run without a background", "start it in the command itself")
+    for name in value.value:
+        other = known.get(_find(cell.cell, name))
+        if other is None:
+            near = [f"{c.benchmark}/{c.scenario}" for c in known if c.system == cell.cell.system]
+            message = f"{name} is not a cell of {cell.cell.division}/{cell.cell.system}"
+            yield _complain(cell, value, message, give_advice(name, near))
+        elif why := _find_unfit(other):
+            fix = "name a cell whose backend computes batches here"
+            yield _complain(cell, value, f"{name} cannot compute in the background: {why}", fix)
+
+
+def _find_unfit(other: DeclaredCell) -> str:
+    """Why it cannot be driven without LoadGen; "" where it can."""
+    if COMMAND in other.settings:
+        return "a command runs it"
+    if "infer_from" in other.settings:
+        return "it has no runs of its own"
+    backend = other.settings.get("engine.backend")
+    facts = BACKENDS.get(str(backend.value)) if backend is not None else None
+    return "" if facts is not None and not facts.generates and not facts.elsewhere else "its backend makes no batches"
+
+
+def _complain(cell: DeclaredCell, value: Value, message: str, fix: str) -> Problem:
+    at = value.origin
+    return Problem(at.file, at.line, at.column, f"{cell.cell}.{BACKGROUND}".replace("/", "."), message, fix)
+
+
+# Starting blocks for common systems, which ship as data: what somebody published, each with its source.
+
+_FILE = Path(__file__).with_name("presets.yaml")
+PRESET_MARK = "/"  # in its name, which no block of a spec has
+
+
+class Preset(Struct, frozen=True):
+    """``source``: where its values were published."""
+
+    name: str
+    source: str
+    settings: MapNode
+
+    def make_block(self) -> Block:
+        """Make a named block of a spec. ``preset.NAME`` among its settings is no setting: it names the preset."""
+        group = SettingsGroup.model_validate(convert_plain(self.settings), context=Variables({}))
+        path, origin = f"preset {self.name}", Origin(f"preset {self.name}")
+        block = flatten(group, self.settings, path)
+        own = {name: tuple(_from(origin, layer) for layer in layers) for name, layers in block.items()}
+        return {**own, f"preset.{self.name}": (LayeredSetting(Value(self.source, origin), path),)}
+
+
+def _from(origin: Origin, setting: LayeredSetting) -> LayeredSetting:
+    return replace(setting, value=Value(setting.value.value, origin))
+
+
+@cache
+def list_presets() -> Mapping[str, Preset]:
+    """By name, as in the file."""
+    tree, problems = parse(_FILE.read_text(encoding="utf-8"), _FILE.name)
+    assert tree is not None, problems
+    return {name: _read(name, node) for name, node in tree.items.items() if isinstance(node, MapNode)}
+
+
+def _read(name: str, node: MapNode) -> Preset:
+    settings = node.items["settings"]
+    assert isinstance(settings, MapNode)
+    return Preset(name, str(convert_plain(node.items["source"])).strip(), settings)
+
 
 # Places where the submission tree may not be rendered: those of a repository's own files, which the tree would mix
 # with.

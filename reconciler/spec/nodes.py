@@ -24,8 +24,14 @@ from ruamel.yaml.events import (
 
 from reconciler.errors import Problem
 from reconciler.resource.inputs import Origin
-from reconciler.spec.confusables import explain_lookalike, explain_space, find_odd_space, find_typographic_quote
-from reconciler.spec.syntax import make_syntax_problem, parse_events
+from reconciler.spec.syntax import (
+    explain_lookalike,
+    explain_space,
+    find_odd_space,
+    find_typographic_quote,
+    make_syntax_problem,
+    parse_events,
+)
 
 DEEPEST = 40
 MOST_ALIASED = 100_000

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from string import Template
 
 from reconciler.spec.declared import NOT_DECLARED
-from reconciler.spec.descriptions import DESCRIPTION_FIELDS
 from reconciler.spec.edit import render_value
-from reconciler.spec.proposal import REQUIRED, Proposal
+from reconciler.spec.proposal import DESCRIPTION_FIELDS, REQUIRED, Proposal
+from reconciler.storage.packaged_files import SCHEMA
 
+MODELINE = f"# yaml-language-server: $schema=../{SCHEMA}"  # for editors
 NOTHING_READ = Proposal({}, {}, ())
 # Comments of the starter for fields that no machine gives.
 _SAID = {
@@ -23,12 +24,11 @@ _COMMENTS = {"accelerators_per_node": "   # in quotes: a checker takes a bare 0 
 
 
 def render_starter_spec(
-    read: Proposal = NOTHING_READ, *, name: str = "my-submission", schema: str = "", submitter: str = "Example"
+    read: Proposal = NOTHING_READ, *, name: str = "my-submission", submitter: str = "Example"
 ) -> str:
-    """A spec that loads as it is. ``read``: what is known of the machine. ``schema``: path or address of the JSON
-    Schema, for editors; "" leaves it out."""
-    modeline = f"# yaml-language-server: $schema={schema}\n" if schema else ""
-    return modeline + _TEXT.substitute(
+    """A spec that loads as it is. ``read``: what is known of the machine."""
+    return _TEXT.substitute(
+        modeline=MODELINE,
         name=render_value(name),
         submitter=f"{render_value(submitter):<15}",
         hardware="\n".join(f"        {line}" for line in render_hardware(read)),
@@ -58,6 +58,7 @@ def render_description(read: Proposal) -> Iterator[str]:
 
 
 _TEXT = Template("""\
+$modeline
 # A submission spec: it declares what you want to submit, and 'reconcile' makes it so.
 #
 #     reconcile validate      is the spec right?

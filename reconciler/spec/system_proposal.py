@@ -10,7 +10,6 @@ from msgspec import Struct
 from ruamel.yaml.nodes import MappingNode
 
 from reconciler.spec.declared import NOT_DECLARED
-from reconciler.spec.descriptions import DESCRIPTION_FIELDS
 from reconciler.spec.edit import (
     EditError,
     compose,
@@ -21,7 +20,7 @@ from reconciler.spec.edit import (
     render_value,
     set_value,
 )
-from reconciler.spec.proposal import Proposal
+from reconciler.spec.proposal import DESCRIPTION_FIELDS, Proposal
 
 # Text of a starter spec in a field that is still to be filled in.
 _OPEN = ("", NOT_DECLARED, "unknown", "unknown CPU")

@@ -14,14 +14,14 @@ from pydantic import ValidationError
 
 from reconciler.errors import Problem
 from reconciler.resource.inputs import Origin
-from reconciler.spec import executor_models, harness_models, models, settings_models
-from reconciler.spec.confusables import plain_form
+from reconciler.spec import executor_models, models, settings_models
 from reconciler.spec.fields import MAY_NAME_VARIABLES
 from reconciler.spec.groups import Group
 from reconciler.spec.locations import Variables
 from reconciler.spec.names import find_nearest, give_advice
 from reconciler.spec.nodes import MapNode, Node, ScalarNode, convert_plain
 from reconciler.spec.quantities import show_quantity
+from reconciler.spec.syntax import plain_form
 
 # Names that people bring from elsewhere: LoadGen's own, those of user.conf and mlperf.conf, of other submitters' code.
 #
@@ -142,7 +142,7 @@ _NOUNS: dict[type[Group], str] = {
 _HOMES: dict[str, type[Group]] = {
     "engine": settings_models.Engine,
     "run": settings_models.Run,
-    "harness": harness_models.Harness,
+    "harness": settings_models.Harness,
     "model": models.Model,
     "dataset": settings_models.Dataset,
     "measurements": settings_models.Measurements,

@@ -212,7 +212,7 @@ def carry_out(
     ended: list[TransferResult] = []
     if due:
         try:
-            from reconciler.render.transfer_progress import open_view
+            from reconciler.render.live import open_view
 
             with open_view(total, colour=use_colour(sys.stderr), quiet=is_quiet()) as report:
                 transfer.report = report

@@ -43,7 +43,6 @@ from reconciler.rules.compliance.judging import find_test
 from reconciler.rules.programs import load_program
 from reconciler.rules.results.table import find_recorded_format
 from reconciler.storage.code_archive import unpack_code
-from reconciler.tree.code import CONFIGS, PLACES, SCORER
 from reconciler.tree.content import (
     AccuracyLog,
     CellCode,
@@ -55,6 +54,7 @@ from reconciler.tree.content import (
     SystemContent,
 )
 from reconciler.tree.layout import CHECKER_LOG, is_portable
+from reconciler.tree.render import CONFIGS, PLACES, SCORER
 from reconciler.tree.source import Sources
 
 # The folder of a compliance test: what its verification script leaves there, and what the script forgets.

@@ -19,10 +19,8 @@ from reconciler.plan.plan import Plan
 from reconciler.reconcile.planning import Options, PlanCache, list_cells
 from reconciler.reconcile.run import PassReport, run_pass
 from reconciler.render.documents import render_cells_part, render_document
-from reconciler.render.events import render_outcomes_part
-from reconciler.render.lines import Failures, Lines
 from reconciler.render.plan import LIMIT, render_plan_text
-from reconciler.render.progress import count_outcomes
+from reconciler.render.progress import Failures, Lines, count_outcomes, render_outcomes_part
 from reconciler.render.status import render_status_text
 from reconciler.resource.quantities import show_count, show_duration
 from reconciler.storage.files import RepositoryPaths

@@ -220,7 +220,8 @@ def networked(root: Path, **fields: str) -> None:
     names += ["net_software_stack_sut", "network_topology"]
     change_system(root, "network", **{**dict.fromkeys(names, "stated"), "is_network": "true", **fields})
     for path in (root / "network").rglob("mlperf_log_detail.txt"):
-        set_log(path.parent, "sut_name", '"Acme Network SUT"')
+        if '"sut_name"' in path.read_text():
+            set_log(path.parent, "sut_name", '"Acme Network SUT"')
 
 
 def other_seeds(root: Path) -> None:

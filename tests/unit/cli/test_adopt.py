@@ -14,8 +14,8 @@ import pytest
 from reconciler.importing.read_tree import read_tree
 from reconciler.resource.kinds import Cell
 from reconciler.rules.rounds import load_ruleset
-from reconciler.tree.code import place_kept_code
 from reconciler.tree.content import CellCode
+from reconciler.tree.render import place_kept_code
 from tests.unit.check.conftest import clean_trees, logs, tree_of
 from tests.unit.check.made import SCENARIOS
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from reconciler.cli.benchmarks import command
+from reconciler.cli.rounds import benchmarks_command as command
 from reconciler.errors import ReconcilerError
 from reconciler.rules.benchmark_facts import find_benchmark_facts
 from reconciler.storage.documents import parse_yaml_mapping

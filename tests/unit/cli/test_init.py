@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from reconciler.cli.shared import new_repository
 from reconciler.errors import ReconcilerError
+from reconciler.reconcile import new_repository
 from tests.unit.cli.conftest import Reconcile, git
 from tests.unit.storage.test_untrusted_files import make_hole
 

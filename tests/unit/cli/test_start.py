@@ -15,7 +15,7 @@ from reconciler.observed import loadgen_library
 from reconciler.observed.loadgen_library import RELEASES, UNAVAILABLE, find_loadgen_library, read_seeds
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.spec.loading import load
-from reconciler.spec.starting_values import find_family, find_starting_value
+from reconciler.spec.submission_template import find_family, find_starting_value
 from tests.unit.cli.conftest import Reconcile, edit, git
 
 WANTED = ("--round", "v6.1", "--benchmark", "3d-unet-99,llama3.1-8b", "--benchmark", "whisper", "--system", "h200x8")

@@ -11,10 +11,16 @@ import pytest
 from harness.contract import Progress
 from reconciler.diff.change import Reason
 from reconciler.execute.outcome import Message, Outcome, Status, StepProgress, StepsDue, StepStarted
-from reconciler.render.events import render_event_part
-from reconciler.render.lines import Failures, Lines
 from reconciler.render.live import Live
-from reconciler.render.progress import PassProgress, count_samples, measure_pace, render_progress_text
+from reconciler.render.progress import (
+    Failures,
+    Lines,
+    PassProgress,
+    count_samples,
+    measure_pace,
+    render_event_part,
+    render_progress_text,
+)
 from tests.unit.render.builders import ACCURACY, PERFORMANCE, step
 
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # what moves the cursor of a terminal

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from reconciler.spec.schema_paths import find_schema_node
+from reconciler.spec.schema import find_schema_node
 from tests.unit.spec.writing import problems_in, replaced
 
 # Fields of a stub, and of the configuration, in the guides of NVIDIA's submissions v2.1 and v5.1.

@@ -12,7 +12,7 @@ from harness.catalog import read_slices, write_slices
 from reconciler.errors import Problem, SpecError
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import Cell
-from reconciler.spec.background import expand_backgrounds
+from reconciler.spec.declaration import expand_backgrounds
 from reconciler.spec.declared import Declared, DeclaredCell
 from reconciler.spec.executor_models import HardwareGroup
 from reconciler.spec.files import compute_blob_id

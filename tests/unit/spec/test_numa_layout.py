@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.machine.hardware import describe_hardware
-from reconciler.spec.numa_layout import find_layout_advice
+from reconciler.reconcile.machine_description import find_layout_advice
 from tests.unit.harness.machines import files
 
 EPYC, XEON = "AMD EPYC 9654 96-Core Processor", "Intel(R) Xeon(R) Platinum 8480C"

@@ -12,7 +12,7 @@ import pytest
 from harness.backends import LoadPlan, Outputs, Token
 from harness.contract import Benchmark
 from harness.errors import HarnessError
-from harness.machine.slice_session import SliceSession
+from harness.mig.slice_session import SliceSession
 from harness.run.qsl import Ragged
 from tests.unit.harness.children import Children
 from tests.unit.harness.conftest import Artifacts
@@ -20,7 +20,7 @@ from tests.unit.harness.naming import LETHAL, WRONG
 from tests.unit.harness.plans import make_load_plan
 from tests.unit.harness.tiny import labels
 
-NAMING = Benchmark(name="naming", path=str(Path(__file__).with_name("naming.py")))
+NAMING = Benchmark(name="naming", path=str(Path(__file__).parents[1] / "naming.py"))
 
 
 class Recorder:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from harness.backends import Outputs, Token, load_backend
 from harness.benchmarks import load_benchmark
-from harness.contract import Counter, LoadRequest, Result
+from harness.contract import Counter, Result
 from harness.errors import require
+from harness.mig.requests import LoadRequest
 from harness.run.loops import warm_rows
 from harness.verbs.load_plans import make_load_plan
 

@@ -11,9 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from harness.contract import BackgroundLoad, Fact, LoadRequest, Result, read_progress
+from harness.contract import BackgroundLoad, Fact, Result, read_progress
 from harness.errors import HarnessError
-from harness.machine.slices import VISIBLE
+from harness.machine.facts import VISIBLE
+from harness.mig.requests import LoadRequest
 
 _LONGEST = 600.0  # seconds until all of them compute
 _STILL = 60.0  # seconds in which each must complete a batch once the run has ended

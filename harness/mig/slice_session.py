@@ -19,7 +19,7 @@ from harness.backends import LoadPlan, Outputs, Token
 from harness.child.piped_process import end_process, start_process
 from harness.contract import Benchmark
 from harness.errors import HarnessError
-from harness.machine.slices import VISIBLE
+from harness.machine.facts import VISIBLE
 from harness.run.pool import Pool
 from harness.run.qsl import Arrays, Rows
 from harness.run.shared_samples import SharedSamples
@@ -59,7 +59,7 @@ class SliceWorker:
         self._lost: HarnessError | None = None
         self._answers: SimpleQueue[Any] = SimpleQueue()
         self._lock = threading.Lock()
-        self._pipe, self._process = start_process("harness.machine.slice_worker", {VISIBLE: uuid})
+        self._pipe, self._process = start_process("harness.mig.slice_worker", {VISIBLE: uuid})
         self._pipe.send(start)
         self._thread = threading.Thread(target=self._follow, name="slice", daemon=True)
         self._thread.start()

@@ -1,34 +1,18 @@
-"""Parts of a GPU that act as GPUs of their own (MIG), called slices here: which of them a child computes on.
-
-CUDA shows a process one slice at most, the first that CUDA_VISIBLE_DEVICES names by its UUID. What computes on several
-is a process for each (``harness.machine.slice_session``).
-"""
+"""Slices of GPUs (MIG) that a child computes on, with a process for each, and further ones for loads next to a run."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
 
+from harness.backends import LoadPlan, Session
 from harness.catalog import write_slices
-from harness.contract import Fact
+from harness.contract import BackgroundLoad, Benchmark
 from harness.errors import HarnessError
-from harness.machine.facts import list_accelerators
-
-VISIBLE = "CUDA_VISIBLE_DEVICES"
-MIG = "MIG-"  # how the UUID of a slice begins
-
-Slice = Mapping[str, Any]
-"""``uuid``, ``profile``, ``memory_bytes``, and of its GPU ``gpu`` (NVML's number), ``bus`` and ``gpu_uuid``."""
-
-
-def list_slices(accelerators: Sequence[Mapping[str, Any]]) -> list[Slice]:
-    """List the slices of all devices, in their order; ``accelerators``: see ``harness.machine.facts``."""
-    return [
-        {**part, "gpu": number, "bus": device.get("bus", ""), "gpu_uuid": device.get("uuid", "")}
-        for number, device in enumerate(accelerators)
-        for part in device.get("slices", ())
-    ]
+from harness.machine.facts import MIG, VISIBLE, Slice, list_accelerators, list_slices, list_taken
+from harness.mig.background import Background
+from harness.mig.slice_session import SliceSession
 
 
 def choose_slices(wanted: Sequence[str], here: Sequence[Slice], chosen: str | None) -> list[Slice]:
@@ -53,6 +37,16 @@ def choose_slices(wanted: Sequence[str], here: Sequence[Slice], chosen: str | No
     )
 
 
+def open_session(backend: str, benchmark: Benchmark, plan: LoadPlan, slices: Sequence[str]) -> Session:
+    """The session of a run over several slices."""
+    return SliceSession(backend, benchmark, plan, slices)
+
+
+def prepare_background(loads: Sequence[BackgroundLoad], own: int, folder: Path) -> Background:
+    """What computes next to a run on its ``own`` first slices, which alone are shown from here on."""
+    return Background(loads, split_taken(own), folder)
+
+
 def take_slices(wanted: Sequence[str], *, anywhere: bool = False) -> None:
     """Show CUDA, in this process and those that it starts, slices of these profiles and nothing else. ``anywhere``: on
     a machine without any device, what was asked for does without. Raises HarnessError where there are not enough."""
@@ -62,27 +56,12 @@ def take_slices(wanted: Sequence[str], *, anywhere: bool = False) -> None:
         os.environ[VISIBLE] = ",".join(str(part["uuid"]) for part in found)
 
 
-def list_taken() -> list[str]:
-    """UUIDs of the slices that this process was given."""
-    return [word for word in os.environ.get(VISIBLE, "").split(",") if word.startswith(MIG)]
-
-
 def split_taken(count: int) -> list[str]:
     """The UUIDs of those behind the first ``count``, which alone are shown from here on."""
     taken = list_taken()
     if len(taken) > count:
         os.environ[VISIBLE] = ",".join(taken[:count])
     return taken[count:]
-
-
-def slice_evidence() -> dict[str, Fact]:
-    """On slices of which profiles this process computes; nothing where it computes on whole devices."""
-    taken = list_taken()
-    if not taken:
-        return {}
-    profiles = {part["uuid"]: str(part["profile"]) for part in list_slices(list_accelerators())}
-    found = write_slices(profiles.get(uuid, uuid) for uuid in taken)
-    return {"gpu.slices": Fact(value=found, role="evidence")}
 
 
 def _is_among(part: Slice, chosen: str) -> bool:

@@ -11,7 +11,7 @@ import pytest
 from harness.catalog import write_slices
 from harness.errors import HarnessError
 from harness.machine.facts import list_computing, list_inventory
-from harness.machine.slices import choose_slices, list_slices
+from harness.mig.slices import choose_slices, list_slices
 from harness.run.qsl import Ragged
 from harness.run.shared_samples import SharedSamples, map_samples
 from tests.unit.harness.test_probe_machine import NoNvmlError, nvml, refuse

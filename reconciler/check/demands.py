@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 
+from msgspec import Struct
+
 from reconciler.resource.quantities import parse_number
-from reconciler.resource.rules import Severity
-from reconciler.tree.findings import Complaint
+from reconciler.resource.rules import Premise, Severity, question
+from reconciler.storage.documents import ResultDocument
+from reconciler.tree.findings import Complaint, Gap, Place
+from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.system import SubmitterFiles
+from reconciler.tree.reading.values import show_value
 from reconciler.tree.reading.view import CellView, RunView
+from reconciler.tree.rule_engine import Table
 
 Complaints = Iterator[Complaint]
 NEW, OLD, OURS = "submission checker", "older submission checker", "ours"
@@ -37,3 +43,45 @@ def read_setting(run: RunView, name: str) -> Any:
 
 def show_milliseconds(nanoseconds: Decimal | None) -> str:
     return "nothing" if nanoseconds is None else f"{(nanoseconds / _MILLISECOND).normalize():f} ms"
+
+
+# What rules of `verify-tree` share, of whichever program.
+
+
+class CellRules(Struct, frozen=True):
+    """``find_gaps`` yields one gap for each file that a comparison needs and that is of no use."""
+
+    tables: tuple[Table[CellView], ...]
+    find_gaps: Callable[[CellView], Iterator[Gap]]
+
+
+def find_gap(view: CellView, read: Read[object], name: str, *, blind: bool = False) -> Iterator[Gap]:
+    """One where a file is missing or cannot be read."""
+    if read.value is None:
+        reason = f"{name} cannot be read" if read.problem else f"{name} is not there"
+        yield make_gap(view, Place(read.file, read.line), reason, blind=blind)
+
+
+def make_gap(view: CellView, place: Place, reason: str, *, blind: bool = False) -> Gap:
+    return Gap(view.files.submitter.submitter, str(view.cell), place, reason, blind)
+
+
+@question("files.repeated", "which of two values of one name holds?", sources=(OURS,))
+def ask_repeated(read: Read[ResultDocument]) -> Complaints:
+    """One object of a JSON file (description, measurements, a power session, results of the endpoints harness) gives
+    one name two values that differ. JSON says of neither that it holds, so that it is a question.
+    """
+    # Programs take the last, and people read the first.
+    for name, first, last in read.value.repeated if read.value else ():
+        place = Place(read.file, read.value.lines.get(name, 0) if read.value else 0)
+        yield Complaint(
+            place, f"{name} {show_value(first)}", f"{show_value(last)}, which the same file states behind it"
+        )
+
+
+def _doubt_benchmark(_: Complaint, view: CellView) -> str:
+    known = view.rules is not None and view.ruleset.is_known
+    return "" if known else f"there are no rules for {view.cell.benchmark} in this round"
+
+
+BENCHMARK_IS_KNOWN = Premise("The round has rules for this benchmark.", _doubt_benchmark)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from reconciler.check.cell_formats import choose_cell_format, find_cell_format
 from reconciler.check.facts import read_facts
@@ -12,6 +12,7 @@ from reconciler.check.presence import BENCHMARK_RULES
 from reconciler.check.structure import ROOT_RULES, SUBMITTER_RULES, SURVEY_RULES
 from reconciler.check.systems import SYSTEM_RULES
 from reconciler.check.walk import LevelRules, Origin, TreeWalk
+from reconciler.resource.parts import load_part
 from reconciler.resource.rules import Rule
 from reconciler.rules.programs import find_program_of_tree
 from reconciler.rules.results.table import FORMATS
@@ -22,6 +23,29 @@ from reconciler.tree.reading.unreadable_folders import collect_closed_folders
 from reconciler.tree.reading.view import CellView, FindOriginal
 from reconciler.tree.rule_engine import About, Table
 from reconciler.tree.unreadable_findings import report_closed_folders
+
+
+class TreeVerifier(Protocol):
+    """The door of ``verify``, an optional part."""
+
+    def list_rules(self) -> tuple[Rule, ...]:
+        """Every contradiction that is looked for, in the order of the findings."""
+
+    def verify_tree(
+        self,
+        path: Path,
+        *,
+        round_name: str = "",
+        original: FindOriginal | None = None,
+        progress: Progress | None = None,
+    ) -> TreeReport:
+        """Every contradiction in the tree at a path."""
+
+
+def load_verifier() -> TreeVerifier | None:
+    """None where the part was removed."""
+    verifier: TreeVerifier | None = load_part("verify")
+    return verifier
 
 
 def list_rules() -> tuple[Rule, ...]:

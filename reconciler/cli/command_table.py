@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 import click
 
 from reconciler.cli.shared.options import pass_options
+from reconciler.resource.parts import PARTS
 from reconciler.resource.programs import PROGRAMS
 from reconciler.storage.collector import pause_collector
 
@@ -22,7 +24,6 @@ _BUILT_IN: Mapping[str, tuple[str, str]] = {
         "reconciler.cli.doctor",
         "Say what is still missing for real runs and the submission, here and in the spec.",
     ),
-    "mig": ("reconciler.cli.mig", "Cut this machine's GPUs into the declared slices, and join them again."),
     "explain": (
         "reconciler.cli.spec:explain_command",
         "Say what may be written at a given place in a spec, from its schema.",
@@ -51,8 +52,6 @@ _BUILT_IN: Mapping[str, tuple[str, str]] = {
     ),
     "watch": ("reconciler.cli.watch", "Make a pass whenever the specs, records, tree or branch change."),
     "status": ("reconciler.cli.status", "Show the matrix of cells and conditions with the results."),
-    "page": ("reconciler.cli.page", "Show the submission, the pass in progress and plots in a browser."),
-    "plot": ("reconciler.cli.plot", "Plot a cell's runs, latencies, throughput or telemetry as SVG or PNG."),
     "show": ("reconciler.cli.show", "Show every resolved value of a cell with the line that sets it."),
     "why": ("reconciler.cli.why", "Say why a cell is, or is not, made again."),
     "accept": (
@@ -82,11 +81,6 @@ _BUILT_IN: Mapping[str, tuple[str, str]] = {
     ),
     "rounds": ("reconciler.cli.rounds", "Show the rules of the rounds, where sources differ, and what changed."),
     "check": ("reconciler.cli.check", "Check the rendered tree, or any tree, against the submission rules."),
-    "verify-tree": ("reconciler.cli.verify_tree", "Find contradictions in any submission tree."),
-    "objections": (
-        "reconciler.cli.review:objections_command",
-        "Draft objections to others' results, one text per submitter.",
-    ),
     "amend": (
         "reconciler.cli.review:amend_command",
         "Record why a submitted result was corrected, and what was repeated.",
@@ -122,25 +116,28 @@ _BUILT_IN: Mapping[str, tuple[str, str]] = {
 }
 # Title → commands, in the order of `--help`.
 _GROUPS: Mapping[str, tuple[str, ...]] = {
-    "Get started": ("init", "detect", "doctor", "mig", "explain", "validate", "fmt", "benchmarks", "fetch", "rehearse"),
+    "Get started": ("init", "detect", "doctor", "explain", "validate", "fmt", "benchmarks", "fetch", "rehearse"),
     "Run": ("plan", "apply", "try", "tune", "watch"),
     "Inspect": ("status", "show", "why", "logs", "history", "blame", "diff", "compare", "pr"),
     "Decide": ("accept", "freeze", "unfreeze", "move", "embargo"),
-    "Submit": ("rounds", "check", "verify-tree", "audit", "package", "unpack", "sign"),
-    "Review": ("objections", "respond", "amend"),
+    "Submit": ("rounds", "check", "audit", "package", "unpack", "sign"),
+    "Review": ("respond", "amend"),
     "Transfer and clean up": ("import", "adopt", "push", "pull", "prune", "gc"),
 }
 
 
+_OPTIONAL = list(chain(*(part.commands for part in PARTS.values()), *(each.commands for each in PROGRAMS.values())))
+
+
 def _follow(names: Iterable[str]) -> Iterator[str]:
-    """Each command, and after it those of programs that follow it."""
+    """Each command, and after it those of optional parts that follow it."""
     for name in names:
         yield name
-        yield from (own for entry in PROGRAMS.values() for own, _, _, before in entry.commands if before == name)
+        yield from (own for own, _, _, before in _OPTIONAL if before == name)
 
 
-_OF_PROGRAMS = {name: (module, text) for entry in PROGRAMS.values() for name, module, text, _ in entry.commands}
-COMMANDS: Mapping[str, tuple[str, str]] = {name: {**_BUILT_IN, **_OF_PROGRAMS}[name] for name in _follow(_BUILT_IN)}
+_ALL = {**_BUILT_IN, **{name: (module, text) for name, module, text, _ in _OPTIONAL}}
+COMMANDS: Mapping[str, tuple[str, str]] = {name: _ALL[name] for name in _follow(_BUILT_IN)}
 GROUPS: Mapping[str, tuple[str, ...]] = {title: tuple(_follow(names)) for title, names in _GROUPS.items()}
 _HIDDEN: Mapping[str, tuple[str, str]] = {WITHOUT_NAME: ("reconciler.cli.pass_", "Run one pass.")}
 

@@ -10,16 +10,16 @@ from reconciler.loadgen import keys
 
 if TYPE_CHECKING:
     from reconciler.check.cell_formats import CellFormat
+    from reconciler.check.demands import CellRules
     from reconciler.cli.package import ProgramRegistration
-    from reconciler.cli.plot import ProgramPlots
     from reconciler.diff.timeline import CurvePoint, Side
     from reconciler.endpoints.importing.curve_spec import AdoptedCurves
     from reconciler.endpoints.tree.content import PointFacts
     from reconciler.endpoints.views.text import CurveStatus
     from reconciler.errors import Problem
     from reconciler.importing.run_reader import CellReader, RunReader
-    from reconciler.page.matrix_view import ProgramPage
     from reconciler.reconcile.planning import PlanResult
+    from reconciler.render.charts import ProgramPage, ProgramPlots
     from reconciler.resource.kinds import Cell
     from reconciler.resource.settings import CellSettings
     from reconciler.rules.context import RuleContext
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from reconciler.tree.findings import TreeReport
     from reconciler.tree.formats.rendering import RenderedFormat
     from reconciler.tree.reading.cell import CellFiles
-    from reconciler.verify.cell_rules import CellRules
 
 _POINTS = "points"  # the format of results of a point; the other is that of a round of Inference
 _MILLISECONDS = 1000

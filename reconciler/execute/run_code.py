@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import harness.contract
-from harness.contract import BENCHMARKS
+from harness.contract import BACKENDS, BENCHMARKS
 from reconciler.resource.settings import BUILD, COMMAND, HARNESS, SCORE_COMMAND, SERVICE, CellSettings
 from reconciler.storage.code_archive import (
     LEFT_OUT,
@@ -124,10 +124,8 @@ def _read_units(
     units: dict[str, list[str]] = {}
     for name, _, _ in stated:
         units.setdefault(_find_unit(name), []).append(name)
-    # "onnxruntime-cuda" is a module of its own, "tensorrt-rtx" one of several in a folder.
-    named = (f"backends/{name}" for name in (backend.replace("-", "_"), backend.partition("-")[0]))
-    own = next((unit for unit in named if unit in units), "")
-    backends = [own] if own else [unit for unit in units if unit.startswith("backends/")]
+    own = BACKENDS[backend].module.split(".")[1:3] if backend in BACKENDS else []
+    backends = ["/".join(own)] if own else [unit for unit in units if unit.startswith("backends/")]
     queue = [
         "",
         *(f"{folder}/__init__" for folder in _CHOSEN),

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
+from reconciler.check.engine import load_verifier
 from reconciler.diff.claims import Claim, Proof
 from reconciler.diff.difference import list_published_cells
 from reconciler.errors import ReconcilerError
@@ -28,7 +29,6 @@ from reconciler.tree.layout import name_folders
 from reconciler.tree.reading.in_memory_tree import use_in_memory_tree
 from reconciler.tree.render import render
 from reconciler.tree.source import is_left_out, refuse_unpublishable
-from reconciler.verify.engine import verify_tree
 
 # Published files of a commit against each other: the rendered tree, checked with the rules for anyone's tree.
 #
@@ -40,8 +40,10 @@ def find_contradictions(
 ) -> Iterator[Claim]:
     """One claim for each contradiction. A log that is not in the commit as recorded is left out: its own claim says
     so. ``cells``: each as its folders are named -> its name."""
+    if (verifier := load_verifier()) is None:
+        return
     with use_in_memory_tree(dict(_list_contents(files, logs))) as root:
-        report = verify_tree(root, round_name=round_name)
+        report = verifier.verify_tree(root, round_name=round_name)
     for finding in report.findings:
         if finding.severity is Severity.ERROR:
             where = cells.get(finding.cell, WHERE)

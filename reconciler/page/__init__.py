@@ -1,4 +1,5 @@
 """The page: what `--json` prints and what passes count, for a browser; served, or written as files.
 
-Takes documents from a ``PageSource``; gives HTML. It takes no lock, writes nothing but an export, and knows no stage.
+``Site`` makes HTML of the documents of a ``PageSource``; ``RepositoryPage`` is the source that reads a repository, as
+the commands do. It takes no lock and writes nothing but an export.
 """

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 from typing import TypeVar
 
-from msgspec import Struct
-
+from reconciler.render.charts import Chart, Curve, Stroke
 from reconciler.render.documents import Document
 from reconciler.resource.quantities import show_rate
 
@@ -20,37 +18,6 @@ _QUANTITIES = {"watts": ("power", "Power", "W"), "mhz": ("clocks", "Clocks", "MH
 }
 CHARTS = ("runs", "efficiency", "latency", "throughput", *(name for name, _, _ in _QUANTITIES.values()), "history")
 _MOST_ROWS = 40  # of a table beneath a plot
-
-
-class Stroke(StrEnum):
-    LINE = "line"
-    POINTS = "points"
-    CROSSES = "crosses"
-    BOUND = "bound"
-
-
-class Curve(Struct, frozen=True):
-    """``tone``: which colour it has, where that is not its place's or its stroke's: curves that belong together."""
-
-    label: str
-    points: tuple[tuple[float, float], ...]
-    stroke: Stroke = Stroke.LINE
-    tone: int | None = None
-
-
-class Chart(Struct, frozen=True):
-    """``name`` is that of its file. ``ticks``: labels at 0, 1, 2 … of an axis that has no numbers. ``summary``: a
-    sentence about the plot."""
-
-    name: str
-    title: str
-    across: str
-    up: str
-    curves: tuple[Curve, ...]
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    summary: str = ""
-    ticks: tuple[str, ...] = ()
 
 
 def draw_charts(document: Document) -> tuple[Chart, ...]:

@@ -8,8 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
-from reconciler.page.charts import Chart, draw_charts
-from reconciler.page.environment import read_static
+from reconciler.page.charts import draw_charts
 from reconciler.page.links import (
     Links,
     find_root,
@@ -21,7 +20,9 @@ from reconciler.page.links import (
 )
 from reconciler.page.plots import draw_themes
 from reconciler.page.server import STATIC
-from reconciler.page.site import VIEWS, Site
+from reconciler.page.site import FINDINGS, VIEWS, Site
+from reconciler.render.charts import Chart
+from reconciler.render.html import read_static
 from reconciler.storage.files import is_leftover, replace
 from reconciler.storage.leftovers import sweep
 
@@ -73,7 +74,7 @@ def export_site(
 def _views(site: Site, base: str, compared: tuple[str, str] | None) -> Iterator[tuple[str, bytes]]:
     top = Links(files=True)
     for name in STATIC:
-        yield f"static/{name}", read_static(name)
+        yield f"static/{name}", read_static(name, __package__)
     for view in VIEWS:
         if not view.asked:
             yield f"{view.name or 'index'}.html", view.show(site, top).encode()
@@ -83,7 +84,7 @@ def _views(site: Site, base: str, compared: tuple[str, str] | None) -> Iterator[
         name = name_spec_file(file)
         yield name, site.show_spec(_links(name), file).encode()
     for number, tree in enumerate(site.source.list_trees()):
-        for command in ("check", "verify-tree"):
+        for command in FINDINGS:
             yield name_findings_file(command, number), site.show_findings(top, tree, command).encode()
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
-from reconciler.errors import ReconcilerError
-from reconciler.page.charts import Chart
+from reconciler.render.charts import ProgramPage
 from reconciler.render.documents import Document
 from reconciler.render.status import render_metric_text
 from reconciler.resource.conditions import CONDITIONS, NOT_REQUIRED
@@ -16,24 +14,6 @@ from reconciler.rules.programs import load_program
 WORDS = {"True": "ok", "False": "no", "Unknown": "?"}
 _CLASSES = {"True": "ok", "False": "no", "Unknown": "maybe"}
 _FACETS = ("division", "system", "benchmark", "scenario")
-
-
-class ProgramPage(Protocol):
-    """Curves of another program than MLPerf Inference for the page. ``document``: of the matrix."""
-
-    CHARTS: tuple[str, ...]
-
-    def read_template(self) -> str:
-        """The template of a curve's view."""
-
-    def arrange_curve(self, document: Document, name: str) -> Document:
-        """The variables of that template."""
-
-    def draw_curve(self, curve: Document) -> tuple[Chart, ...]:
-        """Its charts; none where no point is measured."""
-
-    def sum_up_curve(self, curve: Document, rows: Sequence[Document]) -> Document:
-        """Its row of the matrix. ``rows``: of its points."""
 
 
 def load_program_page(curve: str) -> ProgramPage:
@@ -86,16 +66,6 @@ def name_program(round_name: str) -> str:
 def find_curve_name(cell: str) -> str:
     """The curve that a cell is a point of; "" for a cell of MLPerf Inference."""
     return cell.rpartition("/")[0] if find_program_of_division(cell.partition("/")[0]) else ""
-
-
-def find_curve(document: Document, name: str) -> Document:
-    """``document``: of the matrix. Raises ReconcilerError for a name that no curve has."""
-    curves: list[Document] = document["curves"]
-    found = next((curve for curve in curves if curve["curve"] == name), None)
-    if found is None:
-        known = ", ".join(curve["curve"] for curve in curves)
-        raise ReconcilerError(f"there is no curve {name!r}", fix=f"curves: {known or 'none is declared'}")
-    return found
 
 
 def split_cell(cell: str) -> list[str]:

@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from reconciler.errors import ReconcilerError
-from reconciler.page.charts import Chart, Curve, Stroke
+from reconciler.render.charts import Chart, Curve, Stroke
 from reconciler.storage.escaping import escape_line
 
 THEMES = ("light", "dark")

@@ -13,12 +13,12 @@ from typing import Any
 from msgspec import Struct, field
 
 from reconciler.errors import ReconcilerError
-from reconciler.page.charts import Chart
-from reconciler.page.environment import read_static
 from reconciler.page.guard import Application, RequestGuard
 from reconciler.page.links import Links, find_root
 from reconciler.page.plots import THEMES, draw_themes
 from reconciler.page.site import VIEWS, Site, View
+from reconciler.render.charts import Chart
+from reconciler.render.html import read_static
 
 # Changes while people watch: read once for all viewers, only while there are any, and sent to each of them.
 
@@ -115,7 +115,9 @@ def make_application(site: Site) -> Application:
     async def static(request: Request) -> Response:
         name = request.path_params["name"]
         known = name in STATIC
-        return Response(read_static(name), media_type=STATIC[name]) if known else Response("not found", 404)
+        return (
+            Response(read_static(name, __package__), media_type=STATIC[name]) if known else Response("not found", 404)
+        )
 
     async def live(_: Request) -> Response:
         return StreamingResponse(feed.follow(), media_type="text/event-stream")

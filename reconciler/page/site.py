@@ -12,13 +12,15 @@ from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
 from reconciler.page.cell_view import arrange_cell
-from reconciler.page.charts import Chart, chart_history, draw_charts
-from reconciler.page.environment import make_environment
+from reconciler.page.charts import chart_history, draw_charts
 from reconciler.page.history_view import arrange_comparison, arrange_history
 from reconciler.page.links import Links
 from reconciler.page.live_view import arrange_live
-from reconciler.page.matrix_view import arrange_matrix, find_curve, load_program_page
+from reconciler.page.matrix_view import arrange_matrix, load_program_page
+from reconciler.render.charts import Chart, find_curve
 from reconciler.render.documents import Document
+from reconciler.render.html import make_environment
+from reconciler.resource.parts import PARTS
 from reconciler.resource.quantities import show_duration
 from reconciler.resource.wording import shorten_value, show_value
 from reconciler.rules.programs import load_programs
@@ -84,6 +86,7 @@ def _about(seconds: float | None) -> str:
 
 # Findings of `check` and `verify-tree`, by cause and one by one.
 
+FINDINGS = ("check", "verify-tree") if "verify" in PARTS else ("check",)
 _MOST_FINDINGS = 3000  # findings that are shown
 
 
@@ -175,7 +178,7 @@ class Site(Struct, dict=True):
 
     @cached_property
     def _environment(self) -> Environment:
-        environment = make_environment()
+        environment = make_environment(__package__)
         environment.globals.update(views=[(view.name, view.title) for view in VIEWS if view.title], files=self.files)
         return environment
 
@@ -263,11 +266,11 @@ class Site(Struct, dict=True):
     def show_findings(self, links: Links, tree: str = "", command: str = "") -> str:
         trees = self.source.list_trees()
         tree, command = tree or trees[0], command or "check"
-        asked = {"trees": trees, "tree": tree, "command": command, "title": "Findings", "problem": None}
+        asked = {"title": "Findings", "trees": trees, "tree": tree, "commands": FINDINGS, "command": command}
         if tree not in trees:
             raise ReconcilerError(f"there is no tree {tree!r} to look at", fix="name it: reconcile page --tree PATH")
         try:
-            document = arrange_findings(self.source.read_findings(tree, command))
+            document = {"problem": None, **arrange_findings(self.source.read_findings(tree, command))}
         except ReconcilerError as error:
             document = {"problem": error}
         return self.render("findings.html", links, "findings", **{**asked, **document})

@@ -11,17 +11,21 @@ EXECUTOR = "executor"  # of a system: the queue's name, and its settings below t
 
 class QueueFacts(Struct, frozen=True):
     """``name``: below ``executor`` in a spec, of the executor that submits to it, and of the extra that brings its
-    ``library``. ``title``: as people call it. ``program`` and ``library``: what a machine that submits must have, ""
-    where it needs none."""
+    ``library``. ``title``: as people call it. ``queue``: module and class of its ``JobQueue``, as entry points name
+    objects. ``program`` and ``library``: what a machine that submits must have, "" where it needs none."""
 
     name: str
     title: str
+    queue: str
     program: str = ""
     library: str = ""
 
 
-_QUEUES = (QueueFacts("slurm", "Slurm", "sbatch", "submitit"), QueueFacts("ray", "Ray"))
-QUEUES: Mapping[str, QueueFacts] = {queue.name: queue for queue in _QUEUES}
+# To remove a queue, delete its package and its entry.
+QUEUES: Mapping[str, QueueFacts] = {
+    "slurm": QueueFacts("slurm", "Slurm", "reconciler.execute.executors.slurm.queue:SlurmQueue", "sbatch", "submitit"),
+    "ray": QueueFacts("ray", "Ray", "reconciler.execute.executors.ray.queue:RayQueue"),
+}
 _SWITCHES = tuple((f"{EXECUTOR}.{name}", name) for name in QUEUES)
 
 

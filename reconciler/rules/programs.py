@@ -113,7 +113,7 @@ class Program(Protocol):
         """The ``CellFormat`` by which `check` reads a scenario folder."""
 
     def find_cell_rules(self, results: str) -> Any:
-        """The ``CellRules`` of `verify-tree`; None for results that no scenario folder shows."""
+        """Its own ``CellRules`` of `verify-tree`; None for results that no scenario folder shows."""
 
     def find_run_reader(self, results: str) -> Any:
         """The ``RunReader`` of a format of results."""

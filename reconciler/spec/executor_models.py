@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
+from reconciler.resource.queues import QUEUES
 from reconciler.spec import fields
 from reconciler.spec.groups import Empty, Group, Options
 
@@ -91,10 +92,17 @@ class ExecutorGroup(Group):
     slurm: Slurm = Field(Slurm(), description="As jobs of Slurm, submitted from this machine.")
     ray: Ray = Field(Ray(), description="As jobs of Ray, submitted through its dashboard.")
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _refuse_removed_queue(cls, value: object, info: ValidationInfo) -> object:
+        if info.field_name not in QUEUES:
+            raise ValueError(f"this installation has no queue {info.field_name}")
+        return value
+
 
 def list_queue_groups() -> dict[str, type[Group]]:
     """Name of a queue, as in ``executor: {slurm: …}`` → the group of its settings."""
-    return {name: type(field.default) for name, field in ExecutorGroup.model_fields.items()}
+    return {name: type(ExecutorGroup.model_fields[name].default) for name in QUEUES}
 
 
 class PowerState(Group):

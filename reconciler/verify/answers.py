@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from reconciler.check.demands import OURS, Complaints
+from reconciler.check.demands import BENCHMARK_IS_KNOWN, OURS, Complaints
 from reconciler.loadgen import keys
 from reconciler.loadgen.answers import find_wrong_answers
 from reconciler.loadgen.log_files import ACCURACY_LOG, VERIFY_ACCURACY, split_answers
@@ -18,7 +18,7 @@ from reconciler.tree.reading.values import find_at
 from reconciler.tree.reading.view import CellView, RunView
 from reconciler.verify.counts import MISMATCHES, list_counts
 from reconciler.verify.judging import read_answers
-from reconciler.verify.premises import BENCHMARK_IS_KNOWN, FILE_IS_WHOLE, RELEASE_IS_KNOWN
+from reconciler.verify.premises import FILE_IS_WHOLE, RELEASE_IS_KNOWN
 
 _TOTAL = keys.QSL_REPORTED_TOTAL_COUNT
 # The first byte of an answer, or its end: of whatever type the answers are, two that begin otherwise are unequal.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from msgspec import Struct
+from msgspec.structs import replace
 
-from reconciler.check.demands import OURS, Complaints
+from reconciler.check.demands import OURS, CellRules, Complaints
 from reconciler.loadgen import keys
 from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.log_files import TRACE, VERIFY_ACCURACY, VERIFY_PERFORMANCE
@@ -18,11 +18,11 @@ from reconciler.resource.rules import Premise, Severity, applies, rule
 from reconciler.rules.compliance.verdict import FAIL, PASS
 from reconciler.rules.programs import load_program
 from reconciler.rules.results.table import FORMATS
-from reconciler.tree.findings import Complaint, Gap, Place, TreeFinding
+from reconciler.tree.findings import Complaint, Place, TreeFinding
 from reconciler.tree.reading.files import LOG_LIMIT, Read
 from reconciler.tree.reading.values import find_at, number, read_value, show_value
 from reconciler.tree.reading.view import CellView, RunView
-from reconciler.tree.rule_engine import About, Table, apply_rules
+from reconciler.tree.rule_engine import About, apply_rules
 from reconciler.verify.answers import ANSWER_RULES
 from reconciler.verify.audit_settings import TEST_SETTINGS_RULES
 from reconciler.verify.conf import CONF_RULES
@@ -243,13 +243,6 @@ def _complaint(summary: SummaryLog, log: DetailLog, name: str, key: str, said: s
 SUMMARY_RULES = (verify_summaries,)
 
 
-class CellRules(Struct, frozen=True):
-    """``find_gaps`` yields one gap for each file that a comparison needs and that is of no use."""
-
-    tables: tuple[Table[CellView], ...]
-    find_gaps: Callable[[CellView], Iterator[Gap]]
-
-
 _LOADGEN_RULES = CellRules(
     (
         RUN_CONTRADICTIONS,
@@ -273,8 +266,10 @@ _LOADGEN_RULES = CellRules(
 def find_cell_rules(results: str) -> CellRules | None:
     """By the format of a folder's results; None for one that no folder shows."""
     program = find_program_of_results(results)
-    found: CellRules | None = load_program(program).find_cell_rules(results) if program else _LOADGEN_RULES
-    return found
+    if not program:
+        return _LOADGEN_RULES
+    found: CellRules | None = load_program(program).find_cell_rules(results)
+    return None if found is None else replace(found, tables=(*found.tables, MEASUREMENTS_CONTRADICTIONS))
 
 
 def list_cell_rules() -> tuple[CellRules, ...]:

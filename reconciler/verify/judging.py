@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from reconciler.check.demands import OURS, Complaints
+from reconciler.check.demands import BENCHMARK_IS_KNOWN, OURS, Complaints
 from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, VERIFY_PERFORMANCE
 from reconciler.loadgen.summary import SummaryLog
@@ -26,7 +26,6 @@ from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.log_cache import CachedAnswers
 from reconciler.tree.reading.view import CellView
 from reconciler.verify.premises import (
-    BENCHMARK_IS_KNOWN,
     OWN_SCENARIO,
     RELEASE_IS_KNOWN,
     RUN_IS_OF_THE_FOLDER,

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from reconciler.check.cell_files import is_power
-from reconciler.check.demands import OURS, Complaints
+from reconciler.check.demands import OURS, Complaints, ask_repeated
 from reconciler.loadgen import keys
 from reconciler.resource.quantities import is_whole
 from reconciler.resource.rules import Premise, Severity, applies, rule
@@ -21,7 +21,6 @@ from reconciler.tree.reading.files import LOG_LIMIT, Read
 from reconciler.tree.reading.values import read_end, read_start
 from reconciler.tree.reading.view import CellView
 from reconciler.verify.premises import FILE_IS_WHOLE
-from reconciler.verify.systems import REPEATED, ask_repeated
 
 _CLIENT, _SERVER = "client.json", "server.json"
 _LISTED = re.compile(r"(?:run_1|ranging|power)/[\w.-]{1,80}")
@@ -127,7 +126,7 @@ def _deny_samples(view: CellView, server: Read[ResultDocument]) -> Complaints:
         )
 
 
-@applies(REPEATED)
+@applies(ask_repeated.rule)
 def verify_stated_once(view: CellView) -> Complaints:
     for read in view.compute_once(read_session):
         yield from ask_repeated(read)

@@ -24,11 +24,6 @@ def _doubt_round(_: Complaint, view: object) -> str:
     return "" if ruleset.is_known else "there are no rules for the round of this tree"
 
 
-def _doubt_benchmark(_: Complaint, view: CellView) -> str:
-    known = view.rules is not None and view.ruleset.is_known
-    return "" if known else f"there are no rules for {view.cell.benchmark} in this round"
-
-
 def _doubt_release(complaint: Complaint, view: CellView) -> str:
     if complaint.aspect == _VERSION:
         return ""
@@ -78,7 +73,6 @@ def are_one_name(one: str, other: str) -> bool:
 
 
 ROUND_IS_KNOWN = Premise("The rules of the round are known.", _doubt_round)
-BENCHMARK_IS_KNOWN = Premise("The round has rules for this benchmark.", _doubt_benchmark)
 RELEASE_IS_KNOWN = Premise("The log is of a release of LoadGen whose code was compared with the rule.", _doubt_release)
 RUN_IS_OF_THE_FOLDER = Premise(
     "The published run is of the scenario that its folder is named for, where a test is of that scenario."

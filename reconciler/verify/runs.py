@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from reconciler.check.accuracy import count_key
-from reconciler.check.demands import OURS, Complaints
+from reconciler.check.demands import BENCHMARK_IS_KNOWN, OURS, Complaints
 from reconciler.check.limits import check_percentile
 from reconciler.loadgen import keys
 from reconciler.loadgen.compare import find_unasked_issue
@@ -19,7 +19,7 @@ from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.values import find_at, number, read_end, read_start, read_value, show_value
 from reconciler.tree.reading.view import CellView, RunView
-from reconciler.verify.premises import BENCHMARK_IS_KNOWN, FILE_IS_WHOLE, RELEASE_IS_KNOWN, ROUND_IS_KNOWN
+from reconciler.verify.premises import FILE_IS_WHOLE, RELEASE_IS_KNOWN, ROUND_IS_KNOWN
 
 NO_COMMIT = "NA"  # what LoadGen writes that was built outside a repository
 _EDITED = "a log that was edited, put together from two, or written by a LoadGen that was changed"

@@ -7,15 +7,13 @@ import re
 from msgspec.structs import replace
 
 from reconciler.check import systems
-from reconciler.check.demands import OURS, Complaints
+from reconciler.check.demands import OURS, Complaints, ask_repeated
 from reconciler.check.presence import BenchmarkView
 from reconciler.check.structure import check_round
 from reconciler.check.systems import SystemView
 from reconciler.resource.records import REHEARSAL
 from reconciler.resource.rules import Premise, Severity, applies, question, rule
-from reconciler.storage.documents import ResultDocument
 from reconciler.tree.findings import Complaint, Place
-from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.survey import Survey
 from reconciler.tree.reading.values import show_value
 from reconciler.tree.reading.view import CellView
@@ -147,29 +145,14 @@ def verify_rehearsal(view: CellView) -> Complaints:
         yield Complaint(place, "a rehearsal", "a result", fix="measure it without `rehearsal: true`")
 
 
-@question("files.repeated", "which of two values of one name holds?", sources=(OURS,))
+@applies(ask_repeated.rule)
 def verify_stated_once(view: SystemView) -> Complaints:
-    """One object of a JSON file (description, measurements, a power session, results of the endpoints harness) gives
-    one name two values that differ. JSON says of neither that it holds, so that it is a question.
-    """
     yield from ask_repeated(view.system.read)
 
 
-REPEATED = verify_stated_once.rule
-
-
-@applies(REPEATED)
+@applies(ask_repeated.rule)
 def verify_measurements_once(view: CellView) -> Complaints:
     yield from ask_repeated(view.files.measurements)
-
-
-def ask_repeated(read: Read[ResultDocument]) -> Complaints:
-    """JSON does not say which of two values of one name holds; programs take the last, and people read the first."""
-    for name, first, last in read.value.repeated if read.value else ():
-        place = Place(read.file, read.value.lines.get(name, 0) if read.value else 0)
-        yield Complaint(
-            place, f"{name} {show_value(first)}", f"{show_value(last)}, which the same file states behind it"
-        )
 
 
 @question("tree.round", "which round is it, whose rules are not here?", sources=(OURS,))

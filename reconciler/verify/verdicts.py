@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from reconciler.check import accuracy
 from reconciler.check.accuracy import count_key
-from reconciler.check.demands import OURS, Complaints
+from reconciler.check.demands import BENCHMARK_IS_KNOWN, OURS, Complaints
 from reconciler.loadgen.log_files import ACCURACY_TEXT, VERIFY_ACCURACY, VERIFY_PERFORMANCE
 from reconciler.loadgen.summary import is_same_number
 from reconciler.resource.quantities import parse_decimal
@@ -23,7 +23,7 @@ from reconciler.tree.reading.values import find_at, number
 from reconciler.tree.reading.view import CellView, RunView
 from reconciler.verify.counts import ENTRIES, list_counts, verify_counts
 from reconciler.verify.judging import find_disagreements, find_empty_tests
-from reconciler.verify.premises import BENCHMARK_IS_KNOWN, FILE_IS_WHOLE
+from reconciler.verify.premises import FILE_IS_WHOLE
 
 # As the official scripts and as our own verdicts write it.
 _SCORE = re.compile(

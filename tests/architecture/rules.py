@@ -71,8 +71,8 @@ SLOW: dict[str, str] = {
     "reconciler.desired.trial": "rules, only for a trial",
     "reconciler.diff.conditions": "only where cells are listed",
     "reconciler.storage.event_log": "logging, only with --verbose",
-    "reconciler.execute.executors.ray_dashboard": "HTTP, only where jobs of Ray are asked for",
-    "reconciler.execute.executors.slurm_submission": "submitit, of an extra, only where a job is submitted",
+    "reconciler.execute.executors.ray.dashboard": "HTTP, only where jobs of Ray are asked for",
+    "reconciler.execute.executors.slurm.submission": "submitit, of an extra, only where a job is submitted",
     "reconciler.storage.git": "GitPython",
     "reconciler.storage.git_index": "GitPython",
     "reconciler.history.audit": "rules of logs and verdicts, only where a pull request brings results",
@@ -94,7 +94,7 @@ SLOW: dict[str, str] = {
     "reconciler.record.signing": "git's configuration, only where records are signed",
     "reconciler.render.bar": "rich",
     "reconciler.render.documents": "only where a command gives JSON",
-    "reconciler.page.findings_page": "Jinja, only with --html",
+    "reconciler.render.findings_page": "Jinja, only with --html",
     "reconciler.render.live": "rich",
     "reconciler.render.transfer_progress": "rich",
     "reconciler.rules.results.durations": "LoadGen's formulas, only where a run is due",
@@ -147,7 +147,9 @@ LATE: dict[str, str] = {
     "harness.verbs.probe": "LoadGen, only when its seeds are asked for",
     "reconciler.cli.command_table": "only the command that was called: --help stays fast",
     "reconciler.endpoints.program": "each part of the program only where it is asked for",
+    "reconciler.resource.parts": "a part that may be removed, of which PARTS gives the name",
     "reconciler.rules.programs": "a program, only where something belongs to it",
+    "reconciler.execute.executors.table": "a queue, of which QUEUES gives the name",
     "reconciler.reconcile.planning": "archives of code, only where the code of a command changed",
 }
 
@@ -161,6 +163,8 @@ BY_NAME = frozenset(
         "harness.cuda.nvml",
         "harness.machine.facts",
         "reconciler.cli.command_table",
+        "reconciler.execute.executors.table",
+        "reconciler.resource.parts",
         "reconciler.rules.programs",
     }
 )

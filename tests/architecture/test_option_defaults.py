@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.backends import MODULES
 from harness.catalog import BACKENDS, Option
 from tests.architecture.source import ROOT
 
@@ -52,7 +51,8 @@ def _name_option(call: ast.expr) -> str | None:
 def _list_options(file: Path) -> list[tuple[str, dict[str, Option]]]:
     """Of the backends that the file is part of."""
     part = file.relative_to(_FOLDER).parts[0].removesuffix(".py") if file.is_relative_to(_FOLDER) else ""
-    names = [name for name, module in MODULES.items() if not part or module.split(".")[2] == part]
+    modules = {name: facts.module for name, facts in BACKENDS.items() if facts.module}
+    names = [name for name, module in modules.items() if not part or module.split(".")[2] == part]
     return [(name, {**BACKENDS[name].engine, **BACKENDS[name].run}) for name in names]
 
 

@@ -39,6 +39,19 @@ PARTS = {
     "endpoints": Part(
         ("reconciler.endpoints",), "reconciler/resource/programs.py", "PROGRAMS", "endpoints", ("densify",)
     ),
+    "mig": Part(("reconciler.mig",), "reconciler/resource/parts.py", "PARTS", "mig", ("mig",)),
+    "page": Part(("reconciler.page",), "reconciler/resource/parts.py", "PARTS", "page", ("page", "plot")),
+    "slurm": Part(
+        ("reconciler.execute.executors.slurm", "harness.child.slurm_job"),
+        "reconciler/resource/queues.py",
+        "QUEUES",
+        "slurm",
+    ),
+    "ray": Part(("reconciler.execute.executors.ray",), "reconciler/resource/queues.py", "QUEUES", "ray"),
+    "triton": Part(("harness.backends.triton",), "harness/catalog.py", "BACKENDS", "triton"),
+    "verify": Part(
+        ("reconciler.verify",), "reconciler/resource/parts.py", "PARTS", "verify", ("verify-tree", "objections")
+    ),
 }
 _IMPORT_ALL = """
 import importlib, pkgutil, sys
@@ -64,7 +77,11 @@ def without(part: Part, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("reconciler", "harness", "schemas", "specs"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for package in part.packages:
-        shutil.rmtree(folder / package.replace(".", "/"))
+        place = folder / package.replace(".", "/")
+        if place.is_dir():
+            shutil.rmtree(place)
+        else:
+            place.with_suffix(".py").unlink()
     table = folder / part.file
     table.write_text(delete_entry(table.read_text(), part.table, part.entry))
     return folder
@@ -113,12 +130,28 @@ def test_a_spec_is_planned_without_a_part(without: Path, tmp_path: Path) -> None
     assert keys[0] == keys[1] != []
 
 
+@pytest.mark.parametrize("part", [name for name, part in PARTS.items() if part.table == "QUEUES"], indirect=True)
+def test_a_spec_that_asks_for_a_removed_queue_is_refused(part: Part, without: Path, tmp_path: Path) -> None:
+    text = find_shipped("specs/quickstart.yaml").read_text()
+    status = "      status: available"
+    assert text.count(status) == 1
+    spec = tmp_path / "specs" / "spec.yaml"
+    spec.parent.mkdir()
+    (tmp_path / "state").mkdir()
+    spec.write_text(text.replace(status, f"      executor: {{{part.entry}: {{}}}}\n{status}"))
+    refused, whole = (reconcile(folder, "validate", str(spec), cwd=tmp_path) for folder in (without, ROOT))
+    assert refused.returncode == 1
+    assert f"{spec.name}:{text[: text.index(status)].count(chr(10)) + 1}" in refused.stdout + refused.stderr
+    assert part.entry in refused.stdout + refused.stderr
+    assert whole.returncode == 0, whole.stderr
+
+
 def test_a_tree_is_checked_without_a_part(
-    without: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    part: Part, without: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     logs = make_once(tmp_path_factory, "kept-tree", partial(unpack, "tree"))
     tree = make_tree(tmp_path / "tree", logs, division="closed")
-    for command in ("check", "verify-tree"):
+    for command in {"check", "verify-tree"}.difference(part.commands):
         ended = reconcile(without, command, str(tree), "--json", cwd=tmp_path)
         whole = reconcile(ROOT, command, str(tree), "--json", cwd=tmp_path)
         assert ended.returncode == whole.returncode, ended.stderr

@@ -56,8 +56,12 @@ def test_an_installed_wheel_finds_its_data(tmp_path: Path) -> None:
     assert all(Path(path).is_relative_to(tmp_path / "installed") for path in found)
     rounds = {path.name for path in (ROOT / "reconciler" / "rules" / "rounds").glob("*.yaml")}
     assert rounds <= {path.name for path in (tmp_path / "installed" / "reconciler" / "rules" / "rounds").iterdir()}
-    page = Path("reconciler/page")
-    shown = {path.relative_to(ROOT) for part in ("templates", "static") for path in (ROOT / page / part).iterdir()}
+    shown = {
+        path.relative_to(ROOT)
+        for part in ("templates", "static")
+        for folder in (ROOT / "reconciler").glob(f"*/{part}")
+        for path in folder.iterdir()
+    }
     assert shown
     assert [path for path in shown if not (tmp_path / "installed" / path).is_file()] == []
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.cli.shared.page_source import RepositoryPage
 from reconciler.page.export import export_site
+from reconciler.page.repository_page import RepositoryPage
 from reconciler.page.site import Site
 from reconciler.reconcile.planning import Options
 from reconciler.storage.files import RepositoryPaths

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
-from reconciler.cli.shared.page_source import RepositoryPage
+from reconciler.page.repository_page import RepositoryPage
 from reconciler.reconcile.planning import Options
 from reconciler.storage.files import RepositoryPaths
 from tests.browser.conftest import Seen

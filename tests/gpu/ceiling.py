@@ -75,7 +75,8 @@ def harness_offline(folder: Path, dataset: Path, streams: int) -> float:
         inputs={"dataset": str(dataset)},
     ).write(place / "request.json")
     program = (
-        "import sys, harness.backends as b; b.MODULES['null'] = 'tests.gpu.ceiling'; "
+        "import sys; from harness.catalog import BACKENDS; "
+        "BACKENDS['null'] = BACKENDS['null']._replace(module='tests.gpu.ceiling'); "
         "from harness.__main__ import main; main(sys.argv[1:])"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "RECONCILE_PARENT": str(os.getpid())}

@@ -13,7 +13,6 @@ from reconciler.cli.shared.spec_reference import render_spec_reference
 from reconciler.loadgen import consistency
 from reconciler.resource.rules import Rule, Severity
 from reconciler.storage.files import replace
-from reconciler.verify.engine import list_rules
 
 # The generated part of ``findings.md``: the rules of ``verify-tree``, of a detail log and of ``check``, as the
 # functions that apply them declare them.
@@ -26,7 +25,8 @@ _CHECK_COLUMNS = ("| Rule | Asks for | By | Explanation |", "|---|---|---|---|")
 
 def render_findings_reference() -> str:
     """The premises, numbered, then a table for each severity; then the rules of a detail log and those of ``check``."""
-    declared = list_rules()
+    verifier = check.load_verifier()
+    declared = verifier.list_rules() if verifier is not None else ()
     premises = list(dict.fromkeys(item.statement for rule in declared for item in rule.premises))
     parts = ["### Premises\n", *(f"{number}. {_escape(text)}" for number, text in enumerate(premises, 1))]
     for severity in Severity:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import Decimal
 
-from reconciler.check.demands import OURS, Complaints
+from reconciler.check.demands import BENCHMARK_IS_KNOWN, OURS, CellRules, Complaints, ask_repeated, find_gap
 from reconciler.endpoints.cells import check as endpoints
 from reconciler.endpoints.results.accuracy import read_sample_count
 from reconciler.endpoints.results.measurements import compute_rate
@@ -17,10 +17,6 @@ from reconciler.storage.documents import ResultDocument
 from reconciler.tree.findings import Complaint, Gap, Place
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.view import CellView
-from reconciler.verify.cell_rules import CellRules
-from reconciler.verify.gaps import find_gap
-from reconciler.verify.premises import BENCHMARK_IS_KNOWN
-from reconciler.verify.systems import MEASUREMENTS_CONTRADICTIONS, REPEATED, ask_repeated
 
 _NEAR = Decimal("0.02")  # of a rate: the harness divides by its own duration
 _MILLISECOND = 1_000_000
@@ -118,7 +114,7 @@ def verify_scored(view: CellView) -> Complaints:
         yield Complaint(_place(results, "accuracy_scores"), f"{counted} scored samples", f"{wanted} in the dataset")
 
 
-@applies(REPEATED)
+@applies(ask_repeated.rule)
 def verify_stated_once(view: CellView) -> Complaints:
     for read in (view.files.result_summary, view.files.accuracy_results):
         yield from ask_repeated(read)
@@ -165,4 +161,4 @@ def find_result_gaps(view: CellView) -> Iterator[Gap]:
         yield from find_gap(view, read, name, blind=True)
 
 
-CELL_RULES = CellRules((ENDPOINTS_CONTRADICTIONS, MEASUREMENTS_CONTRADICTIONS), find_result_gaps)
+CELL_RULES = CellRules((ENDPOINTS_CONTRADICTIONS,), find_result_gaps)

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from reconciler.diff.timeline import CurvePoint
 from reconciler.endpoints.rules.pareto import ParetoCurve, trace_over_concurrency, trace_steps
-from reconciler.page.charts import Chart, Curve, Stroke
+from reconciler.render.charts import Chart, Curve, Stroke
 from reconciler.resource.quantities import show_rate
 
 PARETO, TTFT, SCALING = "pareto", "ttft", "scaling"

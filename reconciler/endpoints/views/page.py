@@ -10,8 +10,7 @@ from importlib.resources import files
 from reconciler.diff.timeline import CurvePoint
 from reconciler.endpoints.rules.pareto import ParetoCurve
 from reconciler.endpoints.views.charts import CURVE_CHARTS, chart_curves
-from reconciler.page.charts import Chart
-from reconciler.page.matrix_view import find_curve
+from reconciler.render.charts import Chart, find_curve
 from reconciler.render.documents import Document
 from reconciler.resource.conditions import CONDITIONS
 from reconciler.resource.kinds import name_point

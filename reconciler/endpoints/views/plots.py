@@ -14,8 +14,7 @@ from reconciler.endpoints.views.charts import CURVE_CHARTS, chart_curves
 from reconciler.endpoints.views.page import read_pareto
 from reconciler.errors import ReconcilerError
 from reconciler.history.compare import read_own_sides
-from reconciler.page.charts import Chart
-from reconciler.page.matrix_view import find_curve
+from reconciler.render.charts import Chart, find_curve
 from reconciler.render.documents import Document
 
 

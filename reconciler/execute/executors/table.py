@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Self
 
@@ -24,9 +25,8 @@ from reconciler.execute.executors.executor import (
 from reconciler.execute.executors.launcher import LauncherExecutor
 from reconciler.execute.executors.local import LocalExecutor
 from reconciler.execute.executors.queue_executor import JobQueue, QueueExecutor
-from reconciler.execute.executors.ray_queue import RayQueue
-from reconciler.execute.executors.slurm_queue import SlurmQueue
 from reconciler.resource.kinds import Kind
+from reconciler.resource.queues import QUEUES
 from reconciler.resource.settings import SCORE_COMMAND, CellSettings
 from reconciler.storage.event_log import facts
 from reconciler.storage.files import RepositoryPaths
@@ -90,9 +90,8 @@ class Executors(Struct, frozen=True):
     @classmethod
     def for_paths(cls, paths: RepositoryPaths, carrier: AttemptTransport | None = None) -> Self:
         """``carrier``: of attempts whose nodes do not see their folder."""
-        queues: dict[str, JobQueue] = {"slurm": SlurmQueue(), "ray": RayQueue()}
         executors: list[Executor] = [LocalExecutor(), LauncherExecutor(paths)]
-        executors += (QueueExecutor(name, paths, queue, carrier) for name, queue in queues.items())
+        executors += (QueueExecutor(name, paths, _make_queue(each.queue), carrier) for name, each in QUEUES.items())
         return cls({executor.name: LoggingExecutor(executor) for executor in executors})
 
     def choose_for_system(self, settings: CellSettings) -> Executor:
@@ -125,3 +124,9 @@ class Executors(Struct, frozen=True):
         """True where a submission of an earlier pass still runs somewhere, or is to."""
         executor = self.by_name.get(handle.executor) if handle else None
         return handle is not None and executor is not None and executor.poll(handle).goes_on
+
+
+def _make_queue(name: str) -> JobQueue:
+    module, _, attribute = name.partition(":")
+    queue: JobQueue = getattr(import_module(module), attribute)()
+    return queue

@@ -18,10 +18,10 @@ import pytest
 from harness.contract import ProbeRequest, Result, RunRequest
 from reconciler.errors import ReconcilerError
 from reconciler.execute.attempt import Attempt, Intent, create, read_placement
-from reconciler.execute.executors import ray_dashboard
 from reconciler.execute.executors.executor import Handle, State, Submission
 from reconciler.execute.executors.queue_executor import QueueExecutor, QueueSilentError
-from reconciler.execute.executors.ray_queue import RayQueue, choose_resources, make_job_script
+from reconciler.execute.executors.ray import dashboard as ray_dashboard
+from reconciler.execute.executors.ray.queue import RayQueue, choose_resources, make_job_script
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
 from reconciler.storage.files import RepositoryPaths

@@ -12,7 +12,7 @@ from reconciler.execute.attempt import Attempt, Intent, create
 from reconciler.execute.executors.attempt_transport import Ticket
 from reconciler.execute.executors.executor import Handle, Submission
 from reconciler.execute.executors.job_script import must_be_alone
-from reconciler.execute.executors.slurm_queue import (
+from reconciler.execute.executors.slurm.queue import (
     LARGEST,
     Gathering,
     Member,

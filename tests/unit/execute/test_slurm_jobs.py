@@ -17,7 +17,7 @@ from harness.contract import ProbeRequest, Result, RunRequest, WaitingAttempt, i
 from reconciler.execute.attempt import Attempt, Intent, create, read_placement
 from reconciler.execute.executors.executor import Handle, State, Submission, write_handle
 from reconciler.execute.executors.queue_executor import QueueExecutor, QueueSilentError
-from reconciler.execute.executors.slurm_queue import SlurmQueue, choose_takeover, list_hidden, make_job_script
+from reconciler.execute.executors.slurm.queue import SlurmQueue, choose_takeover, list_hidden, make_job_script
 from reconciler.execute.perform import INTERRUPTED
 from reconciler.reconcile.remote_attempts.sender import watch_jobs
 from reconciler.resource.kinds import Address, Kind
@@ -456,7 +456,7 @@ def test_a_queue_whose_library_is_absent_says_what_to_install(
     tmp_path: Path, answers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers.write_text("")
-    monkeypatch.setitem(sys.modules, "reconciler.execute.executors.slurm_submission", None)
+    monkeypatch.setitem(sys.modules, "reconciler.execute.executors.slurm.submission", None)
     attempt = begin(tmp_path / "attempts")
     slurm(tmp_path).submit(Submission(attempt, ProbeRequest(), attempt.result))
     result = Result.read(attempt.result)

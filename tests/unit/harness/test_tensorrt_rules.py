@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from harness.backends import MODULES, BackendEngine, Tensor, load_backend
+from harness.backends import BackendEngine, Tensor, load_backend
 from harness.backends.tensorrt.inspection import inspect
 from harness.backends.tensorrt.profiles import Profile, find_profile, plan_profiles
 from harness.backends.tensorrt.timing import TimingCache
 from harness.backends.tensorrt.versions import Flavour, Here, refuse_misfit
+from harness.catalog import BACKENDS
 from harness.errors import HarnessError
 from tests.unit.harness import fake_cuda
 
@@ -245,7 +246,7 @@ def test_a_plugin_is_loaded_once_for_all_devices(tmp_path: Path) -> None:
 def test_a_library_that_does_not_load_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: str) -> None:
     (tmp_path / "does_not_load.py").write_text(f"raise {error}\n", encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setitem(MODULES, "tensorrt", "does_not_load")
+    monkeypatch.setitem(BACKENDS, "tensorrt", BACKENDS["tensorrt"]._replace(module="does_not_load"))
     with pytest.raises(HarnessError, match="backend tensorrt cannot be loaded") as caught:
         load_backend("tensorrt")
     assert caught.value.problem_class == "missing"

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from reconciler.page.charts import Chart, Curve, Stroke, describe_spread, draw_charts
+from reconciler.page.charts import describe_spread, draw_charts
 from reconciler.page.plots import FORMATS, THEMES, draw_plot, draw_themes
+from reconciler.render.charts import Chart, Curve, Stroke
 from tests.shared import need
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -5,7 +5,7 @@ from decimal import Decimal
 from reconciler.diff.timeline import CurvePoint, find_dominated
 from reconciler.endpoints.rules.pareto import ParetoCurve
 from reconciler.endpoints.views.charts import chart_curves
-from reconciler.page.charts import Stroke
+from reconciler.render.charts import Stroke
 
 _POINTS = (
     CurvePoint(1, Decimal(100), Decimal(10), Decimal(5)),

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from reconciler.cli.main import main
-from reconciler.cli.shared.page_source import RepositoryPage
 from reconciler.errors import ReconcilerError
 from reconciler.page.links import Links
+from reconciler.page.repository_page import RepositoryPage
 from reconciler.page.site import Site
 from reconciler.reconcile.planning import Options
 from reconciler.storage.files import RepositoryPaths

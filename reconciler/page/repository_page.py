@@ -12,12 +12,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from reconciler.check.engine import check_tree
+from reconciler.check.engine import check_tree, load_verifier
 from reconciler.cli.logs import find_log, list_logs
 from reconciler.cli.plan import report_plan
-from reconciler.cli.shared.page_cell import report_cell
-from reconciler.cli.shared.page_live import is_timed, report_live
-from reconciler.cli.shared.page_snapshots import PlanSnapshot, PlanSnapshots
 from reconciler.cli.status import report_status
 from reconciler.errors import ReconcilerError
 from reconciler.execute.outcome import QueuedStep
@@ -25,6 +22,10 @@ from reconciler.history.compare import compare, read_own_sides
 from reconciler.history.merging import compare_commits
 from reconciler.history.record_history import RecordHistory, read_record_history
 from reconciler.history.trees import read_tree_sides
+from reconciler.page.cell_report import report_cell
+from reconciler.page.live_report import is_timed, report_live
+from reconciler.page.plan_snapshots import PlanSnapshot, PlanSnapshots
+from reconciler.page.site import FINDINGS
 from reconciler.plan.cell_names import find_cell
 from reconciler.reconcile.line_commits import show_line_commit
 from reconciler.reconcile.planning import Options
@@ -39,7 +40,6 @@ from reconciler.resource.kinds import Cell
 from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths
 from reconciler.storage.untrusted_files import read_regular
-from reconciler.verify.engine import verify_tree
 
 # A spec file for the page: its lines as they are written, each with the commit that set it.
 
@@ -196,7 +196,7 @@ class RepositoryPage(Struct, dict=True):
 
     def read_findings(self, tree: str, command: str) -> dict[str, Any]:
         look = self.look()
-        if tree not in self.list_trees() or command not in ("check", "verify-tree"):
+        if tree not in self.list_trees() or command not in FINDINGS:
             raise ReconcilerError(f"there is no tree {tree!r} to look at", fix="name it: reconcile page --tree PATH")
         path = look.seen.tree if tree == RENDERED else self.trees[tree]
         if not path.is_dir():
@@ -260,8 +260,9 @@ def _report_cell(look: PlanSnapshot, name: str) -> dict[str, Any]:
 
 
 def _report_findings(look: PlanSnapshot, tree: str, command: str, path: Path) -> dict[str, Any]:
-    if command == "verify-tree":
-        report = verify_tree(path)
+    verifier = load_verifier() if command == "verify-tree" else None
+    if verifier is not None:
+        report = verifier.verify_tree(path)
     else:
         report = check_rendered(look.seen) if tree == RENDERED else check_tree(path)
     return render_document(command, **render_findings_part(report))

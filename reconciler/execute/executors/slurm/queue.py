@@ -426,7 +426,7 @@ def _submit(
 ) -> str:
     """Its number."""
     try:
-        from reconciler.execute.executors.slurm_submission import submit_job
+        from reconciler.execute.executors.slurm.submission import submit_job
     except ImportError as error:
         raise ReconcilerError("submitit is not installed here", fix=installing("slurm")) from error
     return submit_job(handle.folder / handle.executor, script, options, more, hidden)

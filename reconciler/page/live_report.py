@@ -15,10 +15,10 @@ from typing import Any
 import psutil
 
 from harness.contract import Progress, read_progress
-from reconciler.cli.shared.page_cell import parse_series
 from reconciler.execute.attempt import Attempt, read
 from reconciler.execute.outcome import QueuedStep
 from reconciler.loadgen import keys
+from reconciler.page.cell_report import parse_series
 from reconciler.render.causes import label
 from reconciler.render.documents import render_document
 from reconciler.render.progress import measure_pace

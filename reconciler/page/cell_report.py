@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from reconciler.cli.logs import list_logs, render_log_part
-from reconciler.cli.shared.page_snapshots import PlanSnapshot
 from reconciler.cli.show import show_cell
 from reconciler.errors import ReconcilerError
 from reconciler.history.why import explain
 from reconciler.loadgen import keys
 from reconciler.loadgen.log import parse_detail
 from reconciler.loadgen.log_files import DETAIL
+from reconciler.page.plan_snapshots import PlanSnapshot
 from reconciler.reconcile.line_commits import show_line_commit
 from reconciler.record.index import load_record
 from reconciler.record.store import find_readable

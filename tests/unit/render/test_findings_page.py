@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from reconciler.page.findings_page import render_findings_page
+from reconciler.render.findings_page import render_findings_page
 from reconciler.resource.rules import Rule
 from reconciler.tree.findings import Complaint, Place, TreeFinding, TreeReport
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
 
 import click
 
 from reconciler.cli.shared.options import cell_argument, spec_option, takes
 from reconciler.cli.shared.output import say
-from reconciler.cli.shared.page_source import RepositoryPage
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.errors import IN_SYNC, ReconcilerError
-from reconciler.page.charts import CHARTS, Chart
+from reconciler.page.charts import CHARTS
 from reconciler.page.plots import FORMATS, THEMES, draw_plot
+from reconciler.page.repository_page import RepositoryPage
 from reconciler.page.site import Site, list_curve_charts
-from reconciler.render.documents import Document
+from reconciler.render.charts import Chart, ProgramPlots
 from reconciler.resource.programs import find_program_of_division
 from reconciler.rules.programs import Program, find_program_of_tree, load_program
 from reconciler.storage.leftovers import write_output
@@ -43,16 +42,6 @@ _BESIDE = click.Option(
     metavar="FOLDER|COMMIT",
     help="Another Endpoints submission, or the curve at a commit, in the same plot: another stack, or another date.",
 )
-
-
-class ProgramPlots(Protocol):
-    """Plots of curves. ``others``: folders or commits in the same plot; ``name``: of the chart, None for the usual."""
-
-    def chart_folder(self, folder: str, others: tuple[str, ...], name: str | None) -> Chart:
-        """Every curve of the submissions in a folder."""
-
-    def chart_declared(self, matrix: Document, curve: str, others: tuple[str, ...], name: str | None) -> Chart:
-        """A curve of the spec, from the document of the page's matrix."""
 
 
 @click.command("plot")

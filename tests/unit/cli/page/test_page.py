@@ -17,21 +17,21 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from harness.contract import Counter
-from reconciler.cli.shared.page_live import is_timed, report_live
-from reconciler.cli.shared.page_source import RepositoryPage
 from reconciler.errors import ReconcilerError
 from reconciler.execute.attempt import Intent, create
 from reconciler.execute.outcome import QueuedStep
+from reconciler.page.cell_report import parse_series
 from reconciler.page.guard import RequestGuard
 from reconciler.page.links import Links
+from reconciler.page.live_report import is_timed, report_live
+from reconciler.page.repository_page import RepositoryPage
 from reconciler.page.server import make_application
 from reconciler.page.site import Site
 from reconciler.reconcile.planning import Options
 from reconciler.resource.kinds import Cell, RunAddress
 from reconciler.storage.files import RepositoryPaths
 from tests.shared import need
-
-from .conftest import CELL, Reconcile, edit, git
+from tests.unit.cli.conftest import CELL, Reconcile, edit, git
 
 
 class Page(HTMLParser):
@@ -439,3 +439,8 @@ def test_a_port_in_use_is_named(recorded: Path, reconcile: Reconcile) -> None:
         code, _, err = reconcile("page", "--port", str(taken.getsockname()[1]))
     assert code == 1
     assert "--port 0" in err
+
+
+def test_lines_of_telemetry_that_say_nothing_hide_no_others() -> None:
+    lines = b"[" * 200_000 + b'\n[1]\n{"watts": 7, "of": 1e400, "n": ' + b"9" * 4000 + b"}\n{"
+    assert parse_series(lines) == [{"watts": 7.0}]

@@ -108,7 +108,7 @@ class RayQueue(Struct):
     addresses: dict[Path, str] = field(default_factory=dict)
 
     def submit(self, submission: Submission, handle: Handle) -> None:
-        from reconciler.execute.executors.ray_dashboard import delete_job, find_address, submit_job
+        from reconciler.execute.executors.ray.dashboard import delete_job, find_address, submit_job
 
         settings = submission.attempt.intent.settings
         address = find_address(settings.get_text(f"{RAY}.address"))
@@ -135,7 +135,7 @@ class RayQueue(Struct):
         return None if job is None else _place(job, handle)
 
     def cancel(self, handle: Handle) -> None:
-        from reconciler.execute.executors.ray_dashboard import stop_job
+        from reconciler.execute.executors.ray.dashboard import stop_job
 
         stop_job(self._find_address(handle), handle.name)
 
@@ -145,7 +145,7 @@ class RayQueue(Struct):
     def _find_address(self, handle: Handle) -> str:
         """Another process may have submitted it."""
         if handle.folder not in self.addresses:
-            from reconciler.execute.executors.ray_dashboard import find_address
+            from reconciler.execute.executors.ray.dashboard import find_address
 
             try:
                 kept = str(read_json(handle.folder / _JOB)["address"])
@@ -186,7 +186,7 @@ def choose_resources(settings: CellSettings) -> dict[str, object]:
 
 
 def _list_jobs(address: str) -> dict[str, RayJob]:
-    from reconciler.execute.executors.ray_dashboard import list_jobs
+    from reconciler.execute.executors.ray.dashboard import list_jobs
 
     return {str(job["submission_id"]): _read(job) for job in list_jobs(address) if job.get("submission_id")}
 

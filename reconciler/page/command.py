@@ -14,7 +14,6 @@ import click
 from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.cli.shared.options import complete_refs, spec_option, takes
 from reconciler.cli.shared.output import say
-from reconciler.cli.shared.page_source import RepositoryPage
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.tree_options import show_progress
 from reconciler.errors import IN_SYNC, ReconcilerError
@@ -22,6 +21,7 @@ from reconciler.history.merging import list_page_addresses
 from reconciler.page.export import export_site
 from reconciler.page.guard import LOOPBACK
 from reconciler.page.links import Links
+from reconciler.page.repository_page import RepositoryPage
 from reconciler.page.server import make_application, open_socket, serve
 from reconciler.page.site import Site
 from reconciler.resource.embargo import explain_refusal, make_embargo

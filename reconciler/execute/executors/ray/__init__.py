@@ -1,0 +1,1 @@
+"""Jobs of Ray; optional, its entry is in ``reconciler.resource.queues``."""

@@ -1,0 +1,1 @@
+"""Jobs of Slurm; optional, its entry is in ``reconciler.resource.queues``."""

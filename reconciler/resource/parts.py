@@ -1,0 +1,72 @@
+"""Optional parts, each a package with one entry in ``PARTS``; programs have theirs in ``reconciler.resource.programs``.
+
+To remove a part, delete its package and its entry.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, NamedTuple
+
+
+class OptionalPart(NamedTuple):
+    """``commands``: (name, module or module:command, help, the command that it follows in ``--help``). ``door``: the
+    module that other places ask, by a protocol of theirs; "" where none does."""
+
+    commands: tuple[tuple[str, str, str, str], ...] = ()
+    door: str = ""
+
+
+PARTS: Mapping[str, OptionalPart] = {
+    "mig": OptionalPart(
+        (
+            (
+                "mig",
+                "reconciler.mig.command",
+                "Cut this machine's GPUs into the declared slices, and join them again.",
+                "doctor",
+            ),
+        )
+    ),
+    "page": OptionalPart(
+        (
+            (
+                "page",
+                "reconciler.page.command",
+                "Show the submission, the pass in progress and plots in a browser.",
+                "status",
+            ),
+            (
+                "plot",
+                "reconciler.page.plot_command",
+                "Plot a cell's runs, latencies, throughput or telemetry as SVG or PNG.",
+                "status",
+            ),
+        )
+    ),
+    "verify": OptionalPart(
+        (
+            (
+                "verify-tree",
+                "reconciler.verify.command:verify_tree_command",
+                "Find contradictions in any submission tree.",
+                "check",
+            ),
+            (
+                "objections",
+                "reconciler.verify.command:objections_command",
+                "Draft objections to others' results, one text per submitter.",
+                "respond",
+            ),
+        ),
+        door="reconciler.verify.engine",
+    ),
+}
+
+
+@functools.cache
+def load_part(name: str) -> Any:
+    """The door of a part; None where the part was removed."""
+    return import_module(PARTS[name].door) if name in PARTS else None

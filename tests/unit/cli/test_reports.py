@@ -15,7 +15,6 @@ from reconciler.execute.executors.executor import Handle, write_handle
 from reconciler.storage.files import Lock, RepositoryPaths
 from reconciler.storage.packaged_files import read_shipped
 from tests.unit.cli.conftest import CELL, Reconcile, edit, git
-from tests.unit.cli.test_main import imported_by
 from tests.warm.commands import start_command
 
 HEADING = "open / box / digits / Offline"
@@ -25,17 +24,6 @@ def check_plan(text: str) -> dict[str, object]:
     document: dict[str, object] = json.loads(text)
     jsonschema.validate(document, json.loads(read_shipped("schemas/plan.schema.json")))
     return document
-
-
-def test_a_second_pass_is_in_sync(recorded: Path, reconcile: Reconcile) -> None:
-    code, out, _ = reconcile()
-    assert (code, out.splitlines()[-1]) == (0, "In sync: 7 resources, nothing to do.")
-    assert git(recorded, "status", "--porcelain") == ""
-
-
-def test_plan_of_a_warm_repository_imports_nothing_heavy(recorded: Path, reconcile: Reconcile) -> None:
-    assert reconcile("plan")[0] == 0
-    assert imported_by("plan", at=recorded) <= {"importlib.metadata"}
 
 
 def test_plan_names_the_line_and_its_commit(recorded: Path, reconcile: Reconcile) -> None:
@@ -133,13 +121,6 @@ def test_why_of_a_change(recorded: Path, reconcile: Reconcile) -> None:
     assert report["causes"] == [f"Run:{CELL}/performance"]
 
 
-def test_why_not(recorded: Path, reconcile: Reconcile) -> None:
-    code, out, _ = reconcile("why", "offline")
-    assert code == 0
-    assert out.splitlines()[1].startswith("In sync: 6 resources, none is made again.")
-    assert any(line.split() == ["target_qps", "1000", "specs/one.yaml:24"] for line in out.splitlines())
-
-
 def test_show(recorded: Path, reconcile: Reconcile) -> None:
     code, out, _ = reconcile("show", CELL)
     assert code == 0
@@ -209,11 +190,6 @@ def test_gc_leaves_alone_what_a_queue_was_given(recorded: Path, reconcile: Recon
 def test_gc_keeps_what_another_branch_names(recorded: Path, reconcile: Reconcile) -> None:
     git(recorded, "checkout", "--quiet", "-b", "without", "HEAD~1")
     assert reconcile("gc")[1].startswith("Nothing to remove")
-
-
-def test_a_fresh_clone_is_in_sync(recorded: Path, tmp_path: Path, reconcile: Reconcile) -> None:
-    git(tmp_path, "clone", "--quiet", str(recorded), "clone")
-    assert reconcile("-C", str(tmp_path / "clone"), "plan")[0] == 0
 
 
 @pytest.mark.parametrize("arguments", [(), ("specs/one.yaml",), ("benchmark=digits",)])

@@ -11,13 +11,15 @@ SKIPPED = frozenset({".git", "__pycache__", ".mypy_cache", ".pytest_cache", ".ru
 # Folders that builds, runs and tools fill. What git tracks in one is code nevertheless.
 OUTPUTS = frozenset({"build", "logs", ".cache"})
 _LOG = re.compile(r"mlperf_log_.*\.(txt|json)$|.*\.log$")
+# At the top, what a compliance test that was made by hand leaves behind.
+_OF_TESTS = frozenset({"audit.config", "verify_accuracy.txt", "verify_performance.txt"})
 _MOST_ENTRIES, _MOST_CREATED = 200_000, 500
 
 
 def is_output(name: str) -> bool:
     """True where a file's name, from the folder of code on, says that a build, a run or a tool wrote it."""
     *folders, file = name.split("/")
-    return not OUTPUTS.isdisjoint(folders) or _LOG.fullmatch(file) is not None
+    return not OUTPUTS.isdisjoint(folders) or _LOG.fullmatch(file) is not None or name in _OF_TESTS
 
 
 def list_entries(folder: Path) -> frozenset[str]:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,7 @@ from harness.contract import TELEMETRY, CommandRequest, Counter, Fact, Result, S
 from harness.cuda.nvml import collect_device_evidence
 from harness.errors import HarnessError
 from harness.machine.clocks import ClockWatch
-from harness.machine.facts import collect_machine_notes, list_accelerators
-from harness.machine.slices import slice_evidence
+from harness.machine.facts import collect_machine_notes, list_accelerators, slice_evidence
 from harness.machine.telemetry import Telemetry, find_flags
 from harness.verbs import collecting, collecting_results
 from harness.verbs.code_folder import list_created, list_entries
@@ -72,7 +71,8 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
     if is_launched():
         # The first process of a container takes the others with it: what was placed must be cleared before it ends.
         signal.signal(signal.SIGTERM, lambda *_: stop.ask())
-    with audit_config(request.place_audit, cwd, request.lock) as clear:
+    run = request.purpose == "run"
+    with audit_config(request.place_audit, cwd, request.lock) if run else nullcontext(lambda: None) as clear:
         apart = request.purpose == "score"  # what it prints is published, and its warnings are not
         command = Command(request.command, cwd, environment, request.timeout, apart=apart)
         readings = Path(request.counter).with_name(TELEMETRY) if request.purpose == "run" else None

@@ -9,7 +9,7 @@ from typing import Protocol
 from reconciler.desired.state import Desired
 from reconciler.diff.change import CONTRADICTED, Finding
 from reconciler.resource.kinds import Address, Kind
-from reconciler.resource.records import IMPORTED, Judgement, Summary
+from reconciler.resource.records import IMPORTED, Judgement, LogFinding, Summary
 from reconciler.resource.resources import Resource
 
 POLICIES = ("latest", "median", "best")
@@ -33,7 +33,12 @@ def list_contradictions(
     judgement = judgements.get(summary.id) if summary is not None else None
     fix = "see what wrote the file, and measure again: --rerun"
     items = judgement.findings if judgement is not None else ()
-    return tuple(Finding(CONTRADICTED, str(address), f"{item.rule}: {item.text}", fix) for item in items)
+    return tuple(Finding(CONTRADICTED, str(address), _describe(item), fix) for item in items)
+
+
+def _describe(item: LogFinding) -> str:
+    where = f"{item.file}:{item.line}" if item.line else item.file
+    return f"{item.rule}: {where}: {item.text}"
 
 
 def _metric(summary: Summary) -> Decimal:

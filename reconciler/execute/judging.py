@@ -162,6 +162,8 @@ def _values(verdict: AuditVerdict, answers: Part | None, *, taken_over: bool) ->
     }
     if verdict.by_speed:
         values["by_speed"] = True
+    if verdict.where:
+        values["where"] = verdict.where
     if answers is not None:
         values["answers"] = {"reasons": list(answers.reasons), "figures": dict(answers.figures)}
         values["answers_taken_over"] = taken_over

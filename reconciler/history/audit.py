@@ -28,7 +28,7 @@ from reconciler.history.verdicts import verify_imported, verify_verdict
 from reconciler.record.decisions import FOLDERS, is_decision, parse_decisions
 from reconciler.resource.decisions import Acceptance, Amendment, Decisions, Freeze
 from reconciler.resource.inputs import digest_inputs
-from reconciler.resource.kinds import Cell, Kind, place_cell
+from reconciler.resource.kinds import Cell, place_cell
 from reconciler.resource.records import IMPORTED, UNKNOWN, Artifact, Record
 from reconciler.resource.settings import COUNTED
 from reconciler.resource.wording import show_acceptance
@@ -187,11 +187,10 @@ def audit_cell(
     needed = [a for _, record in [*records, *verdicts] for a in record.artifacts if a.place == "logs"]
     good = logs.read(needed)
     for name, record in records:
-        came_whole = record.address.kind is Kind.COMPLIANCE_TEST and IMPORTED in record.marks
-        if not came_whole:
+        if not record.came_whole:
             yield _inputs(cell, name, record, at)
         yield from _digests(cell, name, record, logs)
-        yield from verify_imported(cell, name, record, chosen, at, good) if came_whole else ()
+        yield from verify_imported(cell, name, record, chosen, at, good) if record.came_whole else ()
         yield from verify_runs(cell, name, record, at, good)
         yield from verify_start(cell, name, record, good)
         yield from verify_release(cell, name, record, good)
@@ -270,7 +269,7 @@ def _list_audited(chosen: Chosen) -> set[str]:
 
 def _elsewhere(cell: Cell, name: str, record: Record) -> Iterator[Claim]:
     """List the facts of an imported run that no log proves: as a person declared them, or unknown."""
-    if IMPORTED not in record.marks or record.address.kind is Kind.COMPLIANCE_TEST:
+    if IMPORTED not in record.marks or record.came_whole:
         return
     unknown = [mark.removeprefix(UNKNOWN) for mark in record.marks if mark.startswith(UNKNOWN)]
     declared = record.values.get("imported", {}).get("declared", {})

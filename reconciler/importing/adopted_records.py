@@ -50,9 +50,11 @@ class ImportRecorder(Struct):
     context: ImportContext
     made: dict[str, str] = field(default_factory=dict)
 
-    def run(self, cell: Cell, found: FoundRun) -> tuple[TakenRecord, ...]:
-        """Records a run, and the score that came with it. LogError when it is not what the cell asks for."""
-        resource = self._resource(RunAddress(cell, found.mode).address)
+    def run(self, cell: Cell, found: FoundRun, test: str = "") -> tuple[TakenRecord, ...]:
+        """Records a run, or that of a compliance test, and the score that came with it. LogError when it is not what
+        the cell asks for."""
+        at = Address(Kind.COMPLIANCE_TEST, f"{cell}/{test}") if test else RunAddress(cell, found.mode).address
+        resource = self._resource(at)
         detail = self.desired.detail(resource.address)
         self._refuse_other(cell, found, find_format(detail.settings))
         made = found.make_run(resource, detail, self.context)
@@ -83,7 +85,8 @@ class ImportRecorder(Struct):
         """Says more of runs that were imported before. ReconcilerError when the cell has none."""
         names: dict[str, str] = {}
         taken = []
-        for address in (*(RunAddress(cell, mode).address for mode in MODES), Address(Kind.SCORE, str(cell))):
+        tests = (a for a in self.desired.by_address if a.kind is Kind.COMPLIANCE_TEST and a.cell == cell)
+        for address in (*(RunAddress(cell, mode).address for mode in MODES), Address(Kind.SCORE, str(cell)), *tests):
             for summary in self.recorded.done(self._resource(address).key):
                 if IMPORTED not in summary.marks:
                     continue

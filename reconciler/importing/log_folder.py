@@ -20,15 +20,22 @@ from reconciler.loadgen.log import DetailLog, parse_detail
 from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, TRUNCATED, is_truncated
 from reconciler.loadgen.settings import select_conf_settings
 from reconciler.loadgen.summary import SummaryLog, parse_summary
-from reconciler.loadgen.user_conf import select_settings, write_user_conf
+from reconciler.loadgen.user_conf import audit_settings, select_settings, write_user_conf
 from reconciler.loadgen.verdict import judge_accuracy
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Artifact
 from reconciler.resource.resources import Resource
 from reconciler.rules.accuracy import is_digest, parse_accuracy
 from reconciler.rules.results import loadgen_logs
-from reconciler.rules.results.format import KeptFile, ResultFormat
-from reconciler.rules.results.loadgen_logs import find_asked_elsewhere, judge_text, measure_performance, shorten_log
+from reconciler.rules.results.format import KeptFile, ResultFormat, RunFiles
+from reconciler.rules.results.loadgen_logs import (
+    find_asked_elsewhere,
+    judge_text,
+    list_kept,
+    list_kept_answers,
+    logs_answers,
+    measure_run,
+)
 from reconciler.rules.ruleset import BenchmarkRules
 from reconciler.storage.files import hash_file
 from reconciler.storage.files import replace as write
@@ -39,7 +46,7 @@ from reconciler.tree.reading.cell import CellFiles
 
 
 class LoadgenRun(Struct, frozen=True):
-    """``folder`` holds the logs. ``accuracy_log`` and ``accuracy_text`` are None where there are none.
+    """``folder`` holds the logs. ``accuracy_text`` is None where there is none.
 
     ``original``: the SHA-256 of the untruncated accuracy log, "" when the log here is whole."""
 
@@ -47,7 +54,6 @@ class LoadgenRun(Struct, frozen=True):
     log: DetailLog
     mode: str
     user_conf: Path | None = None
-    accuracy_log: Path | None = None
     accuracy_text: Path | None = None
     original: str = ""
 
@@ -88,28 +94,24 @@ class LoadgenRun(Struct, frozen=True):
                 f"{self.detail} is not a run of {resource.address}; the spec asks for something else:\n{listed}",
                 fix="change the cell's settings to what ran, or import the log of a run with the declared settings",
             )
+        if logs_answers(values, self.mode) and not (self.folder / ACCURACY_LOG).is_file():
+            raise LogError(
+                f"{self.folder} has no {ACCURACY_LOG}, which {resource.address.label} needs",
+                fix="import from where LoadGen wrote it",
+            )
         conf, note = _choose_user_conf(self, resource.address, values, context)
         found: dict[str, Any] = {keys.LOADGEN_VERSION: self.log.version}
         if self.mode == "performance":
-            found = measure_performance(self.log, detail.ruling)
+            found = measure_run(self.log, detail.ruling)
         elif reasons := judge_accuracy(self.log).reasons:
             raise LogError(f"{self.detail}: {'; '.join(reasons)}", fix="repeat the accuracy run")
-        kept = [KeptFile(conf, "user.conf", in_git=True)]
-        kept += [KeptFile(self.folder / name, name, in_git=True) for name in (SUMMARY, DETAIL)]
-        lost: list[Artifact] = []
-        if self.accuracy_log is not None:
-            short = context.scratch / f"{resource.key[:16]}-{TRUNCATED}"
-            write(
-                short,
-                self.accuracy_log.read_bytes()
-                if self.original
-                else shorten_log(self.accuracy_log, detail.ruling.accuracy_log),
-            )
-            kept.append(KeptFile(short, TRUNCATED, in_git=True))
-            if self.original:
-                lost.append(Artifact(ACCURACY_LOG, self.original, 0))
-            else:
-                kept.append(KeptFile(self.accuracy_log, ACCURACY_LOG, in_git=detail.ruling.answers_compared))
+        run = RunFiles(self.folder, values, detail.ruling, {}, conf, context.scratch)
+        kept, lost = [*list_kept(run)], list[Artifact]()
+        if self.original:
+            kept.append(KeptFile(self.folder / ACCURACY_LOG, TRUNCATED, in_git=True))
+            lost.append(Artifact(ACCURACY_LOG, self.original, 0))
+        else:
+            kept += list_kept_answers(run)
         record = make_record(resource, detail, self.made, {}, context, values=found, source=hash_file(self.detail))
         record = replace(record, artifacts=(*map(describe_artifact, kept), *lost))
         return Import(record, tuple(kept), (note,) if note else ())
@@ -138,7 +140,9 @@ def _choose_user_conf(
     if run.user_conf is not None:
         # Only the performance run's conf is published; what it says of rates and durations is nothing to the other.
         performance = run.mode == "performance"
-        wrong = find_conf_contradictions(read_regular(run.user_conf), run.log, key, scenario) if performance else []
+        audited = audit_settings(values)
+        data = read_regular(run.user_conf)
+        wrong = find_conf_contradictions(data, run.log, key, scenario, audited) if performance else []
         if not wrong:
             return run.user_conf, ""
     texts = select_settings(scenario, select_conf_settings(values, run.mode, scenario))
@@ -214,18 +218,16 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
             yield path.relative_to(folder).as_posix(), path
 
 
-def find_run(path: Path, user_conf: Path | None = None, *, audit: bool = False, below: bool = True) -> LoadgenRun:
-    """Find the one run at or below ``path``; without ``below`` the one right there. ``audit`` takes the run of a
-    compliance test instead. LogError: none or several, no summary, an audit, a run that did not end, logs that are not
-    of one run."""
+def find_run(path: Path, user_conf: Path | None = None, *, tests: bool = False, below: bool = True) -> LoadgenRun:
+    """Find the one run at or below ``path``; without ``below`` the one right there. ``tests``: also one of a compliance
+    test. LogError: none or several, no summary, an audit, a run that did not end, logs that are not of one run."""
     refuse_special(path)
     folder = _folder(path, below=below)
     log = parse_detail((folder / DETAIL).read_bytes(), str(folder / DETAIL))
-    if (log.audit is not None) != audit:
-        line = log.audit.line if log.audit else 0
+    if log.audit is not None and not tests:
         raise LogError(
-            f"{folder / DETAIL}:{line}: an audit.config set this run's settings: it is a compliance test, no result",
-            fix="name the folder of the performance or accuracy run",
+            f"{folder / DETAIL}:{log.audit.line}: an audit.config set this run's settings: it is a compliance test",
+            fix="name the folder of the performance or accuracy run, or leave --cell out",
         )
     mode = _mode(log, folder)
     _same_run(log, folder)
@@ -239,7 +241,7 @@ def find_run(path: Path, user_conf: Path | None = None, *, audit: bool = False, 
         )
         raise LogError(f"{folder} has no {ACCURACY_LOG}, without which an accuracy run proves nothing", fix=fix.lower())
     found = text if text.is_file() else None
-    return LoadgenRun(folder, log, mode, conf, accuracy_log, found, _original(accuracy_log, found))
+    return LoadgenRun(folder, log, mode, conf, found, _original(accuracy_log, found))
 
 
 def refuse_special(path: Path) -> None:

@@ -303,7 +303,8 @@ def _show_text(value: str) -> str:
 
 def _failing(values: Mapping[str, Any]) -> str:
     """Why a compliance test's verdict fails."""
-    return "" if values.get("passed", True) else "; ".join(values["reasons"])
+    where = f" ({values['where']})" if "where" in values else ""
+    return "" if values.get("passed", True) else f"{'; '.join(values['reasons'])}{where}"
 
 
 def _below(values: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 from msgspec import Struct, field
 
 from reconciler.resource.inputs import Role
-from reconciler.resource.kinds import Address
+from reconciler.resource.kinds import Address, Kind
 
 FORMAT = 1
 REHEARSAL = "rehearsal"  # mark of what the spec calls one, for ever
@@ -96,6 +96,12 @@ class Record(Struct, frozen=True):
     supersedes: str = ""
     shared: tuple[Address, ...] = ()
     tool: str = ""
+
+    @property
+    def came_whole(self) -> bool:
+        """True of the folder of a compliance test that came with a tree: nothing of it was asked for, and its key is of
+        its files."""
+        return self.address.kind is Kind.COMPLIANCE_TEST and IMPORTED in self.marks and not self.inputs
 
     def evidence(self) -> dict[str, Any]:
         return {name: fact.value for name, fact in self.facts.items() if fact.role is Role.EVIDENCE}

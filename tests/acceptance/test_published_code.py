@@ -156,11 +156,45 @@ def test_published_code_runs_through_its_adapter(tmp_path: Path) -> None:
     assert console(submission, "plan").code == 0
 
 
+CHEATS = {  # name: (what the engine does besides, what names file and line)
+    "answers shorter than stated": (
+        "SHORTER = 1\n",
+        r"TEST06: .*\(mlperf_log_accuracy\.json:2\)",
+    ),
+    "logs swapped": (
+        """
+import atexit, os, pathlib
+
+def swap():
+    best = pathlib.Path("build/best.txt")
+    for log in pathlib.Path(os.environ["LOG_DIR"]).rglob("mlperf_log_detail.txt"):
+        if "AccuracyOnly" in log.read_text():
+            best.write_text(log.read_text())
+        else:
+            log.write_text(best.read_text())
+
+atexit.register(swap)
+""",
+        r"mlperf_log_detail\.txt shows: mode: .*\(line \d+\)",
+    ),
+    "target in the conf edited": (
+        """
+import pathlib, re
+
+for conf in pathlib.Path("build/loadgen-configs").rglob("user.conf"):
+    conf.write_text(re.sub(r"target_qps = .*", "target_qps = 7", conf.read_text()))
+""",
+        r"mlperf_log_detail\.txt shows: .*target_qps: expected \d+, LoadGen logged 7 \(line \d+\)",
+    ),
+}
+
+
 @pytest.mark.timeout(1800)
-def test_answers_that_are_shorter_than_stated_fail_its_test(tmp_path: Path) -> None:
-    code = make_code(tmp_path)
+@pytest.mark.parametrize("cheat", CHEATS)
+def test_a_cheating_copy_is_a_finding_with_file_and_line(tmp_path: Path, cheat: str) -> None:
+    code, (added, shown) = make_code(tmp_path), CHEATS[cheat]
     engine = code / "code/llama3_1-8b/tensorrt/__init__.py"
-    engine.write_text(engine.read_text().replace("SHORTER = 0", "SHORTER = 1"))
+    engine.write_text(f"{engine.read_text()}{added}")
     said = console(make_submission(tmp_path, code), CELLS[0]).out
     assert "0 of 1 cell ready" in said, said
-    assert "TEST FAIL" in said
+    assert re.search(shown, said), said

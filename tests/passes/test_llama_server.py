@@ -41,7 +41,7 @@ SPEC = f"""\
       performance_sample_count: {PROMPTS}
       accuracy_sample_count: {PROMPTS}
       run:
-        options: {{token_ids: false, prompt_ids: true, model: tiny, min_new_tokens: 1, max_new_tokens: {MOST}}}
+        options: {{model: tiny, min_new_tokens: 1, max_new_tokens: {MOST}}}
       harness:
         service:
           command: {json.dumps(SERVER)}

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from reconciler.reconcile.planning import list_cells
 from reconciler.render.plan import render_plan_text
+from reconciler.resource.conditions import ConditionStatus
 from reconciler.resource.records import Ended, Record
 from tests.acceptance.conftest import console
 from tests.passes.miniature import ADAPTED, with_miniature
@@ -106,6 +109,59 @@ def test_the_adapter_of_published_code_runs_it(tmp_path: Path, altered: int) -> 
     assert only(repository, f"Verdict:{CELL}/TEST06").values["passed"] is (altered == 0)
     left = [str(step.change.address) for step in repository.look().plan.steps]
     assert not [name for name in left if name.startswith(("Run:", "ComplianceTest:")) and not altered]
+
+
+AFTER = '(logs / "metadata.json").write_text("{}")\n'
+CHEATS = {
+    # name: (line of the script, what it becomes, what names file and line)
+    "answers altered": ("ALTERED = 0", "ALTERED = 256", r"\(mlperf_log_accuracy\.json:2\)"),
+    "logs swapped": (
+        AFTER,
+        f"""{AFTER}
+here, best = logs / "mlperf_log_detail.txt", Path("build/best.txt")
+if given.test_mode == "AccuracyOnly":
+    best.write_text(here.read_text())
+elif not given.audit_test:
+    here.write_text(best.read_text())
+""",
+        r"mlperf_log_detail\.txt shows: mode: .*\(line \d+\)",
+    ),
+    "target in the conf edited": (
+        AFTER,
+        f"""{AFTER}
+conf.write_text(conf.read_text().replace("target_qps = 100", "target_qps = 900"))
+""",
+        r"user\.conf:1: target_qps: expected 900[.0]*, LoadGen logged 100 \(line \d+\)",
+    ),
+    "another target run": (
+        "settings = lg.TestSettings()\n",
+        'conf.write_text(conf.read_text().replace("_qps = 100", "_qps = 50"))\nsettings = lg.TestSettings()\n',
+        r"mlperf_log_detail\.txt shows: target_qps: expected 100, LoadGen logged 50 \(line \d+\)",
+    ),
+}
+
+
+def list_complaints(repository: Repository) -> list[str]:
+    """Findings, and what is wrong with runs that failed."""
+    findings = [f"{finding.where}: {finding.message}" for finding in repository.look().difference.findings]
+    return [*findings, *(r.problem for r in repository.records().values() if r.problem)]
+
+
+def test_an_honest_harness_is_clean(tmp_path: Path) -> None:
+    repository = with_miniature(tmp_path, "TEST01")
+    repository.reconcile()
+    assert list_complaints(repository) == []
+
+
+@pytest.mark.parametrize("cheat", CHEATS)
+def test_a_cheat_is_a_finding_with_file_and_line(tmp_path: Path, cheat: str) -> None:
+    before, after, shown = CHEATS[cheat]
+    repository = with_miniature(tmp_path, "TEST01")
+    script(repository, before, after)
+    repository.reconcile()
+    assert [said for said in list_complaints(repository) if re.search(shown, said)]
+    (cell,) = list_cells(repository.look())
+    assert cell.ready is not ConditionStatus.TRUE
 
 
 def test_show_lists_what_counts_as_its_code(tmp_path: Path) -> None:

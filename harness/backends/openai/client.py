@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import numpy as np
 
 from harness.backends.loop_thread import LoopThread
 from harness.backends.openai.answers import Answer, decode_event
-from harness.backends.openai.serving import Server
+from harness.backends.openai.serving import Server, probe
 from harness.backends.openai.wire import Limits, SilentError, StatusError, UnreachableError, Wires
 from harness.errors import HarnessError
 from harness.run.tokens import MESSAGES, GenerationPlan, Sampling, Spoken, StopSequence, Tokenized
@@ -69,7 +69,7 @@ class Client:
     def __init__(self, plan: GenerationPlan, server: Server) -> None:
         self._plan, self._server = plan, server
         self._whole = plan.samples == MESSAGES  # what is asked and answered, without tokens
-        self._texts: Texts | None = None if server.token_ids or self._whole else load_texts(plan)
+        self._texts: Texts | None = None
         limits = Limits(plan.sampling.max_new_tokens or _MOST, server.timeout, server.idle, _CONNECT)
         wires = (Wires(url, server.path, server.headers, limits) for url in server.urls)
         self._replicas = [_Replica(made.url, made) for made in wires]
@@ -77,16 +77,18 @@ class Client:
         self._waiting: deque[tuple[int, int]] = deque()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._failure: HarnessError | None = None
-        self._own: dict[str, Any] = {}  # fields that only this server knows
         self._loop = LoopThread("openai")
         self._session: aiohttp.ClientSession = self._loop.call(self._open())
         try:
             self._model, self._versions = self._loop.call(self._look())
+            shown = self._loop.call(self._probe()) if server.probed else {}
+            if not (self._server.token_ids or self._whole):
+                self._texts = load_texts(plan)
         except BaseException:
             self.close()
             raise
         # The tokenizer's share is reported while it grows: the final value is the one to record.
-        said = {"replicas": len(self._replicas), "model": self._model, "token_ids": server.token_ids}
+        said = {"replicas": len(self._replicas), "model": self._model, "token_ids": self._server.token_ids, **shown}
         self.notes: dict[str, Any] = {**said, "tokenizer_seconds": 0.0} if self._texts else said
 
     @property
@@ -140,7 +142,7 @@ class Client:
     def _write(self, asked: Mapping[str, Any]) -> bytes:
         """With the fields of ``extra``, which wins; one that is null there is not sent: trtllm-serve refuses a request
         with any that it does not know."""
-        said = {**self._say_how(), **self._own, **asked, **self._server.extra}
+        said = {**self._say_how(), **asked, **self._server.fields, **self._server.extra}
         return json.dumps({name: value for name, value in said.items() if value is not None}).encode()
 
     # From here on the event loop's.
@@ -191,6 +193,21 @@ class Client:
                 raise self._server.explain(url, problem, _UNSHARE, "input")
         return served, versions
 
+    async def _probe(self) -> Mapping[str, Any]:
+        """Ask the first replica for what it can: all of them are the same server."""
+        url, timeout = self._server.urls[0], aiohttp.ClientTimeout(total=self._server.idle)
+
+        async def post(asked: Mapping[str, Any]) -> tuple[int, bytes]:
+            body = json.dumps({name: value for name, value in asked.items() if value is not None})
+            async with self._session.post(url + self._server.path, data=body, timeout=timeout) as response:
+                return response.status, await response.read()
+
+        try:
+            self._server, found = await probe(self._server, self._say_how(), post)
+        except (aiohttp.ClientError, TimeoutError, OSError, HarnessError):
+            return {}  # the run meets the same, and says what it is
+        return found
+
     async def _find_sharing(self, url: str) -> bool:
         """As far as it says so: vLLM among its metrics, SGLang among its arguments."""
         if _SHARED.search(await self._peek(url, "/metrics")):
@@ -215,7 +232,7 @@ class Client:
             except (ValueError, KeyError, TypeError):
                 continue
             if path == _LLAMA:  # it is sent with each request
-                self._own = {"cache_prompt": self._server.shares}
+                self._server = replace(self._server, fields={"cache_prompt": self._server.shares})
             return found
         return ""
 

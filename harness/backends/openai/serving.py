@@ -1,4 +1,5 @@
-"""Which servers are asked, for which model, with which key and time limits; and what a failure of one is called."""
+"""Which servers are asked, for which model, with which key and time limits; what they can, and what a failure of one is
+called."""
 
 from __future__ import annotations
 
@@ -6,13 +7,15 @@ import json
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from harness.backends.openai.answers import Event, decode_event, read_events
+from harness.catalog import OpenaiRunOptions
 from harness.contract import LOG_PARTS
 from harness.errors import HarnessError, ProblemClass
 from harness.run.tokens import MESSAGES, GenerationPlan
@@ -34,7 +37,8 @@ _FIELDS = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
     """``urls``: one for each replica, without a closing slash. ``model``: "" for the only one that is served.
-    ``token_ids``: answers have them; ``prompt_ids``: prompts are sent as such although answers are texts.
+    ``token_ids``: answers have them; ``prompt_ids``: prompts are sent as such although answers are texts; ``probed``:
+    neither is declared, so that the server shows it. ``fields``: of each request, as this server wants them.
     ``timeout``: seconds that an answer may take in all, ``idle``: between two pieces of one. ``shares``: what was
     computed of a prompt may serve others that begin alike."""
 
@@ -44,12 +48,14 @@ class Server:
     chat: bool
     token_ids: bool
     prompt_ids: bool
+    probed: bool
     concurrency: int
     timeout: float
     idle: float
     shares: bool
     extra: Mapping[str, Any]
     log: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def path(self) -> str:
@@ -129,9 +135,9 @@ def _await_last_words(log: str) -> None:
 def find_server(plan: GenerationPlan) -> Server:
     """From the options of a run. Raises HarnessError for what cannot be meant. Messages are those of a chat, whatever
     the protocol that is declared."""
-    options = plan.options
-    chat = options.get("protocol") == "chat" or plan.samples == MESSAGES
-    urls = str(options.get("url") or options.get("service_url") or "")
+    options = OpenaiRunOptions(plan.options)
+    chat = options.protocol == "chat" or plan.samples == MESSAGES
+    urls = options.url or plan.service_url
     if not urls:
         fix = "name it as run.options.url, or let harness.service start one"
         raise HarnessError("no server is declared", "input", fix)
@@ -140,17 +146,18 @@ def find_server(plan: GenerationPlan) -> Server:
         raise HarnessError(f"{wrong[0]} is not the address of a server", "input", "write http://HOST:PORT")
     return Server(
         urls=addresses,
-        model=str(options.get("model") or ""),
-        key=_read_key(str(options.get("api_key_env") or "")),
+        model=options.model,
+        key=_read_key(options.api_key_env),
         chat=chat,
-        token_ids=bool(options.get("token_ids", True)) and not chat,
-        prompt_ids=bool(options.get("prompt_ids")),
-        concurrency=int(options.get("concurrency") or 512),
-        timeout=float(options.get("timeout_s") or 1800),
-        idle=float(options.get("idle_timeout_s") or 120),
-        shares=bool(options.get("prefix_caching")),
-        extra=_read_extra(str(options.get("extra") or "")),
-        log=str(options.get("service_log") or ""),
+        token_ids=options.token_ids and not chat,
+        prompt_ids=options.prompt_ids,
+        probed=options.given.get("token_ids") is None and not options.prompt_ids and plan.samples != MESSAGES,
+        concurrency=options.concurrency,
+        timeout=options.timeout_s,
+        idle=options.idle_timeout_s,
+        shares=options.prefix_caching,
+        extra=_read_extra(options.extra),
+        log=plan.service_log,
     )
 
 
@@ -172,3 +179,67 @@ def _read_extra(text: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise HarnessError("run.options.extra is not an object", "input", "write '{\"name\": value}'")
     return found
+
+
+# What a server can, which it shows with requests of two tokens before the run: prompts and answers as token ids, the
+# count of an answer's tokens, min_tokens.
+
+_PROMPT = (1, 2, 3)  # token ids that every vocabulary has
+_SHORT = 2  # tokens of an answer
+_TRIES = 4
+_REFUSED = (400, 422)
+# Fields without which an answer is the same: one that a server refuses is left out. The run checks the least length.
+_OPTIONAL = (_IDS_WANTED, "detokenize", "stream_options", "min_tokens")
+
+Post = Callable[[Mapping[str, Any]], Awaitable[tuple[int, bytes]]]
+
+
+async def probe(server: Server, usual: Mapping[str, Any], post: Post) -> tuple[Server, dict[str, Any]]:
+    """The server as it can be asked, and what it showed. ``usual``: fields of each request but what is asked.
+
+    A server that fails, or refuses more than form, is left as it is: the run meets the same, and says so."""
+    fields: dict[str, Any] = {}
+    ids, least = not server.chat, "min_tokens" in usual
+    for _ in range(_TRIES):
+        asked = {**usual, **_ask(ids=ids, chat=server.chat), **({"min_tokens": 1} if least else {}), **fields}
+        status, data = await post({**asked, **server.extra})
+        if status == 200:
+            break
+        words = set(re.findall(r"[A-Za-z_]+", data.decode(errors="replace")))
+        named = next((name for name in _OPTIONAL if name in words and asked.get(name) is not None), "")
+        if status in _REFUSED and named:
+            fields[named] = None
+            if named == _IDS_WANTED:  # trtllm-serve gives them for this one
+                fields["detokenize"] = False
+        elif status in _REFUSED and ids:
+            ids, fields = False, {}
+        else:
+            return server, {}
+    else:
+        return server, {}
+    events = _read(data)
+    answers_ids = any(choice.token_ids is not None for event in events for choice in event.choices)
+    if not answers_ids and "detokenize" in fields:
+        fields["detokenize"] = None
+    counted = any(event.usage is not None and event.usage.completion_tokens for event in events)
+    found: dict[str, Any] = {"token_ids": answers_ids, "prompt_ids": ids, "usage": counted}
+    if least:
+        found["min_tokens"] = "refused"
+    if least and "min_tokens" not in fields:  # who reads it refuses a least length above the most
+        status, _ = await post({**asked, "min_tokens": _SHORT + 1, **fields, **server.extra})
+        found["min_tokens"] = "ignored" if status == 200 else "read"
+    own = {**server.fields, **fields}
+    return replace(server, token_ids=answers_ids, prompt_ids=ids, fields=own), found
+
+
+def _ask(*, ids: bool, chat: bool) -> dict[str, Any]:
+    said: dict[str, Any] = {"max_tokens": _SHORT}
+    if ids:
+        return {**said, "prompt": list(_PROMPT), _IDS_WANTED: True}
+    text = " ".join(map(str, _PROMPT))
+    return {**said, "messages": [{"role": "user", "content": text}]} if chat else {**said, "prompt": text}
+
+
+def _read(data: bytes) -> list[Event]:
+    """A stream, or one document."""
+    return [decode_event(data)] if data.lstrip().startswith(b"{") else read_events(data)[0]

@@ -64,6 +64,11 @@ _BEHIND = re.compile(
 )
 
 
+def locate_entry(number: int) -> str:
+    """File and line of an answer, the first of which is 1: LoadGen writes one a line, behind a bracket."""
+    return f"{ACCURACY_LOG}:{number + 1}"
+
+
 def measure(dtype: str) -> int:
     """Bytes of one number."""
     return _SIZES[dtype]

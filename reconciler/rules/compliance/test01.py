@@ -14,7 +14,7 @@ from reconciler.loadgen.log_files import BASELINE, COMPLIANCE, VERIFY_ACCURACY, 
 from reconciler.resource.kinds import AUDIT
 from reconciler.rules.accuracy import parse_accuracy
 from reconciler.rules.compliance.definition import ComplianceTest, MissingLogError, VerdictInputs
-from reconciler.rules.compliance.entries import Entry, measure
+from reconciler.rules.compliance.entries import Entry, locate_entry, measure
 from reconciler.rules.compliance.scores import Slack, find_unfit, measure_distance, read_from_detail, show_score
 from reconciler.rules.compliance.verdict import AuditVerdict, Part, merge_parts, verify_text
 from reconciler.rules.ruleset import BenchmarkRules
@@ -55,6 +55,7 @@ def judge_test01(accuracy: Part, performance: Part, fallback: Part | None = None
         },
         merge_parts(parts),
         by_speed=performance.by_speed and tuple(reasons) == performance.reasons,
+        where=accuracy.where,
     )
 
 
@@ -80,6 +81,7 @@ def compare_answers(accuracy: Iterable[Entry], audit: Iterable[Entry], dtype: st
 def _compared(known: Mapping[int, bytes], audit: Iterable[Entry], dtype: str, counts: Mapping[str, int]) -> Part:
     logged = found = 0
     differing: list[int] = []
+    where = ""
     for entry in audit:
         logged += 1
         other = known.get(entry.index)
@@ -88,6 +90,7 @@ def _compared(known: Mapping[int, bytes], audit: Iterable[Entry], dtype: str, co
         found += 1
         if not _same_first(entry, Entry(entry.index, other), dtype):
             differing.append(entry.index)
+            where = where or locate_entry(logged)
     reasons = []
     if differing:
         some = ", ".join(str(index) for index in differing[:5])
@@ -105,7 +108,7 @@ def _compared(known: Mapping[int, bytes], audit: Iterable[Entry], dtype: str, co
         "not in the accuracy run": str(logged - found),
         "differing": str(len(differing)),
     }
-    return Part(tuple(reasons), figures)
+    return Part(tuple(reasons), figures, where=where)
 
 
 def _same_first(one: Entry, other: Entry, dtype: str) -> bool:

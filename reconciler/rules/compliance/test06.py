@@ -10,7 +10,7 @@ from reconciler.errors import LogError
 from reconciler.loadgen.log_files import VERIFY_ACCURACY
 from reconciler.resource.kinds import AUDIT
 from reconciler.rules.compliance.definition import ComplianceTest, VerdictInputs
-from reconciler.rules.compliance.entries import Entry, measure, unpack_entries
+from reconciler.rules.compliance.entries import Entry, locate_entry, measure, unpack_entries
 from reconciler.rules.compliance.verdict import AuditVerdict
 
 _FLOAT = "float32"
@@ -18,12 +18,14 @@ DTYPES = ("int32", "int64", "int16", _FLOAT)
 
 
 class _Checks(Struct):
-    """Sample index and what was wrong with it, by check; the first offender is enough."""
+    """Sample index and what was wrong with it, by check; the first offender is enough. ``where``: file and line of the
+    first of them all."""
 
     first_token: str = ""
     eos: str = ""
     length: str = ""
     answers: int = 0
+    where: str = ""
 
 
 def judge_test06(audit: Iterable[Entry], scenario: str, *, eos_token_id: int = 2, dtype: str = "int32") -> AuditVerdict:
@@ -34,6 +36,8 @@ def judge_test06(audit: Iterable[Entry], scenario: str, *, eos_token_id: int = 2
             checks.answers += 1
             if not (checks.eos and checks.length and (checks.first_token or not needs_first)):
                 _check(entry, dtype, eos_token_id, checks, needs_first=needs_first)
+                if not checks.where and (checks.eos or checks.length or checks.first_token):
+                    checks.where = locate_entry(checks.answers)
     except LogError as error:
         return _failed(str(error))
     if not checks.answers:
@@ -48,7 +52,8 @@ def judge_test06(audit: Iterable[Entry], scenario: str, *, eos_token_id: int = 2
         f"TEST06 verification {'failed' if reasons else 'complete'}\n"
     )
     figures = {"answers": str(checks.answers), "eos_token_id": str(eos_token_id), "dtype": dtype}
-    return AuditVerdict("TEST06", reasons, (), {VERIFY_ACCURACY: text + "".join(f"{r}\n" for r in reasons)}, figures)
+    files = {VERIFY_ACCURACY: text + "".join(f"{reason}\n" for reason in reasons)}
+    return AuditVerdict("TEST06", reasons, (), files, figures, where=checks.where)
 
 
 def _failed(why: str) -> AuditVerdict:

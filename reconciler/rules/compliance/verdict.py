@@ -14,7 +14,7 @@ class AuditVerdict(Struct, frozen=True):
     """``reasons`` say with figures why it fails; empty when it passes. ``notes``: what is worth knowing though it
     passes, such as why the fallback was taken. ``files``: the texts of the verify files by name. ``figures``: what was
     compared, as text. ``by_speed``: it fails only because the scores of two runs are too far apart, so that either may
-    be the outlier."""
+    be the outlier. ``where``: file and line of the first answer of the test that is wrong."""
 
     test: str
     reasons: tuple[str, ...] = ()
@@ -22,6 +22,7 @@ class AuditVerdict(Struct, frozen=True):
     files: Mapping[str, str] = field(default_factory=dict)
     figures: Mapping[str, str] = field(default_factory=dict)
     by_speed: bool = False
+    where: str = ""
 
     @property
     def passed(self) -> bool:
@@ -30,11 +31,12 @@ class AuditVerdict(Struct, frozen=True):
 
 class Part(Struct, frozen=True):
     """One comparison of a test: its figures in the order of its text, and why it fails. ``by_speed``: two scores are
-    too far apart, and nothing else is wrong."""
+    too far apart, and nothing else is wrong. ``where``: as of the verdict."""
 
     reasons: tuple[str, ...] = ()
     figures: Mapping[str, str] = field(default_factory=dict)
     by_speed: bool = False
+    where: str = ""
 
     @property
     def passed(self) -> bool:

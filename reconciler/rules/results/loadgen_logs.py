@@ -34,7 +34,7 @@ from reconciler.loadgen.settings import (
     list_settings,
     select_conf_settings,
 )
-from reconciler.loadgen.user_conf import audit_settings
+from reconciler.loadgen.user_conf import audit_settings, parse_user_conf
 from reconciler.loadgen.verdict import judge_accuracy, judge_performance
 from reconciler.resource.canonical import show_decimal
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE
@@ -102,20 +102,17 @@ def judge_run(run: RunFiles) -> Verdict:
     differing = [
         *map(str, find_contradictions(log, collect_asked(run.inputs, run.mode))),
         # Only a run that ended has left all of its files.
-        *(find_broken_files(run.output, log, answers=_logs_answers(run)) if log.complete else ()),
+        *(find_broken_files(run.output, log, answers=logs_answers(run.inputs, run.mode)) if log.complete else ()),
     ]
     if differing:
         ended = _ending(run.said) if run.by_command else ""
-        problem = f"LoadGen did not run what was asked for: {'; '.join(differing)}{ended}"
+        problem = f"LoadGen did not run what was asked for, as {DETAIL} shows: {'; '.join(differing)}{ended}"
         checked = "what the command does" if run.by_command else "LoadGen's version and the round"
         fix = f"the logs are kept; check {checked}, then run again"
         return Verdict({"contradictions": differing}, problem, "contradiction", fix)
     if run.mode == ACCURACY:
         return Verdict(run.said)
-    measured = measure_performance(log, run.rules)
-    if not run.rules.performance_checked:
-        # A test that ends after a fixed number of queries may be too short for LoadGen, and that does not matter.
-        measured = {name: measured[name] for name in ("metric", keys.LOADGEN_VERSION)}
+    measured = measure_run(log, run.rules)
     return Verdict({**run.said, **measured, **_add_efficiency(run.said, log, measured)})
 
 
@@ -187,7 +184,9 @@ def _judge_conf(data: bytes, inputs: Mapping[str, object], log: DetailLog) -> It
     """A user.conf that a command wrote itself must be the one its run was made with."""
     key, scenario = str(inputs.get("model_key", "*")), str(inputs["scenario"])
     for text in find_conf_contradictions(data, log, key, scenario, audit_settings(inputs)):
-        yield LogFinding("user-conf.differs", f"user.conf: {text}", USER_CONF)
+        setting = find_setting(text.partition(":")[0], scenario)
+        line = parse_user_conf(data).get_effective(key, scenario, setting.conf_key) if setting is not None else None
+        yield LogFinding("user-conf.differs", text, USER_CONF, line.line if line is not None else 0)
 
 
 def _judge_answers(kept: Kept, log: DetailLog) -> Iterator[LogFinding]:
@@ -204,9 +203,9 @@ def _judge_answers(kept: Kept, log: DetailLog) -> Iterator[LogFinding]:
     yield from (LogFinding("answers.differ", text, ACCURACY_LOG) for text in found)
 
 
-def _logs_answers(run: RunFiles) -> bool:
+def logs_answers(inputs: Container[str], mode: str) -> bool:
     """True where LoadGen leaves a log of answers: that of an accuracy run, or of a test that samples them."""
-    return run.mode == ACCURACY or _SAMPLED in run.inputs
+    return mode == ACCURACY or _SAMPLED in inputs
 
 
 def _ending(said: RecordValues) -> str:
@@ -234,6 +233,15 @@ def find_asked_elsewhere(values: Mapping[str, object], mode: str) -> Asked:
         return wanted
     own = {name: value for name, value in wanted.settings.items() if name == keys.ACCURACY_SAMPLE_COUNT}
     return replace(wanted, seeds={}, settings=own)
+
+
+def measure_run(log: DetailLog, rules: RuleContext) -> RecordValues:
+    """Measure a performance run or a test. One that ends after a fixed number of queries may be too short for LoadGen,
+    and that does not matter."""
+    measured = measure_performance(log, rules)
+    if rules.performance_checked:
+        return measured
+    return {name: measured[name] for name in ("metric", keys.LOADGEN_VERSION)}
 
 
 def measure_performance(log: DetailLog, rules: RuleContext) -> RecordValues:
@@ -323,7 +331,7 @@ def list_kept_answers(run: RunFiles) -> Iterator[KeptFile]:
     """The log goes whole into git where a verdict reads it and it is small enough: a clone of the repository can take
     the verdict again."""
     log = run.output / ACCURACY_LOG
-    if not (_logs_answers(run) and log.exists()):
+    if not (logs_answers(run.inputs, run.mode) and log.exists()):
         return
     tested = "test" in run.inputs and bool(find_test(str(run.inputs["test"])).reads_answers)
     short = run.scratch / TRUNCATED

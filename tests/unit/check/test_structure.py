@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from reconciler.check.demands import Complaints
 from reconciler.check.engine import check_tree
-from reconciler.check.presence import BENCHMARK_RULES, BenchmarkView, check_category
-from reconciler.rules.rounds import load_ruleset
-from reconciler.storage.documents import parse_json_object
 from reconciler.storage.untrusted_files import DEEPEST
 from reconciler.tree.findings import TreeFinding
-from reconciler.tree.reading.files import Read
-from reconciler.tree.reading.places import LEGACY, SubmitterPlace
-from reconciler.tree.reading.system import SystemFile
 from tests.unit.check.made import write
-from tests.unit.tree.small_cells import say
 
 ACME = "closed/Acme"
 RESULTS = f"{ACME}/results/sys1/resnet/Offline"
@@ -243,80 +231,3 @@ def test_entries_are_named_in_their_order_to_the_deepest_that_is_examined(tree: 
     write(deep.parent / "x y", "examined")
     assert find_wrong(tree, "submitter.depth") == []
     assert find_wrong(tree, "submitter.names")[-1][0] == f"{shown.rpartition('/')[0]}/x y"
-
-
-SHOWN = "closed/Acme/results/box"
-
-
-def find_presence(
-    root: Path,
-    benchmark: str,
-    names: str,
-    category: str = "edge",
-    division: str = "closed",
-    official: str | None = None,
-) -> list[tuple[str, str]]:
-    """Of a benchmark's folder with these scenarios, and files where a name has a dot: rule and place."""
-    folder = root / "results/box" / benchmark
-    folder.mkdir(parents=True)
-    for name in names.split():
-        (folder / name).write_text("") if "." in name else (folder / name).mkdir()
-    place = SubmitterPlace(division, "Acme", root, f"{division}/Acme", LEGACY)
-    described = parse_json_object(json.dumps({"system_type": category} if category else {}).encode())
-    system = SystemFile("box", Read("systems/box.json", described))
-    view = BenchmarkView(place, system, benchmark, benchmark if official is None else official, load_ruleset("v6.1"))
-    return [
-        (rule.id, str(reported.place).removeprefix(f"{SHOWN}/"))
-        for rule, check in BENCHMARK_RULES
-        for reported in check(view)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("benchmark", "names", "category", "reported"),
-    [
-        pytest.param("resnet", "SingleStream MultiStream Offline", "edge", [], id="all"),
-        pytest.param("resnet", "SingleStream MultiStream Offline", "", [], id="of an unknown system"),
-        pytest.param("resnet", "Offline", "", [], id="one of an unknown system"),
-        pytest.param("llama3.1-8b", "Offline Server", "datacenter", [], id="one of two"),
-        pytest.param(
-            "llama3.1-8b", "Offline", "datacenter", [("benchmark.scenarios", "llama3.1-8b")], id="none of two"
-        ),
-        pytest.param("llama3.1-8b", "Offline Server Interactive", "datacenter", [], id="both of two"),
-        pytest.param("resnet", "SingleStream MultiStream Offline Server", "datacenter,edge", [], id="of both"),
-        pytest.param("resnet", "SingleStream MultiStream", "edge", [("benchmark.scenarios", "resnet")], id="one fewer"),
-        pytest.param(
-            "resnet",
-            "SingleStream MultiStream Offline Server",
-            "edge",
-            [("benchmark.forbidden", "resnet/Server")],
-            id="one more",
-        ),
-        pytest.param("resnet", "Offline", "datacenter", [("benchmark.category", "resnet")], id="of another category"),
-    ],
-)
-def test_scenarios_are_those_that_the_round_has_for_the_system(
-    tmp_path: Path, benchmark: str, names: str, category: str, reported: list[tuple[str, str]]
-) -> None:
-    assert find_presence(tmp_path / "closed", benchmark, names, category) == reported
-    assert find_presence(tmp_path / "open", benchmark, names, category, "open") == []
-
-
-def judge(
-    check: Callable[[BenchmarkView], Complaints], root: Path, division: str = "closed", **options: Any
-) -> list[str]:
-    place = SubmitterPlace(division, "Acme", root, f"{division}/Acme", LEGACY)
-    described = parse_json_object(json.dumps({"system_type": options.pop("category", "edge")}).encode())
-    system = SystemFile("box", Read("systems/box.json", described))
-    ruleset = options.pop("ruleset", load_ruleset("v6.1"))
-    return say(check(BenchmarkView(place, system, "ours", options.pop("official", "resnet"), ruleset)))
-
-
-def test_a_benchmark_of_which_a_category_needs_nothing_may_be_entered(tmp_path: Path) -> None:
-    optional = SimpleNamespace(required=(), optional=("Offline",))
-    needed = SimpleNamespace(required=("Offline",), optional=())
-    neither = SimpleNamespace(required=(), optional=())
-    for table, said in ((optional, 0), (needed, 0), (neither, 1)):
-        benchmark = SimpleNamespace(tables={"edge": table})
-        ruleset = SimpleNamespace(find_benchmark=lambda _, known=benchmark: known, binds=lambda *_: True, round="v6.1")
-        assert len(judge(check_category, tmp_path, ruleset=ruleset)) == said

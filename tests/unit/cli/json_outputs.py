@@ -59,7 +59,8 @@ _THEN: Mapping[str, str] = {"freeze": "unfreeze digits --commit"}  # so that the
 # They need a tree, an archive, a key, an official name or an optional library that the example does not have, or report
 # of the machine.
 _MACHINE = ("mig", "mig create", "mig destroy")
-WITHOUT_EXAMPLE = frozenset({"import", "doctor", "adopt", "move", "unpack", "sign", "rehearse", "densify", *_MACHINE})
+_OTHERS = ("import", "doctor", "adopt", "move", "unpack", "sign", "rehearse", "prove", "densify")
+WITHOUT_EXAMPLE = frozenset({*_OTHERS, *_MACHINE})
 _INTRODUCTION = """\
 # JSON outputs
 
@@ -70,7 +71,7 @@ may add fields under the same version), `report` (its kind) and the fields below
 The fields are read from what the commands print in an example repository, by `python -m tests.unit.cli.json_outputs`.
 A field that is only `null` or empty there may have other values elsewhere. `[]` marks the items of a list, `{}` the
 values of an object whose names are data. Quantities are text where exactness matters. The fields of `adopt`,
-`doctor`, `import`, `mig`, `move`, `rehearse`, `sign` and `unpack` are not listed.
+`doctor`, `import`, `mig`, `move`, `prove`, `rehearse`, `sign` and `unpack` are not listed.
 """
 
 

@@ -114,8 +114,8 @@ def test_why_of_a_change(recorded: Path, reconcile: Reconcile) -> None:
     assert "target_qps 1000 → 2000  specs/one.yaml:24\n" in out
     assert f"{git(recorded, 'rev-parse', '--short=7', 'HEAD')}, A Tester, " in out
     assert ": Raise the target\n" in out
-    assert "Made again: Run perf → Result\n" in out
-    assert "Not made again: Dataset (" in out
+    assert "To do: Run perf → Result\n" in out
+    assert "In sync: Dataset (" in out
     assert "Run accuracy (" in out
     report = json.loads(reconcile("why", "offline", "--json")[1])
     assert report["causes"] == [f"Run:{CELL}/performance"]

@@ -66,6 +66,12 @@ class Handler(BaseHTTPRequestHandler):
         if mischief == "strict" and (strange := sorted(set(asked) - TRTLLM)):
             self._send(400, {"object": "error", "message": f"{strange[0]}: Extra inputs are not permitted"})
             return
+        if mischief not in ("ignores", "text only") and asked.get("min_tokens", 0) > asked["max_tokens"]:
+            self._send(400, {"message": "min_tokens must be less than or equal to max_tokens"})
+            return
+        if mischief == "text only" and isinstance(asked.get("prompt"), list):
+            self._send(422, {"detail": "prompt: Input should be a valid string"})
+            return
         prompt = asked.get("prompt") or asked["messages"][0]["content"]
         first = prompt[0] if isinstance(prompt, list) else int(prompt.split()[0])
         count = 1 if mischief == "few" else asked["max_tokens"]

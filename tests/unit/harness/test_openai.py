@@ -60,7 +60,8 @@ def load(recorder: Recorder) -> Iterator[Ask]:
     with ExitStack() as stack:
 
         def load(*servers: Server, options: dict[str, Any] | None = None, **changed: Any) -> Any:
-            known = {"url": ",".join(server.url for server in servers), "timeout_s": 20, "idle_timeout_s": 20}
+            url = ",".join(server.url for server in servers)
+            known = {"url": url, "timeout_s": 20, "idle_timeout_s": 20, "token_ids": True}
             plan = make_plan(recorder, {**known, **(options or {})}, **changed)
             client = openai.load(plan)
             stack.callback(client.close)
@@ -236,7 +237,7 @@ def test_server_that_is_gone_is_named_with_its_last_lines(
 ) -> None:
     (tmp_path / "log.start").write_text("loading weights\nCUDA out of memory\n")
     with Server() as server:
-        client = load(server, options={"service_log": str(tmp_path)})
+        client = load(server, service_log=str(tmp_path))
     client.submit(1, 0)
     error = recorder.failure()
     assert "the server does not answer" in error.problem
@@ -254,7 +255,7 @@ def test_key_is_sent_and_never_reported(
     assert KEY not in str(client.notes)
     (tmp_path / "log.start").write_text(f"refused {KEY}\n")
     with pytest.raises(HarnessError, match="the server refuses the API key") as caught:
-        load(serve("expired"), options={"api_key_env": "SERVER_KEY", "service_log": str(tmp_path)})
+        load(serve("expired"), options={"api_key_env": "SERVER_KEY"}, service_log=str(tmp_path))
     assert caught.value.problem.endswith("refused [key]")
     assert "SERVER_KEY" not in caught.value.problem
     monkeypatch.delenv("SERVER_KEY")
@@ -345,3 +346,39 @@ def test_a_text_whose_tokens_no_one_counts_is_refused(
     client.place([np.frombuffer(b'[{"role": "user", "content": "30"}]', np.uint8)])
     client.submit(1, 0)
     assert "does not say how many tokens an answer has" in recorder.failure().problem
+
+
+ABILITIES = {
+    # its words, where it has any → token_ids, prompt_ids, min_tokens; fields that each request then has or lacks
+    "": (True, True, "read", {"return_token_ids": True, "min_tokens": 2}),
+    "strict": (True, True, "read", {"detokenize": False, "return_token_ids": None}),
+    "text": (False, True, "read", {"min_tokens": 2}),
+    "text only": (False, False, "ignored", {"return_token_ids": None}),
+    "ignores": (True, True, "ignored", {"return_token_ids": True}),
+}
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+@pytest.mark.parametrize("mischief", ABILITIES)
+def test_a_server_shows_what_it_can(
+    mischief: str, streaming: bool, checkpoint: Path, load: Ask, serve: Callable[..., Server], recorder: Recorder
+) -> None:
+    server = serve(mischief)
+    sampling = Sampling(max_new_tokens=TOKENS, min_new_tokens=2)
+    client = load(server, source=checkpoint, streaming=streaming, sampling=sampling, options={"token_ids": None})
+    tried = len(server.asked)
+    client.submit(1, 2)
+    assert recorder.wait(1) == {1: expected(2)}
+    token_ids, prompt_ids, least, fields = ABILITIES[mischief]
+    found = {"token_ids": token_ids, "prompt_ids": prompt_ids, "usage": True, "min_tokens": least}
+    assert {name: client.notes[name] for name in found} == found
+    (asked,) = server.asked[tried:]
+    assert asked["prompt"] == ([30, 3, 5] if prompt_ids else "30 3 5")
+    assert {name: asked.get(name) for name in fields} == fields
+
+
+@pytest.mark.parametrize("mischief", ["error", "breaks", "no usage of it"])
+def test_a_server_that_shows_nothing_is_asked_as_before(mischief: str, load: Ask, serve: Callable[..., Server]) -> None:
+    """What is wrong with it, the run says."""
+    client = load(serve(mischief), options={"token_ids": None})
+    assert client.notes["token_ids"] is True

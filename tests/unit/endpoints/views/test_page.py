@@ -9,11 +9,7 @@ from reconciler.diff.timeline import CurvePoint, find_dominated
 from reconciler.endpoints.rules.pareto import ParetoCurve
 from reconciler.endpoints.views.charts import chart_curves
 from reconciler.endpoints.views.page import arrange_curve, draw_curve, sum_up_curve
-<<<<<<< HEAD
 from reconciler.render.charts import Stroke
-from reconciler.resource.conditions import CONDITIONS
-=======
->>>>>>> main
 
 NAME = "standardized/box/oss"
 

@@ -26,11 +26,6 @@ _SMALL = 65_536  # bytes of memory
 _SURE = 30  # answers that a test wants by chance: there is none of them once in e^30 runs
 
 
-def count_answered(lines: Iterable[bytes]) -> int:
-    """How many samples a whole accuracy log answers, each counted once."""
-    return len({int(found[1]) for line in lines for found in _INDEX.finditer(line)})
-
-
 def find_wrong_answers(parts: Iterable[bytes], log: DetailLog, *, whole: bool = True) -> Iterator[str]:
     """Find what is wrong with the log of answers, of which ``parts`` are lines, one or many each; only their numbers
     are read, and whether the data of short ones are bytes.

@@ -151,10 +151,6 @@ class UserConf(Struct, frozen=True):
                 return self.values[candidate]
         return None
 
-    def list_keys(self) -> frozenset[str]:
-        """Every key that some line sets, without model and scenario."""
-        return frozenset(name.rpartition(".")[2] for name in self.values)
-
 
 def parse_user_conf(data: bytes, file: str = "user.conf") -> UserConf:
     """Never raises: what LoadGen would refuse or ignore is in ``problems``, by line."""

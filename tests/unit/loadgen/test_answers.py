@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from reconciler.loadgen.answers import count_answered, find_wrong_answers
+from reconciler.loadgen.answers import find_wrong_answers
 from reconciler.loadgen.log import DetailLog, parse_detail
 from reconciler.loadgen.samples import LoadedSamples, summarize_loaded
 
@@ -146,11 +146,6 @@ def test_every_damaged_answer_of_many_short_lines_is_counted() -> None:
 def test_data_is_whole_bytes_in_digits_of_either_size(data: str, whole: bool) -> None:
     line = f'"data" : "{data}"'.encode()
     assert find([line], accuracy_run(4, None, "PerformanceOnly")) == [[1]] * (not whole)
-
-
-def test_samples_are_counted_once_each() -> None:
-    assert count_answered([*answers(0, 3, 3), b'"qsl_idx":7 "qsl_idx" : 3', b"[", b'"qsl_idx" : "9"']) == 3
-    assert count_answered([]) == 0
 
 
 TAIL = (

@@ -13,13 +13,13 @@ from pydantic_core import PydanticCustomError, core_schema
 
 from harness.benchmark_catalog import BENCHMARKS
 from harness.catalog import BACKENDS, read_slices, write_slices
-from reconciler.launch.adapters import find_unfit as unfit_launcher
 from reconciler.resource.canonical import show_decimal
 from reconciler.resource.programs import BUILT_IN, PROGRAMS
 from reconciler.spec.locations import Variables
 from reconciler.spec.names import give_advice
 from reconciler.spec.nodes import Number
 from reconciler.spec.quantities import UnfitError, parse_count, show_quantity
+from reconciler.storage.launch.adapters import find_unfit as unfit_launcher
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 ROUND = re.compile(r"v[0-9]{1,3}\.[0-9]{1,3}")

@@ -118,16 +118,17 @@ def test_without_its_code_the_records_stand(made: Repository, tmp_path: Path) ->
     assert blocked[RUN] == "ours is not on this machine"
 
 
+# The field of the run that a refusal names.
 LIES = {
-    "old logs": "summary: expected that of the run",
-    "other scenario": "scenario: expected Offline, LoadGen logged SingleStream",
-    "other target": "target_qps: expected 100, LoadGen logged 7",
-    "other mode": "mode: expected PerformanceOnly, LoadGen logged AccuracyOnly",
-    "audit left on": "audit: expected no audit.config, LoadGen logged settings from an audit.config",
-    "two sets": "log sets: expected one, the command left 2: one, two",
-    "no logs": "log sets: expected one, the command left none",
-    "exit 0": "end: expected a run that came to its end, LoadGen logged no result",
-    "wrong seeds": "qsl_rng_seed: expected 2085463073848966840, LoadGen logged 5",
+    "old logs": "summary",
+    "other scenario": "scenario",
+    "other target": "target_qps",
+    "other mode": "mode",
+    "audit left on": "audit",
+    "two sets": "log sets",
+    "no logs": "log sets",
+    "exit 0": "end",
+    "wrong seeds": "qsl_rng_seed",
 }
 
 
@@ -150,7 +151,7 @@ def test_a_lie_is_refused_by_name_and_its_logs_are_kept(lied_to: Repository, tmp
     reported = f'        env: {{LIE: "{lie}", OLD: "{repository.root / "old"}"}}\n        code: ours\n'
     repository.write("specs/spec.yaml", spec.replace("        code: ours\n", reported))
     failed = {str(o.step.change.address): o for o in repository.reconcile().outcomes if o.status is Status.FAILED}
-    assert LIES[lie] in failed[RUN].message
+    assert f"{LIES[lie]}: " in failed[RUN].message
     record = next(r for r in repository.records().values() if str(r.address) == RUN and r.ended is Ended.FAILED)
     logs = [artifact for artifact in record.artifacts if artifact.name.endswith("mlperf_log_detail.txt")]
     assert len(logs) == {"no logs": 0, "two sets": 2}.get(lie, 1)

@@ -134,12 +134,3 @@ class MeasuredPoint(Struct, frozen=True, kw_only=True):
         """Interactivity of agentic benchmarks: output tokens by the seconds that all turns took; None where a turn
         failed."""
         return None if self.failed or not self.latency.total else self.output_tokens / (self.latency.total / _SECOND)
-
-    @property
-    def accuracy_runs(self) -> tuple[AccuracyScore, ...]:
-        """Scores of accuracy datasets, without the performance run's own."""
-        return tuple(score for score in self.accuracy if not score.inline)
-
-    @property
-    def inline_score(self) -> AccuracyScore | None:
-        return next((score for score in self.accuracy if score.inline), None)

@@ -10,13 +10,13 @@ import pytest
 
 from harness.contract import ProbeRequest
 from reconciler.errors import ReconcilerError
-from reconciler.launch.nodes import find_differences, probe_nodes
 from reconciler.observed import machine
 from reconciler.reconcile import machine_description
-from reconciler.resource.launcher import Launcher
 from reconciler.spec.edit import read, set_value
 from reconciler.spec.proposal import propose
 from reconciler.spec.system_proposal import describe
+from reconciler.storage.launch.launcher import Launcher
+from reconciler.storage.launch.nodes import find_differences, probe_nodes
 from tests.unit.cli.conftest import Reconcile
 
 SPEC = """\

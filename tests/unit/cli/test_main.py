@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import pty
+import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -14,9 +18,11 @@ import click
 import pytest
 
 from reconciler.cli.command_table import COMMANDS
+from reconciler.cli.help import read_topics
+from reconciler.cli.main import main
 from reconciler.cli.shared.repository import find_root
 from reconciler.errors import ReconcilerError
-from tests.unit.cli.conftest import Reconcile, console
+from tests.unit.cli.conftest import CELL, Reconcile, console, git
 
 HEAVY = ("pydantic", "ruamel", "jsonschema", "git", "rich", "importlib.metadata")
 
@@ -253,3 +259,147 @@ def test_a_closed_output_takes_nothing_and_changes_no_exit_code(closed: str, tmp
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
     assert (tmp_path / "lab/specs/lab.yaml").is_file()
+
+
+def test_help_without_a_topic_lists_every_document(reconcile: Reconcile) -> None:
+    code, out, _ = reconcile("help")
+    assert code == 0
+    assert [topic for topic in read_topics() if f"[{topic}]" not in out] == []
+
+
+def test_help_of_a_topic_elsewhere_than_on_a_terminal_is_its_text(reconcile: Reconcile) -> None:
+    code, out, _ = reconcile("help", "planning")
+    assert (code, out.splitlines()[0]) == (0, "# Planning")
+    assert "\x1b" not in out
+
+
+def show_on_terminal(*arguments: str, **environment: str) -> str:
+    """All that `help` and its pager write to a terminal of their own; the pager is quit after its first page."""
+    ours, theirs = pty.openpty()
+    known = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    child = subprocess.Popen(
+        [sys.executable, "-P", "-m", "reconciler.cli.main", "help", *arguments],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**known, "TERM": "xterm-256color", "COLUMNS": "80", **environment},
+        start_new_session=True,
+    )
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # a terminal of which the other end is closed
+        while part := os.read(ours, 65536):
+            if not shown:
+                os.write(ours, b"q")
+            shown += part
+    os.close(ours)
+    assert child.wait(timeout=60) == 0
+    return shown.decode()
+
+
+@pytest.mark.parametrize("environment", [{"PAGER": "cat"}, {"PAGER": "cat", "LESS": "-FX"}, {"PAGER": "/no/pager"}])
+def test_help_of_a_topic_on_a_terminal_is_laid_out_without_codes_for_a_pager_without_colours(
+    environment: dict[str, str],
+) -> None:
+    shown = show_on_terminal("stores", **environment)
+    assert "# Object stores" not in shown
+    assert "(help pull-requests)" in " ".join(shown.split())
+    assert "[1;4m" not in shown, "neither a code nor its visible form"
+
+
+@pytest.mark.skipif(shutil.which("less") is None, reason="less is not installed")
+@pytest.mark.parametrize(("less", "coloured"), [(None, True), ("-R", True), ("-S", False)])
+def test_less_shows_help_with_colours_only_where_it_shows_codes_as_such(less: str | None, coloured: bool) -> None:
+    environment = {} if less is None else {"LESS": less}
+    shown = show_on_terminal("stores", PAGER="less", LESSHISTFILE="-", **environment)
+    assert "Object stores" in shown
+    assert "ESC" not in shown
+    assert ("\x1b[1;4m" in shown) is coloured
+
+
+def test_help_of_a_command_is_what_the_command_says(reconcile: Reconcile) -> None:
+    assert reconcile("help", "plan") == reconcile("plan", "--help")
+
+
+def test_help_of_something_unknown_names_what_is_near(reconcile: Reconcile) -> None:
+    code, _, err = reconcile("help", "tutoral")
+    assert (code, "did you mean `reconcile help tutorial`?" in err) == (1, True)
+    assert "lists the topics" in reconcile("help", "qqq")[2]
+
+
+@pytest.fixture
+def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
+    def ask(*words: str) -> list[str]:
+        monkeypatch.setenv("_RECONCILE_COMPLETE", "bash_complete")
+        monkeypatch.setenv("COMP_WORDS", " ".join(("reconcile", *words)))
+        monkeypatch.setenv("COMP_CWORD", str(len(words)))
+        with pytest.raises(SystemExit):
+            main([])
+        rows = (line.split(",", 1) for line in capsys.readouterr().out.split())
+        return [value for kind, value in rows if kind == "plain"]
+
+    return ask
+
+
+@pytest.mark.parametrize("command", ["show", "why", "logs", "try", "tune", "history", "blame", "move", "freeze"])
+@pytest.mark.parametrize("beginning", ["open/", "Offl", "dig"])
+def test_a_cell_is_completed_from_its_beginning_or_that_of_a_part(
+    command: str, beginning: str, declared: Path, complete: Callable[..., list[str]]
+) -> None:
+    assert declared.is_dir()
+    assert complete(command, beginning) == [CELL]
+
+
+@pytest.mark.usefixtures("declared")
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (("plan", "sc"), ["scenario=Offline"]),
+        (("status", "benchmark=d"), ["benchmark=digits"]),
+        (("plan", "benchmark", "=", "d"), ["digits"]),
+        (("plan", "scenario", "="), ["Offline"]),
+        (("plan", "open/"), [CELL]),
+        (("plan", "--exclude", "system=b"), ["system=box"]),
+    ],
+    ids=lambda given: " ".join(given),
+)
+def test_selectors_are_completed_however_the_shell_breaks_words(
+    words: tuple[str, ...], found: list[str], complete: Callable[..., list[str]]
+) -> None:
+    assert complete(*words) == found
+
+
+def test_paths_of_explain_are_completed(complete: Callable[..., list[str]]) -> None:
+    assert complete("explain", "target_q") == ["target_qps"]
+    assert complete("explain", "spec.benchmarks.llama3.1-8b.engine.ba") == [
+        "spec.benchmarks.llama3.1-8b.engine.backend",
+        "spec.benchmarks.llama3.1-8b.engine.batch_size",
+    ]
+
+
+def test_rounds_and_commits_are_completed(declared: Path, complete: Callable[..., list[str]]) -> None:
+    git(declared, "init", "--quiet", "--initial-branch=main")
+    git(declared, "add", ".")
+    git(declared, "commit", "--quiet", "--message", "Declare")
+    git(declared, "tag", "v1-submitted")
+    assert complete("rounds", "show", "v6") == ["v6.1", "v6.0"]
+    assert complete("init", "--round", "v4") == ["v4.1", "v4.0"]
+    assert complete("audit", "--at", "v1") == ["v1-submitted"]
+    assert complete("pr", "--base", "ma") == ["main"]
+    assert complete("diff", "HEAD..ma") == ["HEAD..main"]
+    assert complete("compare", "H") == ["HEAD"]
+
+
+def test_nothing_is_completed_where_the_spec_is_broken_or_there_is_none(
+    declared: Path, complete: Callable[..., list[str]]
+) -> None:
+    (declared / "specs/one.yaml").write_text("spec: [")
+    assert complete("show", "o") == []
+    assert complete("-C", "/", "show", "o") == []
+
+
+def test_completion_looks_where_the_command_would(
+    declared: Path, complete: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(declared.parent)
+    assert complete("-C", declared.name, "show", "o") == [CELL]

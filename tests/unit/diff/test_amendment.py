@@ -105,7 +105,7 @@ def test_what_is_no_correction_is_refused_with_its_reason() -> None:
     repeat(world, "performance")
     assert judge(before, stand(world, NET)) == (
         Refused(
-            "performance was made again, and no input differs: another run of the same is not a correction",
+            "performance was repeated, and no input differs: another run of the same is not a correction",
             "publish the submitted run: policy `publish`, or take the later records back",
         ),
     )

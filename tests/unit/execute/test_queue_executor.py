@@ -22,9 +22,13 @@ from reconciler.execute.executors.executor import (
     State,
     Submission,
     read_handle,
+    write_handle,
 )
 from reconciler.execute.executors.queue_executor import LastAnswer, QueueExecutor, QueueSilentError
-from reconciler.resource.kinds import Address, Kind
+from reconciler.execute.executors.table import Executors
+from reconciler.execute.outcome import QueuedStep
+from reconciler.execute.queue_status import find_submitted, list_under_way
+from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
 from reconciler.resource.settings import CellSettings
 from reconciler.storage.files import RepositoryPaths
 
@@ -414,3 +418,53 @@ def test_what_was_said_before_is_while_a_queue_is_silent(clock: Clock) -> None:
         assert last.find("job", 100.0) == "runs"
     with pytest.raises(QueueSilentError, match="no route"):
         last.find("job", 100.1)
+
+
+RUN = RunAddress(Cell.parse("open/box/digits/Offline"), PERFORMANCE).address
+
+
+def begin_queue_status(paths: RepositoryPaths, number: int, executor: str) -> Attempt:
+    paths.attempts.mkdir(parents=True, exist_ok=True)
+    attempt = create(paths.attempts, Intent(f"2026-{number}", RUN, "k" * 64, 1, "2026", {}))
+    if executor:
+        write_handle(Handle(executor, attempt.folder, "job"))
+    return attempt
+
+
+def ask(paths: RepositoryPaths, reported: Progressing) -> tuple[QueuedStep, ...]:
+    queue = SimpleNamespace(poll=lambda _: reported)
+    return list_under_way(paths, lambda: cast(Executors, SimpleNamespace(by_name={"slurm": queue, "ray": queue})))
+
+
+def refuse() -> Any:
+    pytest.fail("no queue is asked")
+
+
+def test_no_queue_is_asked_of_what_runs_here(tmp_path: Path) -> None:
+    paths = RepositoryPaths(tmp_path)
+    assert list_under_way(paths, refuse) == ()
+    for number, executor in enumerate(("", "local", "launcher", "later")):
+        begin_queue_status(paths, number, executor)
+    unknown = begin_queue_status(paths, 5, "slurm")
+    (unknown.folder / "attempt.json").write_text("{}")
+    assert list_under_way(paths, refuse) == ()
+    assert find_submitted(paths) == (unknown.folder,)
+
+
+@pytest.mark.parametrize(
+    ("reported", "said"),
+    [
+        (Progressing(State.QUEUED, note="Priority"), (State.QUEUED, "Priority")),
+        (Progressing(State.RUNNING, note="node7"), (State.RUNNING, "node7")),
+        (Progressing(State.ENDED, 0), None),
+        (Progressing(State.LOST), None),
+    ],
+)
+def test_what_goes_on_in_a_queue_is_reported_as_the_queue_reports_it(
+    tmp_path: Path, reported: Progressing, said: tuple[State, str] | None
+) -> None:
+    paths = RepositoryPaths(tmp_path)
+    begin_queue_status(paths, 1, "local")
+    begin_queue_status(paths, 2, "slurm")
+    begin_queue_status(paths, 3, "ray")
+    assert ask(paths, reported) == ((QueuedStep(RUN, *said, (), 0, 0),) * 2 if said else ())

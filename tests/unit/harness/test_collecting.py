@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from harness.contract import CommandRequest
+from harness.errors import HarnessError
+from harness.verbs.code_folder import list_created, list_entries
 from harness.verbs.collecting import Collected, collect, list_stamps
+from harness.verbs.collecting_results import collect_results, collect_run
+from harness.verbs.command import audit_config
 
 SINCE = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 
@@ -110,3 +118,122 @@ def test_a_log_of_an_earlier_run_by_a_clock_that_ran_ahead_is_not_this_run_s(tmp
     assert take(tmp_path, before).problem.startswith("start: ")
     write_log(tmp_path / "logs/new", SINCE + timedelta(seconds=3))
     assert take(tmp_path, before) == Collected(tmp_path / "logs/new")
+
+
+SINCE_COLLECTING_RESULTS = datetime(2026, 11, 20, 12, tzinfo=UTC)
+CLOCK = 10**12  # ns since this machine started
+
+
+def result(folder: Path, began: int = 0, written: datetime = SINCE_COLLECTING_RESULTS + timedelta(seconds=9)) -> Path:
+    """A set as the harness leaves it, with the phases of a compliance test behind it."""
+    for name in ("config.yaml", "audit/reference/config.yaml"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("type: offline\n", encoding="utf-8")
+    for name in ("performance", "audit/reference/performance"):
+        path = folder / name / "result_summary.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"test_started_at": began}), encoding="utf-8")
+        os.utime(path, (written.timestamp(), written.timestamp()))
+    (folder / "audit/audit_output_caching_test.json").write_text("{}", encoding="utf-8")
+    return folder
+
+
+UNIX = int(SINCE_COLLECTING_RESULTS.timestamp() * 1e9)
+
+
+@pytest.mark.parametrize(
+    ("began", "written", "new"),
+    [
+        pytest.param(0, 9, True, id="written since"),
+        pytest.param(0, -9, False, id="written before"),
+        pytest.param(UNIX + 10**9, 9, True, id="stated since"),
+        pytest.param(UNIX - 10**9, 9, False, id="stated before"),
+        pytest.param(CLOCK + 10**9, 9, True, id="since, by the monotonic clock"),
+        pytest.param(CLOCK - 10**9, 9, False, id="before, by the monotonic clock"),
+    ],
+)
+def test_which_sets_are_new(tmp_path: Path, began: int, written: int, new: bool) -> None:
+    result(tmp_path / "run/a", began, SINCE_COLLECTING_RESULTS + timedelta(seconds=written))
+    found = collect_results(tmp_path / "run", SINCE_COLLECTING_RESULTS, CLOCK, tmp_path / "run", tmp_path / "output")
+    assert (found.folder is not None) is new
+    assert found.problem.startswith("" if new else "start: expected a run at or after 2026-11-20 12:00:00 UTC")
+
+
+def test_a_test_behind_the_run_belongs_to_it(tmp_path: Path) -> None:
+    result(tmp_path / "run/a")
+    found = collect_results(tmp_path / "run", SINCE_COLLECTING_RESULTS, CLOCK, tmp_path / "run", tmp_path / "output")
+    assert found.problem == ""
+    brought = {path.relative_to(tmp_path / "output").as_posix() for path in (tmp_path / "output").rglob("*.*")}
+    own = {"config.yaml", "result_summary.json", "audit/audit_output_caching_test.json"}
+    assert brought == {*own, "audit/reference/performance/result_summary.json"}
+
+
+def test_two_sets_are_kept_apart(tmp_path: Path) -> None:
+    result(tmp_path / "run/a")
+    result(tmp_path / "run/b")
+    found = collect_results(tmp_path / "run", SINCE_COLLECTING_RESULTS, CLOCK, tmp_path / "run", tmp_path / "output")
+    assert found.problem == "result sets: expected one, the command left 2: a, b"
+    assert {path.parent.name for path in (tmp_path / "output").glob("set-*/result_summary.json")} == {"set-1", "set-2"}
+
+
+@pytest.mark.parametrize("states", [False, True])
+def test_a_set_that_was_made_after_the_clock_was_set_back_is_new(tmp_path: Path, states: bool) -> None:
+    """The command began at a time that is yet to come by the clock that dates its results."""
+    now = datetime.now(UTC)
+    result(tmp_path / "run/a", int(now.timestamp() * 1e9) if states else 0, now)
+    ahead = (now + timedelta(days=365)).isoformat()
+    request = CommandRequest(
+        purpose="run",
+        command=("true",),
+        cwd=".",
+        run_dir=str(tmp_path / "run"),
+        output=str(tmp_path / "output"),
+        counter="counter",
+        logs=str(tmp_path / "run"),
+        since=ahead,
+        results="endpoints",
+    )
+    assert collect_run(request, time.monotonic_ns() - 10**9, {}).folder == tmp_path / "run/a"
+
+
+def test_new_files_are_named_by_the_topmost_new_folder(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/run.py").write_text("1")
+    before = list_entries(tmp_path)
+    for name in (
+        "out/a/b.json",
+        "src/tuned.json",
+        "build/logs/x",
+        "src/__pycache__/run.pyc",
+        "src/mlperf_log_trace.json",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / "src/run.py").write_text("2")
+    assert list_created(before, list_entries(tmp_path)) == ["out/", "src/tuned.json"]
+
+
+@pytest.mark.parametrize("settings", ["*.*.mode = 2\n", ""], ids=["a test", "another run"])
+@pytest.mark.parametrize("left", ["# its own\n*.*.mode = 2\n", None], ids=["replaced", "removed"])
+def test_nothing_stays_behind_where_files_are_placed(settings: str, left: str | None, tmp_path: Path) -> None:
+    (given := tmp_path / "settings").write_text(settings)
+    (cwd := tmp_path / "code").mkdir()
+    placed = cwd / "audit.config"
+    with audit_config(str(given) if settings else "", cwd, str(tmp_path / "lock")) as clear:
+        assert placed.exists() is bool(settings)
+        placed.unlink(missing_ok=True)
+        if left is not None:
+            placed.write_text(left)
+        clear()
+        assert not placed.exists()
+    assert not placed.exists()
+
+
+def test_a_file_of_a_command_that_is_given_a_path_is_its_own(tmp_path: Path) -> None:
+    placed = tmp_path / "audit.config"
+    with audit_config("", tmp_path, ""):
+        placed.write_text("*.*.mode = 2\n")
+    assert placed.exists()
+    with pytest.raises(HarnessError) as caught, audit_config("", tmp_path, ""):
+        pytest.fail("the run began with it")
+    assert str(placed) in caught.value.problem

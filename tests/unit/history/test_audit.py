@@ -50,26 +50,24 @@ def ask(**values: object) -> Edit:
 
 
 @pytest.mark.parametrize(
-    ("edit", "proof", "detail"),
+    ("edit", "proof"),
     [
-        (lambda r: replace(r, tool="another"), Proof.PROVEN, " inputs give key "),
-        (ask(nothing=None), Proof.PROVEN, " inputs give key "),
-        (ask(scenario="Server"), Proof.CONTRADICTED, "the key is not that of the inputs it lists"),
-        (ask(more="1"), Proof.CONTRADICTED, "the key is not that of the inputs it lists"),
+        (lambda r: replace(r, tool="another"), Proof.PROVEN),
+        (ask(nothing=None), Proof.PROVEN),
+        (ask(scenario="Server"), Proof.CONTRADICTED),
+        (ask(more="1"), Proof.CONTRADICTED),
         (
             lambda r: replace(r, inputs={n: i for n, i in r.inputs.items() if n != "scenario"}),
             Proof.CONTRADICTED,
-            "the key is not that of the inputs it lists",
         ),
     ],
     ids=["same", "unset", "changed", "added", "removed"],
 )
-def test_a_key_is_that_of_the_inputs_next_to_it(recorded: Path, edit: Edit, proof: Proof, detail: str) -> None:
+def test_a_key_is_that_of_the_inputs_next_to_it(recorded: Path, edit: Edit, proof: Proof) -> None:
     old = rewrite(recorded, "performance", edit)
     ((found, said),) = find(recorded, "performance: inputs")
     assert found is proof
-    assert detail in said
-    assert proof is not Proof.PROVEN or f"key {old.key[:12]}, as the spec does" in said
+    assert (old.key[:12] in said) is (proof is Proof.PROVEN)
     ((other, _),) = find(recorded, "accuracy: inputs")
     assert other is Proof.PROVEN
 
@@ -82,7 +80,8 @@ ODD += ("min_duration", "long"), ("target_qps", []), ("qsl_rng_seed", "x"), ("au
 @pytest.mark.parametrize("mode", ["performance", "accuracy"])
 def test_inputs_that_no_run_has_are_contradicted(recorded: Path, mode: str, name: str, value: object) -> None:
     rewrite(recorded, mode, ask(**{name: value}))
-    assert find(recorded, f"{mode}: inputs") == [(Proof.CONTRADICTED, "the key is not that of the inputs it lists")]
+    ((proof, _),) = find(recorded, f"{mode}: inputs")
+    assert proof is Proof.CONTRADICTED
 
 
 def test_settings_of_a_run_that_does_not_say_its_scenario_are_contradicted(recorded: Path) -> None:

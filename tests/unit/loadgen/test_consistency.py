@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+from decimal import Decimal
 
 import pytest
 
 from reconciler.loadgen.consistency import find_inconsistencies
-from tests.unit.loadgen.test_old_releases import make_log
+from reconciler.loadgen.inconsistency import elapsed_seconds
+from reconciler.loadgen.log import DetailLog, parse_detail
+from tests.unit.loadgen.test_contradictions import make_log
 
 RELEASE = "6.0.1 @ 0123456789"
 NAMES = {
@@ -117,3 +120,17 @@ def test_loadgens_date_is_local_time_of_some_zone(apart: int, reported: bool) ->
     assert [(item.key, item.stated, item.derived, item.line, item.other, item.is_doubt) for item in found] == (
         [("power_end", ended, derived, *lines, True)] if reported else []
     )
+
+
+def make_log_inconsistency(**values: str) -> DetailLog:
+    """Of the JSON text of values."""
+    return parse_detail(
+        "".join(f':::MLLOG {{"key": "{key}", "value": {text}}}\n' for key, text in values.items()).encode()
+    )
+
+
+def test_a_run_lasts_from_its_beginning_to_its_end() -> None:
+    begun, ended = '"11-22-2026 12:00:00.250"', '"11-22-2026 12:00:10.500"'
+    assert elapsed_seconds(make_log_inconsistency(power_begin=begun, power_end=ended)) == Decimal("10.25")
+    for values in ({"power_begin": begun}, {"power_end": ended}, {"power_begin": begun, "power_end": '"late"'}):
+        assert elapsed_seconds(make_log_inconsistency(**values)) is None

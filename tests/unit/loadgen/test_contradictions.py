@@ -218,3 +218,35 @@ def test_an_estimate_is_the_one_of_its_text(scenario: str, rank: str, key: str) 
     assert find(**values, **{key: 42}, requested_use_token_latencies=True) == []
     other = "early_stopping_latency_ss" if key.endswith("ms") else "early_stopping_latency_ms"
     assert find(**values, **{other: 42}) == []
+
+
+def contradicted(log: DetailLog) -> set[str]:
+    return {item.key for item in find_inconsistencies(log)}
+
+
+@pytest.mark.parametrize(("version", "known"), [("2.0 @ 5aae975fc4", True), ("3.0 @ f536725011", False)])
+def test_a_count_of_queries_in_quotes_is_that_of_release_2(version: str, known: bool) -> None:
+    ended = {"power_end": "02-22-2023 08:55:08.000"}
+    assert ("result_query_count" in contradicted(make_log(version, **ended, result_query_count="1"))) is not known
+    assert "result_query_count" in contradicted(make_log(version, **ended, result_query_count="-1"))
+    assert "result_max_latency_ns" in contradicted(make_log(version, **ended, result_max_latency_ns="1"))
+
+
+@pytest.mark.parametrize(
+    ("version", "end", "wrong"),
+    [
+        pytest.param("3.0 @ f536725011", "08:55:00.000", False, id="written 8 s after the run"),
+        pytest.param("3.0 @ f536725011", "08:55:20.000", True, id="ended after it was written"),
+        pytest.param("3.0 @ f536725011", "09:00:00.000", True, id="another time"),
+        pytest.param("5.1 @ 3d4e5f6a7b", "08:55:00.000", False, id="as a later release does after a long trace"),
+    ],
+)
+def test_the_end_of_a_run_was_logged_once_its_latencies_were_sorted(version: str, end: str, wrong: bool) -> None:
+    assert ("power_end" in contradicted(make_log(version, power_end=f"02-22-2023 {end}"))) is wrong
+
+
+@pytest.mark.parametrize(
+    ("version", "release"), [(".5a1 @ 6958607d52", 0), ("2.1 @ 67eb6a0d0e", 2), ("6.0.17 @ d6147c7eb7", 6), ("", 0)]
+)
+def test_the_release_is_the_first_number(version: str, release: int) -> None:
+    assert make_log(version).release == release

@@ -9,7 +9,7 @@ import pytest
 from reconciler.loadgen.derivations import find_wrong_derivations, find_wrong_release
 from reconciler.loadgen.inconsistency import CLOCK_KEPT, Inconsistency
 from reconciler.loadgen.log import DetailLog
-from tests.unit.loadgen.test_old_releases import make_log
+from tests.unit.loadgen.test_contradictions import make_log
 
 PERCENTILE, PER_QUERY = "effective_target_latency_percentile", "effective_samples_per_query"
 TAKEN = (

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
+from typing import Any
 
 import pytest
 
 from reconciler.loadgen.log import DetailLog, parse_detail
-from reconciler.loadgen.margins import Margin, compute_margins
+from reconciler.loadgen.margins import Margin, compute_margins, show_measured, show_seconds
 from reconciler.loadgen.suggestions import suggest
+from tests.unit.loadgen.test_contradictions import make_log
 
 MILLISECOND = 1_000_000
 SERVER: dict[str, object] = {
@@ -59,9 +62,18 @@ def margins_of(log: DetailLog) -> dict[str, Margin]:
     return {margin.name: margin for margin in compute_margins(log)}
 
 
-def test_a_run_has_a_margin_of_its_query_count() -> None:
-    assert margins_of(log_of(SERVER))["queries"] == Margin("queries", "300000", "270340", "queries", True, "+11.0")
-    assert margins_of(log_of(STREAM))["queries"] == Margin("queries", "1000", "1024", "queries", False, "-2.3")
+@pytest.mark.parametrize(
+    ("values", "least", "margin"),
+    [
+        (SERVER, "effective_min_query_count", Margin("queries", "300000", "270340", "queries", True, "+11.0")),
+        (STREAM, "effective_min_query_count", Margin("queries", "1000", "1024", "queries", False, "-2.3")),
+        (OFFLINE, "requested_min_query_count", Margin("samples", "30720", "24576", "samples", True, "+25.0")),
+    ],
+)
+def test_a_run_has_a_margin_of_what_it_issued(values: dict[str, object], least: str, margin: Margin) -> None:
+    other = "effective_min_query_count" if least.startswith("requested") else "requested_min_query_count"
+    assert margins_of(log_of(values))[margin.name] == margin
+    assert margin.name not in margins_of(log_of(values, **{least: None, other: 7}))
 
 
 def test_an_offline_run_has_a_margin_of_its_samples_and_its_slowest_latency() -> None:
@@ -193,3 +205,25 @@ def test_too_few_queries_of_a_server_with_token_latencies_have_a_count(missing: 
     found = suggest(log, compute_margins(log), valid=False)
     assert found is not None
     assert (found.setting, found.value) == ("min_query_count", str(needed))
+
+
+ENDED = {"power_end": "02-22-2023 08:54:58.600"}  # after 10.5 s
+
+
+def shown(**values: Any) -> list[str]:
+    return list(map(str, compute_margins(make_log(**values))))
+
+
+def test_a_run_lasts_to_the_millisecond() -> None:
+    assert show_seconds(make_log(power_end="02-22-2023 08:54:58.6004")) == Decimal("10.5")
+    assert show_seconds(make_log(power_end="02-22-2023 08:54:58.6006")) == Decimal("10.501")
+    assert show_seconds(make_log()) is show_seconds(make_log(power_begin=None, **ENDED)) is None
+    assert show_seconds(make_log(result_max_latency_ns=1_500_000_000)) == Decimal("1.5")
+
+
+@pytest.mark.parametrize(
+    ("number", "digits", "text"),
+    [("123456.7", 5, "123460"), ("1.234567", 5, "1.2346"), ("123.4567", 2, "120"), ("-Infinity", 5, "0")],
+)
+def test_a_number_is_shown_in_as_many_digits_as_are_asked(number: str, digits: int, text: str) -> None:
+    assert show_measured(Decimal(number), digits) == text

@@ -55,67 +55,11 @@ def distinguished(run: Run) -> tuple[set[str], set[str]]:
     return found
 
 
-COMPARED = {
-    "Scenario",
-    "Mode",
-    "Result is",
-    "Min duration satisfied",
-    "Min queries satisfied",
-    "Early stopping satisfied",
-    "Min latency (ns)",
-    "Max latency (ns)",
-    "Mean latency (ns)",
-    "50.00 percentile latency (ns)",
-    "90.00 percentile latency (ns)",
-    "95.00 percentile latency (ns)",
-    "97.00 percentile latency (ns)",
-    "99.00 percentile latency (ns)",
-    "99.90 percentile latency (ns)",
-    "samples_per_query",
-    "target_qps",
-    "target_latency (ns)",
-    "max_async_queries",
-    "min_duration (ms)",
-    "max_duration (ms)",
-    "min_query_count",
-    "max_query_count",
-    "qsl_rng_seed",
-    "sample_index_rng_seed",
-    "schedule_rng_seed",
-    "accuracy_log_rng_seed",
-    "accuracy_log_probability",
-    "accuracy_log_sampling_target",
-    "performance_issue_unique",
-    "performance_issue_same",
-    "performance_issue_same_index",
-    "print_timestamps",
-    "performance_sample_count",
-}
-
-
-@pytest.mark.parametrize(
-    ("name", "own"),
-    [
-        (
-            "single-stream-valid",
-            [
-                *("90.0th percentile latency (ns)", "QPS w/ loadgen overhead", "QPS w/o loadgen overhead"),
-                *(f"* Early stopping {rank} percentile estimate" for rank in ("90.0th", "99.0th")),
-            ],
-        ),
-        ("multi-stream-valid", ["99.0th percentile latency (ns)", "* Early stopping 99.0th percentile estimate"]),
-        (
-            "server-valid",
-            ["Scheduled samples per second", "Completed samples per second", "Performance constraints satisfied"],
-        ),
-        ("offline-valid", ["Samples per second"]),
-    ],
-)
-def test_what_a_real_summary_says_is_compared_with_the_log(
-    loadgen_run: Callable[[str], Run], name: str, own: list[str]
-) -> None:
-    compared, _ = distinguished(loadgen_run(name))
-    assert compared - {"SUT name"} == COMPARED | set(own)
+@pytest.mark.parametrize("name", ["single-stream-valid", "multi-stream-valid", "server-valid", "offline-valid"])
+def test_what_a_real_summary_says_is_compared_with_the_log(loadgen_run: Callable[[str], Run], name: str) -> None:
+    compared, others = distinguished(loadgen_run(name))
+    assert others == {"accuracy_sample_count"}
+    assert {"Result is", "target_qps", "Max latency (ns)"} <= compared
 
 
 @pytest.mark.parametrize("word", ["No", "no", "NO"])

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.errors import ReconcilerError
-from reconciler.loadgen.settings import Unit, find_settings, list_settings
+from reconciler.loadgen.settings import Unit, find_settings, list_settings, select_conf_settings
 from reconciler.loadgen.user_conf import (
     parse_user_conf,
     read_decimal,
@@ -264,3 +264,9 @@ def test_settings_for_when_loadgen_could_not_read_it_back(scenario: str, setting
 def test_a_decimal_is_read_in_every_form(text: str, number: str) -> None:
     assert read_decimal(text) == Decimal(number)
     assert read_decimal("nan(7)").is_nan()
+
+
+def test_a_conf_states_what_a_spec_says_and_nothing_of_the_round() -> None:
+    said = {"target_qps": "7", "min_duration": 0, "max_duration": None, "tpot_latency": 5, "accuracy_sample_count": 3}
+    assert select_conf_settings(said, "performance", "Server") == {"target_qps": "7", "min_duration": 0}
+    assert select_conf_settings(said, "accuracy", "Server") == {"accuracy_sample_count": 3}

@@ -75,55 +75,6 @@ def test_invalid_runs_say_why_and_what_next(loadgen_run: Runs, name: str, reason
     assert str(verdict.suggestion).startswith(setting)
 
 
-def test_suggestions_point_the_right_way(loadgen_run: Runs) -> None:
-    stream = loadgen_run("single-stream-out-of-queries").detail
-    suggestion = judge(stream).suggestion
-    assert suggestion is not None
-    assert int(suggestion.value) == stream.get("result_mean_latency_ns")
-    server = judge(loadgen_run("server-too-fast").detail).suggestion
-    assert server is not None
-    assert 0 < Decimal(server.value) < 1000
-    offline = loadgen_run("offline-too-short").detail
-    suggestion = judge(offline).suggestion
-    assert suggestion is not None
-    assert Decimal(suggestion.value) >= Decimal(offline.get("result_samples_per_second"))
-    few = judge(loadgen_run("server-too-few").detail).suggestion
-    assert few is not None
-    assert few.value == "459"
-
-
-@pytest.mark.parametrize(
-    ("latency", "qps"),
-    [("5500000000", "1900"), ("9000000000", "1700")],
-    ids=["a little over", "far over"],
-)
-def test_server_over_its_limit_without_saturation_is_lowered(loadgen_run: Runs, latency: str, qps: str) -> None:
-    log = changed(
-        loadgen_run("server-valid"),
-        **{
-            "result_99.00_percentile_latency_ns": latency,
-            "result_perf_constraints_met": "false",
-            "result_validity": '"INVALID"',
-            "result_scheduled_samples_per_sec": "2000",
-            "result_completed_samples_per_sec": "1999",
-        },
-    )
-    suggestion = judge(log).suggestion
-    assert suggestion is not None
-    assert (suggestion.setting, suggestion.value) == ("target_qps", qps)
-
-
-def test_late_queries_raise_the_count_that_early_stopping_needs(loadgen_run: Runs) -> None:
-    log = changed(loadgen_run("server-too-few"), result_overlatency_query_count="1", result_query_count="300")
-    suggestion = judge(log).suggestion
-    assert suggestion is not None
-    assert int(suggestion.value) > 662
-    enough = {"early_stopping_met": "true", "result_overlatency_query_count": "1"}
-    assert judge(changed(loadgen_run("server-too-few"), **enough)).suggestion is None
-    hopeless = changed(loadgen_run("server-too-few"), result_overlatency_query_count="30")
-    assert judge(hopeless).suggestion is None
-
-
 def test_an_error_line_makes_a_valid_run_invalid_here(loadgen_run: Runs) -> None:
     data = loadgen_run("offline-valid").bytes("detail.txt")
     data += b':::MLLOG {"key": "error_runtime", "value": "a  b", "metadata": {"is_error": true}}\n'

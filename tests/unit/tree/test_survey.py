@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -15,10 +16,13 @@ from reconciler.importing.read_tree import read_tree
 from reconciler.loadgen.keys import SEEDS
 from reconciler.resource.rules import Severity
 from reconciler.rules.rounds import list_rounds, load_ruleset
+from reconciler.tree.reading import log_cache
+from reconciler.tree.reading.log_cache import AnswerCache, CachedAnswers, digest_log
 from reconciler.tree.reading.places import LEGACY, V6, find_roots
 from reconciler.tree.reading.survey import UNKNOWN, RecognisedRound, recognise_round, survey_tree
 from reconciler.verify.engine import verify_tree
 from tests.unit.check.conftest import clean_trees, logs, tree, tree_of
+from tests.unit.tree.power_sessions import add_session
 
 __all__ = ["clean_trees", "logs", "tree", "tree_of"]
 
@@ -182,3 +186,86 @@ def test_code_under_both_names_through_a_link_is_the_newer_layout(tmp_path: Path
     (tmp_path / "closed/Acme/src").symlink_to("code")
     (root,) = find_roots(tmp_path)
     assert root.submitters[0].layout == V6
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {"missing": lambda path: None}
+CELL = "results/sys1/resnet/"
+EXAMINED = ("systems/", f"{CELL}SingleStream/", f"{CELL}Offline/performance/")
+# Answers of a test may differ if the accuracy of both runs is equal, so an empty comparison alone refutes nothing.
+MAY_BE_EMPTY = {
+    f"{CELL}SingleStream/TEST01/{name}"
+    for name in ("accuracy/accuracy.txt", "accuracy/mlperf_log_accuracy.json", "verify_accuracy.txt")
+}
+
+
+def find(root: Path) -> set[tuple[str, str]]:
+    """Ids of broken rules, with the file of each finding and the one that contradicts it."""
+    findings = (*check_tree(root, round_name="v6.1").findings, *verify_tree(root, round_name="v6.1").findings)
+    complaints = [(finding.rule.id, finding.complaint) for finding in findings]
+    return {(rule, place.file) for rule, said in complaints for place in (said.place, said.other) if place}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_tree_without_any_one_file_is_found_out(change: str, tree_of: Callable[[str], Path]) -> None:
+    root = tree_of("closed")
+    add_session(root)
+    top, before, unnoticed, examined = root / "closed/Acme", find(root), set(), 0
+    for name in sorted(path.relative_to(top).as_posix() for path in top.rglob("*") if path.is_file()):
+        if name.startswith(EXAMINED):
+            path = top / name
+            data = path.read_bytes()
+            path.unlink()
+            CHANGES[change](path)
+            found = find(root) - before
+            assert "internal.rule" not in {rule for rule, _ in found}
+            examined += 1
+            if f"closed/Acme/{name}" not in {file for _, file in found}:
+                unnoticed.add(name)
+            path.write_bytes(data)
+    assert examined > 20
+    assert unnoticed == (MAY_BE_EMPTY if change == "empty" else set())
+
+
+LONG = b"[\n" + b'{ "qsl_idx" : 1, "data" : "00" },\n' * 99 + b"]\n"
+
+
+def test_a_log_that_was_read_lately_is_the_same_one() -> None:
+    logs = AnswerCache()
+    assert logs.find(LONG) is logs.find(bytes(bytearray(LONG)))
+    assert len(logs.find(LONG).entries) == LONG.count(b"qsl_idx")
+
+
+@pytest.mark.parametrize("at", [0, len(LONG) // 2, len(LONG) - 1])
+def test_logs_that_differ_in_a_byte_are_two(at: int) -> None:
+    logs, other = AnswerCache(), LONG[:at] + b"x" + LONG[at + 1 :]
+    for data in (LONG, other, LONG):
+        assert logs.find(data).data == data
+    assert logs.cached_bytes == sum(len(found.data) for found in logs._logs.values())
+
+
+def test_logs_are_forgotten_once_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_cache, "_CACHE_LIMIT", 3 * len(LONG))
+    logs = AnswerCache()
+    for at in range(9):
+        logs.find(b"%d" % at + LONG)
+        assert logs.cached_bytes == sum(len(found.data) for found in logs._logs.values()) <= 3 * len(LONG)
+
+
+@pytest.mark.parametrize("published", [b"[\na\n]\n", b"[\r\na\r\n]\r\n", b"[\r\na\n]\n", b"[\ra\n]"])
+def test_a_hash_may_be_of_other_line_ends(published: bytes) -> None:
+    plain = published.replace(b"\r\n", b"\n")
+    wanted = {hashlib.sha256(data).hexdigest() for data in (published, plain, plain.replace(b"\n", b"\r\n"))}
+    assert set(CachedAnswers(published).list_hashes()) == wanted
+    assert set(CachedAnswers(published).own_hashes()) == {
+        hashlib.sha256(data).hexdigest() for data in (published, plain)
+    }
+
+
+@pytest.mark.parametrize("length", [1, 1 << 13, (1 << 13) + 1, 1 << 14, 99_999])
+def test_a_detail_log_is_distinguished_from_others_by_its_length_and_both_ends(length: int) -> None:
+    data = bytes(at % 251 for at in range(length))
+    assert digest_log(data) == digest_log(bytes(bytearray(data)))
+    places = {0, length - 1, min(length - 1, (1 << 13) - 1), max(0, length - (1 << 13))}
+    others = [data[:at] + b"\xff" + data[at + 1 :] for at in sorted(places)]
+    others += [data[1:], data + data[-1:], data[-1:] + data]
+    assert len({digest_log(other) for other in (data, *others)}) == 1 + len(set(others))

@@ -5,11 +5,14 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
 from reconciler.check.causes import CAUSES, find_cause
 from reconciler.check.grouping import fold_cells, group_by_cause
-from reconciler.resource.rules import Rule, Severity
+from reconciler.resource.rules import Premise, Rule, Severity
 from reconciler.tree.findings import Complaint, Facts, Place, TreeFinding
 from reconciler.verify.engine import list_rules, verify_tree
+from reconciler.verify.folding import fold_systemic
 
 CELL = "closed/Acme/results/sys1/resnet/Offline"
 
@@ -77,3 +80,98 @@ def test_one_copied_run_is_one_cause(tree: Path) -> None:
     assert groups[0].cause.id == "accuracy-of-another-run"
     assert len(groups[0].findings) > 1
     assert [folded.shown for folded in groups[0].cells] == ["closed/sys1/resnet/Offline"]
+
+
+ERROR = Rule("log.kind", "a kind", ("ours",), premises=(Premise("It holds."),))
+PROVEN = Rule("log.proven", "a kind", ("ours",), premises=(Premise("It holds."),), proof="it is so")
+ASKS = Rule("log.asks", "a kind?", ("ours",), Severity.NOTE)
+
+
+def results(submitter: str, count: int, of: str = "v6.1") -> list[Facts]:
+    return [Facts(submitter, f"closed/{submitter}/net/{number}", "net", of) for number in range(count)]
+
+
+def find(
+    facts: list[Facts], rule: Rule = ERROR, aspect: str = "", doubt: str = "", common: str = ""
+) -> list[TreeFinding]:
+    complaint = Complaint(Place("file"), "this", "that", aspect=aspect, doubt=doubt, common=common)
+    return [TreeFinding(rule, item.submitter, item.cell, complaint) for item in facts]
+
+
+def count(found: tuple[TreeFinding, ...]) -> list[tuple[Severity, str, int]]:
+    return [(item.severity, item.submitter, len(item.members)) for item in found]
+
+
+def test_more_than_a_twentieth_of_a_round_is_one_question() -> None:
+    one, two = results("A", 50), results("B", 70)
+    few = find([*one[:3], *two[:3]])
+    assert fold_systemic(few, [*one, *two]) == tuple(few), "six of 120 are a twentieth"
+    more = find([*one[:4], *two[:3]])
+    (question,) = fold_systemic(more, [*one, *two])
+    assert (question.severity, question.submitter, question.members) == (Severity.NOTE, "", tuple(more))
+    assert "7 of 120 results of v6.1" in question.complaint.doubt
+
+
+def test_many_results_of_one_submitter_are_that_submitters_affair() -> None:
+    one, two = results("A", 50), results("B", 70)
+    found = find(one[:40])
+    assert fold_systemic(found, [*one, *two]) == tuple(found)
+
+
+@pytest.mark.parametrize(("owned", "folded"), [(4, False), (5, True)])
+def test_every_result_of_a_submitter_that_has_several_is_one_question(owned: int, folded: bool) -> None:
+    own, others = results("A", owned), results("B", 200)
+    found = fold_systemic(find(own), [*own, *others])
+    assert count(found) == ([(Severity.NOTE, "A", owned)] if folded else [(Severity.ERROR, "A", 0)] * owned)
+    assert count(fold_systemic(find(own[1:]), [*own, *others])) == [(Severity.ERROR, "A", 0)] * (owned - 1)
+
+
+def test_each_round_is_counted_apart() -> None:
+    old, new = results("A", 10, "v6.0"), results("B", 1000)
+    others = results("C", 10, "v6.0")
+    found = find([*old[:5], *others[:5]])
+    ((severity, submitter, members),) = count(fold_systemic(found, [*old, *others, *new]))
+    assert (severity, submitter, members) == (Severity.NOTE, "", 10)
+
+
+def test_a_proven_kind_and_a_question_stay_as_they_are() -> None:
+    own = results("A", 30)
+    for rule in (PROVEN, ASKS):
+        found = find(own, rule)
+        assert fold_systemic(found, own) == tuple(found)
+
+
+def test_several_results_of_a_submitter_that_one_explanation_fits_are_one_question() -> None:
+    own, others = results("A", 30), results("B", 30)
+    few = find(own[:4], PROVEN, common="one tool")
+    assert fold_systemic(few, [*own, *others]) == tuple(few)
+    elsewhere = find(others[:1], PROVEN, common="one tool")
+    unexplained = find(own[9:20], PROVEN)
+    found = [*few, *find(own[4:5], PROVEN, common="one tool"), *elsewhere, *unexplained]
+    kept = fold_systemic(found, [*own, *others])
+    assert count(kept) == [(Severity.NOTE, "A", 5), (Severity.ERROR, "B", 0), *[(Severity.ERROR, "A", 0)] * 11]
+    assert kept[0].complaint.cause == "one tool"
+
+
+def test_findings_of_one_rule_are_counted_by_their_aspect_and_doubt() -> None:
+    own = results("A", 10)
+    found = [*find(own, aspect="date"), *find(own[:1], aspect="count")]
+    assert count(fold_systemic(found, own)) == [(Severity.NOTE, "A", 10), (Severity.ERROR, "A", 0)]
+    doubted = [*find(own[:5], doubt="a clock"), *find(own[5:])]
+    assert count(fold_systemic(doubted, own)) == [(Severity.NOTE, "A", 0)] * 5 + [(Severity.ERROR, "A", 0)] * 5
+
+
+def test_a_finding_about_a_benchmark_is_about_its_results() -> None:
+    own = results("A", 6)
+    (finding,) = find([Facts("A", "closed/A/net", "net", "v6.1")])
+    ((severity, _, members),) = count(fold_systemic([finding], own))
+    assert (severity, members) == (Severity.NOTE, 1)
+    elsewhere = find([Facts("A", "closed/A/ne", "ne", "v6.1")])
+    assert fold_systemic(elsewhere, own) == tuple(elsewhere)
+
+
+def test_a_question_is_where_its_first_finding_was() -> None:
+    own = results("A", 5)
+    before, after = find(own[:1], PROVEN), find(own[1:2], PROVEN)
+    found = fold_systemic([*before, *find(own), *after], own)
+    assert [item.rule.id for item in found] == ["log.proven", "log.kind", "log.proven"]

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from reconciler.tree.findings import Place
+from reconciler.loadgen.log import parse_detail
+from reconciler.resource.rules import Severity
+from reconciler.tree.findings import Place, TreeFinding
 from reconciler.tree.rule_engine import compare_cells
+from reconciler.verify.engine import Revision, list_revisions, verify_revisions, verify_tree
 from reconciler.verify.hashes import StatedHash, list_stated_hashes, verify_stated_hashes
+from tests.unit.check.made import write
 from tests.unit.tree.small_cells import small_cell
 
 LOG, TEXT = "mlperf_log_accuracy.json", "accuracy.txt"
@@ -85,3 +92,166 @@ ONE, TWO, THREE = state("a", 1), state("b", 2), state("c", 1)
 )
 def test_one_hash_is_of_one_log(hashes: list[StatedHash], reported: list[str]) -> None:
     assert [finding.cell for finding in compare_cells(verify_stated_hashes, hashes)] == reported
+
+
+CELL = "closed/Acme/results/sys1/resnet/Offline"
+DETAIL = "mlperf_log_detail.txt"
+
+
+def find(root: Path, rule: str) -> list[TreeFinding]:
+    return [f for f in verify_tree(root).findings if f.rule.id == rule]
+
+
+def change(root: Path, key: str, old: str, new: str, below: str = CELL) -> None:
+    """In every detail log below a folder."""
+    for path in (root / below).rglob(DETAIL):
+        text, count = re.subn(rf'("key": "{key}", "value": "){old}', rf"\g<1>{new}", path.read_text())
+        assert count == 1
+        path.write_text(text)
+
+
+def test_another_version_of_one_commit_is_asked_about_wherever_it_is_stated(tree: Path) -> None:
+    assert not find(tree, "runs.revision")
+    change(tree, "loadgen_version", r"[\d.]+ @", "9.9.9 @")
+    found = find(tree, "runs.revision")
+    assert {(f.cell, f.severity) for f in found} == {("closed/sys1/resnet/Offline", Severity.WARNING)}
+    assert len(found) == len(list((tree / CELL).rglob(DETAIL)))
+    assert all(re.match(r"version 9\.9\.9 of LoadGen's commit [0-9a-f]{10}$", f.complaint.found) for f in found)
+    assert all(re.search(r"^\d\S+, as \d+ other logs of this commit$", f.complaint.wanted) for f in found)
+
+
+def test_a_date_that_other_logs_of_the_commit_deny_is_an_error(tree: Path) -> None:
+    change(tree, "loadgen_git_commit_date", r"\d{4}", "2001")
+    found = find(tree, "runs.revision")
+    assert {(f.cell, f.severity) for f in found} == {("closed/sys1/resnet/Offline", Severity.ERROR)}
+    assert all(f.complaint.found.startswith("date 2001-") for f in found)
+    assert all(f.complaint.other is not None and f.complaint.other.line for f in found)
+
+
+@pytest.mark.parametrize(("name", "said"), [("H200-80GBx16_TRT", 1), ("gx3-48x240x2l40s", 0), ("H200x1", 0)])
+def test_a_count_behind_the_accelerator_in_a_name_is_checked_against_the_description(
+    tree: Path, name: str, said: int
+) -> None:
+    for folder in tree.glob("closed/Acme/*/sys1"):
+        folder.rename(folder.with_name(name))
+    description = tree / "closed/Acme/systems/sys1.json"
+    text = re.sub(r'("accelerators_per_node": )"\w+"', r'\1"1"', description.read_text())
+    write(description.with_name(f"{name}.json"), text)
+    assert len(find(tree, "system.accelerators")) == said
+
+
+@pytest.mark.parametrize("file", ["closed/Acme/systems/sys1.json", f"{CELL}/measurements.json"])
+@pytest.mark.parametrize(("value", "said"), [("8", 1), ("1", 0)])
+def test_a_name_with_two_values_is_asked_about(tree: Path, file: str, value: str, said: int) -> None:
+    lines = (tree / file).read_text().splitlines()
+    lines[1:1] = [f'"retraining": "{value}",', '"other": "2",', '"retraining": "1",']
+    write(tree / file, "\n".join(line for line in lines if '"No"' not in line))
+    found = [item.complaint for item in find(tree, "files.repeated")]
+    assert [(it.place.file, it.found) for it in found] == [(file, f"retraining {value}")] * said
+    assert all(it.wanted == "1, which the same file states behind it" for it in found)
+    assert all('"retraining"' in (tree / file).read_text().splitlines()[it.place.line - 1] for it in found)
+
+
+FIRST = ':::MLLOG {"key": "seen", "value": true}\n'
+COMMIT = "0123456789abcdef"
+DATE, OTHER = "2026-01-05T10:00:00+01:00", "2026-01-06T10:00:00+01:00"
+
+
+def read(version: object, date: object) -> list[Revision]:
+    lines = [
+        f':::MLLOG {{"key": "{key}", "value": {value}}}\n'
+        for key, value in (("loadgen_version", version), ("loadgen_git_commit_date", date))
+        if value is not None
+    ]
+    log = parse_detail("".join([FIRST, *lines]).encode(), "detail.txt")
+    view: Any = SimpleNamespace(
+        performance=SimpleNamespace(log=log),
+        accuracy=None,
+        test_views={},
+        cell="closed/box/net/Offline",
+        files=SimpleNamespace(submitter=SimpleNamespace(submitter="Acme")),
+    )
+    return list(list_revisions(view))
+
+
+@pytest.mark.parametrize(
+    ("version", "date", "stated"),
+    [
+        (f'"5.1 @ {COMMIT}"', f'"{DATE}"', ("0123456789", ("5.1", DATE))),
+        ('"5.1 @ 0123456789"', f'"{DATE}"', ("0123456789", ("5.1", DATE))),
+        ('"5.1 @ 012345678"', f'"{DATE}"', None),
+        ('"5.1 @ 0123456789X"', f'"{DATE}"', None),
+        ('"5.1"', f'"{DATE}"', None),
+        ("5.1", f'"{DATE}"', None),
+        (None, f'"{DATE}"', None),
+        (f'"5.1 @ {COMMIT}"', None, None),
+        (f'"5.1 @ {COMMIT}"', "7", None),
+    ],
+)
+def test_commit_version_and_date_are_read_where_a_log_has_them_all(
+    version: str | None, date: str | None, stated: tuple[str, tuple[str, str]] | None
+) -> None:
+    places = Place("detail.txt", 2), Place("detail.txt", 3)
+    wanted = [Revision("Acme", "closed/box/net/Offline", *stated, places)] if stated else []
+    assert read(version, date) == wanted
+
+
+def state_revisions(cell: str, version: str = "5.1", date: str = DATE, commit: str = "a") -> Revision:
+    return Revision("Acme", cell, commit, (version, date), (Place(cell, 1), Place(cell, 2)))
+
+
+def find_revisions(*revisions: Revision) -> list[tuple[str, str, str, Place, Place | None, Severity]]:
+    return [
+        (f.cell, f.complaint.found, f.complaint.wanted, f.complaint.place, f.complaint.other, f.severity)
+        for f in compare_cells(verify_revisions, revisions)
+    ]
+
+
+def test_log_that_states_what_no_other_does_is_reported() -> None:
+    common = [state_revisions("a"), state_revisions("b")]
+    version = "version 5.0 of LoadGen's commit a", "5.1, as 2 other logs of this commit"
+    assert find_revisions(state_revisions("c", "5.0"), *common) == [
+        ("c", *version, Place("c", 1), Place("a", 1), Severity.WARNING)
+    ]
+    date = f"date {OTHER} of LoadGen's commit a", f"{DATE}, as 2 other logs of this commit"
+    assert find_revisions(*common, state_revisions("c", date=OTHER)) == [
+        ("c", *date, Place("c", 2), Place("a", 2), Severity.ERROR)
+    ]
+    assert [
+        row[0] for row in find_revisions(*common, state_revisions("c", "5.0", OTHER), state_revisions("d", "4"))
+    ] == ["c", "d", "c"]
+
+
+def test_utc_is_one_date_however_git_writes_it() -> None:
+    assert (
+        find_revisions(
+            state_revisions("a", date="2026-01-29T23:59:01+00:00"), state_revisions("b", date="2026-01-29T23:59:01Z")
+        )
+        == []
+    )
+    (found,) = find_revisions(
+        state_revisions("a", date="2026-01-29T23:59:01Z"), state_revisions("b", date="2026-01-29T23:59:02+00:00")
+    )
+    assert found[1] == "date 2026-01-29T23:59:02+00:00 of LoadGen's commit a"
+
+
+def test_letters_of_a_format_that_git_does_not_know_are_no_date() -> None:
+    old = [state_revisions(cell, date="%cI") for cell in ("a", "b", "c")]
+    assert find_revisions(*old) == []
+    assert find_revisions(*old, state_revisions("d"), state_revisions("e")) == []
+    assert [
+        row[0]
+        for row in find_revisions(*old, state_revisions("d"), state_revisions("e"), state_revisions("f", date=OTHER))
+    ] == ["f"]
+
+
+def test_logs_of_different_commits_state_different_things() -> None:
+    assert (
+        find_revisions(
+            state_revisions("a"),
+            state_revisions("b", "5.0", commit="b"),
+            state_revisions("c", date=OTHER, commit="c"),
+            state_revisions("d"),
+        )
+        == []
+    )

@@ -15,8 +15,11 @@ import pytest
 from reconciler.check.causes import find_cause
 from reconciler.resource.rules import Severity
 from reconciler.tree.findings import TreeFinding
+from reconciler.verify.audit_settings import verify_test_settings
+from reconciler.verify.cell_rules import verify_one_verdict, verify_skipped
 from reconciler.verify.engine import verify_tree
 from tests.unit.check.made import detail, set_log, write
+from tests.unit.tree.small_cells import DETAIL, RUN, log, say, small_cell
 
 TOP = "closed/Acme/results/sys1"
 CELL = f"{TOP}/resnet/Offline"
@@ -104,3 +107,104 @@ def test_the_other_seeds_of_an_older_round_are_compared(tree: Path) -> None:
     (finding,) = denied(tree, round_name="v4.1")
     assert finding.complaint.place.file == f"{CELL}/TEST05/verify_performance.txt"
     assert denied(tree) == []  # a round that has no such test
+
+
+SPEED, ANSWERS = "verify_performance.txt", "verify_accuracy.txt"
+CHECKS = "First token check pass: {}\nEOS check pass: True\nSample length check pass: True\n"
+
+
+@pytest.mark.parametrize(
+    ("test", "file", "text", "said"),
+    [
+        ("TEST04", SPEED, "TEST PASS\n", ""),
+        ("TEST04", SPEED, "TEST PASS\nTEST PASS\n", ""),
+        ("TEST04", SPEED, "TEST FAIL\n TEST FAIL: too slow\n", ""),
+        ("TEST04", SPEED, "of TEST FAIL\nTEST PASS\n", ""),
+        ("TEST04", SPEED, "TEST FAIL\nx\nTEST PASS\n", ":3; see {}:1"),
+        ("TEST01", ANSWERS, "TEST PASS\nTEST FAIL: of 3\n", ":2; see {}:1"),
+        ("TEST06", ANSWERS, CHECKS.format("True"), ""),
+        ("TEST06", ANSWERS, CHECKS.format("False") + CHECKS.format("True"), ":4; see {}:1"),
+        ("TEST06", "verify_output_len.txt", "TEST FAIL\nTEST PASS\n", ""),
+    ],
+)
+def test_a_verify_file_has_one_verdict(tmp_path: Path, test: str, file: str, text: str, said: str) -> None:
+    place = f"./{test}/{file}"
+    wanted = [f"{place}{said.format(place)}"] if said else []
+    assert say(verify_one_verdict(small_cell(tmp_path, {f"{test}/{file}": text}))) == wanted
+
+
+@pytest.mark.parametrize(
+    ("scenario", "ran", "verdict", "reported"),
+    [
+        ("Server", "Server", "Skipped", True),
+        ("Interactive", "Server", "Skipped", True),
+        ("SingleStream", "SingleStream", "Skipped", True),
+        ("Server", "Server", "True", False),
+        ("Offline", "Offline", "Skipped", False),
+        ("Server", "Offline", "Skipped", False),
+        ("Server", "", "Skipped", False),
+    ],
+)
+def test_first_tokens_are_checked_where_a_run_reports_them(
+    tmp_path: Path, scenario: str, ran: str, verdict: str, reported: bool
+) -> None:
+    files = {f"TEST06/{ANSWERS}": CHECKS.format(verdict)}
+    if ran:
+        files[f"{RUN}/{DETAIL}"] = log(("effective_scenario", ran))
+    found = say(verify_skipped(small_cell(tmp_path, files, scenario=scenario)))
+    assert len(found) == reported
+    if reported:
+        assert f"/{scenario}/TEST06/{ANSWERS}:1" in found[0]
+
+
+MARKER = "Found Audit Config file (audit.config). Overriding TestSettings from audit.config file."
+SEED = 720381539243781796  # as the audit.config of TEST01 has it
+
+
+def find(root: Path, test: str, division: str = "closed", marked: bool = True, **logged: object) -> list[str]:
+    lines = [("warning_generic_message", MARKER)] if marked else [("a", 1)]
+    text = log(*lines, *((f"effective_{name}", value) for name, value in logged.items()))
+    view = small_cell(root, {f"TEST01/{RUN}/{DETAIL}".replace("TEST01", test): text}, division=division)
+    return say(verify_test_settings(view))
+
+
+def test_a_test_logs_as_many_answers_as_the_round_asks_for(tmp_path: Path) -> None:
+    right = {"accuracy_log_sampling_target": 4096, "accuracy_log_rng_seed": SEED}
+    assert find(tmp_path / "a", "TEST01", **right) == []
+    fewer = {**right, "accuracy_log_sampling_target": 1}
+    reported = [f"./TEST01/{RUN}/{DETAIL}:2"]
+    assert find(tmp_path / "b", "TEST01", **fewer) == reported
+    both = {**fewer, "accuracy_log_rng_seed": 0}
+    assert find(tmp_path / "c", "TEST01", **both) == reported  # once for a test
+    seed = {**right, "accuracy_log_rng_seed": 0}
+    assert find(tmp_path / "d", "TEST01", **seed) == [f"./TEST01/{RUN}/{DETAIL}:3"]
+
+
+def test_flags_are_those_of_the_test(tmp_path: Path) -> None:
+    right = {"performance_issue_same": True, "performance_issue_unique": False, "performance_issue_same_index": 3}
+    assert find(tmp_path / "a", "TEST04", **right) == []
+    other = {**right, "performance_issue_same_index": 0}
+    assert find(tmp_path / "b", "TEST04", **other) == [f"./TEST04/{RUN}/{DETAIL}:4"]
+
+
+@pytest.mark.parametrize(
+    ("test", "division", "marked", "logged"),
+    [
+        ("TEST01", "open", True, {"accuracy_log_sampling_target": 1}),
+        ("TEST01", "closed", False, {"accuracy_log_sampling_target": 1}),
+        (
+            "TEST01",
+            "closed",
+            True,
+            {"accuracy_log_sampling_target": 0},
+        ),  # no run of the test, which is reported elsewhere
+        ("TEST01", "closed", True, {"accuracy_log_sampling_target": "1"}),
+        ("TEST01", "closed", True, {"accuracy_log_rng_seed": 0}),
+        ("TEST01", "closed", True, {"accuracy_log_sampling_target": 4096, "min_query_count": 1}),
+        ("TEST99", "closed", True, {"accuracy_log_sampling_target": 1}),
+    ],
+)
+def test_nothing_is_said_of_other_runs_and_settings(
+    tmp_path: Path, test: str, division: str, marked: bool, logged: dict[str, object]
+) -> None:
+    assert find(tmp_path, test, division, marked, **logged) == []

@@ -22,68 +22,43 @@ def distribute(percentiles: dict[int, int], **values: float) -> Distribution:
     return Distribution(percentiles={Decimal(at): Decimal(value) for at, value in percentiles.items()}, **exact)
 
 
-@pytest.mark.parametrize(
-    ("found", "said"),
-    [
-        pytest.param(distribute(RANKS, least=100, most=300, mean=100, median=100), "", id="at-the-least"),
-        pytest.param(distribute(RANKS, least=100, most=300, mean=300), "", id="at-the-most"),
-        pytest.param(distribute({}), "", id="nothing"),
-        pytest.param(distribute({50: 200, 90: 199}), "percentile 90 is 199, and percentile 50 is 200", id="order"),
-        pytest.param(distribute(RANKS, least=101), "percentile 50 is 100, and min is 101", id="least"),
-        pytest.param(distribute(RANKS, most=299), "max is 299, and percentile 99 is 300", id="most"),
-        pytest.param(distribute({}, least=9, most=8), "max is 8, and min is 9", id="ends"),
-        pytest.param(distribute({}, least=100, mean=99.99995), "", id="mean-rounded-at-the-least"),
-        pytest.param(
-            distribute({}, least=100, mean=99.9), "the mean is 99.9, and the least 100", id="mean-below-the-least"
-        ),
-        pytest.param(distribute({}, most=100, mean=100.0001), "", id="mean-rounded-at-the-most"),
-        pytest.param(
-            distribute({}, most=100, mean=100.1), "the mean is 100.1, and the most 100", id="mean-beyond-the-most"
-        ),
-        pytest.param(distribute({40: 202, 60: 300}, median=200), "", id="median-about-the-percentile-below"),
-        pytest.param(
-            distribute({40: 203, 60: 300}, median=200),
-            "the median is 200, and the percentiles around it 203 and 300",
-            id="median-below",
-        ),
-        pytest.param(distribute({40: 100, 60: 200}, median=202), "", id="median-about-the-percentile-above"),
-        pytest.param(
-            distribute({40: 100, 60: 200}, median=203),
-            "the median is 203, and the percentiles around it 100 and 200",
-            id="median-above",
-        ),
-        pytest.param(
-            distribute({40: 100}, least=50, median=98),
-            "the median is 98, and the percentiles around it 100 and None",
-            id="median-below-alone",
-        ),
-        pytest.param(
-            distribute({60: 100}, most=150, median=102),
-            "the median is 102, and the percentiles around it None and 100",
-            id="median-above-alone",
-        ),
-        pytest.param(
-            distribute({}, least=100, median=98),
-            "the median is 98, and the percentiles around it 100 and None",
-            id="median-below-the-least",
-        ),
-        pytest.param(
-            distribute({}, most=100, median=102),
-            "the median is 102, and the percentiles around it None and 100",
-            id="median-beyond-the-most",
-        ),
-        pytest.param(distribute({}, median=102), "", id="median-alone"),
-        pytest.param(distribute({50: 900}, median=102), "", id="of-the-percentile-it-is"),
-        pytest.param(distribute({50: 90}, median=102), "", id="of-the-percentile-that-it-is"),
-        pytest.param(distribute({}, most=999_999, mean=10**6), "", id="mean-a-millionth-beyond-the-most"),
-        pytest.param(distribute({}, least=1_000_001, mean=10**6), "", id="mean-a-millionth-below-the-least"),
-    ],
-)
+FINE = {
+    "at the least": distribute(RANKS, least=100, most=300, mean=100, median=100),
+    "at the most": distribute(RANKS, least=100, most=300, mean=300),
+    "nothing": distribute({}),
+    "mean rounded at the least": distribute({}, least=100, mean=99.99995),
+    "mean rounded at the most": distribute({}, most=100, mean=100.0001),
+    "median about the percentile below": distribute({40: 202, 60: 300}, median=200),
+    "median about the percentile above": distribute({40: 100, 60: 200}, median=202),
+    "median alone": distribute({}, median=102),
+    "median over its own percentile": distribute({50: 90}, median=102),
+    "median below its own percentile": distribute({50: 900}, median=102),
+    "mean a millionth beyond the most": distribute({}, most=999_999, mean=10**6),
+    "mean a millionth below the least": distribute({}, least=1_000_001, mean=10**6),
+}
+WRONG = {
+    "order": distribute({50: 200, 90: 199}),
+    "least": distribute(RANKS, least=101),
+    "most": distribute(RANKS, most=299),
+    "ends": distribute({}, least=9, most=8),
+    "mean below the least": distribute({}, least=100, mean=99.9),
+    "mean beyond the most": distribute({}, most=100, mean=100.1),
+    "median below": distribute({40: 203, 60: 300}, median=200),
+    "median above": distribute({40: 100, 60: 200}, median=203),
+    "median below alone": distribute({40: 100}, least=50, median=98),
+    "median above alone": distribute({60: 100}, most=150, median=102),
+    "median below the least": distribute({}, least=100, median=98),
+    "median beyond the most": distribute({}, most=100, median=102),
+}
+
+
+@pytest.mark.parametrize("case", [*FINE, *WRONG])
 @pytest.mark.parametrize("name", ["ttft", "tpot", "latency"])
-def test_figures_of_one_distribution_fit_each_other(name: str, found: Distribution, said: str) -> None:
+def test_figures_of_one_distribution_fit_each_other(name: str, case: str) -> None:
     empty: dict[str, Any] = dict.fromkeys(("ttft", "tpot", "latency"), Distribution())
-    point = replace(POINT, **{**empty, name: found})
-    assert list(find_impossible_figures(point, turns=True)) == ([f"{name}: {said}"] if said else [])
+    point = replace(POINT, **{**empty, name: {**FINE, **WRONG}[case]})
+    found = [text.partition(": ")[0] for text in find_impossible_figures(point, turns=True)]
+    assert found == [name] * (case in WRONG)
 
 
 COUNTED: dict[str, Any] = {
@@ -101,18 +76,18 @@ def count(samples: float, each: int = 10**6) -> Distribution:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "wrong"),
     [
         ({}, ""),
         ({"ttft": count(101)}, ""),
-        ({"ttft": count(101.1)}, "ttft: total by avg are 101.1 samples, and 100 were issued"),
-        ({"tpot": count(101.1)}, "tpot: total by avg are 101.1 samples, and 100 were issued"),
+        ({"ttft": count(101.1)}, "ttft"),
+        ({"tpot": count(101.1)}, "tpot"),
         ({"tpot": count(101.1), "issued": 0}, ""),
         ({"ttft": count(5), "tpot": count(0)}, ""),
         ({"latency": count(89)}, ""),
-        ({"latency": count(88.9)}, "latency: total by avg are 88.9 samples, and 90 were completed"),
+        ({"latency": count(88.9)}, "latency"),
         ({"latency": count(101)}, ""),
-        ({"latency": count(101.1)}, "latency: total by avg are 101.1 samples, and 90 were completed"),
+        ({"latency": count(101.1)}, "latency"),
         ({"latency": count(101.1), "issued": 0}, ""),
         # a millionth, and one sample
         ({"ttft": count(10**6), "issued": 999_998}, ""),
@@ -120,9 +95,10 @@ def count(samples: float, each: int = 10**6) -> Distribution:
         ({"latency": count(10**6, 1), "issued": 2 * 10**6, "completed": 1_000_002}, ""),
     ],
 )
-def test_a_sum_by_its_mean_counts_the_samples(changes: dict[str, Any], said: str) -> None:
+def test_a_sum_by_its_mean_counts_the_samples(changes: dict[str, Any], wrong: str) -> None:
     point = replace(POINT, **{**COUNTED, **changes})
-    assert list(find_impossible_figures(point, turns=False)) == ([said] if said else [])
+    found = [text.partition(": ")[0] for text in find_impossible_figures(point, turns=False)]
+    assert found == ([wrong] if wrong else [])
     assert list(find_impossible_figures(point, turns=True)) == []
 
 
@@ -142,5 +118,5 @@ def test_users_who_wait_for_one_answer_at_a_time_wait_no_longer_than_the_run(
     """2 of them, for 1 s by clocks that differ by a hundredth, and each for the slowest answer of 0.1 s."""
     waited = Distribution(total=Decimal(total), most=Decimal(10**8))
     point = replace(POINT, **{**COUNTED, "latency": waited, **changes})
-    said = "latency: 2.22000 s in all, and 2 requests at a time in 1 s cannot take that long"
-    assert list(find_impossible_figures(point, turns=False)) == [said] * wrong
+    found = [text.partition(": ")[0] for text in find_impossible_figures(point, turns=False)]
+    assert found == ["latency"] * wrong

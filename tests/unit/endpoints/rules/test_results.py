@@ -48,38 +48,11 @@ def test_a_run_of_the_client_is_a_point() -> None:
     }
 
 
-def test_rates_follow_from_counts() -> None:
-    point = read_point(_SAMPLES)
-    assert float(point.system_tps) == pytest.approx(_SUMMARY["tps"])
-    assert point.tps_per_user is not None
-    assert float(point.tps_per_user) == pytest.approx(1e9 / _SUMMARY["tpot"]["percentiles"]["90.0"])
-    assert point.ttft_p90_ms == Decimal(str(_SUMMARY["ttft"]["percentiles"]["90.0"])) / 10**6
-
-
 def test_the_clients_own_folder_is_read_as_that_of_a_submission(tmp_path: Path) -> None:
     (tmp_path / "performance").mkdir()
     (tmp_path / "config.yaml").write_bytes(_CONFIG)
     (tmp_path / "performance/result_summary.json").write_bytes((_SAMPLES / "result_summary.json").read_bytes())
     assert read_point(tmp_path) == read_point(_SAMPLES)
-
-
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        (lambda s: s.pop("duration_ns"), "duration_ns is missing"),
-        (lambda s: s.update(duration_ns=0), "duration_ns is '0'"),
-        (lambda s: s.update(n_samples_completed="many"), "n_samples_completed is 'many'"),
-        (lambda s: s.update(n_samples_completed=True), "n_samples_completed is 'True'"),
-        (lambda s: s.update(ttft=[1]), "ttft is list"),
-        (lambda s: s["ttft"]["percentiles"].update(p90=1), "'p90' is not a percentile"),
-        (lambda s: s["ttft"]["percentiles"].update({"90": 1}), "two values for 9"),
-        (lambda s: s["ttft"]["percentiles"].update({"90.0": None}), "'90.0' is not a percentile of a number"),
-    ],
-)
-def test_what_is_no_result_is_named(change: Callable[[dict[str, Any]], object], problem: str) -> None:
-    with pytest.raises(UnreadablePointError, match=problem) as raised:
-        parse(change)
-    assert {found.rule for found in raised.value.problems} == {"result-file-valid"}
 
 
 def test_all_problems_are_named_at_once() -> None:
@@ -90,11 +63,6 @@ def test_all_problems_are_named_at_once() -> None:
     assert [text.partition(":")[0] for text in reported] == ["config.yaml", "result_summary.json"]
     assert raised.value.message == str(raised.value) == "; ".join(reported)
     assert raised.value.fix == "run the point again, or leave its files as the client wrote them"
-
-
-def test_a_configuration_without_concurrency_is_no_point() -> None:
-    with pytest.raises(UnreadablePointError, match="target_concurrency"):
-        parse(config__yaml=_CONFIG.replace(b"target_concurrency: 5", b"target_concurrency: none"))
 
 
 @pytest.mark.parametrize(
@@ -119,14 +87,6 @@ def test_a_run_is_finished_unless_the_client_says_that_it_is_not(said: dict[str,
         summary.update(said)
 
     assert parse(say).finished is finished
-
-
-@pytest.mark.parametrize(("samples", "concurrency"), [((), 0), ((192,), 192)])
-def test_concurrency_of_an_offline_run_is_the_size_of_its_dataset(samples: tuple[int, ...], concurrency: int) -> None:
-    config = _CONFIG.replace(b"type: concurrency", b"type: max_throughput")
-    files = {"config.yaml": config, "result_summary.json": json.dumps(_SUMMARY).encode()}
-    point = parse_point(files, *samples)
-    assert (point.is_offline, point.concurrency) == (True, concurrency)
 
 
 def scores(data: object) -> tuple[AccuracyScore, ...]:
@@ -169,48 +129,11 @@ def test_only_a_metric_is_a_score_of_an_entry_that_states_none_by_that_name() ->
     assert found.scores == {"rouge1": Decimal("38.7")}
 
 
-@pytest.mark.parametrize(
-    ("data", "problem"),
-    [
-        ({"accuracy_scores": []}, "no score"),
-        ({"accuracy_scores": [{"score": 1}]}, "no dataset_name"),
-        ({"accuracy_scores": [{"dataset_name": "q"}]}, "q has no score"),
-        ({"accuracy_scores": [{"dataset_name": "q", "score": 1}] * 2}, "two entries are of q"),
-        ({"accuracy_scores": 7}, "neither a list nor an object"),
-    ],
-)
-def test_what_is_no_score_is_named(data: object, problem: str) -> None:
-    with pytest.raises(UnreadablePointError, match=problem):
-        scores(data)
-
-
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_bytes(_CONFIG)
     os.mkfifo(tmp_path / "result_summary.json")
     with pytest.raises(UnreadablePointError, match="not a regular file"):
         read_point(tmp_path)
-
-
-def test_the_steady_window_of_the_client() -> None:
-    window = parse(
-        lambda s: s.update(
-            steady_state={
-                "found": True,
-                "window": {"sp_lo": 1, "sp_hi": 6, "n_samples": 960, "n_super_passes": 5},
-                "short_window": {"is_short": False, "window_duration_s": 1201.5, "min_duration_s": 600},
-                "global_trend": {"tpot_p90": "steady", "ttft_p90": "up"},
-                "anomaly": {"detected": True, "change_point_sp": 7, "delta_pct": 12.5},
-                "superpass_size": 192,
-            }
-        )
-    ).window
-    assert window is not None
-    assert window.found
-    assert (window.first, window.last, window.super_passes, window.samples) == (1, 5, 5, 960)
-    assert window.seconds == Decimal("1201.5")
-    assert window.states == {"tpot_p90": "Plateau", "ttft_p90": "Drifting Up"}
-    assert window.anomaly == "level shift by 12.5 % at super-pass 7"
-    assert parse().window is None
 
 
 @pytest.mark.parametrize(("said", "found"), [(True, True), (False, False), ("yes", False), (None, False)])
@@ -260,12 +183,3 @@ NONE = Distribution()
 def test_rates_follow_from_counts_and_times(changes: dict[str, Any], expected: dict[str, Any]) -> None:
     point = replace(POINT, **changes)
     assert {name: getattr(point, name) for name in expected} == expected
-
-
-def test_scores_are_of_accuracy_datasets_or_of_the_performance_run_itself() -> None:
-    own, other = (AccuracyScore("performance", inline=True, scores={}), AccuracyScore("q", inline=False, scores={}))
-    point = replace(POINT, accuracy=(other, own, replace(other, dataset="r")))
-    assert point.inline_score == own
-    assert [score.dataset for score in point.accuracy_runs] == ["q", "r"]
-    assert (POINT.inline_score, POINT.accuracy_runs) == (None, ())
-    assert (own.samples, own.issued, own.complete) == (0, 0, True)

@@ -8,7 +8,6 @@ from reconciler.endpoints.rules.cohorts import Cohort, list_adoption_window
 from reconciler.endpoints.rules.curve_rules import RuledBenchmark, SeedSet, load_endpoints_rules, parse_endpoints_rules
 from reconciler.endpoints.rules.ruleset import load_endpoints_ruleset
 from reconciler.errors import ReconcilerError
-from reconciler.resource.ruled_values import Metric
 from reconciler.rules.rounds import load_ruleset
 
 _RULES = load_endpoints_rules()
@@ -24,16 +23,6 @@ def test_every_value_names_a_known_source_and_every_source_its_date() -> None:
 
 def test_accuracy_is_measured_at_a_point_less_where_an_agent_asks() -> None:
     assert (_RULES.count_accuracy_points(agentic=False), _RULES.count_accuracy_points(agentic=True)) == (5, 4)
-
-
-def test_a_round_of_curves_is_found_by_its_name_and_measures_tokens() -> None:
-    ruleset = load_ruleset("endpoints-v1.0")
-    assert (ruleset.round, ruleset.layout) == ("endpoints-v1.0", "endpoints")
-    assert set(ruleset.benchmarks) == set(_RULES.benchmarks)
-    for rules in ruleset.benchmarks.values():
-        assert rules.find_metric("Offline") == Metric("system_tps", "tokens/s", 1)
-    with pytest.raises(ReconcilerError, match=r"v9\.0"):
-        load_ruleset("endpoints-v9.0")
 
 
 def test_a_shortened_rule_set_is_a_rehearsal_and_changes_nothing_else() -> None:

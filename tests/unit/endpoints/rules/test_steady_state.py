@@ -170,14 +170,6 @@ def test_a_window_beyond_the_run_or_over_a_drift_is_false() -> None:
     assert found == "a steady state, while tpot_p50 and tpot_p90 drifts in its window"
 
 
-def test_a_super_pass_is_identified_by_its_middle_and_its_ninth_tenth() -> None:
-    paces = [*range(1, 21)]
-    (only,) = roll_up(parse_events(write_lines(make_events(paces))), len(paces))
-    whole = roll_up(parse_events(write_lines(make_events(paces))), 1)
-    each = sorted(one.metrics["tpot_p50"] for one in whole)
-    assert only.metrics == {"tpot_p50": each[10], "tpot_p90": each[18]}
-
-
 RULES = load_endpoints_rules()
 SECOND = 10**9
 Level = float | tuple[float, float] | None  # TPOT at P50 and P90; None where nothing was streamed

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
+from reconciler.diff.timeline import CurvePoint, find_dominated
+from reconciler.endpoints.rules.pareto import ParetoCurve
+from reconciler.endpoints.views.charts import chart_curves
 from reconciler.endpoints.views.page import arrange_curve, draw_curve, sum_up_curve
-from reconciler.resource.conditions import CONDITIONS
+from reconciler.render.charts import Stroke
 
 NAME = "standardized/box/oss"
 
@@ -73,18 +77,35 @@ def test_a_curve_without_a_measured_point_has_no_plots() -> None:
     assert draw_curve({**curve, "points": []}) == ()
 
 
-def test_the_row_of_a_curve_is_as_good_as_its_worst_point() -> None:
-    good = {"word": "ok", "kind": "ok", "absent": False, "said": ""}
-    bad = {"word": "no", "kind": "no", "absent": False, "said": "NotRecorded"}
-    rows = [
-        {"marks": [good] * len(CONDITIONS), "steps": 0},
-        {"marks": [good, bad, *[good] * (len(CONDITIONS) - 2)], "steps": 3},
-    ]
-    row = sum_up_curve(make_document()["curves"][0], rows)
-    assert [(mark["kind"], mark["said"]) for mark in row["marks"][:3]] == [
-        ("ok", ""),
-        ("no", "1 of 2 points"),
-        ("ok", ""),
-    ]
-    assert (row["metric"], row["steps"]) == ("at most 160 tokens/s", 3)
+def test_a_curve_is_ready_where_all_its_points_are() -> None:
+    states = ["ready", "stale", "stale", "never"]
+    row = sum_up_curve(make_document()["curves"][0], [{"state": state, "steps": 1} for state in states])
+    assert (row["state"], row["metric"], row["steps"]) == ("stale", "at most 160 tokens/s", 4)
     assert row["notes"] == "2 of 3 points; nothing measured in Medium"
+    assert sum_up_curve(make_document()["curves"][0], [{"state": "ready", "steps": 0}] * 3)["state"] == "ready"
+
+
+_POINTS = (
+    CurvePoint(1, Decimal(100), Decimal(10), Decimal(5)),
+    CurvePoint(8, Decimal(60), Decimal(50), Decimal(9)),
+    CurvePoint(16, Decimal(50), Decimal(40), None),
+    CurvePoint(64, Decimal(20), Decimal(90), Decimal(70)),
+)
+_CURVE = ParetoCurve(_POINTS, Decimal(95), find_dominated(_POINTS))
+
+
+def test_the_official_line_steps_over_points_that_no_other_beats() -> None:
+    chart = chart_curves("pareto", {"box": _CURVE})
+    line, points, crosses, offline = chart.curves
+    assert line.points == ((100, 10), (60, 10), (60, 50), (20, 50), (20, 90))
+    assert points.points == ((100, 10), (60, 50), (20, 90))
+    assert (crosses.label, crosses.points, crosses.stroke) == ("dominated", ((50, 40),), Stroke.CROSSES)
+    assert (offline.label, offline.points) == ("Offline", ((20, 95), (100, 95)))
+    assert chart.rows[2] == ("box", "16", "50", "40", "", "yes")
+    assert chart.summary == "box: 4 points, 1 of them dominated, at most 95 tokens/s; Offline 95."
+
+
+def test_over_concurrency_points_without_a_value_are_left_out() -> None:
+    line, points = chart_curves("ttft", {"box": _CURVE}).curves
+    assert points.points == ((1, 5), (8, 9), (64, 70))
+    assert line.points == ((1, 5), (8, 5), (8, 9), (64, 9), (64, 70))

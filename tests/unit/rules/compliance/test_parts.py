@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any
 
-import numpy as np
 import pytest
 from msgspec.structs import replace
 
@@ -20,18 +18,10 @@ from reconciler.rules.compliance.entries import Entry, read_entries
 from reconciler.rules.compliance.judging import choose_dtype, find_test, judge
 from reconciler.rules.compliance.legacy_tests import verify_test04_ab, verify_test05
 from reconciler.rules.compliance.test01 import Fallback, compare_accuracies, compare_answers
-from reconciler.rules.compliance.test06 import judge_test06
 from reconciler.rules.compliance.verdict import Part
 from reconciler.rules.rounds import list_rounds, load_ruleset
 
 LOG = b'[\n{ "seq_id" : 0, "qsl_idx" : 3, "data" : "0A00" },\n{ "seq_id" : 1, "qsl_idx" : 4, "data" : "" }\n]\n'
-
-
-def test_reading_a_log_on_one_line_gives_its_entries() -> None:
-    first, other = {"qsl_idx": 1, "data": "00", "token_count": 1, "token_data": "01"}, {"qsl_idx": 2, "data": "02"}
-    assert list(read_entries([json.dumps([first]).encode()])) == [Entry(1, b"\0", 1, b"\1")]
-    entries = [Entry(1, b"\0", 1, b"\1"), Entry(2, b"\2", None, None)]
-    assert list(read_entries([json.dumps([first, other]).encode()])) == entries
 
 
 @pytest.mark.parametrize(
@@ -177,13 +167,6 @@ def test_fallback_allows_a_percentage_of_the_accuracy(
 )
 def test_answers_are_read_as_what_the_run_answered_with(declared: str, response: str, read_as: str) -> None:
     assert choose_dtype("TEST01", declared, response) == read_as
-
-
-@pytest.mark.parametrize(("tokens", "ending"), [((7, 8, 2, 2), 2), ((7, 8, 2, 2, 2), 3), ((7, 2, 2, 2), 3)])
-def test_more_than_one_end_of_sequence_is_counted(tokens: tuple[int, ...], ending: int) -> None:
-    entry = Entry(5, np.array(tokens, "<i4").tobytes(), len(tokens), None)
-    (reason,) = judge_test06([entry], "Offline").reasons
-    assert f"sample 5 ends with {ending} tokens 2 (end of sequence)" in reason
 
 
 def encode(dtype: str, numbers: Iterable[int]) -> list[Entry]:

@@ -22,25 +22,22 @@ from harness.contract import (
     CommandRequest,
     FileMessage,
     LaunchRequest,
-    LoadRequest,
-    PowerRequest,
     ProbeRequest,
     RehearseRequest,
     Result,
     RunRequest,
     ScoreRequest,
     ServiceRequest,
-    StateRequest,
 )
 from harness.errors import HarnessError, explain
+from harness.parts import list_part_requests, load_mig
 
-VERBS: dict[str, type[FileMessage]] = {
-    request.verb: request
-    for request in (
-        *(BuildRequest, RunRequest, ScoreRequest, CommandRequest),
-        *(ServiceRequest, ProbeRequest, LaunchRequest, RehearseRequest, PowerRequest, StateRequest, LoadRequest),
-    )
-}
+_REQUESTS: tuple[type[FileMessage], ...] = (
+    *(BuildRequest, RunRequest, ScoreRequest, CommandRequest),
+    *(ServiceRequest, ProbeRequest, LaunchRequest, RehearseRequest),
+    *list_part_requests(),
+)
+VERBS = {request.verb: request for request in _REQUESTS}
 GiveUp = Callable[[BaseException], None]
 
 
@@ -112,15 +109,14 @@ def _perform(verb: str, request_path: Path, ending: Ending) -> Result:
         ) from error
     if wanted := _list_slices(request):
         # Before anything asks CUDA, which reads once what it may show.
-        from harness.machine.slices import take_slices
-
-        take_slices(wanted, anywhere=verb == BuildRequest.verb)
+        load_mig().take_slices(wanted, anywhere=verb == BuildRequest.verb)
     return load_verb(verb)(request, ending.fail)
 
 
 def load_verb(verb: str) -> Callable[[Any, GiveUp], Result]:
     """Each alone: a probe must work where the libraries of a run are missing."""
-    execute: Callable[[Any, GiveUp], Result] = importlib.import_module(f"harness.verbs.{verb}").execute
+    module = importlib.import_module(VERBS[verb].module or f"harness.verbs.{verb}")
+    execute: Callable[[Any, GiveUp], Result] = module.execute
     return execute
 
 

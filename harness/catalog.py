@@ -11,115 +11,272 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 from harness.machine.clocks import CLOCK_SET as CLOCK_SET
 
-# Settings that backends read, of an engine or of a run: those that several have in common, and the longer tables.
-#
-# Standard library only.
+T = TypeVar("T", int, str, bool)
 
 
-class Option(NamedTuple):
-    """A setting that a backend reads. ``kind`` is "int", "text", "flag" or "choice"; None means the default.
-    ``identity`` False: it says where something is, or how long to wait for it, and makes no run stale."""
+class Option(Generic[T]):
+    """A setting that a backend reads: an attribute of a class of ``BackendOptions``, declared there and nowhere else.
 
-    kind: Literal["int", "text", "flag", "choice"]
-    default: int | str | bool | None
-    help: str
-    choices: tuple[str, ...] = ()
-    identity: bool = True
+    Its type is that of ``default``; None, and 0 where it is ``positive``, means the default. ``identity`` False: it
+    says where something is, or how long to wait for it, and makes no run stale.
+    """
+
+    __slots__ = ("choices", "default", "identity", "name", "positive", "text", "unit")
+
+    def __init__(
+        self,
+        default: T,
+        text: str,
+        choices: tuple[str, ...] = (),
+        *,
+        unit: str = "",
+        positive: bool = False,
+        identity: bool = True,
+    ) -> None:
+        self.default: T = default
+        self.text, self.choices, self.unit, self.positive = text, choices, unit, positive
+        self.identity, self.name = identity, ""
+
+    def __set_name__(self, owner: type[BackendOptions], name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, options: None, owner: type[BackendOptions]) -> Option[T]: ...
+    @overload
+    def __get__(self, options: BackendOptions, owner: type[BackendOptions]) -> T: ...
+    def __get__(self, options: BackendOptions | None, owner: type[BackendOptions]) -> Option[T] | T:
+        if options is None:
+            return self
+        value: Any = options.given.get(self.name)
+        found: T = self.default if value is None or (self.positive and not value) else type(self.default)(value)
+        return found
 
 
-COMMON_RUN = {
-    "threads": Option("int", 0, "threads that compute one batch; 0 lets the backend decide"),
-    "streams": Option("int", 1, "batches in flight at once"),
-}
+class BackendOptions:
+    """Options of a backend with their types: those that are ``given``, and the defaults of the others."""
 
-CUDA_RUN = {
-    "streams": COMMON_RUN["streams"],
-    "lanes": Option("int", 2, "batches in flight on each stream: while one computes, the next is copied"),
-    "devices": Option("int", 1, "GPUs that take part; hardware.count of the system unless it is set here"),
-    "cuda_graphs": Option("flag", True, "launch a batch as one captured graph, where the backend allows it"),
-    "spin": Option("flag", False, "completion threads use a processor while they wait, and wake sooner"),
-    "start_from_device": Option("flag", False, "samples live in GPU memory before the clock starts; needs evidence"),
-    "start_from_device_evidence": Option(
-        "text", "", "the document that shows how samples reach GPU memory, and at what rate"
-    ),
-}
+    __slots__ = ("given",)
 
-ONNXRUNTIME_ENGINE = {
-    "graph_optimization": Option(
-        "choice",
-        "all",
-        "level of graph rewriting before the engine is saved",
-        ("none", "basic", "extended", "all"),
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        self.given = given
+
+
+def list_options(*declared: type[BackendOptions]) -> dict[str, Option[Any]]:
+    """Options by name."""
+    return {name: value for part in declared for name, value in vars(part).items() if isinstance(value, Option)}
+
+
+class EngineSettings(BackendOptions):
+    """Fields of ``engine`` of a spec."""
+
+    precision = Option("fp32", "numeric precision of the engine")
+    batch_size = Option(1, "most samples of a batch")
+
+
+class CpuRunOptions(BackendOptions):
+    threads = Option(0, "threads that compute one batch; 0 lets the backend decide")
+    streams = Option(1, "batches in flight at once")
+
+
+class NullRunOptions(BackendOptions):
+    streams = CpuRunOptions.streams
+
+
+class CudaRunOptions(BackendOptions):
+    streams = CpuRunOptions.streams
+    lanes = Option(2, "batches in flight on each stream: while one computes, the next is copied")
+    devices = Option(1, "GPUs that take part; hardware.count of the system unless it is set here", positive=True)
+    cuda_graphs = Option(True, "launch a batch as one captured graph, where the backend allows it")
+    spin = Option(False, "completion threads use a processor while they wait, and wake sooner")
+    start_from_device = Option(False, "samples live in GPU memory before the clock starts; needs evidence")
+    start_from_device_evidence = Option("", "the document that shows how samples reach GPU memory, and at what rate")
+
+
+class OnnxruntimeEngineOptions(BackendOptions):
+    graph_optimization = Option(
+        "all", "level of graph rewriting before the engine is saved", ("none", "basic", "extended", "all")
     )
-}
 
-OPENVINO_ENGINE = {
-    "performance_hint": Option("choice", "throughput", "what the plug-in tunes for", ("throughput", "latency")),
-    "shape": Option(
-        "choice",
+
+class OpenvinoEngineOptions(BackendOptions):
+    performance_hint = Option("throughput", "what the plug-in tunes for", ("throughput", "latency"))
+    shape = Option(
         "bounded",
         "bounded: compute any batch up to batch_size; fixed: pad partial batches",
         ("bounded", "fixed"),
-    ),
-}
-
-TENSORRT_ENGINE = {
-    "optimization_level": Option("int", 3, "how long the builder searches, 0 to 5"),
-    "workspace_mib": Option("int", 0, "most GPU memory of one layer's kernel, in MiB; 0 for all there is"),
-    "profiles": Option("text", "", "batch sizes to tune for, such as 1,16,256; the last is batch_size"),
-    "sequence_lengths": Option("text", "", "lengths of further free axes to tune for, such as 128,384"),
-    "half_inputs": Option("flag", False, "float inputs are fp16; the dataset's arrays must be so too"),
-    "tf32": Option("flag", False, "fp32 layers may compute in TF32"),
-    "sparse_weights": Option("flag", False, "use kernels for weights that are structured sparse"),
-    "version_compatible": Option("flag", False, "later versions of the same major version may run the engine"),
-    "hardware_compatibility": Option(
-        "choice", "none", "devices that may run the engine", ("none", "ampere_plus", "same_compute_capability")
-    ),
-    "plugins": Option("text", "", "plug-in libraries to load, absolute paths with colons between them"),
-}
-
-PYTORCH_ENGINE = {
-    "batch_sizes": Option(
-        "text", "", "compile one program for each of these, such as 1,16,256; else one that computes any size"
-    ),
-    "freeze_weights": Option("flag", True, "the compiler may fold weights and lay them out anew"),
-}
-
-PYTORCH_RUN = {
-    "tokens": Option(
-        "int", 0, "of samples without padding: most tokens of a batch; 0 for batch_size samples of the longest"
     )
-}
 
-DIFFUSERS_ENGINE = {
-    "steps": Option("int", 0, "steps in which noise is taken away; 0 for what the benchmark says"),
-    "random_weights": Option("flag", False, "weights are drawn, not read; every record says synthetic"),
-}
 
-DIFFUSERS_RUN = {
-    "threads": COMMON_RUN["threads"],
-    "streams": Option("int", 1, "batches in flight at once on each device"),
-    "device": Option("choice", "auto", "what computes; auto: GPUs, where PyTorch finds any", ("auto", "cpu", "cuda")),
-    "devices": CUDA_RUN["devices"],
-    "compile": Option(
-        "choice",
+class TensorrtEngineOptions(BackendOptions):
+    optimization_level = Option(3, "how long the builder searches, 0 to 5")
+    workspace_mib = Option(0, "most GPU memory of one layer's kernel; 0 for all there is", unit="MiB")
+    profiles = Option("", "batch sizes to tune for, such as 1,16,256; the last is batch_size")
+    sequence_lengths = Option("", "lengths of further free axes to tune for, such as 128,384")
+    half_inputs = Option(False, "float inputs are fp16; the dataset's arrays must be so too")
+    tf32 = Option(False, "fp32 layers may compute in TF32")
+    sparse_weights = Option(False, "use kernels for weights that are structured sparse")
+    version_compatible = Option(False, "later versions of the same major version may run the engine")
+    hardware_compatibility = Option(
+        "none", "devices that may run the engine", ("none", "ampere_plus", "same_compute_capability")
+    )
+    plugins = Option("", "plug-in libraries to load, absolute paths with colons between them")
+
+
+class OnnxruntimeCudaEngineOptions(BackendOptions):
+    half_inputs = TensorrtEngineOptions.half_inputs
+
+
+class OnnxruntimeCudaRunOptions(BackendOptions):
+    prefer_nhwc = Option(True, "convolutions compute channels last")
+    capture = Option(False, "cuda_graphs captures batches; no part of the model may be on the host")
+    fused_bias = Option(False, "convolutions add their bias, by kernels made while loading")
+    tf32 = TensorrtEngineOptions.tf32
+    convolution_search = Option(
+        "exhaustive", "how kernels of convolutions are chosen", ("exhaustive", "heuristic", "default")
+    )
+
+
+class PytorchEngineOptions(BackendOptions):
+    batch_sizes = Option("", "compile one program for each of these, such as 1,16,256; else one that computes any size")
+    freeze_weights = Option(True, "the compiler may fold weights and lay them out anew")
+
+
+class PytorchCudaEngineOptions(BackendOptions):
+    max_autotune = Option(False, "time more kernels while compiling, which takes minutes")
+    half_inputs = TensorrtEngineOptions.half_inputs
+    tf32 = TensorrtEngineOptions.tf32
+
+
+class PytorchRunOptions(BackendOptions):
+    tokens = Option(0, "of samples without padding: most tokens of a batch; 0 for batch_size samples of the longest")
+
+
+class DiffusersEngineOptions(BackendOptions):
+    steps = Option(0, "steps in which noise is taken away; 0 for what the benchmark says")
+
+
+class WeightOptions(BackendOptions):
+    random_weights = Option(False, "weights are drawn, not read; every record says synthetic")
+
+
+class DiffusersRunOptions(BackendOptions):
+    threads = CpuRunOptions.threads
+    streams = Option(1, "batches in flight at once on each device")
+    device = Option("auto", "what computes; auto: GPUs, where PyTorch finds any", ("auto", "cpu", "cuda"))
+    devices = CudaRunOptions.devices
+    compile = Option(
         "none",
         "compile the network and the decoder with torch.compile, in this mode; batches are then filled up",
         ("none", "default", "reduce-overhead", "max-autotune"),
-    ),
-    "channels_last": Option("flag", False, "convolutions compute channels last"),
-}
+    )
+    channels_last = Option(False, "convolutions compute channels last")
 
-TOKENS = {
-    "min_new_tokens": Option("int", 0, "fewest tokens of an answer; 0 for what the round, else the benchmark says"),
-    "max_new_tokens": Option("int", 0, "most tokens of an answer; 0 for what the round, else the benchmark says"),
-}
 
-_NONE: Mapping[str, Option] = MappingProxyType({})
+class TokenOptions(BackendOptions):
+    min_new_tokens = Option(0, "fewest tokens of an answer; 0 for what the round, else the benchmark says")
+    max_new_tokens = Option(0, "most tokens of an answer; 0 for what the round, else the benchmark says")
+
+
+class OpenvinoGenaiRunOptions(BackendOptions):
+    threads = CpuRunOptions.threads
+    device = Option("CPU", "what computes", ("CPU", "GPU"))
+    cache_gib = Option(1, "memory of the cache of keys and values", unit="GiB")
+    batched_tokens = Option(256, "most tokens that one step computes")
+    sequences = Option(256, "most answers under way at once")
+    pipelines = Option(1, "of speech: utterances under way at once", positive=True)
+    split_prompts = Option(True, "a step may compute a part of a long prompt")
+
+
+class VllmEngineOptions(BackendOptions):
+    quantization = Option("", "what quantizes the weights, such as fp8; default: the checkpoint's own")
+    kv_cache = Option("", "data type of keys and values, such as fp8; default: that of the weights")
+    tensor_parallel = Option(1, "devices that share each layer", positive=True)
+    pipeline_parallel = Option(1, "devices that share the layers", positive=True)
+    expert_parallel = Option(False, "experts are shared by devices as wholes")
+    context = Option(0, "most tokens of a prompt and its answer; 0 for what the model allows")
+
+
+class VllmRunOptions(BackendOptions):
+    threads = CpuRunOptions.threads
+    replicas = Option(1, "copies of the model, each on devices of its own", positive=True)
+    sequences = Option(0, "most answers under way at once; 0 lets vLLM decide")
+    batched_tokens = Option(0, "most tokens that one step computes; 0 lets vLLM decide")
+    split_prompts = OpenvinoGenaiRunOptions.split_prompts
+    prefix_caching = Option(False, "prompts that begin alike share what was computed of it")
+    graphs = Option(True, "compile the model and launch captured graphs")
+    block_size = Option(0, "tokens of a block of the cache; 0 lets vLLM decide")
+    stream_interval = Option(0, "tokens between two pieces of an answer; 0 lets vLLM decide")
+    memory_percent = Option(0, "share of GPU memory for weights and cache; 0 lets vLLM decide", unit="percent")
+    cache_gib = Option(1, "memory of the cache of keys and values on a CPU", unit="GiB", positive=True)
+    extra = Option("", "more arguments of vLLM's engine, as a JSON object")
+
+
+class OpenaiRunOptions(BackendOptions):
+    url = Option("", "addresses of replicas, comma between them; default: what harness.service starts", identity=False)
+    model = Option("", "the model as the server names it; needed with url; default: the only one that it serves")
+    protocol = Option("completions", "what the server is asked with; chat adds its template", ("completions", "chat"))
+    token_ids = Option(
+        True, "prompts and answers are token ids; false: text, with the tokenizer here; not set: what the server can"
+    )
+    prompt_ids = Option(False, "prompts are token ids even where answers are text (token_ids: false)")
+    api_key_env = Option("", "the environment variable that holds the API key", identity=False)
+    concurrency = Option(512, "requests under way at each replica; the others wait here", positive=True)
+    client_processes = Option(
+        0, "processes that read streams; 0: one for each 1,024 under way, of a quarter of the cores"
+    )
+    prefix_caching = Option(
+        False, "the server may share what it computed of prompts that begin alike; false: it must not"
+    )
+    timeout_s = Option(1800, "longest that an answer may take", unit="seconds", positive=True, identity=False)
+    idle_timeout_s = Option(
+        120, "longest between two pieces of a streamed answer", unit="seconds", positive=True, identity=False
+    )
+    extra = Option("", "more fields of each request, as a JSON object")
+
+
+class TritonEngineOptions(BackendOptions):
+    made_by = Option(
+        "onnxruntime",
+        "the backend of this project that builds what the server computes with",
+        ("onnxruntime", "openvino", "onnxruntime-cuda", "tensorrt"),
+    )
+    served_by = Option(
+        "python",
+        "python: this project's session in Triton's Python backend; own: Triton's backend of that library",
+        ("python", "own"),
+    )
+
+
+class TritonRunOptions(BackendOptions):
+    threads = CpuRunOptions.threads
+    streams = Option(1, "requests under way at once")
+    devices = CudaRunOptions.devices
+    instances = Option(1, "copies of the model that compute at once, on each GPU")
+    dynamic_batching = Option(False, "the server puts waiting requests together into a batch")
+    preferred_batch_sizes = Option(
+        "", "sizes of such a batch that need not wait to grow, such as 4,8; default: batch_size"
+    )
+    batch_delay_us = Option(0, "longest that a request waits for others", unit="microseconds")
+    protocol = Option("http", "how batches travel to the server", ("http", "grpc"))
+    grpc_port = Option(8001, "port of gRPC of a server at an address", positive=True, identity=False)
+    shared_memory = Option(True, "a server that the run starts reads inputs from shared memory")
+    pinned_memory = Option(True, "batches for GPUs are put together in pinned memory")
+    url = Option(
+        "",
+        "address of a server; default: what harness.service starts, else one that each run starts",
+        identity=False,
+    )
+    model = Option("", "the model as that server names it; needed with url or harness.service")
+    server = Option("", "path of tritonserver; default: that of nvidia-pytriton, else of PATH", identity=False)
+    ready_timeout_s = Option(600, "longest until the server is ready", unit="seconds", positive=True, identity=False)
+    timeout_s = Option(600, OpenaiRunOptions.timeout_s.text, unit="seconds", positive=True, identity=False)
+
+
+_NONE: Mapping[str, Option[Any]] = MappingProxyType({})
 
 
 class BackendFacts(NamedTuple):
@@ -143,8 +300,8 @@ class BackendFacts(NamedTuple):
     builds_engine: bool
     precisions: tuple[str, ...]
     module: str = ""
-    engine: Mapping[str, Option] = _NONE
-    run: Mapping[str, Option] = _NONE
+    engine: Mapping[str, Option[Any]] = _NONE
+    run: Mapping[str, Option[Any]] = _NONE
     synthetic: bool = False
     elsewhere: bool = False
     builds_without_device: bool = False
@@ -175,7 +332,7 @@ BACKENDS: dict[str, BackendFacts] = {
         builds_engine=False,
         precisions=("fp32",),
         module="harness.backends.null",
-        run={"streams": COMMON_RUN["streams"]},
+        run=list_options(NullRunOptions),
         synthetic=True,
     ),
     "onnxruntime": BackendFacts(
@@ -186,8 +343,8 @@ BACKENDS: dict[str, BackendFacts] = {
         revision=1,
         builds_engine=True,
         precisions=("fp32",),
-        engine=ONNXRUNTIME_ENGINE,
-        run=COMMON_RUN,
+        engine=list_options(OnnxruntimeEngineOptions),
+        run=list_options(CpuRunOptions),
         weights=("int4",),
     ),
     "openvino": BackendFacts(
@@ -197,8 +354,8 @@ BACKENDS: dict[str, BackendFacts] = {
         revision=1,
         builds_engine=True,
         precisions=("fp32", "bf16", "fp16"),
-        engine=OPENVINO_ENGINE,
-        run=COMMON_RUN,
+        engine=list_options(OpenvinoEngineOptions),
+        run=list_options(CpuRunOptions),
         weights=("int4",),
     ),
     "pytorch": BackendFacts(
@@ -209,8 +366,8 @@ BACKENDS: dict[str, BackendFacts] = {
         revision=1,
         builds_engine=True,
         precisions=("fp32", "bf16", "fp16", "fp8"),
-        engine=PYTORCH_ENGINE,
-        run={**COMMON_RUN, **PYTORCH_RUN},
+        engine=list_options(PytorchEngineOptions),
+        run=list_options(CpuRunOptions, PytorchRunOptions),
         model_file="model.pt2",
     ),
     "pytorch-cuda": BackendFacts(
@@ -221,13 +378,8 @@ BACKENDS: dict[str, BackendFacts] = {
         revision=1,
         builds_engine=True,
         precisions=("fp32", "bf16", "fp16", "fp8"),
-        engine={
-            **PYTORCH_ENGINE,
-            "max_autotune": Option("flag", False, "time more kernels while compiling, which takes minutes"),
-            "half_inputs": TENSORRT_ENGINE["half_inputs"],
-            "tf32": TENSORRT_ENGINE["tf32"],
-        },
-        run={**CUDA_RUN, **PYTORCH_RUN},
+        engine=list_options(PytorchEngineOptions, PytorchCudaEngineOptions),
+        run=list_options(CudaRunOptions, PytorchRunOptions),
         model_file="model.pt2",
     ),
     "diffusers": BackendFacts(
@@ -238,8 +390,8 @@ BACKENDS: dict[str, BackendFacts] = {
         builds_engine=False,
         pipelines=True,
         precisions=("fp32", "bf16", "fp16", "fp8"),
-        engine=DIFFUSERS_ENGINE,
-        run=DIFFUSERS_RUN,
+        engine=list_options(DiffusersEngineOptions, WeightOptions),
+        run=list_options(DiffusersRunOptions),
     ),
     "openvino-genai": BackendFacts(
         module="harness.backends.openvino_genai",
@@ -250,16 +402,7 @@ BACKENDS: dict[str, BackendFacts] = {
         precisions=("fp32", "bf16", "fp16"),
         generates=True,
         takes=("input_ids", "sound"),
-        run={
-            "threads": COMMON_RUN["threads"],
-            "device": Option("choice", "CPU", "what computes", ("CPU", "GPU")),
-            "cache_gib": Option("int", 1, "memory of the cache of keys and values, in GiB"),
-            "batched_tokens": Option("int", 256, "most tokens that one step computes"),
-            "sequences": Option("int", 256, "most answers under way at once"),
-            "pipelines": Option("int", 1, "of speech: utterances under way at once"),
-            "split_prompts": Option("flag", True, "a step may compute a part of a long prompt"),
-            **TOKENS,
-        },
+        run=list_options(OpenvinoGenaiRunOptions, TokenOptions),
     ),
     "vllm": BackendFacts(
         module="harness.backends.vllm",
@@ -270,32 +413,8 @@ BACKENDS: dict[str, BackendFacts] = {
         precisions=_ANY_PRECISION,
         generates=True,
         takes=("input_ids", "sound"),
-        engine={
-            "quantization": Option(
-                "text", "", "what quantizes the weights, such as fp8; default: the checkpoint's own"
-            ),
-            "kv_cache": Option("text", "", "data type of keys and values, such as fp8; default: that of the weights"),
-            "tensor_parallel": Option("int", 1, "devices that share each layer"),
-            "pipeline_parallel": Option("int", 1, "devices that share the layers"),
-            "expert_parallel": Option("flag", False, "experts are shared by devices as wholes"),
-            "context": Option("int", 0, "most tokens of a prompt and its answer; 0 for what the model allows"),
-            "random_weights": Option("flag", False, "weights are drawn, not read; every record says synthetic"),
-        },
-        run={
-            "threads": COMMON_RUN["threads"],
-            "replicas": Option("int", 1, "copies of the model, each on devices of its own"),
-            "sequences": Option("int", 0, "most answers under way at once; 0 lets vLLM decide"),
-            "batched_tokens": Option("int", 0, "most tokens that one step computes; 0 lets vLLM decide"),
-            "split_prompts": Option("flag", True, "a step may compute a part of a long prompt"),
-            "prefix_caching": Option("flag", False, "prompts that begin alike share what was computed of it"),
-            "graphs": Option("flag", True, "compile the model and launch captured graphs"),
-            "block_size": Option("int", 0, "tokens of a block of the cache; 0 lets vLLM decide"),
-            "stream_interval": Option("int", 0, "tokens between two pieces of an answer; 0 lets vLLM decide"),
-            "memory_percent": Option("int", 0, "share of GPU memory for weights and cache; 0 lets vLLM decide"),
-            "cache_gib": Option("int", 1, "memory of the cache of keys and values on a CPU, in GiB"),
-            "extra": Option("text", "", "more arguments of vLLM's engine, as a JSON object"),
-            **TOKENS,
-        },
+        engine=list_options(VllmEngineOptions, WeightOptions),
+        run=list_options(VllmRunOptions, TokenOptions),
     ),
     "openai": BackendFacts(
         module="harness.backends.openai",
@@ -307,45 +426,7 @@ BACKENDS: dict[str, BackendFacts] = {
         generates=True,
         takes=("input_ids", "messages"),
         serves=True,
-        run={
-            "url": Option(
-                "text",
-                "",
-                "addresses of replicas, comma between them; default: what harness.service starts",
-                identity=False,
-            ),
-            "model": Option(
-                "text", "", "the model as the server names it; needed with url; default: the only one that it serves"
-            ),
-            "protocol": Option(
-                "choice",
-                "completions",
-                "what the server is asked with; chat adds its template",
-                ("completions", "chat"),
-            ),
-            "token_ids": Option(
-                "flag",
-                None,
-                "prompts and answers are token ids; false: text, with the tokenizer here; default: what the server can",
-            ),
-            "prompt_ids": Option(
-                "flag",
-                False,
-                "prompts are token ids even where answers are text (token_ids: false)",
-            ),
-            "api_key_env": Option("text", "", "the environment variable that holds the API key", identity=False),
-            "concurrency": Option("int", 512, "requests under way at each replica; the others wait here"),
-            "client_processes": Option(
-                "int", 0, "processes that read streams; 0: one for each 1,024 under way, of a quarter of the cores"
-            ),
-            "prefix_caching": Option(
-                "flag", False, "the server may share what it computed of prompts that begin alike; false: it must not"
-            ),
-            "timeout_s": Option("int", 1800, "seconds that an answer may take in all", identity=False),
-            "idle_timeout_s": Option("int", 120, "seconds between two pieces of a streamed answer", identity=False),
-            "extra": Option("text", "", "more fields of each request, as a JSON object"),
-            **TOKENS,
-        },
+        run=list_options(OpenaiRunOptions, TokenOptions),
     ),
     "external": BackendFacts((), "cpu", 1, builds_engine=False, precisions=_ANY_PRECISION, elsewhere=True),
     "command": BackendFacts((), "cpu", 1, builds_engine=False, precisions=_ANY_PRECISION),
@@ -357,17 +438,8 @@ BACKENDS: dict[str, BackendFacts] = {
         revision=2,
         builds_engine=True,
         precisions=("fp32", "fp16", "int8"),
-        engine={"half_inputs": TENSORRT_ENGINE["half_inputs"]},
-        run={
-            **CUDA_RUN,
-            "prefer_nhwc": Option("flag", True, "convolutions compute channels last"),
-            "capture": Option("flag", False, "cuda_graphs captures batches; no part of the model may be on the host"),
-            "fused_bias": Option("flag", False, "convolutions add their bias, by kernels made while loading"),
-            "tf32": TENSORRT_ENGINE["tf32"],
-            "convolution_search": Option(
-                "choice", "exhaustive", "how kernels of convolutions are chosen", ("exhaustive", "heuristic", "default")
-            ),
-        },
+        engine=list_options(OnnxruntimeCudaEngineOptions),
+        run=list_options(CudaRunOptions, OnnxruntimeCudaRunOptions),
     ),
     "tensorrt": BackendFacts(
         drives="nvidia",
@@ -377,8 +449,8 @@ BACKENDS: dict[str, BackendFacts] = {
         revision=1,
         builds_engine=True,
         precisions=("fp32", "fp16", "bf16", "int8", "fp8"),
-        engine=TENSORRT_ENGINE,
-        run=CUDA_RUN,
+        engine=list_options(TensorrtEngineOptions),
+        run=list_options(CudaRunOptions),
     ),
     "tensorrt-rtx": BackendFacts(
         drives="nvidia",
@@ -388,8 +460,8 @@ BACKENDS: dict[str, BackendFacts] = {
         revision=1,
         builds_engine=True,
         precisions=("fp32", "fp16", "bf16", "int8", "fp8"),
-        engine=TENSORRT_ENGINE,
-        run=CUDA_RUN,
+        engine=list_options(TensorrtEngineOptions),
+        run=list_options(CudaRunOptions),
         builds_without_device=True,
     ),
     "triton": BackendFacts(
@@ -400,50 +472,10 @@ BACKENDS: dict[str, BackendFacts] = {
         builds_engine=True,
         precisions=("fp32", "fp16", "bf16", "int8", "fp8"),
         serves=True,
-        engine={
-            "made_by": Option(
-                "choice",
-                "onnxruntime",
-                "the backend of this project that builds what the server computes with",
-                ("onnxruntime", "openvino", "onnxruntime-cuda", "tensorrt"),
-            ),
-            "served_by": Option(
-                "choice",
-                "python",
-                "python: this project's session in Triton's Python backend; own: Triton's backend of that library",
-                ("python", "own"),
-            ),
-            **ONNXRUNTIME_ENGINE,
-            **OPENVINO_ENGINE,
-            **TENSORRT_ENGINE,
-        },
-        run={
-            "threads": COMMON_RUN["threads"],
-            "streams": Option("int", 1, "requests under way at once"),
-            "devices": CUDA_RUN["devices"],
-            "instances": Option("int", 1, "copies of the model that compute at once, on each GPU"),
-            "dynamic_batching": Option("flag", False, "the server puts waiting requests together into a batch"),
-            "preferred_batch_sizes": Option(
-                "text", "", "sizes of such a batch that need not wait to grow, such as 4,8; default: batch_size"
-            ),
-            "batch_delay_us": Option("int", 0, "longest that a request waits for others, in microseconds"),
-            "protocol": Option("choice", "http", "how batches travel to the server", ("http", "grpc")),
-            "grpc_port": Option("int", 8001, "port of gRPC of a server at an address", identity=False),
-            "shared_memory": Option("flag", True, "a server that the run starts reads inputs from shared memory"),
-            "pinned_memory": Option("flag", True, "batches for GPUs are put together in pinned memory"),
-            "url": Option(
-                "text",
-                "",
-                "address of a server; default: what harness.service starts, else one that each run starts",
-                identity=False,
-            ),
-            "model": Option("text", "", "the model as that server names it; needed with url or harness.service"),
-            "server": Option(
-                "text", "", "path of tritonserver; default: that of nvidia-pytriton, else of PATH", identity=False
-            ),
-            "ready_timeout_s": Option("int", 600, "seconds until the server is ready, at most", identity=False),
-            "timeout_s": Option("int", 600, "seconds that an answer may take", identity=False),
-        },
+        engine=list_options(
+            TritonEngineOptions, OnnxruntimeEngineOptions, OpenvinoEngineOptions, TensorrtEngineOptions
+        ),
+        run=list_options(TritonRunOptions),
     ),
 }
 

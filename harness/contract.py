@@ -64,9 +64,13 @@ def _decode(annotation: Any, value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileMessage:
-    """A frozen value that travels as one JSON file."""
+    """A frozen value that travels as one JSON file. ``module``: what carries it out; "" for that of ``harness.verbs``
+    which is named like the verb. ``has_keeper``: the child has a keeper of its own, which must live to put things in
+    order."""
 
     verb: ClassVar[str] = ""
+    module: ClassVar[str] = ""
+    has_keeper: ClassVar[bool] = False
 
     def write(self, path: Path) -> None:
         """Write aside, flush to disk, rename: a reader sees nothing or all of it."""
@@ -135,15 +139,6 @@ class BackgroundLoad:
     performance_sample_count: int = 0
     settings: dict[str, Any] = field(default_factory=dict)
     inputs: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadRequest(FileMessage):
-    """Load a slice until this process is ended; the counter has the samples that it has computed."""
-
-    verb: ClassVar[str] = "load"
-    load: BackgroundLoad
-    counter: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,6 +217,7 @@ class CommandRequest(FileMessage):
     """
 
     verb: ClassVar[str] = "command"
+    has_keeper: ClassVar[bool] = True
     purpose: Literal["build", "run", "score"]
     command: tuple[str, ...]
     cwd: str
@@ -247,46 +243,6 @@ class CommandRequest(FileMessage):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PowerRequest(FileMessage):
-    """Make a run under the client of MLCommons' power kit, which makes it twice: for the ranges, and to be measured.
-
-    ``run``: what is measured. ``kit``: the folder of the kit; ``director``: host:port of its server; ``ntp``: a time
-    server. ``session``: a folder that does not exist yet, for what the client leaves: power/, ranging/ and run_1/.
-    """
-
-    verb: ClassVar[str] = "power"
-    run: RunRequest
-    kit: str
-    director: str
-    ntp: str
-    session: str
-    counter: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateRequest(FileMessage):
-    """Carry out a run while its machine is in a power state.
-
-    ``inner_verb``, ``inner``: the request of the run. ``set_by`` and ``restore``: commands that bring the machine there
-    and back; ``read_by`` prints what must then be ``expect``; all of them start in ``cwd``. ``journal``: a file of the
-    machine that says what to put back. ``secrets``: as of the run; ``places``: what it names outside the repository.
-    """
-
-    verb: ClassVar[str] = "state"
-    inner_verb: str
-    inner: dict[str, Any]
-    set_by: tuple[str, ...]
-    restore: tuple[str, ...]
-    read_by: tuple[str, ...]
-    expect: str
-    cwd: str
-    journal: str
-    counter: str
-    secrets: dict[str, str] = field(default_factory=dict)
-    places: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchRequest(FileMessage):
     """Start another child behind a launcher, and end whatever the launcher started when this process ends.
 
@@ -297,6 +253,7 @@ class LaunchRequest(FileMessage):
     """
 
     verb: ClassVar[str] = "launch"
+    has_keeper: ClassVar[bool] = True
     command: tuple[str, ...]
     answer: str
     counter: str

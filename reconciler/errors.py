@@ -89,9 +89,9 @@ class StoreError(ReconcilerError):
     pass
 
 
-def suggest_nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+def suggest_nearest(name: str, known: Iterable[str]) -> str:
     """The beginning of a fix for a wrong name, with a blank behind it; "" where nothing known is like it."""
     import difflib
 
-    near = difflib.get_close_matches(name, list(known), 1, cutoff)
+    near = difflib.get_close_matches(name, list(known), 1)
     return f"did you mean {near[0]}? " if near else ""

@@ -123,6 +123,8 @@ class LoadPlan:
 
     ``collate``: what makes the inputs of a batch as it runs, on the thread of a stream; None where the resident samples
     are the inputs. ``packing``: how samples of different lengths are packed, for engines that take them so.
+
+    ``service_url``, ``service_log``: as of a RunRequest.
     """
 
     engine: Path | None
@@ -142,6 +144,8 @@ class LoadPlan:
     shared: Mapping[str, np.ndarray] = field(default_factory=dict)
     collate: Collate | None = None
     packing: Packing | None = None
+    service_url: str = ""
+    service_log: str = ""
 
     def require_engine(self, library: str) -> Path:
         """The folder of what ``library`` computes with. Raises HarnessError where there is none."""

@@ -14,6 +14,7 @@ import onnxruntime as ort
 
 from harness.backends import BackendEngine, BuildPlan, LoadPlan, Outputs, Tensor
 from harness.backends.streams import StreamSession
+from harness.catalog import OnnxruntimeEngineOptions
 from harness.child.digests import hash_files
 from harness.contract import BACKENDS, Fact
 from harness.errors import HarnessError
@@ -53,7 +54,7 @@ def facts() -> dict[str, Fact]:
 def build(plan: BuildPlan) -> BackendEngine:
     """Rewrite the graph and save it. Levels above "extended" may use layouts of this processor."""
     options = ort.SessionOptions()
-    options.graph_optimization_level = _LEVELS[str(plan.options.get("graph_optimization", "all"))]
+    options.graph_optimization_level = _LEVELS[OnnxruntimeEngineOptions(plan.options).graph_optimization]
     options.optimized_model_filepath = str(plan.output / ENGINE_FILE)
     if _stores_weights(plan.model):
         options.add_session_config_entry("session.optimized_model_external_initializers_file_name", _WEIGHTS_FILE)

@@ -15,6 +15,7 @@ import numpy as np
 import onnxruntime as ort
 
 from harness.backends import BackendEngine, BuildPlan, LoadPlan, Tensor
+from harness.catalog import OnnxruntimeCudaEngineOptions, OnnxruntimeCudaRunOptions
 from harness.child.digests import hash_files
 from harness.contract import BACKENDS, Fact, installing
 from harness.cuda.driver import Device, DeviceMemory, DeviceMemoryError, Stream
@@ -47,7 +48,7 @@ def build(plan: BuildPlan) -> BackendEngine:
         plan.model,
         plan.output / ENGINE_FILE,
         plan.precision,
-        half_inputs=bool(plan.options.get("half_inputs", False)),
+        half_inputs=OnnxruntimeCudaEngineOptions(plan.options).half_inputs,
     )
     inputs, outputs = list_tensors(plan.output / ENGINE_FILE)
     fixed = {batch for batch, _ in inputs if batch != _FREE}
@@ -97,9 +98,9 @@ class LoadedModel:
 
     def __init__(self, engine: BackendEngine, plan: LoadPlan, device: Device) -> None:
         self._engine, self._path = engine, plan.require_engine("ONNX Runtime") / engine.file
-        self._options, self._device = plan.options, device
+        self._options, self._device = OnnxruntimeCudaRunOptions(plan.options), device
         self._sessions: dict[tuple[int, int], Any] = {}
-        self.capturable = bool(plan.options.get("capture", False))
+        self.capturable = self._options.capture
         self.batch_size, self.batch_sizes = engine.batch_size, engine.batch_sizes
         if plan.scenario in ("Server", "Offline"):
             # It plans its convolutions again whenever the shape of a batch changes, which takes longer than padding.
@@ -139,11 +140,11 @@ class LoadedModel:
         choices = {
             "device_id": str(self._device.index),
             "user_compute_stream": str(stream),
-            "prefer_nhwc": "1" if self._options.get("prefer_nhwc", True) else "0",
-            "use_tf32": "1" if half or self._options.get("tf32", False) else "0",
-            "cudnn_conv_algo_search": str(self._options.get("convolution_search", "exhaustive")).upper(),
+            "prefer_nhwc": "1" if self._options.prefer_nhwc else "0",
+            "use_tf32": "1" if half or self._options.tf32 else "0",
+            "cudnn_conv_algo_search": self._options.convolution_search.upper(),
         }
-        if self._options.get("fused_bias", False):  # which older versions do not know
+        if self._options.fused_bias:  # which older versions do not know
             choices["fuse_conv_bias"] = "1"
         if self.capturable:  # it refuses models of which a part would be computed on the host
             choices["enable_cuda_graph"] = "1"

@@ -13,6 +13,7 @@ import openvino as ov
 
 from harness.backends import BackendEngine, BuildPlan, LoadPlan, Outputs, Tensor, Token, match_samples
 from harness.backends.staging import Staging
+from harness.catalog import OpenvinoEngineOptions
 from harness.child.digests import hash_files
 from harness.contract import Fact
 from harness.errors import HarnessError
@@ -35,8 +36,7 @@ def facts() -> dict[str, Fact]:
 
 def build(plan: BuildPlan) -> BackendEngine:
     """Compile for this processor. "bounded" computes any batch up to batch_size, "fixed" pads partial ones."""
-    shape = str(plan.options.get("shape", "bounded"))
-    fixed = shape == "fixed" or plan.batch_size == 1
+    fixed = OpenvinoEngineOptions(plan.options).shape == "fixed" or plan.batch_size == 1
     try:
         model = ov.Core().read_model(plan.model)
         first = ov.Dimension(plan.batch_size) if fixed else ov.Dimension(1, plan.batch_size)
@@ -150,7 +150,7 @@ class OpenVinoSession:
 def _build_properties(plan: BuildPlan) -> dict[str, Any]:
     return {
         "INFERENCE_PRECISION_HINT": _PRECISIONS[plan.precision],
-        "PERFORMANCE_HINT": str(plan.options.get("performance_hint", "throughput")).upper(),
+        "PERFORMANCE_HINT": OpenvinoEngineOptions(plan.options).performance_hint.upper(),
     }
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import openvino as ov
 import openvino_genai as genai
 
+from harness.catalog import OpenvinoGenaiRunOptions
 from harness.child.digests import hash_files
 from harness.contract import Fact
 from harness.errors import HarnessError
@@ -73,13 +74,13 @@ class Pipeline:
 
     def __init__(self, plan: GenerationPlan, folder: Path) -> None:
         self._plan = plan
-        options = plan.options
+        options = OpenvinoGenaiRunOptions(plan.options)
         scheduler = genai.SchedulerConfig()
-        scheduler.cache_size = int(options.get("cache_gib", 1))
-        scheduler.max_num_batched_tokens = int(options.get("batched_tokens", 256))
-        scheduler.max_num_seqs = int(options.get("sequences", 256))
-        scheduler.dynamic_split_fuse = bool(options.get("split_prompts", True))
-        device = str(options.get("device", "CPU"))
+        scheduler.cache_size = options.cache_gib
+        scheduler.max_num_batched_tokens = options.batched_tokens
+        scheduler.max_num_seqs = options.sequences
+        scheduler.dynamic_split_fuse = options.split_prompts
+        device = options.device
         with explaining_load(folder):
             self._pipeline = genai.ContinuousBatchingPipeline(
                 str(folder), scheduler, device, describe_properties(device, plan)
@@ -181,7 +182,8 @@ class Transcriber:
 
     def __init__(self, plan: GenerationPlan, folder: Path) -> None:
         self._plan = plan
-        device, count = str(plan.options.get("device", "CPU")), max(1, int(plan.options.get("pipelines", 1)))
+        options = OpenvinoGenaiRunOptions(plan.options)
+        device, count = options.device, max(1, options.pipelines)
         properties = describe_properties(device, plan)
         with explaining_load(folder):
             pipelines = [genai.WhisperPipeline(str(folder), device, **properties) for _ in range(count)]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from harness.backends import LoadPlan, Outputs, Token, match_samples
+from harness.catalog import CudaRunOptions
 from harness.cuda.driver import CudaError, Device, DeviceMemoryError, count_devices
 from harness.cuda.engines import LoadedEngine, Loader
 from harness.cuda.faults import explain_cuda_error, explain_out_of_memory, explain_too_many_samples
@@ -26,7 +27,6 @@ from harness.run.pool import Pool
 from harness.run.qsl import Arrays, Rows, count_rows
 
 Work = tuple[Lane, Token, int, int]  # rows of the batch, which need not be as many as its token, and the lane's number
-_LANES = 2
 
 
 class GpuWorker:
@@ -49,7 +49,7 @@ class GpuWorker:
         plan = self._plan
         wanted = self.depth * shapes.lane_bytes + plan.streams * self.loaded.estimate_memory(shapes.inputs)
         free = self.device.get_free_memory()
-        spin = bool(plan.options.get("spin", False))
+        spin = CudaRunOptions(plan.options).spin
         try:
             for number in range(self.depth):
                 streams = self._streams[number % plan.streams]
@@ -109,15 +109,15 @@ class CudaSession:
     def __init__(self, plan: LoadPlan, load: Loader) -> None:
         self._plan = plan
         waits = plan.scenario in ("SingleStream", "MultiStream")
-        indices = chosen(int(plan.options.get("devices", 1)))
-        self.workers = [_worker(index, load, plan, spin=waits) for index in indices]
+        options = CudaRunOptions(plan.options)
+        self.workers = [_worker(index, load, plan, spin=waits) for index in chosen(options.devices)]
         devices = [worker.device for worker in self.workers]
         first = self.workers[0].loaded
         self.batch_size = min(plan.batch_size, first.batch_size)
         self.sizes: Sequence[int] = list_sizes(self.batch_size, plan.scenario, first.batch_sizes)
-        self._graphs = bool(plan.options.get("cuda_graphs", True)) and first.capturable
+        self._graphs = options.cuda_graphs and first.capturable
         self._whole = [n for n in (1, 8) if n <= self.batch_size] if waits and self._graphs else []
-        on_device = starts_from_device(plan.options)
+        on_device = starts_from_device(options)
         self._residence = Residence(devices, [worker.node for worker in self.workers], on_device=on_device)
         self._free: Pool[tuple[GpuWorker, int]] = Pool()
         self.notes: Mapping[str, Any] = {
@@ -201,7 +201,7 @@ class CudaSession:
 
 def count_lanes(plan: LoadPlan) -> int:
     """Batches in flight on each stream, so that the device finds its next one while the host deals with the last."""
-    lanes = int(plan.options.get("lanes", _LANES))
+    lanes = CudaRunOptions(plan.options).lanes
     if lanes < 1:
         raise HarnessError(f"lanes {lanes} must be at least 1", "input", "correct run.options.lanes")
     return lanes
@@ -229,12 +229,12 @@ def chosen(count: int) -> range:
     return range(max(count, 1))
 
 
-def starts_from_device(options: Mapping[str, Any]) -> bool:
+def starts_from_device(options: CudaRunOptions) -> bool:
     """True where samples live on the device, which the rules allow only where the network can reach its memory at
     rate."""
-    if not options.get("start_from_device", False):
+    if not options.start_from_device:
         return False
-    if not str(options.get("start_from_device_evidence", "")).strip():
+    if not options.start_from_device_evidence.strip():
         raise HarnessError(
             "start_from_device is set without evidence",
             "input",

@@ -7,7 +7,7 @@ import math
 import os
 import platform
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module, metadata
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 
+from harness.catalog import write_slices
 from harness.contract import Fact
 from harness.machine.numa import list_usable
 
@@ -58,7 +59,7 @@ def find_distribution_version(*names: str) -> str:
 
 
 def list_accelerators() -> list[dict[str, Any]]:
-    """NVIDIA devices through NVML: see ``harness.machine.facts``; empty without nvidia-ml-py or a driver."""
+    """NVIDIA devices through NVML, as ``list_inventory`` says; empty without nvidia-ml-py or a driver."""
     with _opened() as nvml:
         return list_inventory(nvml) if nvml is not None else []
 
@@ -66,7 +67,7 @@ def list_accelerators() -> list[dict[str, Any]]:
 def list_computing_on(count: int) -> list[tuple[int, int]]:
     """(device, process id) of what computes on the first ``count`` NVIDIA devices that CUDA shows here."""
     with _opened() as nvml:
-        return list(list_computing(nvml, count, os.environ.get("CUDA_VISIBLE_DEVICES"))) if nvml is not None else []
+        return list(list_computing(nvml, count, os.environ.get(VISIBLE))) if nvml is not None else []
 
 
 @contextlib.contextmanager
@@ -171,6 +172,10 @@ _ASKED: dict[str, Callable[[Any, Any], Any]] = {
     "pcie_width": lambda nvml, h: int(nvml.nvmlDeviceGetMaxPcieLinkWidth(h)),
     "sm_mhz": lambda nvml, h: int(nvml.nvmlDeviceGetMaxClockInfo(h, nvml.NVML_CLOCK_SM)),
     "power_limit_watts": lambda nvml, h: nvml.nvmlDeviceGetEnforcedPowerLimit(h) / 1e3,
+    "default_limit_watts": lambda nvml, h: nvml.nvmlDeviceGetPowerManagementDefaultLimit(h) / 1e3,
+    "persistence": lambda nvml, h: int(nvml.nvmlDeviceGetPersistenceMode(h)) == _ENABLED,
+    "application_mhz": lambda nvml, h: int(nvml.nvmlDeviceGetApplicationsClock(h, nvml.NVML_CLOCK_SM)),
+    "default_mhz": lambda nvml, h: int(nvml.nvmlDeviceGetDefaultApplicationsClock(h, nvml.NVML_CLOCK_SM)),
     "nvlink": lambda nvml, h: _links(nvml, h),
     "most_slices": lambda nvml, h: int(nvml.nvmlDeviceGetMaxMigDeviceCount(h)) or None,
     "slices": lambda nvml, h: [_describe_slice(nvml, part) for part in _list_slices(nvml, h)] or None,
@@ -287,3 +292,37 @@ def _try(nvml: Any, ask: Callable[..., Any], *arguments: Any) -> Any:
         return ask(*arguments)
     except (nvml.NVMLError, AttributeError, ValueError):
         return None
+
+
+# Slices of GPUs (MIG): parts of a GPU that act as GPUs of their own. CUDA shows a process one at most, the first that
+# the variable names by its UUID.
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+MIG = "MIG-"  # how the UUID of a slice begins
+
+Slice = Mapping[str, Any]
+"""``uuid``, ``profile``, ``memory_bytes``, and of its GPU ``gpu`` (NVML's number), ``bus`` and ``gpu_uuid``."""
+
+
+def list_slices(accelerators: Sequence[Mapping[str, Any]]) -> list[Slice]:
+    """List the slices of all devices, in their order; ``accelerators``: see ``list_accelerators``."""
+    return [
+        {**part, "gpu": number, "bus": device.get("bus", ""), "gpu_uuid": device.get("uuid", "")}
+        for number, device in enumerate(accelerators)
+        for part in device.get("slices", ())
+    ]
+
+
+def list_taken() -> list[str]:
+    """UUIDs of the slices that this process was given."""
+    return [word for word in os.environ.get(VISIBLE, "").split(",") if word.startswith(MIG)]
+
+
+def slice_evidence() -> dict[str, Fact]:
+    """On slices of which profiles this process computes; nothing where it computes on whole devices."""
+    taken = list_taken()
+    if not taken:
+        return {}
+    profiles = {part["uuid"]: str(part["profile"]) for part in list_slices(list_accelerators())}
+    found = write_slices(profiles.get(uuid, uuid) for uuid in taken)
+    return {"gpu.slices": Fact(value=found, role="evidence")}

@@ -97,8 +97,9 @@ class Sampling:
 class GenerationPlan:
     """Load what generates for one run. ``model``: the folder of the Model artifact; ``source``: what the spec names as
     its path, for a checkpoint that is too large to copy. ``logged``: LoadGen reads the tokens themselves, not only how
-    many there are. ``samples``: the name of what is asked. Each submitted prompt gets ``first`` (at most once, only
-    where ``streaming``), then exactly one of ``completed`` and ``failed``, from any thread.
+    many there are. ``samples``: the name of what is asked. ``service_url``, ``service_log``: as of a RunRequest. Each
+    submitted prompt gets ``first`` (at most once, only where ``streaming``), then exactly one of ``completed`` and
+    ``failed``, from any thread.
     """
 
     model: Path | None
@@ -114,6 +115,8 @@ class GenerationPlan:
     completed: Callable[[int, Answer], None]
     failed: Callable[[int, BaseException], None]
     samples: str = PROMPTS
+    service_url: str = ""
+    service_log: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import numpy as np
 from harness.backends import BuildPlan, Outputs, load_backend
 from harness.benchmarks import BenchmarkCode, LoopBenchmark, TensorBenchmark, load_benchmark, note_source
 from harness.benchmarks.sources import is_rehearsal
+from harness.catalog import EngineSettings
 from harness.child.digests import hash_code, hash_file
 from harness.contract import BACKENDS, SOURCE_NOTE, Benchmark, BuildRequest, Counter, Fact, Result
 from harness.errors import HarnessError, require
@@ -148,7 +149,7 @@ def _build_engine(request: BuildRequest, counter: Counter) -> Made:
     if request.backend is None:
         raise HarnessError("an engine needs a backend", "input", "name one in the spec")
     backend = load_backend(request.backend)
-    precision = str(request.settings.get("precision", "fp32"))
+    precision = EngineSettings(request.settings).precision
     offered = BACKENDS[request.backend].precisions
     if precision not in offered:
         raise HarnessError(
@@ -166,7 +167,7 @@ def _build_engine(request: BuildRequest, counter: Counter) -> Made:
             BuildPlan(
                 model=_find_model(request.backend, model / part),
                 output=output,
-                batch_size=int(request.settings.get("batch_size", 1)),
+                batch_size=EngineSettings(request.settings).batch_size,
                 precision=precision,
                 options={name: value for name, value in request.settings.items() if name not in _OWN},
                 counter=counter,

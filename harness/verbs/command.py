@@ -23,8 +23,7 @@ from harness.contract import TELEMETRY, CommandRequest, Counter, Fact, Result, S
 from harness.cuda.nvml import collect_device_evidence
 from harness.errors import HarnessError
 from harness.machine.clocks import ClockWatch
-from harness.machine.facts import collect_machine_notes, list_accelerators
-from harness.machine.slices import slice_evidence
+from harness.machine.facts import collect_machine_notes, list_accelerators, slice_evidence
 from harness.machine.telemetry import Telemetry, find_flags
 from harness.verbs import collecting, collecting_results
 from harness.verbs.code_folder import list_created, list_entries

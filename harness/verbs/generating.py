@@ -10,9 +10,10 @@ from typing import Any, cast
 
 from harness.backends import load_backend
 from harness.benchmarks import BenchmarkCode, TokenBenchmark
+from harness.catalog import CpuRunOptions, EngineSettings, TokenOptions, list_options
 from harness.contract import BACKENDS, Counter, RunRequest
 from harness.errors import HarnessError, require
-from harness.machine.slices import list_taken
+from harness.machine.facts import list_taken
 from harness.run.loadgen import Prepared, Responder
 from harness.run.qsl import Arrays, SampleLibrary
 from harness.run.sut import Guard, LoadedSut
@@ -31,7 +32,6 @@ from harness.run.tokens import (
 )
 
 _WARM_UP = 4  # prompts
-_BOUNDS = ("min_new_tokens", "max_new_tokens")
 
 
 def load_generator(
@@ -59,7 +59,7 @@ def load_generator(
             "name a benchmark of the round that generates tokens as `as:`",
         )
     sampling = choose_sampling(benchmark.generation, request.generation, request.settings)
-    relay = TokenRelay()
+    relay, known = TokenRelay(), {**BACKENDS[request.backend].engine, **BACKENDS[request.backend].run}
     plan = GenerationPlan(
         model=require(Path(request.inputs["model"]), "the model") if "model" in request.inputs else None,
         source=Path(request.sources["model"]) if "model" in request.sources else None,
@@ -67,13 +67,15 @@ def load_generator(
         sampling=sampling,
         streaming=streaming,
         logged=prepared.logs_responses,
-        threads=int(request.settings.get("threads", 0)),
-        precision=str(request.settings.get("precision", "fp32")),
-        options=_collect_options(request),
+        threads=CpuRunOptions(request.settings).threads,
+        precision=EngineSettings(request.settings).precision,
+        options={name: value for name, value in request.settings.items() if name in known},
         first=relay.first,
         completed=relay.completed,
         failed=relay.failed,
         samples=asked,
+        service_url=request.service_url,
+        service_log=request.service_log,
     )
     backend = cast(TokenBackend, load_backend(request.backend))
     generator = backend.load(plan)
@@ -109,7 +111,7 @@ def load_generator(
 
 def choose_sampling(own: Mapping[str, Any], ruled: Mapping[str, Any], settings: Mapping[str, Any]) -> Sampling:
     """``own``: the benchmark's; over it what the round rules, and over that what the spec says of the run."""
-    said = {name: int(settings[name]) for name in _BOUNDS if settings.get(name)}
+    said = {name: int(settings[name]) for name in list_options(TokenOptions) if settings.get(name)}
     values = {**own, **ruled, **said}
     known = {field.name for field in fields(Sampling)}
     if unknown := sorted(set(values) - known):
@@ -121,14 +123,6 @@ def choose_sampling(own: Mapping[str, Any], ruled: Mapping[str, Any], settings: 
     if "stop_sequences" in values:
         values["stop_sequences"] = tuple(StopSequence(text, tuple(tokens)) for text, tokens in values["stop_sequences"])
     return Sampling(**values)
-
-
-def _collect_options(request: RunRequest) -> dict[str, Any]:
-    """The backend's own, of the engine and of the run; where a server is that this pass started, its address and the
-    folder of what it prints."""
-    known = (*BACKENDS[request.backend].engine, *BACKENDS[request.backend].run)
-    options = {name: request.settings[name] for name in known if name in request.settings}
-    return {**options, "service_url": request.service_url, "service_log": request.service_log}
 
 
 def _warm_up(generator: Generator, arrays: Arrays, relay: TokenRelay) -> None:

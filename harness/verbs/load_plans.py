@@ -8,6 +8,7 @@ from typing import Any
 
 from harness.backends import Completed, Failed, LoadPlan
 from harness.benchmarks import BenchmarkCode, TensorBenchmark
+from harness.catalog import CpuRunOptions, EngineSettings
 from harness.contract import BACKENDS, BackgroundLoad, RunRequest, Scenario
 from harness.errors import HarnessError, require
 
@@ -24,12 +25,10 @@ def make_load_plan(
     source: Path | None = None,
 ) -> LoadPlan:
     """``more``: options that no spec declares. Raises HarnessError where the engine is missing, or a size is wrong."""
-    settings = asked.settings
-    batch_size, streams = int(settings.get("batch_size", 1)), int(settings.get("streams", 1))
-    if batch_size < 1 or streams < 1:
-        raise HarnessError(
-            f"batch_size {batch_size} and streams {streams} must be at least 1", "input", "correct the spec"
-        )
+    built, run = EngineSettings(asked.settings), CpuRunOptions(asked.settings)
+    if built.batch_size < 1 or run.streams < 1:
+        problem = f"batch_size {built.batch_size} and streams {run.streams} must be at least 1"
+        raise HarnessError(problem, "input", "correct the spec")
     engine, backend = asked.inputs.get("engine"), BACKENDS[asked.backend]
     options = {**backend.run, **({} if backend.builds_engine else backend.engine)}
     own: dict[str, Any] = {}
@@ -40,17 +39,17 @@ def make_load_plan(
     return LoadPlan(
         engine=require(Path(engine), "the engine") if engine else None,
         scenario=scenario,
-        batch_size=batch_size,
-        streams=streams,
-        threads=int(settings.get("threads", 0)),
+        batch_size=built.batch_size,
+        streams=run.streams,
+        threads=run.threads,
         outputs=benchmark.list_outputs(),
-        options={**{name: settings[name] for name in options if name in settings}, **more},
+        options={**{name: value for name, value in asked.settings.items() if name in options}, **more},
         completed=completed,
         failed=failed,
         folder=folder,
         model=Path(asked.inputs["model"]) if "model" in asked.inputs else None,
         source=source,
-        precision=str(settings.get("precision", "fp32")),
+        precision=built.precision,
         packing=benchmark.packing,
         **own,
     )

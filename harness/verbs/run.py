@@ -6,7 +6,8 @@ import ctypes
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,25 +16,23 @@ import numpy as np
 
 from harness.backends import LoadPlan, Session, load_backend
 from harness.benchmarks import BenchmarkCode, LoopBenchmark, load_benchmark
+from harness.catalog import WeightOptions
 from harness.child.digests import hash_code, hash_folder
 from harness.child.launched import is_launched
 from harness.contract import BACKENDS, OWN_CODE, TELEMETRY, Counter, Fact, Mode, Result, RunRequest, copy_log
 from harness.errors import HarnessError, require
 from harness.machine.clocks import ClockWatch
-from harness.machine.facts import collect_machine_notes
-from harness.machine.slice_session import SliceSession
-from harness.machine.slices import list_taken, slice_evidence, split_taken
+from harness.machine.facts import collect_machine_notes, list_taken, slice_evidence
 from harness.machine.telemetry import Telemetry, find_flags
+from harness.parts import load_mig
 from harness.run.loadgen import Prepared, Responder, Test, collect_loadgen_facts, prepare, run_test
 from harness.run.loops import warm_rows
 from harness.run.qsl import Arrays, IssueOrder, SampleLibrary
 from harness.run.sut import Completer, Guard, Indexed, LoadedSut, OfflineSut, ServerSut, StreamSut
 from harness.verbs import generating
-from harness.verbs.background import Background
 from harness.verbs.command import SERVICE_LOG
 from harness.verbs.load_plans import make_load_plan
 
-RANDOM_WEIGHTS = "random_weights"  # an option of backends that can draw a model's weights
 _GRACE = 2.0  # seconds that LoadGen gets to end by itself after a failure
 _WARM_UP_BATCHES = 3
 _HANDED_OVER = 0.03  # seconds of computing that a stream is given at once where its batches take less
@@ -48,7 +47,10 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
     """
     began, clock = time.monotonic(), ClockWatch()
     keep_freed_memory()
-    others = split_taken(len(request.slices)) if request.background else []
+    others = None
+    if request.background:
+        folder = Path(request.counter).parent
+        others = load_mig().prepare_background(request.background, len(request.slices), folder)
     counter = Counter(request.counter)
     counter.stage("loading")
     benchmark = load_benchmark(request.benchmark)
@@ -60,14 +62,14 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
     load = generating.load_generator if BACKENDS[request.backend].generates else load_session
     driven = load(request, benchmark, arrays, prepared, counter, guard)
     _require_different(request.audit_config, driven.library.performance_count)
-    background_load = Background(request.background, others, Path(request.counter).parent)
     counter.stage("warming up")
-    with background_load:
+    with others or nullcontext():
         counter.stage("running", prepared.expected_samples(driven.library.total_count))
         readings = Path(request.counter).with_name(TELEMETRY)
         with Telemetry(driven.notes.get("devices", ()), readings, lambda: counter.done) as telemetry:
             run_test(prepared, driven.sut, driven.library)
-        background_load.check()
+        if others is not None:
+            others.check()
     if guard.failure is not None:
         raise _as_backend_error(request.backend, guard.failure, telemetry.faults())
     counter.stage("completing")
@@ -77,7 +79,7 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
         **collect_loadgen_facts(),
         **collect_machine_notes(),
         **slice_evidence(),
-        **background_load.facts(),
+        **(others.facts() if others is not None else {}),
         **telemetry.facts(driven.samples()),
         **_facts(request, benchmark),
     }
@@ -115,7 +117,7 @@ def load_session(
     slices = list_taken()
     session: Session
     if len(slices) > 1 and request.scenario in ("Offline", "Server"):  # else a query keeps one of them busy
-        session = SliceSession(request.backend, request.benchmark, plan, slices)
+        session = load_mig().open_session(request.backend, request.benchmark, plan, slices)
     else:
         session = benchmark.open_session(backend.load, plan)
     library = SampleLibrary(arrays, session.place, guard.record, performance_count=request.performance_sample_count)
@@ -200,17 +202,17 @@ def _test(request: RunRequest) -> Test:
 
 
 def _load_plan(request: RunRequest, benchmark: BenchmarkCode, completer: Completer) -> LoadPlan:
-    served = {"service_url": request.service_url, "service_log": request.service_log}
-    return make_load_plan(
+    plan = make_load_plan(
         request,
         benchmark,
         scenario=request.scenario,
         completed=completer.completed,
         failed=completer.failed,
         folder=Path(request.counter).parent,
-        more={**({"devices": 1} if list_taken() else {}), **(served if request.service_url else {})},
+        more={"devices": 1} if list_taken() else {},
         source=Path(request.sources["model"]) if "model" in request.sources else None,
     )
+    return replace(plan, service_url=request.service_url, service_log=request.service_log)
 
 
 def _end_soon(give_up: Callable[[BaseException], None], error: BaseException) -> None:
@@ -245,7 +247,7 @@ def _facts(request: RunRequest, benchmark: BenchmarkCode) -> dict[str, Fact]:
 
 
 def _values(request: RunRequest, benchmark: BenchmarkCode, prepared: Prepared, driven: LoadedSut) -> dict[str, Any]:
-    drawn = bool(request.settings.get(RANDOM_WEIGHTS))
+    drawn = WeightOptions(request.settings).random_weights
     synthetic = benchmark.synthetic or BACKENDS[request.backend].synthetic or drawn
     return {
         **driven.values(),

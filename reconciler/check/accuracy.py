@@ -75,8 +75,8 @@ def audit(view: CellView) -> Complaints:
 
 @rule("accuracy.samples", "the whole validation set", sources=(_CHECK,))
 def check_samples(view: CellView) -> Complaints:
-    """Every sample of the validation set, once: in open the checkers accept fewer. LoadGen before 6 logs only the size
-    of the QSL."""
+    """Every sample of the validation set, once: in open, checkers up to v5.1 accept fewer. LoadGen before 6 logs only
+    the size of the QSL."""
     run = view.accuracy
     wanted = (
         parse_number(view.rules.get_value("exact_accuracy_sample_count", view.cell.scenario)) if view.rules else None
@@ -90,7 +90,7 @@ def check_samples(view: CellView) -> Complaints:
             find_at(run.log, key),
             f"{show_value(read_value(run.log, key))} samples",
             f"exactly {wanted}",
-            severity=soften(view, "accuracy"),
+            severity=soften(view, "accuracy_samples"),
             mechanism="short-accuracy",
         )
 
@@ -102,19 +102,28 @@ def count_key(run: RunView) -> str:
 
 @rule("accuracy.bars", "the accuracy bars", sources=(_CHECK, OLD))
 def check_accuracy_bars(view: CellView) -> Complaints:
-    """Each metric in accuracy.txt reaches the bar of the round. In open, a round may set none."""
-    yield from _check_bars(view, METRIC_LINES.keys() - WHOLE_SET)
+    """Each metric in accuracy.txt reaches the bar of the round. In open, where there is none, one of them is stated."""
+    if view.binds("accuracy"):
+        yield from _check_bars(view, METRIC_LINES.keys() - WHOLE_SET)
+    elif (content := view.files.accuracy_text).value is not None and view.rules is not None:
+        known = [bar.metric for bar in view.rules.list_bars(view.cell.scenario) if bar.metric in METRIC_LINES]
+        stated = parse_accuracy(content.value, known, content.file).metrics
+        if known and not any(value and not value[0].numpy for value in stated.values()):
+            wanted = f"{known[0]} as a plain number: the checkers accept any value in open"
+            said, mild = f"no line states {' or '.join(known)}", soften(view, "stated_accuracy")
+            yield Complaint(Place(content.file), said, wanted, fix=_RESCORE, severity=mild)
 
 
 @rule("accuracy.lengths", "the lengths of answers in all", sources=(_CHECK, OLD))
 def check_lengths(view: CellView) -> Complaints:
     """The number of tokens or the length of all answers is within the bounds of the round."""
-    yield from _check_bars(view, WHOLE_SET)
+    if view.binds("accuracy"):
+        yield from _check_bars(view, WHOLE_SET)
 
 
 def _check_bars(view: CellView, metrics: Set[str]) -> Complaints:
     content = view.files.accuracy_text
-    if content.value is None or view.rules is None or not view.binds("accuracy"):
+    if content.value is None or view.rules is None:
         return
     known = [bar for bar in view.rules.list_bars(view.cell.scenario) if bar.metric in metrics]
     report = parse_accuracy(content.value, [bar.metric for bar in known], content.file)

@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from msgspec.structs import replace
 
-from reconciler.check import listing
 from reconciler.check.demands import NEW, OLD, OURS, Complaints, soften
-from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY
+from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, TRACE
 from reconciler.resource.rules import Severity, rule
 from reconciler.tree.findings import Complaint, Place
+from reconciler.tree.reading.cell import Folder
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.values import show_value
 from reconciler.tree.reading.view import CellView
+
+# Which files a folder of logs must hold, and which it may.
+
+# Files that may accompany LoadGen's logs.
+TOLERATED = frozenset({ACCURACY_LOG, TRACE, "results.json", ".gitkeep"})
+
+
+def list_missing(folder: Folder, names: Iterable[str]) -> Complaints:
+    if not folder.exists:
+        yield Complaint(Place(folder.shown), "missing", f"a folder with {', '.join(names)}")
+        return
+    there = set(folder.list_files())
+    for name in names:
+        if name not in there:
+            yield Complaint(Place(f"{folder.shown}/{name}"), "missing", name)
+
+
+def list_unlisted(folder: Folder, allowed: Collection[str], wanted: str) -> Complaints:
+    """``wanted``: in words, what alone may be there."""
+    for name in folder.list_files():
+        if name not in allowed:
+            yield Complaint(Place(f"{folder.shown}/{name}"), f"a file {name}", wanted, fix="remove it")
+
 
 _LOGS_ALONE = "LoadGen's files only"
 _POWER = ("client.json", "client.log", "ptd_logs.txt", "server.json", "server.log")
@@ -23,8 +46,8 @@ _POWER = ("client.json", "client.log", "ptd_logs.txt", "server.json", "server.lo
 def check_run_files(view: CellView) -> Complaints:
     """run_1 and accuracy/ hold their logs."""
     files = view.files
-    yield from listing.list_missing(files.performance.folder, (SUMMARY, DETAIL))
-    yield from listing.list_missing(files.accuracy.folder, (SUMMARY, DETAIL, ACCURACY_LOG, ACCURACY_TEXT))
+    yield from list_missing(files.performance.folder, (SUMMARY, DETAIL))
+    yield from list_missing(files.accuracy.folder, (SUMMARY, DETAIL, ACCURACY_LOG, ACCURACY_TEXT))
 
 
 @rule("files.extra", "no other files next to the logs", sources=(f"{OLD}: file lists",))
@@ -33,7 +56,7 @@ def check_extra_files(view: CellView) -> Complaints:
     files, mild = view.files, soften(view, "listed_files")
     power = {"spl.txt"} if is_power(view) else set()
     for folder, own in ((files.performance.folder, {*power}), (files.accuracy.folder, {ACCURACY_TEXT})):
-        for item in listing.list_unlisted(folder, {SUMMARY, DETAIL, *listing.TOLERATED, *own}, _LOGS_ALONE):
+        for item in list_unlisted(folder, {SUMMARY, DETAIL, *TOLERATED, *own}, _LOGS_ALONE):
             yield replace(item, severity=mild)
 
 
@@ -124,9 +147,9 @@ def check_power_files(view: CellView) -> Complaints:
     if not is_power(view):
         return
     performance = view.files.results / "performance"
-    yield from listing.list_missing(performance / "run_1", ("spl.txt",))
-    yield from listing.list_missing(performance / "ranging", (SUMMARY, DETAIL, "spl.txt"))
-    yield from listing.list_missing(performance / "power", _POWER)
+    yield from list_missing(performance / "run_1", ("spl.txt",))
+    yield from list_missing(performance / "ranging", (SUMMARY, DETAIL, "spl.txt"))
+    yield from list_missing(performance / "power", _POWER)
 
 
 def is_power(view: CellView) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import PurePosixPath
 
-from reconciler.check import listing
+from reconciler.check import cell_files
 from reconciler.check.accuracy import read_metric_values
 from reconciler.check.demands import NEW, OLD, OURS, Complaints
 from reconciler.loadgen.log_files import (
@@ -47,7 +47,7 @@ def check_files(view: CellView) -> Complaints:
     for rules, folder in _present(view):
         wanted = [*rules.files, *(f"accuracy/{name}" for name in sorted(_accuracy_files(view, rules, folder)))]
         for place, names in _grouped(folder, wanted):
-            yield from listing.list_missing(place, names)
+            yield from cell_files.list_missing(place, names)
 
 
 @rule("compliance.extra", "no other files next to a test's logs", sources=(_CHECK, f"{OLD}: file lists"))
@@ -55,10 +55,10 @@ def check_extra(view: CellView) -> Complaints:
     """The checkers refuse files that are not listed next to the logs of a test."""
     for rules, folder in _present(view):
         if rules.performance_checks:
-            yield from listing.list_unlisted(folder / _RUN, {SUMMARY, DETAIL, *listing.TOLERATED}, _LISTED_ALONE)
+            yield from cell_files.list_unlisted(folder / _RUN, {SUMMARY, DETAIL, *cell_files.TOLERATED}, _LISTED_ALONE)
         listed = _accuracy_files(view, rules, folder)
         if listed:
-            yield from listing.list_unlisted(folder / "accuracy", listed, _LISTED_ALONE)
+            yield from cell_files.list_unlisted(folder / "accuracy", listed, _LISTED_ALONE)
 
 
 @rule("compliance.verdict", "the test is passed", sources=(_CHECK, OLD))

@@ -73,13 +73,13 @@ def check_official_name(view: BenchmarkView) -> Complaints:
 
 @rule("benchmark.category", "a benchmark of the system's category", sources=(_CHECK, OLD))
 def check_category(view: BenchmarkView) -> Complaints:
-    """The round has the benchmark for the category of the system: datacenter or edge."""
-    if view.bound and not view.allowed:
+    """The round has the benchmark for the category of the system: datacenter or edge. Also in open, but for v6.0."""
+    if not view.allowed and view.ruleset.binds(view.submitter.division, "categories"):
         yield Complaint(
             view.place,
             f"{view.official} in category {view.system.category}",
             f"a benchmark that {view.ruleset.round} has for {view.system.category}",
-            fix="enter it in the open division",
+            fix="enter it for a system of another category",
         )
 
 

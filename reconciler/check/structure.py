@@ -15,6 +15,7 @@ from reconciler.resource.rules import Severity, rule
 from reconciler.rules.rounds import list_rounds
 from reconciler.storage.untrusted_files import DEEPEST
 from reconciler.tree.findings import Complaint, Place
+from reconciler.tree.layout import CHECKER_LOG
 from reconciler.tree.reading.files import (
     decode_text,
     is_folder,
@@ -158,20 +159,24 @@ def _says_something(document: Path) -> bool:
 
 @rule("submitter.systems", "every described system has results", sources=(OLD,))
 def check_unused_systems(files: SubmitterFiles) -> Complaints:
-    """Each file in systems/ describes a system that has results."""
+    """Each file in systems/, and in older trees each folder in measurements/, is of a system that has results."""
     known = set(list_folders(files.place.path / "results"))
     mild = soften(files, "used_systems")
     for name in files.described:
         if name not in known:
             place = Place(f"{files.place.shown}/systems/{name}.json")
             yield Complaint(place, f"no results/{name}", "results for every described system", severity=mild)
+    for name in list_folders(files.place.path / "measurements"):
+        if name not in known:
+            place = Place(f"{files.place.shown}/measurements/{name}")
+            yield Complaint(place, f"no results/{name}", "results for every measured system", severity=mild)
 
 
 @rule("submitter.loose", "no loose files among the results", sources=(OURS,), severity=Severity.NOTE)
 def check_loose_files(files: SubmitterFiles) -> Complaints:
     """Files of their own in results/ and in a system's folder: published trees carry them, and no checker minds."""
     for name in list_files(files.place.path / "results"):
-        if name == "submission_checker_log.txt":
+        if name == CHECKER_LOG:
             continue
         yield Complaint(Place(f"{files.place.shown}/results/{name}"), f"file {name}", "systems' folders only")
     for system in files.place.list_systems():

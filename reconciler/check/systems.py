@@ -101,25 +101,28 @@ def check_names(view: SystemView) -> Complaints:
 
 @rule("system.network", "the network division's fields", sources=(_CHECK, OLD))
 def check_network(view: SystemView) -> Complaints:
-    """Network systems say so and describe the network; closed ones leave is_network out."""
+    """Network systems say so and describe the network; closed ones leave is_network out. From v6.0 on, a description
+    with this field describes the network, whatever the field says."""
     document = view.system.read.value
     if document is None:
         return
     place = Place(view.system.read.file, view.system.line("is_network"))
-    found = document.get("is_network")
-    if view.submitter.division == "network":
+    division, found = view.submitter.division, document.get("is_network")
+    said = f"is_network is {show_value(found)}"
+    is_network = isinstance(found, str) and found.lower() == "true"
+    if (
+        division != "network"
+        and "is_network" in document.values
+        and (not isinstance(found, str) or division == "closed")
+    ):
+        yield Complaint(place, said, "no such field outside the network division", fix="leave the field out")
+    elif division == "network" or is_network or (found and view.ruleset.binds(division, "network_fields")):
         absent = [name for name in view.ruleset.network.fields if not document.get(name)]
         if absent:
             more = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
             yield Complaint(place, f"no field {absent[0]}{more}", "every field that describes the network")
-        elif str(found).lower() != "true":
-            yield Complaint(place, f"is_network is {show_value(found)}", '"true" in the network division')
-    elif "is_network" in document.values:
-        fix = "leave the field out"
-        if not isinstance(found, str) or view.submitter.division == "closed":
-            yield Complaint(
-                place, f"is_network is {show_value(found)}", "no such field outside the network division", fix=fix
-            )
+        elif division == "network" and not is_network:
+            yield Complaint(place, said, '"true" in the network division')
 
 
 @rule("system.nameplate", "what the power supplies can give", sources=(_CHECK,))

@@ -24,7 +24,7 @@ from reconciler.record.index import load
 from reconciler.record.signing import find_signer, list_signature_paths, sign_record
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.documents import render_document
-from reconciler.render.lines import Lines
+from reconciler.render.progress import Lines
 from reconciler.resource.quantities import show_count
 from reconciler.storage import git
 from reconciler.storage.event_log import add_context, facts, open_log

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,10 +28,11 @@ from reconciler.reconcile.rendered_check import find_contradicted, find_stored_l
 from reconciler.render.documents import render_document
 from reconciler.render.findings import LIMIT, render_findings_part, render_findings_text
 from reconciler.rules.programs import find_program_of_tree
+from reconciler.storage.files import replace
 from reconciler.tree.findings import TreeReport
+from reconciler.tree.layout import CHECKER_LOG
 from reconciler.tree.reading.places import find_roots
 
-LOG = "submission_checker_log.txt"
 _OUTPUT = "official-checks"
 _PATH = click.Argument(["path"], required=False, type=ExistingPath(path_type=Path))
 _OFFICIAL = click.Option(
@@ -53,7 +53,8 @@ _OUTPUT_OPTION = click.Option(
 _CARRY = click.Option(
     ["--carry-log"],
     is_flag=True,
-    help=f"Also put the newer checker's output into the tree, as each submitter's results/{LOG}.",
+    help=f"Also publish the newest checker's output as results/{CHECKER_LOG}: written to documents.checker_log "
+    "of the spec, or into the tree at PATH.",
 )
 
 
@@ -84,8 +85,10 @@ def command(
     original = open_archive(originals)
     origin: Callable[[str], str] | None = None
     withheld: tuple[Finding, ...] = ()
+    carried: Path | None = None
     if path is None:
         seen = _seen(specs)
+        carried = _find_log(seen) if carry_log else None
         withheld = find_contradicted(seen)
         path, round_name = seen.tree, round_name or read_round(seen)
         original, origin = original or find_stored_logs(seen), trace_cells(seen)
@@ -95,7 +98,9 @@ def command(
     if official is not None and (program := find_program_of_tree(path)) is not None:
         tree_report = program.run_official_checker(tree_report, path, official, output or Path(_OUTPUT))
     elif official is not None:
-        tree_report = _official(tree_report, path, official, output or Path(_OUTPUT), carry=carry_log)
+        tree_report = _official(tree_report, path, official, output or Path(_OUTPUT))
+        if carry_log:
+            _carry_log(tree_report, path, carried)
     if as_json:
         say_json(render_document("check", **render_findings_part(tree_report, by), withheld=withheld))
     else:
@@ -113,17 +118,30 @@ def _seen(specs: tuple[str, ...]) -> PlanResult:
     return seen
 
 
-def _official(tree_report: TreeReport, path: Path, checkout: Path, output: Path, *, carry: bool) -> TreeReport:
+def _find_log(seen: PlanResult) -> Path:
+    """Where the repository has the output of the checker that its tree shows."""
+    if not (location := seen.desired.submission.get_text("documents.checker_log")):
+        raise ReconcilerError(
+            "the spec does not say where the checker's log is",
+            fix=f"declare it: documents: {{checker_log: documents/{CHECKER_LOG}}}",
+        )
+    return seen.paths.root / location
+
+
+def _official(tree_report: TreeReport, path: Path, checkout: Path, output: Path) -> TreeReport:
     roots = find_roots(path)
     if len(roots) != 1:
         raise ReconcilerError(f"{path} holds {len(roots)} trees", fix="the official checkers take one: name it")
     from reconciler.storage.git import find_head
 
-    commit = find_head(checkout) or ""
-    checked = run_official(tree_report, roots[0].path, checkout, commit, output)
-    if carry:
-        for place in roots[0].submitters:
-            results = place.path / "results"
-            if results.is_dir():
-                shutil.copyfile(checked.official[0].output, results / LOG)
-    return checked
+    return run_official(tree_report, roots[0].path, checkout, find_head(checkout) or "", output)
+
+
+def _carry_log(checked: TreeReport, path: Path, own: Path | None) -> None:
+    """``own``: of the repository that rendered the tree; None for a tree of somebody else."""
+    (root,) = find_roots(path)
+    text = Path(checked.official[0].output).read_text(encoding="utf-8", errors="replace")
+    data = text.replace(f"{root.path.resolve()}/", "").encode()  # as on any other machine
+    folders = [place.path / "results" for place in root.submitters]
+    for target in [own] if own else [folder / CHECKER_LOG for folder in folders if folder.is_dir()]:
+        replace(target, data)

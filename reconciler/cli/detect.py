@@ -3,36 +3,18 @@
 from __future__ import annotations
 
 import difflib
-import platform
-import re
-import shlex
-from collections.abc import Mapping
-from contextlib import nullcontext
 from pathlib import Path
 
 import click
-from msgspec import Struct
 
-from harness.contract import ProbeRequest
 from reconciler.cli.shared.options import json_option, spec_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.repository import find_paths, find_root, show_from_root
-from reconciler.errors import IN_SYNC, ReconcilerError
-from reconciler.launch.nodes import Node, find_differences, probe_nodes
-from reconciler.observed.machine import find_unlike
-from reconciler.reconcile.desired_cache import list_spec_paths
+from reconciler.errors import IN_SYNC
+from reconciler.reconcile.machine_description import Detection, detect_system
 from reconciler.render.colour import Tone
 from reconciler.render.documents import render_document
-from reconciler.resource.launcher import Launcher
-from reconciler.resource.quantities import join_listing
-from reconciler.resource.settings import SystemSettings
-from reconciler.spec.edit import EditError
-from reconciler.spec.files import read_sources
-from reconciler.spec.numa_layout import find_layout_advice
-from reconciler.spec.proposal import Proposal, propose
-from reconciler.spec.system_proposal import Described, describe, list_required, list_systems, render_block_lines
-from reconciler.storage.files import RepositoryPaths, replace
-from reconciler.storage.leftovers import open_temporary, sweep_siblings
+from reconciler.spec.system_proposal import Described, list_required, render_block_lines
 
 _SYSTEM = click.Option(["--system"], metavar="NAME", help="The system of the spec that describes this machine.")
 _WRITE = click.Option(["--write"], is_flag=True, help="Write what is proposed into the spec.")
@@ -44,15 +26,6 @@ _LAUNCHER = click.Option(
     help='Read each node that a launcher starts a process on, such as "srun -N 2"; default: the one that the spec '
     "declares for the system.",
 )
-_NOT_COMPARED = ("system_name", "number_of_nodes")
-
-
-class _Target(Struct, frozen=True):
-    """The spec file to edit; ``path`` None where there is no spec."""
-
-    path: Path | None
-    text: str
-    system: str
 
 
 @click.command("detect")
@@ -66,127 +39,53 @@ def command(
     """
     root = find_root(Path.cwd())
     paths = find_paths(root) if root is not None else None
-    target = _target(paths, specs, system)
-    through = Launcher(tuple(shlex.split(launcher))) if launcher else _declared(target)
-    seen = (paths.root.resolve(),) if paths is not None else ()
-    with nullcontext(paths.work) if paths is not None else open_temporary("probe") as shared:
-        nodes = probe_nodes(ProbeRequest(hardware=True), through, shared, seen)
-    unlike = "" if through.words else _explain_unlike(target)
-    if unlike and write and not overwrite:
-        fix = "run it there, name the launcher that reaches it, or write all the same: --overwrite"
-        raise ReconcilerError(f"this machine is not {target.system}: {unlike}", fix=fix)
-    proposal = propose(nodes[0], len(nodes))
-    try:
-        described = describe(target.text, target.system, proposal, overwrite=overwrite) if target.path else None
-    except EditError as error:
-        raise ReconcilerError(
-            f"{target.path}: {error}", fix="change the spec by hand: reconcile detect --json"
-        ) from None
-    written = bool(write and described and target.path and described.text != target.text)
-    if write and target.path is None:
-        raise ReconcilerError("there is no spec to write to", fix="`reconcile init` makes one")
-    if written and described and target.path:
-        sweep_siblings(target.path)
-        replace(target.path, described.text.encode())
-    if unlike:
-        say(f"Warning: this machine is not {target.system}: {unlike}. What follows is of this machine.", err=True)
+    found = detect_system(
+        paths,
+        [show_from_root(paths, spec) for spec in specs] if paths is not None else [],
+        system,
+        launcher=launcher,
+        write=write,
+        overwrite=overwrite,
+    )
+    if found.is_assumed:
+        say(f"This machine is taken for {found.system}, of the systems that the spec declares.", err=True)
+    if found.unlike:
+        say(f"Warning: this machine is not {found.system}: {found.unlike}. What follows is of this machine.", err=True)
     if as_json:
-        say_json(_document(target, nodes, proposal, described, written))
+        say_json(_render_detection(found))
     else:
-        _say(target, nodes, proposal, described, written)
+        _say_detection(found)
     return IN_SYNC
 
 
-def _target(paths: RepositoryPaths | None, specs: tuple[str, ...], system: str | None) -> _Target:
-    """The file that declares the system; else, for a new one, the first that declares any."""
-    if paths is None or not (specs or (paths.root / "specs").is_dir()):
-        return _Target(None, "", system or _own_name())
-    spec_paths = list_spec_paths(paths, [show_from_root(paths, spec) for spec in specs])
-    sources, problems = read_sources(spec_paths, paths.root)
-    if problems:
-        raise ReconcilerError(str(problems[0]), fix="reconcile validate")
-    declared = {name: source for source in sources for name in list_systems(source.text)}
-    if system is None and len(declared) > 1:
-        raise ReconcilerError(
-            f"the spec declares {join_listing(list(declared))}", fix="say which this is: --system NAME"
-        )
-    chosen = system or next(iter(declared), _own_name())
-    source = declared.get(chosen) or next(iter(declared.values()), sources[0])
-    return _Target(paths.root / source.name, source.text, chosen)
-
-
-def _declared(target: _Target) -> Launcher:
-    """The launcher that the spec declares for the system; else this machine is meant."""
-    system = list_systems(target.text).get(target.system) if target.path else None
-    words = system.get("launcher") if isinstance(system, dict) else None
-    if not words or not isinstance(system, dict):
-        return Launcher()
-    if not isinstance(words, list):
-        raise ReconcilerError(
-            f"{target.path}: {target.system}: launcher is not a list of words", fix="reconcile validate"
-        )
-    return Launcher(tuple(map(str, words)), str(system.get("python", "")))
-
-
-def _explain_unlike(target: _Target) -> str:
-    """Why this machine is not the one that the spec declares; "" where nothing contradicts it."""
-    system = list_systems(target.text).get(target.system) if target.path else None
-    declared = system.get("hardware") if isinstance(system, dict) else None
-    if not isinstance(declared, dict):
-        return ""
-    values = {f"hardware.{name}": value for name, value in declared.items() if name in ("accelerator", "cpu", "count")}
-    if not str(values.get("hardware.count", 0)).isdecimal():
-        return ""
-    found = find_unlike(SystemSettings(values).hardware)
-    return found.message if found is not None else ""
-
-
-def _own_name() -> str:
-    return re.sub(r"[^a-z0-9._-]+", "-", platform.node().lower()).strip("-._") or "this-machine"
-
-
-def _compared(node: Node) -> Mapping[str, str]:
-    found = propose(node).description
-    return {name: value for name, value in found.items() if name not in _NOT_COMPARED}
-
-
-def _advise(nodes: tuple[Node, ...]) -> list[str]:
-    """Advise where the firmware's layout contradicts the guides, with the host where there are several."""
-    found = [(str(node["hardware"].get("host", "")), find_layout_advice(node["hardware"])) for node in nodes]
-    several = len(nodes) > 1
-    return [f"{host}: {line}" if several else line for host, lines in found for line in lines]
-
-
-def _document(
-    target: _Target, nodes: tuple[Node, ...], proposal: Proposal, described: Described | None, written: bool
-) -> dict[str, object]:
+def _render_detection(found: Detection) -> dict[str, object]:
+    kept = found.described.kept if found.described else {}
     return render_document(
         "detect",
-        system=target.system,
-        spec=str(target.path) if target.path else None,
-        hardware=dict(proposal.hardware),
-        description=dict(proposal.description),
-        unread=list(proposal.unread),
-        kept={name: {"spec": was, "read": now} for name, (was, now) in (described.kept if described else {}).items()},
-        differences=find_differences(nodes, _compared),
-        advice=_advise(nodes),
-        nodes=[dict(node) for node in nodes],
-        changed=bool(described and described.text != target.text),
-        written=written,
+        system=found.system,
+        spec=found.path,
+        hardware=found.proposal.hardware,
+        description=found.proposal.description,
+        unread=found.proposal.unread,
+        kept={name: {"spec": was, "read": now} for name, (was, now) in kept.items()},
+        differences=found.differences,
+        advice=found.advice,
+        nodes=found.nodes,
+        changed=found.changed,
+        written=found.written,
     )
 
 
-def _say(
-    target: _Target, nodes: tuple[Node, ...], proposal: Proposal, described: Described | None, written: bool
-) -> None:
-    if described is None:
+def _say_detection(found: Detection) -> None:
+    described, proposal = found.described, found.proposal
+    if described is None or found.path is None:
         block = {"hardware": dict(proposal.hardware), "description": dict(proposal.description)}
-        say("\n".join(render_block_lines(target.system, block)))
+        say("\n".join(render_block_lines(found.system, block)))
     else:
-        _say_difference(target, described, written)
-    for line in find_differences(nodes, _compared):
+        _say_edit(found, found.path, described)
+    for line in found.differences:
         say(f"Differs: {line}")
-    for line in _advise(nodes):
+    for line in found.advice:
         say(f"Advice: {line}")
     for name, (was, now) in (described.kept if described else {}).items():
         say(f"Kept: {name}: {was}   (read: {now}; --overwrite takes it)")
@@ -195,13 +94,13 @@ def _say(
         say(f"Not readable, for you to fill in: {', '.join(missing)}")
 
 
-def _say_difference(target: _Target, described: Described, written: bool) -> None:
-    name = target.path.name if target.path else ""
-    if described.text == target.text:
-        say(f"{name} already says all that can be read of {target.system}.")
+def _say_edit(found: Detection, path: Path, described: Described) -> None:
+    name = path.name
+    if not found.changed:
+        say(f"{name} already says all that can be read of {found.system}.")
         return
-    before, after = target.text.splitlines(), described.text.splitlines()
+    before, after = found.before.splitlines(), described.text.splitlines()
     tones = {"+": Tone.GOOD, "-": Tone.BAD}
     for line in difflib.unified_diff(before, after, name, name, n=2, lineterm=""):
         say(choose_paint()(line, tones[line[0]]) if line[0] in tones else line)
-    say(f"Written to {target.path}." if written else "Nothing is written yet: --write does it.")
+    say(f"Written to {path}." if found.written else "Nothing is written yet: --write does it.")

@@ -136,7 +136,7 @@ def _list_declared() -> list[str]:
     except RepositoryError:
         return []
     declared = load(list_spec_paths(paths, ()), paths.root, os.environ)
-    return [str(cell.settings["benchmark.code"].value) for cell in declared.cells if "benchmark.code" in cell.settings]
+    return [str(cell.code.value) for cell in declared.cells if cell.code]
 
 
 def _fetch(scratch: Scratch, due: list[Due], limits: DownloadLimits, parallel: int) -> list[FetchResult]:
@@ -144,7 +144,7 @@ def _fetch(scratch: Scratch, due: list[Due], limits: DownloadLimits, parallel: i
     total = sum(item.coming for item in due)
     if not any(item.way in (Way.DOWNLOAD, Way.COPY) for item in due):
         return fetch(scratch, due, limits, progress, parallel=parallel)
-    from reconciler.render.transfer_progress import open_view
+    from reconciler.render.live import open_view
 
     with open_view(total, colour=use_colour(sys.stderr), quiet=is_quiet()) as view:
         progress.report = view

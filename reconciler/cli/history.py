@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
 
-from reconciler.cli.shared.options import cell_argument, complete_refs, json_option, takes
-from reconciler.cli.shared.output import say, say_json
+from reconciler.cli.shared.options import cell_argument, complete_refs, json_option, reporting_options, takes
+from reconciler.cli.shared.output import choose_paint, say, say_commands, say_json
 from reconciler.cli.shared.plan_options import list_declared_cells
 from reconciler.cli.shared.repository import find_repository
 from reconciler.diff.timeline import Side
-from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError, RepositoryError
+from reconciler.errors import ERROR, IN_SYNC, NOT_IN_SYNC, ReconcilerError, RepositoryError
 from reconciler.history.compare import compare, compare_commits, read_own_sides
+from reconciler.history.merging import assess_merge
 from reconciler.history.record_history import RecordHistory, read_record_history
 from reconciler.history.snapshot import Shared, read_snapshot
 from reconciler.history.trees import read_tree_sides
 from reconciler.plan.cell_names import find_cell, find_measured_cell
+from reconciler.render import pull_request as views
 from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.render.svg import draw_series
 from reconciler.render.timeline import (
@@ -30,10 +33,71 @@ from reconciler.render.timeline import (
 )
 from reconciler.resource.kinds import Cell
 from reconciler.storage import git
+from reconciler.storage.collector import pause_collector
 from reconciler.storage.files import RepositoryPaths
 from reconciler.storage.leftovers import write_output
 from reconciler.tune.records import list_trials
 from reconciler.tune.report import render_trial_part, render_trials_text
+
+# `reconcile pr`: what merging one commit into another would cause.
+
+_BASE = click.Option(
+    ["--base"],
+    required=True,
+    metavar="REF",
+    shell_complete=complete_refs,
+    help="The branch or commit that would be merged into.",
+)
+_HEAD = click.Option(
+    ["--head"], default="HEAD", metavar="REF", shell_complete=complete_refs, help="The commit to merge. Default: HEAD."
+)
+_MARKDOWN = click.Option(
+    ["--markdown"], type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a comment as Markdown."
+)
+_ANNOTATE = click.Option(
+    ["--annotate/--no-annotate"], default=None, help="Print GitHub annotations. Default: inside a GitHub workflow."
+)
+_FAIL_ON = click.Option(
+    ["--fail-on"],
+    type=click.Choice(["errors", "work"]),
+    default="work",
+    show_default=True,
+    help="Exit with 2 when merging makes work, or only with 1 on errors.",
+)
+
+
+@click.command("pr")
+@takes([_BASE, _HEAD, _MARKDOWN, _ANNOTATE, _FAIL_ON, *reporting_options()])
+def pr_command(
+    base: str,
+    head: str,
+    markdown: Path | None,
+    annotate: bool | None,
+    fail_on: str,
+    as_json: bool,
+    show_all: bool,
+) -> int:
+    """Compare two commits: cells added, removed, made stale or unaffected, what merging makes due, and what is wrong.
+
+    Needs no GPU, no backend library and no artifact. A commit that only adds records makes nothing due. Under an
+    embargo that does not allow the repository's address, nothing measured is published.
+    """
+    paths = find_repository(())
+    with pause_collector():
+        compared = assess_merge(paths, base, head)
+    # Output of a workflow is on its page, too.
+    found = compared.outside if os.environ.get("CI") else compared.impact
+    if markdown is not None:
+        write_output(markdown.absolute(), views.render_markdown(compared.outside).encode())
+    if as_json:
+        say_json(views.render_document(found))
+    else:
+        say(views.render_text(found, paint=choose_paint(), limit=None if show_all else views.LIMIT))
+    if annotate if annotate is not None else os.environ.get("GITHUB_ACTIONS") == "true" and not as_json:
+        say_commands(views.render_annotation_lines(compared.outside, git.find_prefix(paths.root)))
+    if found.errors:
+        return ERROR
+    return NOT_IN_SYNC if found.adds_work and fail_on == "work" else IN_SYNC
 
 
 def read_past(paths: RepositoryPaths) -> RecordHistory:
@@ -72,7 +136,7 @@ def diff_command(commits: str, other: str | None, as_json: bool) -> int:
     if as_json:
         say_json(render_document("diff", before=names[0], after=names[1], cells=found))
     else:
-        say(render_changes_text(names, found))
+        say(render_changes_text(names, found, choose_paint()))
     return IN_SYNC if all(item.same for item in found) else NOT_IN_SYNC
 
 
@@ -97,7 +161,7 @@ def compare_command(one: str, other: str | None, as_json: bool) -> int:
     if as_json:
         say_json(report_comparison(found))
     else:
-        say(render_comparison_text(found))
+        say(render_comparison_text(found, choose_paint()))
     return IN_SYNC
 
 
@@ -135,7 +199,7 @@ def history_command(cell: str, svg: Path | None, trials: bool, as_json: bool) ->
     if as_json:
         say_json(render_document("history", cell=found, results=results))
     else:
-        say(render_history_text(found, results))
+        say(render_history_text(found, results, choose_paint()))
     return IN_SYNC
 
 
@@ -144,7 +208,7 @@ def _report_trials(paths: RepositoryPaths, cell: Cell, *, as_json: bool) -> int:
     if as_json:
         say_json(render_document("history", cell=cell, trials=[render_trial_part(run) for run in runs]))
     else:
-        say(render_trials_text(str(cell), runs))
+        say(render_trials_text(str(cell), runs, choose_paint()))
     return IN_SYNC
 
 
@@ -163,5 +227,5 @@ def blame_command(cell: str, as_json: bool) -> int:
         parts = [{**convert_plain_value(step), "change": step.change} for step in steps]
         say_json(render_document("blame", cell=found, steps=parts))
     else:
-        say(render_blame_text(found, steps))
+        say(render_blame_text(found, steps, choose_paint()))
     return IN_SYNC

@@ -18,18 +18,17 @@ from reconciler.cli.show import describe_file
 from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.execute.log_follower import LogFollower, Printed
+from reconciler.execute.queue_status import watch_jobs
 from reconciler.observed.pass_in_progress import find_pass_in_progress
 from reconciler.plan.cell_names import find_cell
 from reconciler.reconcile.planning import PlanResult, compute_plan
-from reconciler.reconcile.remote_attempts.sender import watch_jobs
 from reconciler.record.store import find_readable
 from reconciler.render.causes import label
 from reconciler.render.cell import render_file_row
 from reconciler.render.colour import Tone
 from reconciler.render.documents import convert_plain_value, render_document
-from reconciler.render.explanation import render_table
-from reconciler.render.lines import EVERY
-from reconciler.render.progress import render_progress_of
+from reconciler.render.progress import EVERY, render_progress_of
+from reconciler.render.table import render_table
 from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
 from reconciler.resource.records import CHILD_LOG, Artifact, Ended, Summary
 from reconciler.resource.resources import Resource
@@ -194,7 +193,7 @@ def _print(paths: RepositoryPaths, log: CellLog) -> None:
         raise ReconcilerError(f"{log.name}: {path}: {error.strerror}", fix=fix) from error
     say(f"{log.name} of record {log.summary.id}", err=True)
     if sys.stdout.isatty() or os.environ.get("CI"):
-        say_at_once(data.decode("utf-8", "surrogateescape").removesuffix("\n"))
+        say_at_once(data.decode("utf-8", "surrogateescape").removesuffix("\n"), is_folded=False)
         return
     sys.stdout.flush()
     sys.stdout.buffer.write(data)
@@ -202,11 +201,12 @@ def _print(paths: RepositoryPaths, log: CellLog) -> None:
 
 
 def _text(paths: RepositoryPaths, cell: str, logs: list[CellLog]) -> str:
-    lines = [choose_paint()(cell.replace("/", " / "), Tone.HEADING)]
+    paint = choose_paint()
+    lines = [paint(cell.replace("/", " / "), Tone.HEADING)]
     if not logs:
         return "\n".join([*lines, "  no logs yet: nothing of this cell was run"])
-    rows = [(log.name, *render_file_row(describe_file(paths, log.artifact))[1:]) for log in logs]
-    lines += render_table(rows, indent=2)
+    rows = [(log.name, *render_file_row(describe_file(paths, log.artifact), paint)[1:]) for log in logs]
+    lines += render_table(rows, 2, width=paint.width)
     for problem in dict.fromkeys(f"{log.folder}: {log.summary.problem}" for log in logs if log.summary.problem):
         lines.append(f"  {problem}")
     return "\n".join(lines)

@@ -17,7 +17,13 @@ import click
 
 from reconciler.cli.command_table import WITHOUT_NAME, Commands
 from reconciler.cli.shared.existing_path import ExistingPath
-from reconciler.cli.shared.options import no_colour_option, quiet_option, verbose_option
+from reconciler.cli.shared.options import (
+    complete_quick,
+    no_colour_option,
+    quiet_option,
+    verbose_option,
+    wide_option,
+)
 from reconciler.cli.shared.output import say, say_error
 from reconciler.errors import BUG, ERROR, IN_SYNC, INTERRUPTED, ReconcilerError, SpecError
 from reconciler.storage.escaping import escape_output
@@ -85,7 +91,7 @@ def reconcile(context: click.Context) -> int | None:
         return result
 
 
-reconcile.params[1:1] = [no_colour_option(), verbose_option(), quiet_option()]
+reconcile.params[1:1] = [no_colour_option(), wide_option(), verbose_option(), quiet_option()]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -94,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _open_closed_streams()
         _refuse_single_dash(given)
-        result = reconcile.main(given, prog_name="reconcile", standalone_mode=False)
+        result = reconcile.main(complete_quick(given), prog_name="reconcile", standalone_mode=False)
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:
         try:
@@ -107,6 +113,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _report(given: list[str], error: BaseException) -> int:
     """Say how a command ended that did not end by itself; gives the exit code."""
     match error:
+        case click.UsageError():
+            say_error(*_explain_usage(error))
         case click.ClickException():
             shown = StringIO()
             error.show(file=shown)
@@ -135,6 +143,22 @@ def _report(given: list[str], error: BaseException) -> int:
         case _:
             return _report_bug(given, error)
     return _choose_exit_code(error)
+
+
+def _explain_usage(error: click.UsageError) -> tuple[str, str]:
+    """The message with the command that it is about, and how that is called."""
+    context = error.ctx
+    if context is None:
+        return error.message, "reconcile --help"
+    command = context.command_path.removesuffix(f" {WITHOUT_NAME}")
+    usage = context.get_usage().removeprefix("Usage: ").replace(context.command_path, command, 1)
+    message, near = error.format_message(), ""
+    if isinstance(error, click.NoSuchOption):
+        message = f"no such option: {error.option_name}"
+        near = f"did you mean {' or '.join(error.possibilities)}? " if error.possibilities else ""
+    message = message.removesuffix(".")
+    begins = message[:1].lower() + message[1:] if message[1:2].islower() else message
+    return f"{command}: {begins}", f"{near}{' '.join(usage.split())} (options: {command} --help)"
 
 
 def _choose_exit_code(error: BaseException) -> int:

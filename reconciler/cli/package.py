@@ -188,7 +188,7 @@ def _prepare_registration(registration: ProgramRegistration, submission: PackedS
     remove(folder)
     write_tree(folder, arranged, (), submission.stored)
     organisation = submission.seen.tree / submission.content.submitter
-    until = submission.seen.desired.submission.get_text("embargo.until")
+    until = submission.seen.desired.submission.embargo_until
     names = (name for name, _ in arranged)
     return registration.list_commands(submission.content, names, folder, organisation, until)
 

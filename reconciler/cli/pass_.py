@@ -52,7 +52,7 @@ def _run_pass(
     wait: float,
     jobs: int,
     detach: bool,
-    quick: bool,
+    quick: float,
     as_json: bool,
     show_all: bool,
 ) -> int:

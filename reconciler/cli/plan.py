@@ -21,6 +21,8 @@ from reconciler.cli.shared.plan_options import (
     list_early_remarks,
 )
 from reconciler.observed.pass_in_progress import find_pass_in_progress
+from reconciler.plan.deadline import schedule
+from reconciler.plan.plan import MachineSchedule, Step
 from reconciler.reconcile.line_commits import find_line_commits
 from reconciler.reconcile.moved_sources import list_moved_sources
 from reconciler.reconcile.planning import PlanResult, choose_quick, list_cells
@@ -54,7 +56,7 @@ def command(
     deep: bool,
     output: Path | None,
     by: datetime | None,
-    quick: bool,
+    quick: float,
     as_json: bool,
     show_all: bool,
 ) -> int:
@@ -67,7 +69,7 @@ def command(
     if quick:
         if output not in (None, Path("-")):
             raise click.UsageError("a plan of quick runs is not saved: reconcile --quick carries it out")
-        paths, options = choose_quick(paths, options)
+        paths, options = choose_quick(paths, options, quick)
     now = datetime.now().astimezone()
     if by is not None and (by := by.astimezone()) <= now:
         raise click.UsageError(f"--by: {by:%Y-%m-%d %H:%M} is over")
@@ -84,9 +86,9 @@ def command(
     if as_json:
         document = report_plan(seen, list_cells(seen, options))
         if by is not None:
-            from reconciler.cli.shared.plan_deadline import report_deadline
+            from reconciler.render.deadline import render_deadline_part
 
-            document["deadline"] = report_deadline(seen, now, by)
+            document["deadline"] = render_deadline_part(_schedule(seen, now, by), now, by)
         say_json(document)
         return choose_exit_code(seen.plan)
     limit = None if show_all else LIMIT
@@ -98,9 +100,9 @@ def command(
     if running := find_pass_in_progress(paths):
         say(f"{running} What it does is still in this plan.")
     if by is not None:
-        from reconciler.cli.shared.plan_deadline import describe_deadline
+        from reconciler.render.deadline import render_deadline_text
 
-        say(describe_deadline(seen, now, by))
+        say(render_deadline_text(_schedule(seen, now, by), now, by))
     if output is not None:
         say(f"Saved as {output}; carry it out with: reconcile apply {output}")
     return choose_exit_code(seen.plan)
@@ -113,6 +115,18 @@ def report_plan(seen: PlanResult, cells: Sequence[CellStatus]) -> dict[str, Any]
 
     moved = convert_plain_value(list_moved_sources(seen))
     return {**saved.encode_plan(seen.plan), "moved_sources": moved, "cells": render_cells_part(cells, seen.plan)}
+
+
+def _schedule(seen: PlanResult, now: datetime, by: datetime) -> tuple[MachineSchedule, ...]:
+    """Schedule steps: those of this machine wait for their turn here; those of another have that one's time."""
+    systems = seen.desired.submission.systems
+
+    def place(step: Step) -> str:
+        cell = step.change.address.cell
+        assert cell is not None
+        return "this machine" if systems[cell.system].runs_here and not step.blocked else cell.system
+
+    return schedule(seen.plan, place, (by - now).total_seconds())
 
 
 def _print_timing(seen: PlanResult, seconds: float) -> None:

@@ -18,14 +18,14 @@ import click
 from msgspec import Struct, field
 
 from harness.contract import BENCHMARKS
-from reconciler.cli.rehearse import make_rehearsal
 from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
 from reconciler.launch.adapters import build_launch
 from reconciler.observed.installed_backends import find_missing_libraries, list_installed
 from reconciler.observed.machine import list_accelerators, read_cpu_model
-from reconciler.rehearse.rehearsal_spec import SYSTEM, Rehearsed, choose_round, find_rehearsed
+from reconciler.rehearse.rehearsal import RehearsalRequest, prepare_rehearsal
+from reconciler.rehearse.rehearsal_spec import SYSTEM, Rehearsed, find_rehearsed
 from reconciler.render.documents import render_document
 from reconciler.resource.launcher import Launcher, is_pinned
 from reconciler.rules.benchmark_facts import load_benchmark_facts
@@ -115,8 +115,8 @@ def _prepare(root: Path, name: str, edits: Mapping[str, New], system: Mapping[st
             text = set_value(text, ["spec", "systems", SYSTEM, *path.split(".")], value)
         return set_value(text, ["spec", "divisions", "open", SYSTEM, item.entry, _OFFLINE, "min_query_count"], _QUERIES)
 
-    asked: dict[str, Any] = {"round_name": choose_round([item]), "division": "open", "samples": _SAMPLES}
-    make_rehearsal(root, [item], **asked, moved=lambda *_: None, change=change)
+    asked = RehearsalRequest(division="open", samples=_SAMPLES)
+    prepare_rehearsal(root, [item], asked, lambda *_: None, change)
 
 
 def _run(root: Path) -> dict[str, Any]:

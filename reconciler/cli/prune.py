@@ -6,11 +6,11 @@ from collections import Counter
 from pathlib import Path
 
 import click
-from msgspec.structs import replace
+from msgspec import structs
 
-from reconciler.cli.decisions import add_commit_option, conclude
+from reconciler.cli.decisions import add_commit_option
 from reconciler.cli.shared.options import json_option, takes
-from reconciler.cli.shared.output import say, say_json
+from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.repository import find_repository
 from reconciler.diff.pruning import Prunable, list_prunable
@@ -25,7 +25,7 @@ from reconciler.record.index import record_path
 from reconciler.record.signing import list_signature_paths
 from reconciler.record.store import find_object
 from reconciler.render.documents import render_document
-from reconciler.render.explanation import render_table
+from reconciler.render.table import render_table
 from reconciler.resource.decisions import find_freeze
 from reconciler.resource.kinds import Kind
 from reconciler.resource.quantities import join_listing, show_count, show_size
@@ -66,7 +66,9 @@ def prune_command(yes: bool, measured: bool, max_share: float, commit: bool, as_
         rendered = read_rendered(paths)
         cells = frozenset(rendered.cells) - {SHARED} if seen.observed.tree_present else frozenset()
         stored = frozenset(path.name for path in paths.objects.glob("*/*"))
-        apart = [replace(options, specs=(name,)) for name in list_left_out(list_spec_paths(paths, ()), paths.root)]
+        apart = [
+            structs.replace(options, specs=(name,)) for name in list_left_out(list_spec_paths(paths, ()), paths.root)
+        ]
         declared = [seen.desired, *(compute_plan(paths, alone).desired for alone in apart)]
         found = list_prunable(declared, seen.recorded, seen.decisions, cells, stored, measured=measured)
         refused = _refusals(seen, found, max_share)
@@ -75,7 +77,8 @@ def prune_command(yes: bool, measured: bool, max_share: float, commit: bool, as_
         if not refused and yes:
             _remove(seen, found)
         before = git.find_head(paths.root) or ""
-        made = conclude(paths, "state/records", _message(found), commit=commit and yes and not refused)
+        commits = commit and yes and not refused
+        made = git.commit(paths.root, ["state/records"], _message(found)) if commits else ""
     if as_json:
         say_json(render_document("prune", dry_run=not yes, commit=made or None, refused=refused, **_part(found)))
         return ERROR if refused else IN_SYNC
@@ -141,7 +144,7 @@ def _table(found: Prunable) -> str:
     rows = [("record", address, show_count(number, "record")) for address, number in sorted(records.items())]
     rows += [("file", f"{s.address} {a.name}", show_size(a.size)) for s, a in found.files]
     rows += [("tree", cell, "rendered cell") for cell in found.cells]
-    return "\n".join(render_table(rows, indent=2))
+    return "\n".join(render_table(rows, 2, width=choose_paint().width))
 
 
 def _message(found: Prunable) -> str:
@@ -155,7 +158,7 @@ def _ending(found: Prunable, head: str, *, done: bool, measured: bool) -> str:
         more = "" if measured else " Records of measurements stay without --measured."
         return f"{text}{more} Nothing is removed without --yes."
     back = f"git checkout {head[:12]} -- state/records" if found.records else ""
-    return f"{text} Built files are made again when a run needs them." + (f"\nBack again: {back}" if back else "")
+    return f"{text} Built files are rebuilt when a run needs them." + (f"\nTo restore: {back}" if back else "")
 
 
 def _part(found: Prunable) -> dict[str, object]:
@@ -184,20 +187,10 @@ def gc_command(dry_run: bool, trials: bool, as_json: bool) -> int:
         spared = (*find_submitted(paths), *find_submitted(TrialPaths(paths.root, paths.apart)))
         report = collect(paths, elsewhere, spared=spared, dry_run=dry_run, trials=trials)
     if as_json:
-        say_json(render_document("gc", dry_run=dry_run, **_render_gc_part(report)))
+        say_json(render_document("gc", dry_run=dry_run, **structs.asdict(report)))
     else:
         say(_render_gc_text(report, dry_run))
     return IN_SYNC
-
-
-def _render_gc_part(report: GcReport) -> dict[str, object]:
-    return {
-        "objects": report.objects,
-        "bytes": report.bytes,
-        "attempts": report.attempts,
-        "trials": report.trials,
-        "paths": list(report.paths),
-    }
 
 
 def _render_gc_text(report: GcReport, dry_run: bool) -> str:

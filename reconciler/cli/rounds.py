@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import click
 
 from reconciler.cli.shared.options import complete_rounds, json_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.errors import IN_SYNC, ReconcilerError, suggest_nearest
+from reconciler.fetch.scratch import FileState, Found, find_scratch, look_for
+from reconciler.render.benchmarks import render_benchmark_list, render_benchmark_page, render_files_part
 from reconciler.render.documents import convert_plain_value, render_document
-from reconciler.render.explanation import render_table
 from reconciler.render.rounds import (
     render_benchmark_part,
     render_benchmark_text,
@@ -18,10 +22,95 @@ from reconciler.render.rounds import (
     render_diff_text,
     render_round_text,
 )
+from reconciler.render.table import render_table
 from reconciler.resource.quantities import show_count
+from reconciler.rules.benchmark_facts import BenchmarkFacts, find_benchmark_facts, load_benchmark_facts
+from reconciler.rules.benchmark_files import find_benchmark_files
 from reconciler.rules.comparison import diff_rounds, find_conflicts
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset
+
+# `reconcile benchmarks`: the benchmarks of MLPerf that come with the project, and what each needs on disk.
+
+
+@click.group("benchmarks", invoke_without_command=True)
+@takes([json_option()])
+@click.pass_context
+def benchmarks_command(context: click.Context, as_json: bool) -> int:
+    """List the benchmarks of MLPerf that a spec may name without any code; `benchmarks show NAME` shows one in full."""
+    if context.invoked_subcommand is not None:
+        return IN_SYNC
+    found = list(load_benchmark_facts().values())
+    here = {facts.code: _look(facts) for facts in found}
+    scenarios = {facts.code: _find_scenarios(*facts.names.values()) for facts in found}
+    if as_json:
+        rows = [
+            {
+                **convert_plain_value(facts),
+                "rounds": scenarios[facts.code],
+                "files": render_files_part(here[facts.code]),
+            }
+            for facts in found
+        ]
+        say_json(render_document("benchmarks", benchmarks=rows))
+    else:
+        say(render_benchmark_list(found, scenarios, here, choose_paint()))
+    return IN_SYNC
+
+
+@benchmarks_command.command("show")
+@takes([click.Argument(["name"], metavar="NAME"), json_option()])
+def show_benchmark(name: str, as_json: bool) -> int:
+    """Show what NAME is made from, where to get it, and in which rounds and scenarios it may be entered."""
+    facts = _find_benchmark(name)
+    if facts is None:
+        known = [known for facts in load_benchmark_facts().values() for known in facts.names]
+        raise ReconcilerError(
+            f"there is not a built-in benchmark {name}",
+            fix=f"{suggest_nearest(name, known)}known are {', '.join(known)}",
+        )
+    scenarios = _find_scenarios(facts.find_official_name(name))
+    if as_json:
+        files = render_files_part(_look(facts))
+        say_json(render_document("benchmark", **convert_plain_value(facts), rounds=scenarios, files=files))
+    else:
+        say(render_benchmark_page(facts, scenarios, _look(facts), choose_paint()))
+    return IN_SYNC
+
+
+def _find_benchmark(name: str) -> BenchmarkFacts | None:
+    """As a spec names it, or as results and people do: `llama3.1-8b-interactive` is the scenario Interactive of
+    llama3.1-8b since v5.1, `e2e-rag` the code of its two."""
+    written = (name, name.removesuffix("-interactive"), name.replace("-", "_"))
+    return next((facts for one in written if (facts := find_benchmark_facts(one)) is not None), None)
+
+
+def _look(facts: BenchmarkFacts) -> list[Found]:
+    """Look for its files in the scratch space here without reading them; nothing where there is no such space."""
+    files = find_benchmark_files(facts.code, *facts.names)
+    if files is None:
+        return []
+    try:
+        scratch = find_scratch(os.environ)
+    except ReconcilerError:
+        return [Found(file, FileState.MISSING, Path(file.path)) for file in files.files]
+    return [look_for(scratch, file, deep=False) for file in files.files]
+
+
+def _find_scenarios(*officials: str) -> dict[str, dict[str, list[str]]]:
+    """Round → category → the scenarios in which the benchmark may be entered; rounds that have it, oldest first.
+    ``officials``: its names, of which the first that a round has counts."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for name in list_rounds():
+        ruleset = load_ruleset(name)
+        rules = next((known for official in officials if (known := ruleset.find_benchmark(official)) is not None), None)
+        if rules is not None:
+            found[name] = {
+                category: [*table.required, *table.optional]
+                for category, table in rules.tables.items()
+                if table.required or table.optional
+            }
+    return found
 
 
 def _round(name: str = "round_name", metavar: str = "ROUND", required: bool = True) -> click.Argument:
@@ -31,7 +120,7 @@ def _round(name: str = "round_name", metavar: str = "ROUND", required: bool = Tr
 @click.group("rounds", invoke_without_command=True)
 @takes([json_option()])
 @click.pass_context
-def command(context: click.Context, as_json: bool) -> int:
+def rounds_command(context: click.Context, as_json: bool) -> int:
     """List the rounds whose rules are known, oldest first; show, compare and question them."""
     if context.invoked_subcommand is not None:
         return IN_SYNC
@@ -41,17 +130,17 @@ def command(context: click.Context, as_json: bool) -> int:
         say_json(render_document("rounds", rounds=rows))
         return IN_SYNC
     listed = [(r.round, show_count(len(r.benchmarks), "benchmark"), f"layout {r.layout}") for r in found]
-    say("\n".join(render_table(listed, indent=0)))
+    say("\n".join(render_table(listed)))
     return IN_SYNC
 
 
-@command.command("show")
+@rounds_command.command("show")
 @takes([_round(), click.Argument(["benchmark"], required=False, metavar="[BENCHMARK]"), json_option()])
-def show(round_name: str, benchmark: str | None, as_json: bool) -> int:
+def show_round(round_name: str, benchmark: str | None, as_json: bool) -> int:
     """Show the rules of ROUND: all benchmarks, or every value of BENCHMARK with its sources."""
     ruleset = load_ruleset(round_name)
     if benchmark is not None:
-        rules = _find(ruleset, benchmark)
+        rules = _find_rules(ruleset, benchmark)
         if as_json:
             say_json(render_document("round", round=round_name, benchmarks={rules.name: render_benchmark_part(rules)}))
         else:
@@ -66,7 +155,7 @@ def show(round_name: str, benchmark: str | None, as_json: bool) -> int:
     return IN_SYNC
 
 
-def _find(ruleset: Ruleset, name: str) -> BenchmarkRules:
+def _find_rules(ruleset: Ruleset, name: str) -> BenchmarkRules:
     rules = ruleset.find_benchmark(ruleset.find_official_name(name) or name)
     if rules is None:
         fix = f"{suggest_nearest(name, ruleset.benchmarks)}it has {', '.join(ruleset.benchmarks)}"
@@ -74,7 +163,7 @@ def _find(ruleset: Ruleset, name: str) -> BenchmarkRules:
     return rules
 
 
-@command.command("conflicts")
+@rounds_command.command("conflicts")
 @takes([_round(metavar="[ROUND]", required=False), json_option()])
 def show_conflicts(round_name: str | None, as_json: bool) -> int:
     """List each value of ROUND (by default the newest) about which the sources differ: which counts, and why."""
@@ -87,7 +176,7 @@ def show_conflicts(round_name: str | None, as_json: bool) -> int:
     return IN_SYNC
 
 
-@command.command("diff")
+@rounds_command.command("diff")
 @takes([_round("before", "BEFORE"), _round("after", "AFTER"), json_option()])
 def show_diff(before: str, after: str, as_json: bool) -> int:
     """List what changed from round BEFORE to round AFTER: benchmarks, and the values of those that both have."""

@@ -12,10 +12,12 @@ from reconciler.cli.shared.options import cell_argument, json_option, spec_optio
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.diff.conditions import trace_lineages
-from reconciler.errors import IN_SYNC
+from reconciler.errors import IN_SYNC, NOT_IN_SYNC
 from reconciler.execute.run_code import list_declared_code
+from reconciler.history.why import build_why_chain, explain
 from reconciler.plan.cell_names import find_cell
 from reconciler.reconcile.desired_cache import list_spec_paths
+from reconciler.reconcile.line_commits import find_commits, show_line_commit
 from reconciler.reconcile.planning import PlanResult, compute_plan
 from reconciler.record.store import find_readable
 from reconciler.render.cell import (
@@ -27,16 +29,57 @@ from reconciler.render.cell import (
     render_showing_part,
     render_showing_text,
 )
+from reconciler.render.chain import render_chain_part, render_chain_text
 from reconciler.render.documents import convert_plain_value, render_document
+from reconciler.render.explanation import (
+    collect_origins,
+    render_explanation_part,
+    render_explanation_text,
+)
 from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import PERFORMANCE, Cell, RunAddress
 from reconciler.resource.records import Artifact
 from reconciler.resource.resources import Resource
 from reconciler.resource.settings import COMMAND
-from reconciler.spec.declared import Declared
+from reconciler.spec.declared import Declared, DeclaredCell
 from reconciler.spec.loading import load
 from reconciler.storage.code_files import explain_names, list_code_names
 from reconciler.storage.files import RepositoryPaths
+
+# `reconcile why CELL`: what changed, where, by whom; or what was compared and found equal.
+
+
+@click.command("why")
+@takes([cell_argument(), spec_option(), json_option()])
+def why_command(cell: str, specs: tuple[str, ...], as_json: bool) -> int:
+    """Explain what CELL has to do and why, or that it has nothing to do; and down the chain, from the submission to the
+    model, which commit recorded each step and who last changed a line behind it.
+
+    CELL is division/system/benchmark/scenario, any part of it that fits one cell, or a glob.
+    """
+    paths, options = find_asked_cells(specs)
+    seen = compute_plan(paths, options)
+    by_cell = trace_lineages(seen.desired)
+    chosen = find_cell(cell, by_cell)
+    explanation, links = explain(seen, chosen, by_cell[chosen]), build_why_chain(seen, chosen)
+    commits = {
+        origin: show_line_commit(commit) for origin, commit in find_commits(paths, collect_origins(explanation)).items()
+    }
+    if as_json:
+        say_json(
+            render_document("why", **render_explanation_part(explanation, commits), links=render_chain_part(links))
+        )
+    else:
+        say(
+            "\n".join(
+                [
+                    render_explanation_text(explanation, commits, choose_paint()),
+                    *render_chain_text(links, choose_paint()),
+                ]
+            )
+        )
+    return IN_SYNC if explanation.in_sync else NOT_IN_SYNC
+
 
 _CODE = click.Option(
     ["--code"], is_flag=True, help="Show which files are the code of the cell's commands, and which are not, and why."
@@ -45,9 +88,9 @@ _CODE = click.Option(
 
 @click.command("show")
 @takes([cell_argument(), spec_option(), _CODE, json_option()])
-def command(cell: str, specs: tuple[str, ...], code: bool, as_json: bool) -> int:
-    """Show every resolved value of CELL with the file and line that sets it, then keys, records and files. With --code:
-    which files count as the code of its commands.
+def show_command(cell: str, specs: tuple[str, ...], code: bool, as_json: bool) -> int:
+    """Show every resolved value of CELL with the file and line that sets it and the values that it overrides, then
+    keys, records and files. With --code: which files count as the code of its commands.
 
     CELL is division/system/benchmark/scenario, any part of it that fits one cell, or a glob.
     """
@@ -91,16 +134,16 @@ def list_code(paths: RepositoryPaths, seen: PlanResult, cell: Cell) -> tuple[Sho
 def show_cell(
     paths: RepositoryPaths, seen: PlanResult, declared: Declared, cell: Cell, lineage: Sequence[Resource]
 ) -> Showing:
-    settings = _describe_settings(seen, declared, cell, lineage)
-    return Showing(cell, settings, tuple(_shown(paths, seen, resource) for resource in lineage))
+    found = next(entry for entry in declared.cells if entry.cell == cell)
+    settings = _describe_settings(seen, declared, found, lineage)
+    return Showing(cell, settings, tuple(_shown(paths, seen, resource) for resource in lineage), found.overridden)
 
 
 def _describe_settings(
-    seen: PlanResult, declared: Declared, cell: Cell, lineage: Sequence[Resource]
+    seen: PlanResult, declared: Declared, found: DeclaredCell, lineage: Sequence[Resource]
 ) -> dict[str, Value]:
     """Describe the settings of the cell in the spec, and those that the round, defaults and this machine add."""
-    found = next(entry for entry in declared.cells if entry.cell == cell)
-    system = declared.systems[cell.system]
+    system = declared.systems[found.cell.system]
     values = {"round": declared.round, "submitter": declared.submitter, **system.settings, **found.settings}
     for resource in lineage:
         for item in seen.desired.detail(resource.address).inputs:

@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 from msgspec.structs import replace
 
 from reconciler.cli.shared.options import json_option, takes
-from reconciler.cli.shared.output import say, say_json
+from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.repository import find_repository, show_from_root
 from reconciler.desired.checks import check_reading
 from reconciler.desired.compile import compile_desired
@@ -22,13 +22,12 @@ from reconciler.reconcile.desired_cache import list_spec_paths
 from reconciler.render.documents import render_document
 from reconciler.resource.quantities import join_listing, show_count
 from reconciler.rules.rounds import load_ruleset
+from reconciler.spec.checks import find_absent_code
 from reconciler.spec.declared import Declared
+from reconciler.spec.edit import format_spec
 from reconciler.spec.files import LARGEST_FILE, Source, decode, read_sources
-from reconciler.spec.formatting import format_spec
 from reconciler.spec.loading import list_left_out, read_texts
-from reconciler.spec.missing_code import find_absent_code
-from reconciler.spec.schema_page import render_schema_node
-from reconciler.spec.schema_paths import complete_path, find_schema_node
+from reconciler.spec.schema import WIDTH, complete_path, find_schema_node, render_schema_node
 from reconciler.storage.files import replace as replace_file
 from reconciler.storage.leftovers import sweep_siblings
 
@@ -54,7 +53,7 @@ def explain_command(path: str) -> int:
 
     Editors read the same: the first line of a spec names the schema, schemas/submission.schema.json.
     """
-    say(render_schema_node(find_schema_node(path)))
+    say(render_schema_node(find_schema_node(path), min(choose_paint().width or WIDTH, WIDTH)))
     return IN_SYNC
 
 

@@ -11,10 +11,10 @@ from reconciler.cli.shared.options import reporting_options, selection_options, 
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import choose_exit_code, compute_selected_plan, find_asked_cells
 from reconciler.execute.outcome import QueuedStep
+from reconciler.execute.queue_status import list_jobs_under_way
 from reconciler.observed.pass_in_progress import find_pass_in_progress
 from reconciler.reconcile.moved_sources import list_moved_sources
 from reconciler.reconcile.planning import PlanResult, list_cells
-from reconciler.reconcile.remote_attempts.sender import list_jobs_under_way
 from reconciler.render.documents import render_cells_part, render_document
 from reconciler.render.plan import LIMIT
 from reconciler.render.status import render_status_text, render_under_way_text

@@ -11,16 +11,16 @@ from pathlib import Path
 import click
 
 from reconciler.cli.shared.options import busy_option, cell_argument, json_option, quick_option, spec_option, takes
-from reconciler.cli.shared.output import choose_paint, say, say_json
+from reconciler.cli.shared.output import choose_paint, say, say_error, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.run_pass import choose_view, stop_cleanly
 from reconciler.diff.conditions import trace_lineages
-from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC, ReconcilerError
-from reconciler.plan.cell_names import find_cell
+from reconciler.errors import ERROR, IN_SYNC, INTERRUPTED, NOT_IN_SYNC, ReconcilerError
+from reconciler.plan.cell_names import find_cell, find_cells
 from reconciler.reconcile.desired_cache import list_spec_paths
 from reconciler.reconcile.planning import Options, PlanResult, compute_plan
 from reconciler.render.documents import render_document
-from reconciler.resource.kinds import Cell
+from reconciler.resource.kinds import PERFORMANCE, Cell, RunAddress
 from reconciler.resource.settings import Trial
 from reconciler.spec.cell_edit import edit_cell, render_patch
 from reconciler.spec.files import Source, read_sources
@@ -100,28 +100,46 @@ _SETTINGS = click.Argument(["settings"], nargs=-1, metavar="[SETTING=VALUE]...")
 @click.command("try")
 @takes([cell_argument(), _SETTINGS, quick_option(), busy_option(), spec_option(), json_option()])
 def try_command(
-    cell: str, settings: tuple[str, ...], quick: bool, busy: bool, specs: tuple[str, ...], as_json: bool
+    cell: str, settings: tuple[str, ...], quick: float, busy: bool, specs: tuple[str, ...], as_json: bool
 ) -> int:
     """Make one performance run of CELL with other settings, such as target_qps=250 or run.batch_size=8.
 
-    The spec stays as it is, and nothing is published: the run is recorded in .reconcile/trials as evidence. Exits 0
-    when it is VALID, else 2.
+    A glob or a selector in place of CELL, such as 'system=h200*', makes a run of each cell that it chooses. The spec
+    stays as it is, and nothing is published: the runs are recorded in .reconcile/trials as evidence. Exits 0 when all
+    are VALID, else 2.
     """
     wanted = parse_settings(settings)
     paths, options = find_asked_cells(specs, busy=busy)
-    _, chosen = find_trial_cell(paths, options, cell)
+    seen = compute_plan(paths, options)
+    chosen = find_cells(cell, trace_lineages(seen.desired))
+    able = [each for each in chosen if RunAddress(each, PERFORMANCE).address in seen.desired.by_address]
+    chosen = able or chosen
+    find_run(seen, chosen[0])
     view = choose_view(as_json)
+    made: dict[Cell, TrialRun] = {}
+    failed = 0
     try:
-        with view, stop_cleanly():
-            run = make_trial(paths, options, Trial(chosen, wanted, quick), view.report)
+        for each in chosen:
+            try:
+                with view, stop_cleanly():
+                    made[each] = make_trial(paths, options, Trial(each, wanted, round(quick * 1000)), view.report)
+            except ReconcilerError as error:
+                if len(chosen) == 1:
+                    raise
+                failed += 1
+                say_error(f"{each}: {error.message}", error.fix)
+                continue
+            if not as_json:
+                say(render_try_text(made[each], wanted, choose_paint()))
     except KeyboardInterrupt:
         say("Interrupted: the trial is dropped.", err=True)
         return INTERRUPTED
     if as_json:
-        say_json(render_document("try", cell=chosen, asked=dict(wanted), trial=render_trial_part(run)))
-    else:
-        say(render_try_text(run, wanted, choose_paint()))
-    return IN_SYNC if run.valid else NOT_IN_SYNC
+        parts = [{"cell": each, "asked": dict(wanted), "trial": render_trial_part(run)} for each, run in made.items()]
+        say_json(render_document("try", **(parts[0] if len(chosen) == 1 else {"trials": parts})))
+    if failed:
+        return ERROR
+    return IN_SYNC if all(run.valid for run in made.values()) else NOT_IN_SYNC
 
 
 _MOST_CANDIDATES = 64
@@ -159,7 +177,7 @@ def tune_command(
     budget: str | None,
     tolerance: float,
     trials: int,
-    quick: bool,
+    quick: float,
     anew: bool,
     output: Path | None,
     busy: bool,
@@ -174,7 +192,7 @@ def tune_command(
     """
     paths, options = find_asked_cells(specs, busy=busy)
     seen, chosen = find_trial_cell(paths, options, cell)
-    goal = _make_goal(seen, chosen, vary, budget, tolerance=tolerance / 100, trials=trials, quick=quick)
+    goal = _make_goal(seen, chosen, vary, budget, tolerance=tolerance / 100, trials=trials, quick=round(quick * 1000))
     view, made = choose_view(as_json), list[TrialRun]()
 
     def report(event: RequestedTrial | TrialRun) -> None:
@@ -213,7 +231,7 @@ def _make_goal(
     *,
     tolerance: float,
     trials: int,
-    quick: bool,
+    quick: int,
 ) -> Goal:
     detail = seen.desired.detail(find_run(seen, cell))
     start = None

@@ -28,10 +28,8 @@ from reconciler.reconcile.planning import PlanResult
 from reconciler.reconcile.run import PassReport
 from reconciler.render.colour import Paint, show_plain
 from reconciler.render.documents import convert_plain_value
-from reconciler.render.events import render_event_part
-from reconciler.render.lines import EVERY, Failures, Lines
 from reconciler.render.plan import LIMIT, render_plan_text, summarise_plan
-from reconciler.render.progress import count_outcomes, name_step
+from reconciler.render.progress import EVERY, Failures, Lines, count_outcomes, name_step, render_event_part
 from reconciler.resource.embargo import HOOK, explain_refusal, make_embargo
 from reconciler.resource.quantities import show_duration
 from reconciler.storage.process import call
@@ -195,7 +193,7 @@ class WatchReport:
 
     def report_pass(self, number: int, report: PassReport, due: Sequence[Step]) -> None:
         plan = report.after.plan
-        took = show_duration(report.own_seconds + report.child_seconds)
+        took = show_duration(report.seconds)
         text = f"pass {number}: {count_outcomes(report.outcomes)}, in {took}. {summarise_plan(plan)}"
         self.say("pass", text, number=number, in_sync=plan.in_sync)
         self._output.now(last_pass=datetime.now().astimezone().isoformat(timespec="seconds"))

@@ -37,7 +37,7 @@ class CellReaders(Struct):
     contexts: dict[tuple[object, ...], RuleContext] = field(default_factory=dict)
 
     def find_rules(self, cell: DeclaredCell) -> BenchmarkRules | None:
-        official = cell.settings.get("benchmark.official")
+        official = cell.official
         return self.ruleset.find_rules(cell.cell.division, str(official.value)) if official else None
 
     def make_reader(self, cell: DeclaredCell) -> Reader:
@@ -125,12 +125,12 @@ def find_source_cell(cell: DeclaredCell) -> Cell:
 
 def is_trained(reader: Reader) -> bool:
     """A model without a file of its own is trained on the dataset; one that is quantized is calibrated on it."""
-    return not reader.get_text("model.path") or bool(reader.take_below("model.settings"))
+    return not reader.model_path or bool(reader.take_below("model.settings"))
 
 
 def collect_marks(declared: Declared, reader: Reader) -> tuple[str, ...]:
     """Marks that the record keeps forever; ``package`` refuses each of them."""
-    backend = BACKENDS.get(reader.get_text("engine.backend"))
+    backend = BACKENDS.get(reader.backend)
     reads = (
         (REHEARSAL, bool(declared.rehearsal.value)),
         ("synthetic", bool(backend and backend.synthetic)),
@@ -148,10 +148,10 @@ def collect_locations(reader: Reader) -> dict[str, str]:
     found = {name: reader.get_text(name) for name in ("model.path", "dataset.path", "benchmark.path")}
     found |= {name: reader.get_text(name) for name in ("model.looked_for", "dataset.looked_for", "dataset.prepared")}
     found |= {name: reader.get_text(name) for name in _CLIENT}
-    found["benchmark.code"] = reader.get_text("benchmark.code")
-    found["backend"] = reader.get_text("engine.backend")
-    found["system"] = reader.get_text("system.name")
-    code = reader.get_text("harness.code")
+    found["benchmark.code"] = reader.benchmark_code
+    found["backend"] = reader.backend
+    found["system"] = reader.system
+    code = reader.harness_code
     if reader.get_text(COMMAND):
         found |= {COMMAND: "declared", "harness.code": code}
     for part in (SERVICE, BUILD):

@@ -172,7 +172,7 @@ class CellCompiler:
         if self._reader.get_text(BUILD_COMMAND):
             reader = self._start_reader()
             return self._put(Kind.ENGINE, "", collect_built_inputs(reader, self._scenario, model, dataset), reader)
-        facts = BACKENDS.get(self._reader.get_text("engine.backend"))
+        facts = BACKENDS.get(self._reader.backend)
         if facts is None or not facts.builds_engine:
             return model
         reader = self._start_reader()

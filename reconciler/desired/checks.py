@@ -31,6 +31,7 @@ from reconciler.resource.settings import (
     STATE_RESTORE,
     STATE_SET,
 )
+from reconciler.resource.wording import show_value
 from reconciler.rules.benchmark_facts import find_benchmark_facts
 from reconciler.rules.compliance.judging import TESTS
 from reconciler.rules.programs import load_program
@@ -123,7 +124,7 @@ def _entered_twice(declared: Declared, ruleset: Ruleset) -> Iterator[Problem]:
     """Cells whose folders would be one, where folders have the round's names."""
     entered: dict[Cell, DeclaredCell] = {}
     for cell in declared.cells:
-        official = cell.settings.get("benchmark.official")
+        official = cell.official
         if official is None or ruleset.binds(cell.cell.division, "model_mapping"):
             continue
         first = entered.setdefault(replace(cell.cell, benchmark=str(official.value)), cell)
@@ -141,7 +142,7 @@ def make_cell_problem(cell: DeclaredCell, value: Value | None, message: str, fix
 
 
 def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
-    official = cell.settings.get("benchmark.official")
+    official = cell.official
     name = str(official.value) if official else cell.cell.benchmark
     rules = ruleset.find_rules(cell.cell.division, name)
     if rules is None and name in ruleset.earlier:
@@ -154,8 +155,8 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
         taken = (*ruleset.benchmarks, *ruleset.earlier)
         known = sorted(known for known in taken if ruleset.find_rules(cell.cell.division, known))
         message = f"round {ruleset.round} has no benchmark {name!r}"
-        choice = f"set `as:` in benchmarks.{cell.cell.benchmark} to the official one it is entered as"
-        fix = f"{suggest_nearest(name, known)}{choice}: {', '.join(known)}"
+        near, choice = suggest_nearest(name, known), f"set `as:` in benchmarks.{cell.cell.benchmark} to"
+        fix = f"{near}{choice} it" if near else f"{choice} the official one it is entered as: {', '.join(known)}"
         return [make_cell_problem(cell, official, message, fix)]
     problems = _forbidden(declared, cell, rules, ruleset) + _find_inexpressible(cell) + _pruned(cell, ruleset)
     problems += _unreachable(declared, cell) + _in_two_queues(declared, cell) + _unmeasurable(declared, cell)
@@ -168,12 +169,12 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
         problems += _unfit_tests(cell, rules, ruleset)
     if "infer_from" in cell.settings:
         return problems + _not_inferable(declared, cell, rules, ruleset)
-    if not cell.settings.get("engine.backend"):
+    if not cell.backend:
         fix = f"add `engine: {{backend: onnxruntime}}` to benchmarks.{cell.cell.benchmark}"
         problems.append(make_cell_problem(cell, None, "no backend is declared for this cell", fix))
     if not (declared.rehearsal.value or declared.trial):
         problems += _too_lenient(cell, rules, ruleset)
-        problems += _other_lengths(cell, rules, ruleset)
+        problems += _other_lengths(cell, rules, ruleset) + _unread_latency(cell, rules, ruleset)
         problems += _other_steps(cell, ruleset) + _shared_prompts(cell, ruleset)
     return problems
 
@@ -181,7 +182,7 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
 def _forbidden(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
     if not ruleset.binds(cell.cell.division, "scenarios"):
         return []
-    category = declared.systems[cell.cell.system].settings.get("system.category")
+    category = declared.systems[cell.cell.system].category
     if category is None or rules.find_presence(str(category.value), cell.cell.scenario) is not Presence.FORBIDDEN:
         return []
     allowed = [
@@ -198,7 +199,7 @@ def _forbidden(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules, ru
 
 def _of_earlier_rounds(cell: DeclaredCell, official: str, ruleset: Ruleset) -> list[Problem]:
     """A benchmark whose name rounds have given to another one since."""
-    code = cell.settings.get("benchmark.code")
+    code = cell.code
     facts = find_benchmark_facts(str(code.value)) if code else None
     if facts is None or not facts.until or not ruleset.binds(cell.cell.division, "accuracy"):
         return []
@@ -208,7 +209,7 @@ def _of_earlier_rounds(cell: DeclaredCell, official: str, ruleset: Ruleset) -> l
 
 def _pruned(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
     """A division that holds results to the reference's accuracy holds them to its weights as well."""
-    sparsity = cell.settings.get("model.settings.sparsity")
+    sparsity = cell.sparsity
     if sparsity is None or not ruleset.binds(cell.cell.division, "accuracy"):
         return []
     message = f"the {cell.cell.division} division does not allow weights to be discarded"
@@ -427,9 +428,25 @@ def _fulfils(side: str, value: int, ruled: int) -> bool:
 
 def _issues_queries(cell: DeclaredCell) -> bool:
     """True where LoadGen is yet to issue the queries of a cell's runs."""
-    backend = BACKENDS.get(str(cell.settings["engine.backend"].value)) if "engine.backend" in cell.settings else None
+    backend = BACKENDS.get(str(cell.backend.value)) if cell.backend else None
     imported = backend is not None and backend.elsewhere
     return not imported and find_declared_format(cell.settings).READS_CONF
+
+
+def _unread_latency(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
+    """A latency bound of a language model, of which LoadGen reads those of tokens alone, where its accuracy binds."""
+    scenario, value = cell.cell.scenario, cell.settings.get(keys.TARGET_LATENCY)
+    if value is None or not ruleset.binds(cell.cell.division, "accuracy") or not _issues_queries(cell):
+        return []
+    if scenario not in ("Server", "Interactive") or not rules.get_value("use_token_latencies", scenario):
+        return []
+    bounds = [
+        f"{name} {show_value(keys.TARGET_LATENCY, bound)}"
+        for name in ("ttft_latency", "tpot_latency")
+        if (bound := rules.get_value(name, scenario)) is not None
+    ]
+    message = f"target_latency has no effect: {rules.name} in {scenario} is bounded by {join_listing(bounds)}"
+    return [make_cell_problem(cell, value, message, "take target_latency out")]
 
 
 def _other_lengths(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
@@ -454,7 +471,7 @@ def _other_lengths(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) 
 
 def _other_steps(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
     """Find other numbers of steps of a pipeline than the benchmark's, where its accuracy binds: fewer are faster."""
-    value = cell.settings.get("engine.options.steps")
+    value = cell.steps
     if value is None or not int(value.value) or not ruleset.binds(cell.cell.division, "accuracy"):
         return []
     message = f"steps is {value.value}; in the {cell.cell.division} division they are the benchmark's"
@@ -463,7 +480,7 @@ def _other_steps(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
 
 def _shared_prompts(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
     """A result computed for one query may not serve another where the benchmark's accuracy binds."""
-    value = cell.settings.get("run.options.prefix_caching")
+    value = cell.prefix_caching
     if value is None or not value.value or not ruleset.binds(cell.cell.division, "accuracy"):
         return []
     message = f"prefix_caching lets queries share what was computed; in the {cell.cell.division} division none may"

@@ -6,11 +6,10 @@ No run's own path is in there, and no secret: a variable that is taken from the 
 from __future__ import annotations
 
 from reconciler.desired.inputs import Reader, collect_launcher_inputs
-from reconciler.loadgen.settings import RESULTS
 from reconciler.resource.inputs import Input
 from reconciler.resource.pins import CODE, Pin, make_source_pin
-from reconciler.resource.settings import CLIENT_SOURCES, COMMAND, SCORE_COMMAND
-from reconciler.rules.results.table import USUAL, find_declared_format
+from reconciler.resource.settings import CLIENT_SOURCES, COMMAND, RESULTS, SCORE_COMMAND, USUAL
+from reconciler.rules.results.table import find_declared_format
 
 CONFIG = "harness.config"
 

@@ -27,12 +27,11 @@ from reconciler.desired.resource_builder import ResourceBuilder
 from reconciler.desired.state import Desired, Pins
 from reconciler.errors import Problem
 from reconciler.loadgen import keys
-from reconciler.loadgen.settings import RESULTS
 from reconciler.resource.canonical import digest
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.programs import PROGRAMS
-from reconciler.resource.settings import ACCURACY_FROM, COMMAND, COUNTED, NO_HARDWARE
+from reconciler.resource.settings import ACCURACY_FROM, COMMAND, COUNTED, NO_HARDWARE, RESULTS, USUAL
 from reconciler.rules.benchmark_facts import find_benchmark_facts
 from reconciler.rules.compliance.judging import find_test
 from reconciler.rules.programs import load_program
@@ -57,7 +56,8 @@ def find_gaps(declared: Declared, ruleset: Ruleset) -> tuple[Problem, ...]:
     if ruleset.layout in PROGRAMS:  # its descriptions and disclosures have names of their own
         gaps: tuple[Problem, ...] = load_program(ruleset.layout).find_gaps(declared)
         return gaps
-    found = [gap for system in declared.systems.values() for gap in _misnamed(system)]
+    misnamed = [gap for system in declared.systems.values() for gap in _misnamed(system)]
+    found = list({(gap.file, gap.line, gap.column): gap for gap in misnamed}.values())
     found += [gap for cell in declared.cells for gap in _unread_answers(cell, ruleset)]
     if not declared.rehearsal.value:
         entered = dict.fromkeys(cell.cell.system for cell in declared.cells)
@@ -111,8 +111,7 @@ def _of_cell(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
     settings, division = cell.settings, cell.cell.division
     if "infer_from" in settings:
         return
-    official = settings.get("benchmark.official", cell.origin)
-    code = settings.get("benchmark.code")
+    official, code = cell.official or cell.origin, cell.code
     path = f"spec.benchmarks.{cell.cell.benchmark}"
     if code is not None and code.value in _NOT_OFFICIAL and ruleset.binds(division, "accuracy"):
         facts = find_benchmark_facts(str(code.value))
@@ -146,7 +145,7 @@ def _unread_answers(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
     command = cell.settings.get(COMMAND)
     if command is None or "infer_from" in cell.settings:
         return
-    official = cell.settings.get("benchmark.official")
+    official = cell.official
     rules = ruleset.find_benchmark(str(official.value)) if official is not None else None
     for rules_of_test in select_tests(cell, rules, ruleset):
         name, test = rules_of_test.name, find_test(rules_of_test.name)
@@ -161,7 +160,7 @@ def _unread_answers(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
 
 def _shortened(cell: DeclaredCell, path: str) -> Iterator[Problem]:
     """A dataset of fewer samples than the published one, or of others."""
-    code, prefix = cell.settings.get("benchmark.code"), "dataset.settings."
+    code, prefix = cell.code, "dataset.settings."
     facts = find_benchmark_facts(str(code.value)) if code is not None else None
     count, unpublished = (cell.settings.get(f"{prefix}{name}") for name in ("count", "unpublished"))
     if facts is not None and count is not None and 0 < int(str(count.value)) < facts.dataset.samples:
@@ -176,7 +175,7 @@ def _shortened(cell: DeclaredCell, path: str) -> Iterator[Problem]:
 
 def _wrong_device(cell: DeclaredCell, path: str) -> Iterator[Problem]:
     """A backend that leaves the declared accelerator idle, or that needs one which is not declared."""
-    backend, accelerator = cell.settings.get("engine.backend"), cell.settings.get("hardware.accelerator")
+    backend, accelerator = cell.backend, cell.accelerator
     facts = BACKENDS.get(str(backend.value)) if backend is not None else None
     if backend is None or facts is None or not facts.drives or COMMAND in cell.settings:
         return
@@ -203,12 +202,11 @@ def _first(code: Value | None, official: Value, cell: DeclaredCell) -> Origin:
 
 def _has_target(cell: DeclaredCell) -> bool:
     settings = cell.settings
-    if keys.TARGET_QPS in settings or (RESULTS in settings and settings[RESULTS].value != "loadgen"):
+    if keys.TARGET_QPS in settings or (RESULTS in settings and settings[RESULTS].value != USUAL):
         return True
     if "harness.user_conf" in settings and settings["harness.user_conf"].value == "harvested":
         return True  # the command writes it
-    code = settings.get("benchmark.code")
-    return code is not None and code.value == "external"
+    return cell.code is not None and cell.code.value == "external"
 
 
 def _documents(declared: Declared, ruleset: Ruleset) -> Iterator[Problem]:
@@ -227,8 +225,7 @@ def _documents(declared: Declared, ruleset: Ruleset) -> Iterator[Problem]:
 
 def _runs_here(cell: DeclaredCell) -> bool:
     """True where records say how its model was made."""
-    code = cell.settings.get("benchmark.code")
-    return COMMAND not in cell.settings and (code is None or code.value != "external")
+    return COMMAND not in cell.settings and (cell.code is None or cell.code.value != "external")
 
 
 def _at(origin: Origin, path: str, message: str, fix: str) -> Problem:

@@ -55,7 +55,7 @@ def _list_required(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) 
 
 
 def _is_made_elsewhere(cell: DeclaredCell) -> bool:
-    backend = cell.settings.get("engine.backend")
+    backend = cell.backend
     facts = BACKENDS.get(str(backend.value)) if backend else None
     return facts is not None and facts.elsewhere
 

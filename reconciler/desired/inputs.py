@@ -30,11 +30,12 @@ from reconciler.resource.settings import (
     MAXIMUM,
     SLICES,
     STATE_EXPECT,
+    CellFields,
 )
 from reconciler.rules.results.table import find_declared_format
 
 
-class Reader(Struct):
+class Reader(CellFields, Struct):
     """A cell's settings over the round's rules, and the pins. ``noted`` collects every requested name where that is
     wanted: None where it is not, as in nearly every compilation."""
 
@@ -106,12 +107,12 @@ class Reader(Struct):
         """The pin of ``model.path``, ``dataset.path`` or ``benchmark.path``; None where there is no such path. The
         record that last knew it is under the benchmark's name, that of a test's own dataset under the test's."""
         path = self.get_text(f"{kind}.path")
-        name = self.get_text(f"{kind}.name") or self.get_text("benchmark.name")
+        name = self.get_text(f"{kind}.name") or self.benchmark
         return make_source_pin(kind, name, path) if path else None
 
     def find_version_pin(self) -> Pin:
         """Versions are pinned per system: a colleague's newer backend says nothing about the lab box."""
-        return Pin(PinKind.VERSION, self.get_text("engine.backend"), self.get_text("system.name"))
+        return Pin(PinKind.VERSION, self.backend, self.system)
 
 
 def make_upstream_input(name: str, address: Address, key: str) -> Input:
@@ -131,7 +132,7 @@ def find_benchmark_code(reader: Reader) -> list[Input]:
     facts = BENCHMARKS.get(str(found.value))
     if facts is not None and facts.elsewhere:
         # Nothing is known of such code but which benchmark it measures; two of them are never one.
-        return [Input("benchmark.code", f"{found.value} {reader.get_text('benchmark.name')}", found.origin)]
+        return [Input("benchmark.code", f"{found.value} {reader.benchmark}", found.origin)]
     return [Input("benchmark.code", f"{found.value} revision {facts.revision if facts else 0}", found.origin)]
 
 
@@ -146,7 +147,7 @@ def collect_source_inputs(reader: Reader, kind: str) -> list[Input]:
 
 def collect_backend_inputs(reader: Reader) -> list[Input]:
     """Backend, our revision of it, and its version: the spec's pin, else this machine's, else the last record's."""
-    name = reader.get_text("engine.backend")
+    name = reader.backend
     inputs = reader.take("engine.backend", "engine.precision")
     facts = BACKENDS.get(name)
     if facts is not None and facts.revision != 1:
@@ -200,7 +201,7 @@ def _collect_slice_inputs(reader: Reader) -> list[Input]:
 
 def _collect_generation_inputs(reader: Reader, mode: str) -> list[Input]:
     """Collect the round's rules for answers, of a backend that generates them."""
-    facts = BACKENDS.get(reader.get_text("engine.backend"))
+    facts = BACKENDS.get(reader.backend)
     if facts is None or not facts.generates:
         return []
     ruled = ((name.split("."), value) for name, value in reader.rules.items() if name.startswith("generation."))
@@ -209,7 +210,7 @@ def _collect_generation_inputs(reader: Reader, mode: str) -> list[Input]:
 
 def _list_unread(reader: Reader) -> frozenset[str]:
     """Settings of ``run`` that are no part of what a run measures."""
-    return reader.unread | _list_unread_options(reader.get_text("engine.backend"))
+    return reader.unread | _list_unread_options(reader.backend)
 
 
 @cache

@@ -33,8 +33,8 @@ def list_needed_pins(declared: Declared, ruleset: Ruleset) -> tuple[Pin, ...]:
         needed.update(item.find_source_pin("dataset") for item in own if not item.get_text("dataset.sha256"))
         for pins in (list_command_pins(reader), list_part_pins(reader, SERVICE), list_part_pins(reader, BUILD)):
             needed.update(pins.values())
-        facts = BACKENDS.get(reader.get_text("engine.backend"))
-        if facts is not None and facts.distributions and not reader.get_text("engine.version"):
+        facts = BACKENDS.get(reader.backend)
+        if facts is not None and facts.distributions and not reader.backend_version:
             needed.add(reader.find_version_pin())
     return tuple(sorted(pin for pin in needed if pin is not None))
 
@@ -45,7 +45,7 @@ def find_missing_cells(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
     entered: dict[tuple[str, str, str, str], set[str]] = {}
     names: dict[tuple[str, str, str], str] = {}
     for cell in declared.cells:
-        official = cell.settings.get("benchmark.official")
+        official = cell.official
         if official is None or not ruleset.binds(cell.cell.division, "scenarios"):
             continue
         c: Cell = cell.cell
@@ -55,7 +55,7 @@ def find_missing_cells(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
     found = []
     for (division, system, benchmark, official_name), scenarios in entered.items():
         rules = ruleset.find_benchmark(official_name)
-        category = declared.systems[system].settings.get("system.category")
+        category = declared.systems[system].category
         if rules is None or category is None:
             continue
         missing = rules.list_missing(str(category.value), frozenset(scenarios))
@@ -81,7 +81,7 @@ def _report_earlier(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
     """Report each entered benchmark that only earlier rounds had: its rules, and what becomes of it."""
     entered: dict[tuple[str, str], str] = {}
     for cell in declared.cells:
-        official = cell.settings.get("benchmark.official")
+        official = cell.official
         if official is not None and ruleset.find_benchmark(str(official.value)) is None:
             entered[cell.cell.division, cell.cell.benchmark] = str(official.value)
     return tuple(

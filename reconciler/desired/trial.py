@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from decimal import Decimal
 
 from msgspec.structs import replace
@@ -15,7 +14,6 @@ from reconciler.resource.records import QUICK
 from reconciler.rules.ruleset import Ruleset
 from reconciler.spec.declared import Declared, DeclaredCell
 
-_DURATION = 10_000  # ms
 _OVER = 2  # queries that may exceed the percentile's latency in a run this short
 _COMMON = Decimal(99)  # percentile where the round rules none
 _ORIGIN = Origin("--quick")
@@ -30,7 +28,7 @@ def prepare_trial(declared: Declared, ruleset: Ruleset) -> Declared:
 def _prepare(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> DeclaredCell:
     settings = {name: value for name, value in cell.settings.items() if name != "attempts"}
     if declared.trial == QUICK and "infer_from" not in settings:
-        _lower(settings, keys.MIN_DURATION, _DURATION)
+        _lower(settings, keys.MIN_DURATION, declared.quick)
         _lower(settings, keys.MIN_QUERY_COUNT, _count(cell, ruleset))
     return replace(cell, settings=dict(sorted(settings.items())))
 
@@ -43,12 +41,11 @@ def _lower(settings: dict[str, Value], name: str, most: int) -> None:
 
 def _count(cell: DeclaredCell, ruleset: Ruleset) -> int:
     """Count queries; samples in Offline, where no percentile is to be proved."""
-    percentile = _percentile(cell.settings, cell, ruleset)
+    percentile = _percentile(cell, ruleset)
     return compute_least_queries(0 if name_loadgen_scenario(cell.cell.scenario) == "Offline" else _OVER, percentile)
 
 
-def _percentile(settings: Mapping[str, Value], cell: DeclaredCell, ruleset: Ruleset) -> Decimal:
-    official = settings.get("benchmark.official")
-    rules = ruleset.find_rules(cell.cell.division, str(official.value)) if official else None
+def _percentile(cell: DeclaredCell, ruleset: Ruleset) -> Decimal:
+    rules = ruleset.find_rules(cell.cell.division, str(cell.official.value)) if cell.official else None
     ruled = rules.get_value(keys.TARGET_LATENCY_PERCENTILE, cell.cell.scenario) if rules else None
     return Decimal(str(ruled)) if ruled is not None else _COMMON

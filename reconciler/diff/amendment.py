@@ -108,7 +108,7 @@ def judge_amendment(
         return (Refused("it has no result in the commit that was submitted", "name that commit: --since COMMIT"),)
     if not after.find_result(cell):
         due = [c.address.label for c in after.difference.changes if c.address.cell == cell and c.how is Work.MAKE]
-        why = f"it is not complete: {', '.join(due)} must be made again" if due else "it is not published any more"
+        why = f"it is not complete: {', '.join(due)} must be repeated" if due else "it is not published any more"
         fix = f"make it (reconcile cell={cell}), or withdraw it: take it out of the spec, which needs no amendment"
         return (Refused(why, fix),)
     was, now = compare_results(cell, before, after)
@@ -118,7 +118,7 @@ def judge_amendment(
         why = "its results are accepted, not measured as the spec asks: no correction rests on that"
         return (Refused(why, f"measure it: reconcile accept {cell} --revoke, then reconcile cell={cell}"),)
     if repeated and all(name.startswith(_SHARED) for name in inputs):
-        why = f"{', '.join(repeated)} was made again, and no input differs: another run of the same is not a correction"
+        why = f"{', '.join(repeated)} was repeated, and no input differs: another run of the same is not a correction"
         return (Refused(why, "publish the submitted run: policy `publish`, or take the later records back"),)
     return ()
 

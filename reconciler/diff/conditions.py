@@ -18,7 +18,7 @@ from reconciler.observed.state import Observed
 from reconciler.resource.conditions import NOT_REQUIRED, CellStatus, Condition, ConditionStatus, find_worst
 from reconciler.resource.decisions import find_freeze
 from reconciler.resource.kinds import ACCURACY, ORDER, PERFORMANCE, Address, Cell, Kind, RunAddress
-from reconciler.resource.records import Recorded, Summary
+from reconciler.resource.records import IMPORTED, Recorded, Summary
 from reconciler.resource.resources import Resource
 
 _MADE = (Kind.DATASET, Kind.MODEL, Kind.ENGINE)
@@ -90,9 +90,12 @@ def summarise_cells(
 def _find_brought(
     cell: Cell, resources: Iterable[Resource], chosen: Chosen, summaries: Mapping[str, Summary]
 ) -> dict[str, Summary | None]:
-    recorded = dict(chosen.tests)
-    results = (resource for resource in resources if resource.kind is Kind.RESULT and resource.cell == cell)
-    return {test: summaries.get(recorded.get(test, "")) for result in results for test in result.brought}
+    recorded = {name: summaries.get(identity) for name, identity in chosen.tests}
+    results = [resource for resource in resources if resource.kind is Kind.RESULT and resource.cell == cell]
+    wanted = [test for result in results for test in result.brought]
+    if any(resource.kind is Kind.COMPLIANCE_TEST for resource in resources):
+        wanted += [name for name, summary in recorded.items() if summary is not None and IMPORTED in summary.marks]
+    return {test: recorded.get(test) for test in wanted}
 
 
 def collect_notes(resources: Iterable[Resource], difference: Difference, observed: Observed) -> Iterator[str]:
@@ -237,11 +240,11 @@ def _valid(facts: _Facts) -> Condition:
 def _audited(facts: _Facts) -> Condition:
     """The compliance tests: a verdict over tests that are stale or not there is Unknown. Of those that came with
     imported runs, their own verify files decide."""
-    if facts.brought:
+    change = facts.change(Kind.COMPLIANCE_TEST) or facts.change(Kind.VERDICT)
+    if facts.brought and change is None:
         return _brought(facts.brought)
     if not any(resource.kind is Kind.COMPLIANCE_TEST for resource in facts.resources):
         return Condition("Audited", ConditionStatus.TRUE, NOT_REQUIRED)
-    change = facts.change(Kind.COMPLIANCE_TEST) or facts.change(Kind.VERDICT)
     failing = [finding for finding in facts.findings if _about_test(finding)]
     if change is None and not failing and any(finding.kind == "Invalid" for finding in facts.findings):
         return Condition("Audited", ConditionStatus.UNKNOWN, "NotJudged", "the run that it is compared with is INVALID")

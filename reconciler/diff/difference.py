@@ -285,6 +285,9 @@ class Comparison(Struct):
             repeat_outdated(self, (accuracy, performance), matching, dependents, ALLOWED_TO_DIFFER)
         if own:
             self.compare_score(score, accuracy, matching)
+        imported = self.list_imported_tests(cell)
+        brought = imported if published is not None and IMPORTED in published.marks else {}
+        audits = tuple(a for a in audits if a.test.address.label not in brought or a.test.address in self.forced)
         judged = compare_cell_tests(self, audits, published, ALLOWED_TO_DIFFER)
         others_of_cell = (accuracy.address, *(audit.test.address for audit in audits))
         self.drifts += find_host_drift(published, (self.used[a] for a in others_of_cell if a in self.used))
@@ -296,7 +299,7 @@ class Comparison(Struct):
             score=""
             if score.address in self.used and self.used[score.address].problem
             else self.find_published_id(score.address),
-            tests=tuple((name, test) for name, test, _ in judged) or self.list_imported_tests(cell),
+            tests=tuple({**brought, **{name: test for name, test, _ in judged}}.items()) or tuple(imported.items()),
             verdicts=tuple((name, verdict) for name, _, verdict in judged),
             code=find_kept_code(self.used[performance.address]) if timed else "",
         )
@@ -304,12 +307,10 @@ class Comparison(Struct):
             result, (performance, accuracy, score, *(a.test for a in audits), *(a.verdict for a in audits))
         )
 
-    def list_imported_tests(self, cell: Cell) -> tuple[tuple[str, str], ...]:
+    def list_imported_tests(self, cell: Cell) -> dict[str, str]:
         """Compliance tests that came with imported runs: nothing here runs or judges them, the tree shows them."""
-        found = {}
-        for address, summaries in self.imported_tests.get(cell, ()):
-            found[address.label] = summaries[-1].id
-        return tuple(sorted(found.items()))
+        found = {address.label: summaries[-1].id for address, summaries in self.imported_tests.get(cell, ())}
+        return dict(sorted(found.items()))
 
     def compare_inferred_result(self, result: Resource) -> None:
         """A cell without runs of its own publishes those of the cell that it is inferred from."""

@@ -12,7 +12,7 @@ from reconciler.resource.kinds import Cell
 from reconciler.resource.resources import Resource
 
 _CODE = "+"  # in a fingerprint of the submission, before the digest of the code of its runs
-_INSTRUCTIONS = 3  # raised when REPRODUCE.md says other things of the same code
+_INSTRUCTIONS = 4  # raised when REPRODUCE.md says other things of the same code
 RENDERER = 2  # raised when the renderer writes other bytes for the same records
 
 

@@ -13,6 +13,7 @@ from harness.contract import STAGES, FileMessage, Progress, Result, copy_log, re
 from reconciler.execute.attempt import Attempt, read_placement
 from reconciler.execute.executors.executor import START, Executor, Handle, Progressing, State, Submission
 from reconciler.execute.executors.table import Executors
+from reconciler.loadgen.log_files import SUMMARY
 from reconciler.resource.kinds import Kind
 from reconciler.storage.process import explain_signal
 
@@ -57,6 +58,7 @@ def follow_submission(executor: Executor, handle: Handle, attempt: Attempt, watc
     """
     reason = ""
     began, queued = time.monotonic(), 0.0
+    loadgen = _LoadgenStart(attempt)
     try:
         while (found := executor.poll(handle, _LOOK)).goes_on:
             watch.check()
@@ -65,7 +67,8 @@ def follow_submission(executor: Executor, handle: Handle, attempt: Attempt, watc
                 watch.moved(Progress(State.QUEUED, 0, 0, time.monotonic() - began, 0.0, found.note))
                 queued = time.monotonic() - began
             elif progress is not None:
-                watch.moved(replace(progress, text=", ".join(filter(None, (_last_line(attempt), found.note)))))
+                text = ", ".join(filter(None, (_last_line(attempt), found.note)))
+                watch.moved(replace(loadgen.count_from(progress), text=text))
             idle = time.monotonic() - began - queued
             if watch.lost() or (found.state is State.RUNNING and (reason := _hung(watch, progress, idle))):
                 executor.cancel(handle)
@@ -82,6 +85,23 @@ def follow_submission(executor: Executor, handle: Handle, attempt: Attempt, watc
         lost.write(attempt.result)
         return lost
     return _result(attempt, reason, found)
+
+
+class _LoadgenStart(Struct):
+    """When LoadGen began in a harness command, which loads a model first: it opens an empty summary then."""
+
+    attempt: Attempt
+    began: float = 0.0
+
+    def count_from(self, progress: Progress) -> Progress:
+        """Progress with the seconds since then; 0 before. Of a run without such a command it stays as it is."""
+        rules, folder = self.attempt.intent.rules, self.attempt.run_dir
+        if progress.stage != "running" or progress.expected or rules is None or rules.endpoints or not folder.is_dir():
+            return progress
+        if not self.began:
+            opened = [path for pattern in (f"*{SUMMARY}", f"*/*{SUMMARY}") for path in folder.glob(pattern)]
+            self.began = min((path.stat().st_mtime for path in opened), default=0.0)
+        return replace(progress, seconds=max(0.0, time.time() - self.began) if self.began else 0.0)
 
 
 def _hung(watch: Watch, progress: Progress | None, seconds: float) -> str:

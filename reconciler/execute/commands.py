@@ -50,35 +50,35 @@ def make_command_run(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[s
     values = {**collect_placeholder_values(attempt, paths, inputs), "run_dir": str(attempt.run_dir)}
     cwd = Path(find_location(settings, "harness.cwd", values, paths.root) or _folder(settings, paths.root, attempt))
     audit = attempt.audit_settings.exists()
-    placed = settings.get_text("harness.audit_config") == "placed"
-    written = settings.get_text("harness.user_conf", "written") == "written"
+    placed = settings.audit_config == "placed"
+    written = settings.user_conf == "written"
     results = find_format(settings)
     env, secrets = collect_environment(settings, values)
-    if (key := settings.get_text("endpoint.api_key_env")) and results.TIES_ACCURACY:
+    if (key := settings.api_key_env) and results.TIES_ACCURACY:
         secrets[key] = key
     if results.TIES_ACCURACY:
         write_client_config(attempt, paths.root, values, results.NAME)
     return CommandRequest(
         purpose="run",
         results=results.NAME,  # type: ignore[arg-type]
-        command=fill_words(settings.get_words(COMMAND), values),
+        command=fill_words(settings.command, values),
         cwd=str(cwd),
         run_dir=str(attempt.run_dir),
         output=str(attempt.output),
         counter=str(attempt.counter),
         env=env,
         secrets=secrets,
-        timeout=settings.get_seconds("harness.timeout"),
+        timeout=settings.harness_timeout,
         logs=find_location(settings, "harness.logs", values, cwd) or str(attempt.run_dir),
         since=attempt.intent.clock,
         user_conf=str(attempt.user_conf),
         user_conf_sha256=hash_file(attempt.user_conf) if written and results.READS_CONF else "",
         user_conf_at="" if written else find_location(settings, "harness.user_conf_at", values, cwd),
-        outputs=fill_words(settings.get_words("harness.outputs"), values),
+        outputs=fill_words(settings.harness_outputs, values),
         place_audit=str(attempt.audit_settings) if placed and audit else "",
         lock=str(make_machine_lock(f"folder-{hash_bytes(str(cwd).encode())[:16]}").path) if placed else "",
         code=find_location(settings, "harness.code" if "harness.code" in settings else CLIENT_CODE, values, paths.root),
-        code_location=settings.get_text("harness.code"),
+        code_location=settings.harness_code,
         service_log=attempt.intent.server.log if attempt.intent.server else "",
         slices=select_slices(settings) if attempt.intent.server is None else (),  # the server has them
     )
@@ -110,17 +110,17 @@ def make_command_score(
     shown = attempt.intent.rules.shown if attempt.intent.rules else None
     return CommandRequest(
         purpose="score",
-        command=fill_words(settings.get_words(SCORE_COMMAND), values),
+        command=fill_words(settings.score_command, values),
         cwd=str(cwd),
         run_dir=str(attempt.run_dir),
         output=str(attempt.output),
         counter=str(attempt.counter),
         env=env,
         secrets=secrets,
-        timeout=settings.get_seconds("harness.timeout"),
+        timeout=settings.harness_timeout,
         outputs=(shown.folder,) if shown else (),
         code=find_location(settings, "harness.code", values, paths.root),
-        code_location=settings.get_text("harness.code"),
+        code_location=settings.harness_code,
     )
 
 
@@ -132,7 +132,7 @@ def make_command_build(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping
     env, secrets = collect_environment(settings, values, BUILD)
     return CommandRequest(
         purpose="build",
-        command=fill_words(settings.get_words(BUILD_COMMAND), values),
+        command=fill_words(settings.build_command, values),
         cwd=find_folder(settings, BUILD, values, paths.root) or str(attempt.run_dir),
         run_dir=str(attempt.run_dir),
         output=str(attempt.output),
@@ -143,7 +143,7 @@ def make_command_build(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping
         since=attempt.intent.clock,
         outputs=fill_words(settings.get_words(f"{BUILD}.outputs"), values),
         code=find_part_location(settings, BUILD, "code", values, paths.root),
-        code_location=settings.get_text(f"{BUILD}.code") or settings.get_text("harness.code"),
+        code_location=settings.get_text(f"{BUILD}.code") or settings.harness_code,
         slices=select_slices(settings)[-1:],
     )
 
@@ -174,10 +174,10 @@ def collect_placeholder_values(attempt: Attempt, paths: RepositoryPaths, inputs:
         "model": _made(attempt, paths, inputs, "model"),
         "dataset": _made(attempt, paths, inputs, "dataset"),
         "device": _devices(settings.hardware),
-        "benchmark": settings.get_text("benchmark.official"),
-        "system": settings.get_text("system.name"),
-        "image": settings.get_text("harness.image"),
-        "precision": settings.get_text("engine.precision"),
+        "benchmark": settings.official,
+        "system": settings.system,
+        "image": settings.image,
+        "precision": settings.precision,
         "batch_size": settings.get_text("engine.batch_size"),
         **_words_of_endpoints(settings, asked, mode, scenario),
         "client_config": str(attempt.user_conf),
@@ -206,7 +206,7 @@ def _words_of_endpoints(
     names |= {name: name for name in (keys.MIN_DURATION, keys.MAX_DURATION, keys.MIN_QUERY_COUNT)}
     return {
         **{name: _said(asked.get(own)) for name, own in names.items()},
-        "model_name": settings.get_text("harness.model_name"),
+        "model_name": settings.model_name,
         "endpoints_mode": "perf" if mode != ACCURACY else "both" if find_format(settings).TIES_ACCURACY else "acc",
         "endpoints_type": "offline" if scenario == "Offline" else "online",
     }
@@ -249,7 +249,7 @@ def find_location(settings: CellSettings, name: str, values: Mapping[str, str], 
 
 def _folder(settings: CellSettings, root: Path, attempt: Attempt) -> Path:
     """Choose the folder of a command that names none: that of its code."""
-    code = settings.get_text("harness.code") or settings.get_text(CLIENT_CODE)
+    code = settings.harness_code or settings.get_text(CLIENT_CODE)
     if not code:
         return attempt.run_dir
     path = (root / code).resolve()

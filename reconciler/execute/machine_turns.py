@@ -22,14 +22,14 @@ _AGAIN = 600.0  # seconds after which a pass that still waits says so again
 
 class MachineTurns(Struct):
     """``waited``: seconds spent waiting for others, ``probed``: looking at machines. ``patience``: the most that a step
-    waits; once it was in vain, none waits again. ``said``: for what, and when that was."""
+    waits; once it was in vain, none waits again. ``said``: which step waits for what, and when that was."""
 
     check: Check
     report: Callable[[Event], None]
     waited: float = 0.0
     probed: float = 0.0
     patience: float = math.inf
-    said: tuple[str, float] = ("", 0.0)
+    said: tuple[Step | None, str, float] = (None, "", 0.0)
 
     def take(self, lock: Lock, step: Step, note: str = "", give_up: float | None = None) -> None:
         """Others time a run, or keep a server for their runs. LockedError where that takes longer than patience lasts,
@@ -38,7 +38,7 @@ class MachineTurns(Struct):
             lock.acquire(note=note)
         except LockedError as error:
             began = time.monotonic()
-            self._say(error.message)
+            self._say(step, error.message)
             try:
                 self._wait(lock, step, note, self.find_end() if give_up is None else give_up)
             finally:
@@ -55,7 +55,7 @@ class MachineTurns(Struct):
                 lock.acquire(wait=_LOOK, note=note)
                 return
             except LockedError as error:
-                self._say(error.message)
+                self._say(step, error.message)
                 if time.monotonic() >= give_up:
                     self.patience = 0.0
                     raise
@@ -66,7 +66,7 @@ class MachineTurns(Struct):
         if began >= give_up:
             self.patience = 0.0
             return False
-        self._say(f"an idle machine ({busy})")
+        self._say(step, f"an idle machine ({busy})")
         until = min(give_up, began + _PAUSE)
         while (left := until - time.monotonic()) > 0:
             self.check(step, False)
@@ -74,11 +74,11 @@ class MachineTurns(Struct):
         self.waited += time.monotonic() - began
         return True
 
-    def _say(self, what: str) -> None:
-        """Once for each that is waited for, and again after a while."""
-        now, (before, when) = time.monotonic(), self.said
-        if what == before and now - when < _AGAIN:
+    def _say(self, step: Step, what: str) -> None:
+        """Once for each step and what it waits for, and again after a while."""
+        now, (*before, when) = time.monotonic(), self.said
+        if [step, what] == before and now - when < _AGAIN:
             return
         most = "" if math.isinf(self.patience) else f", at most {show_duration(self.patience)} (--wait-idle)"
-        self.said = what, now
-        self.report(Message(f"waiting for {what}{most}"))
+        self.said = step, what, now
+        self.report(Message(f"waiting for {what}{most}", step))

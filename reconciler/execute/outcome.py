@@ -51,10 +51,17 @@ class StepProgress(Struct, frozen=True):
     minimum: float = 0.0
 
 
+class StepsDue(Struct, frozen=True):
+    """An event of a pass: the steps that it makes from here on, as far as it knows now, in their order."""
+
+    steps: tuple[Step, ...]
+
+
 class Message(Struct, frozen=True):
-    """An event of a pass: something worth a line (harvested, waiting for a lock, repaired)."""
+    """An event of a pass: something worth a line (harvested, repaired). ``waits``: the step that waits for it."""
 
     text: str
+    waits: Step | None = None
 
 
 class QueuedStep(Struct, frozen=True):
@@ -69,4 +76,4 @@ class QueuedStep(Struct, frozen=True):
     expected: int
 
 
-Event = StepStarted | StepProgress | Message | Outcome
+Event = StepsDue | StepStarted | StepProgress | Message | Outcome

@@ -24,8 +24,7 @@ from reconciler.execute.executors.executor import Capacity
 from reconciler.execute.machine_turns import MachineTurns
 from reconciler.execute.outcome import Event, Outcome, Status, StepProgress, StepStarted
 from reconciler.execute.perform import INTERRUPTED, AttemptContext, Finished, derive_outcome, perform
-from reconciler.execute.power_state import put_back_state
-from reconciler.execute.request_parts import select_slices
+from reconciler.execute.request_parts import load_power, select_slices
 from reconciler.execute.service import Services
 from reconciler.launch.nodes import find_first_busy, probe_nodes
 from reconciler.loadgen import keys
@@ -117,19 +116,28 @@ class PlanExecutor(Struct, dict=True):
                         self.stuck.update((outcome.step.change.address, *outcome.step.shared))
                     yield outcome
 
+    def list_due(self, plan: Plan) -> tuple[Step, ...]:
+        """List the steps that are tried, as far as no other fails."""
+        stuck = set(self.stuck)
+        return tuple(s for s in plan.steps if s.change.how is Work.MAKE and not self._find_stuck(s, stuck))
+
     def is_skipped(self, step: Step) -> bool:
         """True where it is not tried now; then nothing that depends on it is."""
-        resource = self.desired.by_address[step.change.address]
-        waits = self.stuck.intersection(resource.upstream) or self.lacks_valid_run(step.change.address)
+        return self._find_stuck(step, self.stuck)
+
+    def _find_stuck(self, step: Step, stuck: set[Address]) -> bool:
+        """True where a step cannot be tried, which is added to those that are ``stuck``."""
+        address = step.change.address
+        waits = stuck.intersection(self.desired.by_address[address].upstream) or self._lacks_valid_run(address, stuck)
         dropped = bool(step.blocked or waits or self.is_given_up(step))
         if dropped:
-            self.stuck.update((step.change.address, *step.shared))
+            stuck.update((address, *step.shared))
         return dropped
 
-    def lacks_valid_run(self, address: Address) -> bool:
+    def _lacks_valid_run(self, address: Address, stuck: set[Address]) -> bool:
         """A compliance test of a run that failed or is INVALID would prove nothing: it comes after a valid one."""
         run = find_proved_run(address)
-        return run is not None and (run in self.stuck or (run in self.used and self.used[run].validity == "INVALID"))
+        return run is not None and (run in stuck or (run in self.used and self.used[run].validity == "INVALID"))
 
     def is_given_up(self, step: Step) -> bool:
         """A failure is tried once a pass; a transient one as often as ``attempts`` says. What was made and is due
@@ -307,7 +315,8 @@ class PlanExecutor(Struct, dict=True):
         except LockedError as error:
             raise _NotIdleError(error.message, error.fix) from error
         stack.enter_context(lock)
-        put_back_state()
+        if (power := load_power()) is not None:
+            power.put_back_state()
         return replace(context, keep_open=(*context.keep_open, lock.descriptor))
 
     def find_capacity(self, step: Step, detail: Detail) -> Capacity:

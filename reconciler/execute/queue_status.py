@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 from harness.contract import read_progress
 from reconciler.execute.attempt import read, read_placement
+from reconciler.execute.executors.attempt_transport import open_transport
 from reconciler.execute.executors.executor import JOB_COUNTER, State, read_handle
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.outcome import QueuedStep
 from reconciler.resource.queues import QUEUES
 from reconciler.storage.files import RepositoryPaths
+
+
+def list_jobs_under_way(paths: RepositoryPaths) -> tuple[QueuedStep, ...]:
+    """For people who ask, whether a pass follows them or not: nothing is taken from where it waits for one."""
+    return watch_jobs(paths)()
+
+
+def watch_jobs(paths: RepositoryPaths) -> Callable[[], tuple[QueuedStep, ...]]:
+    """The same, asked again and again: its executors remember what a queue or a store said last, and ask no oftener
+    than those of a pass."""
+    open_executors = cache(lambda: Executors.for_paths(paths, open_transport(paths, only_looks=True)))
+    return lambda: list_under_way(paths, open_executors)
 
 
 def list_under_way(paths: RepositoryPaths, open_executors: Callable[[], Executors]) -> tuple[QueuedStep, ...]:

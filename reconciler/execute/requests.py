@@ -12,20 +12,18 @@ from harness.contract import (
     Benchmark,
     BuildRequest,
     FileMessage,
-    PowerRequest,
     RunRequest,
     ScoreRequest,
 )
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.commands import has_command, make_command_build, make_command_run, make_command_score
-from reconciler.execute.power_state import hold_state
-from reconciler.execute.request_parts import select_slices
+from reconciler.execute.request_parts import load_power, select_slices
 from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_LOG
 from reconciler.loadgen.settings import name_loadgen_scenario, select_conf_settings
 from reconciler.loadgen.user_conf import audit_settings, select_settings, write_audit_settings, write_user_conf
-from reconciler.resource.kinds import PERFORMANCE, Kind
-from reconciler.resource.settings import BACKGROUND, DIRECTOR, KIT, NTP, SCORE_COMMAND, CellSettings
+from reconciler.resource.kinds import Kind
+from reconciler.resource.settings import BACKGROUND, SCORE_COMMAND, CellSettings
 from reconciler.rules.results.table import find_format
 from reconciler.storage.files import RepositoryPaths, replace
 
@@ -37,11 +35,10 @@ def make_request(attempt: Attempt, paths: RepositoryPaths) -> FileMessage:
     kind = attempt.intent.address.kind
     if kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
         write_confs(attempt)
-        if has_command(attempt):
-            return hold_state(make_command_run(attempt, paths, _inputs(attempt)), attempt, paths)
-        run = _run(attempt, paths)
-        metered = attempt.intent.address.mode == PERFORMANCE and DIRECTOR in attempt.intent.settings
-        return hold_state(_measure(attempt, paths, run) if metered else run, attempt, paths, run)
+        has = has_command(attempt)
+        run = make_command_run(attempt, paths, _inputs(attempt)) if has else _run(attempt, paths)
+        power = load_power()
+        return run if power is None else power.wrap_run(run, attempt, paths)
     if kind is Kind.SCORE:
         inputs = _inputs(attempt)
         return make_score_request(attempt, paths, inputs, Path(inputs.pop("run")) / ACCURACY_LOG)
@@ -64,7 +61,7 @@ def _build(attempt: Attempt, paths: RepositoryPaths) -> BuildRequest:
     kind = intent.address.kind
     name = str(kind).lower()
     source = intent.locations.get(f"{name}.path")
-    backend = intent.settings.get_text("engine.backend") or None
+    backend = intent.settings.backend or None
     settings = select_engine_settings(intent.settings) if kind is Kind.ENGINE else dict(intent.settings.values)
     caches = {"calibration": str(paths.caches / "calibration")} if kind is Kind.MODEL else {}
     if kind is Kind.ENGINE:
@@ -142,13 +139,13 @@ def _run(attempt: Attempt, paths: RepositoryPaths) -> RunRequest:
     values = {name: value for name, (value, _) in intent.inputs.items()}
     settings, server, path = select_run_settings(intent.settings), intent.server, intent.locations.get("model.path")
     key = settings.get("api_key_env")
-    if not BACKENDS[intent.settings.get_text("engine.backend")].builds_engine:  # an engine would show these
+    if not BACKENDS[intent.settings.backend].builds_engine:  # an engine would show these
         settings |= intent.settings.get_below("engine.options.")
     if "engine.precision" in intent.settings:
         settings["precision"] = intent.settings.get("engine.precision")
     return RunRequest(
         benchmark=describe_benchmark(attempt, paths),
-        backend=intent.settings.get_text("engine.backend"),
+        backend=intent.settings.backend,
         scenario=name_loadgen_scenario(str(values["scenario"])),  # type: ignore[arg-type]
         mode=str(values["mode"]),  # type: ignore[arg-type]
         model_key=str(values.get("model_key", "*")),
@@ -179,29 +176,17 @@ def _list_background(attempt: Attempt, paths: RepositoryPaths) -> Iterator[Backg
         if not given:
             return  # it is no timed run
         own = CellSettings(settings.get_below(f"{BACKGROUND}.{number}."))
-        path, name = own.get_text("benchmark.path"), own.get_text("benchmark.code")
+        path, name = own.benchmark_path, own.benchmark_code
         yield BackgroundLoad(
             benchmark=Benchmark(
                 name=name or Path(path).stem, path=str((paths.root / path).resolve()) if path else None
             ),
-            backend=own.get_text("engine.backend"),
+            backend=own.backend,
             slice=settings.hardware.slices[-1],
             performance_sample_count=own.get_number(keys.PERFORMANCE_SAMPLE_COUNT),
             settings=select_run_settings(own),
             inputs=given,
         )
-
-
-def _measure(attempt: Attempt, paths: RepositoryPaths, run: RunRequest) -> PowerRequest:
-    settings = attempt.intent.settings
-    return PowerRequest(
-        run=run,
-        kit=str((paths.root / settings.get_text(KIT)).resolve()),
-        director=settings.get_text(DIRECTOR),
-        ntp=settings.get_text(NTP),
-        session=str(attempt.session),
-        counter=str(attempt.counter),
-    )
 
 
 def make_score_request(

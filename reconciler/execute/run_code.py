@@ -47,7 +47,7 @@ def pack_run_code(
         found |= files
         large |= more
     if COMMAND not in settings:
-        found |= _read_harness(settings.get_text("engine.backend"), locations.get("benchmark.code", ""), found)
+        found |= _read_harness(settings.backend, locations.get("benchmark.code", ""), found)
     if large:
         found[LEFT_OUT] = describe_left_out(large)
     if COMMAND in settings:
@@ -127,7 +127,7 @@ def _read_units(
     own = BACKENDS[backend].module.split(".")[1:3] if backend in BACKENDS else []
     backends = ["/".join(own)] if own else [unit for unit in units if unit.startswith("backends/")]
     queue = [
-        "",
+        *(unit for unit in units if unit.partition("/")[0] not in _CHOSEN),
         *(f"{folder}/__init__" for folder in _CHOSEN),
         f"benchmarks/{module.partition('.')[0]}",
         *backends,

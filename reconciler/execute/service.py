@@ -42,7 +42,7 @@ from reconciler.execute.request_parts import select_slices
 from reconciler.plan.plan import Step
 from reconciler.resource.placeholders import fill_placeholders, fill_words
 from reconciler.resource.records import Summary
-from reconciler.resource.settings import SERVICE, SERVICE_COMMAND, CellSettings
+from reconciler.resource.settings import SERVICE, CellSettings
 from reconciler.storage.files import Lock, RepositoryPaths, remove
 from reconciler.storage.machine_locks import make_machine_lock
 from reconciler.storage.process import explain_signal
@@ -172,7 +172,7 @@ def make_service_request(attempt: Attempt, paths: RepositoryPaths) -> ServiceReq
     values = {**collect_placeholder_values(attempt, paths, inputs), "run_dir": str(attempt.run_dir), "image": image}
     env, secrets = collect_environment(settings, values, SERVICE)
     return ServiceRequest(
-        command=fill_words(settings.get_words(SERVICE_COMMAND), values),
+        command=fill_words(settings.service_command, values),
         cwd=find_folder(settings, SERVICE, values, paths.root) or str(attempt.run_dir),
         counter=str(attempt.counter),
         ready=str(attempt.result),

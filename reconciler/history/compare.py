@@ -92,7 +92,7 @@ def _place(side: Side, figures: Mapping[str, object], at: Snapshot, program: Pro
     """On its curve, under the name of the official benchmark."""
     result = Address(Kind.RESULT, str(side.cell))
     settings = at.desired.detail(result).settings if result in at.desired.by_address else CellSettings()
-    offline, entered = DEDICATED_OFFLINE in settings, settings.get_text("benchmark.official")
+    offline, entered = DEDICATED_OFFLINE in settings, settings.official
     point = None if offline else program.read_point(read_point(side.cell), figures, side.value)
     return replace(side, entered=entered, point=point, offline=offline)
 

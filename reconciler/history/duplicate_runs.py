@@ -87,7 +87,7 @@ def _may_share(at: Snapshot, one: Cell | None, other: Cell | None) -> bool:
 def _find_official(at: Snapshot, cell: Cell) -> str:
     """The benchmark that the spec enters it as."""
     result = at.desired.by_address.get(Address(Kind.RESULT, str(cell)))
-    return at.desired.detail(result.address).settings.get_text("benchmark.official", cell.benchmark) if result else ""
+    return at.desired.detail(result.address).settings.official or cell.benchmark if result else ""
 
 
 def _pair_alike(ordered: Sequence[str], seen: Mapping[str, Mapping[str, bytes]]) -> Iterator[tuple[str, str]]:

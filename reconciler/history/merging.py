@@ -31,7 +31,7 @@ class Compared(Struct, frozen=True):
     outside: Impact
 
 
-def compare_commits(paths: RepositoryPaths, base: str, head: str) -> Compared:
+def assess_merge(paths: RepositoryPaths, base: str, head: str) -> Compared:
     """Against the commit where the two part, as a merge would be. Raises RepositoryError for a commit that is not
     here."""
     root = paths.root

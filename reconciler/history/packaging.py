@@ -24,14 +24,13 @@ from reconciler.publish.preconditions import (
     find_refused_records,
     find_refused_remotes,
 )
-from reconciler.publish.rendered_tree import assemble_content, is_publishable
+from reconciler.publish.rendered_tree import assemble_content, find_log, is_publishable
 from reconciler.publish.tree_files import write_tree
 from reconciler.reconcile.planning import PlanResult, list_cells
 from reconciler.record.index import load_record
-from reconciler.record.store import find_readable
 from reconciler.resource.kinds import Cell
 from reconciler.resource.programs import PROGRAMS
-from reconciler.resource.records import Artifact, Record
+from reconciler.resource.records import Record
 from reconciler.resource.rules import Severity
 from reconciler.resource.settings import SubmissionSettings
 from reconciler.rules.programs import load_program
@@ -54,7 +53,7 @@ class PackedSubmission(Struct, frozen=True):
     commit: str
 
     def stored(self, ref: LogRef) -> Path:
-        return find_readable(self.seen.paths, Artifact("", ref.sha256, ref.size, "logs"))
+        return find_log(self.seen.paths, ref)
 
 
 def load_packed_submission(seen: PlanResult) -> PackedSubmission:
@@ -62,13 +61,7 @@ def load_packed_submission(seen: PlanResult) -> PackedSubmission:
     commit = git.find_head(seen.paths.root)
     if commit is None:
         raise ReconcilerError("there is no commit to pack", fix="commit specs/ and state/")
-    content, ruleset = assemble_content(
-        seen.paths,
-        seen.desired,
-        seen.difference,
-        lambda identity: load_record(seen.paths, identity),
-        lambda ref: find_readable(seen.paths, Artifact("", ref.sha256, ref.size, "logs")),
-    )
+    content, ruleset = assemble_content(seen.paths, seen.desired, seen.difference)
     return PackedSubmission(seen, content, ruleset, tuple(render(content, ruleset)), commit)
 
 

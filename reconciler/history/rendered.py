@@ -26,7 +26,7 @@ from reconciler.tree.assemble import assemble
 from reconciler.tree.content import Content, LogRef, hash_content
 from reconciler.tree.findings import TreeFinding
 from reconciler.tree.layout import name_folders
-from reconciler.tree.reading.in_memory_tree import use_in_memory_tree
+from reconciler.tree.reading.files import use_in_memory_tree
 from reconciler.tree.render import render
 from reconciler.tree.source import is_left_out, refuse_unpublishable
 
@@ -158,7 +158,7 @@ def _name_cells(at: Snapshot) -> dict[str, str]:
     named = {}
     for cell in at.difference.chosen:
         settings = at.desired.detail(Address(Kind.RESULT, str(cell))).settings
-        official = settings.get_text("benchmark.official", cell.benchmark)
+        official = settings.official or cell.benchmark
         named[str(name_folders(cell, official, ruleset))] = str(cell)
     return named
 

@@ -37,6 +37,7 @@ from reconciler.record.codec import encode, summarize
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.quantities import join_listing
 from reconciler.resource.records import IMPORTED, Record, Summary
+from reconciler.resource.settings import CellSettings
 from reconciler.rules.compliance.scores import Scored, Slack, read_from_detail
 from reconciler.rules.compliance.test01 import find_slack
 from reconciler.rules.rounds import load_ruleset
@@ -156,13 +157,14 @@ def _repeat(
     own = address.cell or cell  # another's, where the result is inferred
     choice = (f"cell={own}", "mode=performance")
     options = Options(select=choice, only=(str(Kind.RUN),), rerun=(*choice, f"kind={Kind.RUN}"), busy=busy, sign=False)
-    if IMPORTED in record.marks:
-        return _not_repeated(cell, "its run was imported, and cannot be made here"), None
     if at.desired.submission.systems[own.system].is_queued:
         return _not_repeated(cell, "its run is a job of a queue: repeat it there with `reconcile --rerun`"), None
     probe_machines(there, at.desired.submission.systems, {own.system}, lambda text: report(Message(text)))
-    launcher = at.desired.detail(address).settings.launcher
-    unlike = _unlike(record, probe_nodes(ProbeRequest(), launcher, paths.work, (paths.root.resolve(),))[0])
+    settings = at.desired.detail(address).settings
+    machine = probe_nodes(ProbeRequest(), settings.launcher, paths.work, (paths.root.resolve(),))[0]
+    unlike = _unlike(record, machine)
+    if IMPORTED in record.marks:
+        unlike += _find_other_version(settings, machine)
     if unlike:
         return _not_repeated(cell, f"this machine is not that of the record: {'; '.join(unlike)}"), None
     if why := _unfit(own, compute_plan(there, replace(options, rerun=())), compute_plan(there, options)):
@@ -193,6 +195,13 @@ def _unlike(record: Record, machine: Node) -> list[str]:
     unequal = [name for name in then if then[name] != here[name]]
     found = [f"{name} was {_shown(then[name])}, here it is {_shown(here[name])}" for name in unequal]
     return [*found, *([f"the record was made by {record.tool}"] if "harness.code" in unequal else ())]
+
+
+def _find_other_version(settings: CellSettings, machine: Node) -> list[str]:
+    """Find a backend of another version than the spec pins: of an imported run, no fact of its record says it."""
+    name, pinned = settings.get_text("engine.backend"), settings.get_text("engine.version")
+    here = str(machine["backends"].get(name) or "")
+    return [f"{name} was {pinned}, here it is {here}"] if pinned and here and here != pinned else []
 
 
 def _shown(value: Any) -> str:
@@ -239,6 +248,8 @@ def _judged(
         f"published {published.metric[0]} {published.metric[1]}, repeated {again.metric[0]} ({now / then - 1:+.2%}); "
         f"{word} {limit.value:.6g} bears it out ({limit.source})"
     )
+    if IMPORTED in record.marks:
+        detail += "; its run was imported, and no log of it says on which machine, and with which code, it was made"
     if unequal != names:
         detail += "; the engine was built again; `reconcile pull` first to repeat with the same one"
     return Claim(str(cell), WHAT, proof, detail), {
@@ -255,7 +266,7 @@ def _find_slack(cell: Cell, at: Snapshot) -> Slack:
     """Find how far the commit's round lets two runs of a system be apart."""
     settings = at.desired.detail(_result(cell)).settings
     ruleset = load_ruleset(at.desired.submission.round)
-    rules = ruleset.find_rules(cell.division, settings.get_text("benchmark.official", cell.benchmark))
+    rules = ruleset.find_rules(cell.division, settings.official or cell.benchmark)
     return find_slack(rules, cell.scenario)
 
 

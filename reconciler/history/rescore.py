@@ -17,12 +17,12 @@ from reconciler.diff.claims import AuditReport, Claim, Proof
 from reconciler.execute.attempt import create, repeat_intent
 from reconciler.execute.attempt_record import build_record
 from reconciler.execute.child import Watch, run_child
+from reconciler.execute.executors.attempt_transport import open_transport
 from reconciler.execute.executors.executor import PATIENCE
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.requests import make_request
 from reconciler.history.snapshot import Snapshot
 from reconciler.loadgen.log_files import ACCURACY_LOG
-from reconciler.reconcile.remote_attempts.sender import StoreTransport, list_depots
 from reconciler.record.store import find_artifact, find_object
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.quantities import join_listing
@@ -75,10 +75,11 @@ def _claim(cell: Cell, at: Snapshot, paths: RepositoryPaths, root: Path, attempt
         if path is not None:
             offer(path, attempt.inputs / name / file)
     clone = RepositoryPaths(root)
-    carrier = StoreTransport(clone, list_depots(at.desired.submission, datetime.now(UTC).date()))
-    run_child(
-        attempt, make_request(attempt, clone), Watch(lambda _: None, PATIENCE), Executors.for_paths(clone, carrier)
-    )
+    carrier = open_transport(clone)
+    if carrier is not None:
+        carrier.declare(at.desired.submission, datetime.now(UTC).date())
+    watch, executors = Watch(lambda _: None, PATIENCE), Executors.for_paths(clone, carrier)
+    run_child(attempt, make_request(attempt, clone), watch, executors)
     again, _ = build_record(attempt)
     return _compared(cell, record, again)
 

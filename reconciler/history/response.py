@@ -1,12 +1,21 @@
-"""The evidence for one result, from a commit alone: records, logs, the commits behind them, and what an audit says."""
+"""Answers to an objection: the evidence for one result, from a commit alone, and amendments of results."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
 
+from reconciler.diff.amendment import (
+    SubmissionState,
+    compare_results,
+    judge_amendment,
+    list_differing_inputs,
+    list_repeated,
+)
+from reconciler.diff.change import Chosen
 from reconciler.diff.claims import Claim, Proof
 from reconciler.diff.difference import list_published_cells
 from reconciler.errors import ReconcilerError
@@ -14,11 +23,23 @@ from reconciler.history.audit import audit_cell
 from reconciler.history.commit_records import RECORDS
 from reconciler.history.logs import Logs, open_logs
 from reconciler.history.rendered import verify_tree_files
-from reconciler.history.snapshot import Snapshot
+from reconciler.history.snapshot import Snapshot, read_snapshot
+from reconciler.plan.cell_names import find_cell
+from reconciler.reconcile.decisions import RecordedDecision, check_reason, get_time, read_decider, record_decision
+from reconciler.reconcile.planning import Options, compute_plan
+from reconciler.record.codec import summarize
+from reconciler.record.decisions import AMENDED
+from reconciler.record.index import load_record
+from reconciler.resource.decisions import Amendment, KeyChange
 from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.quantities import show_count
 from reconciler.resource.records import Record
 from reconciler.spec.files import compute_blob_id
 from reconciler.storage import git
+from reconciler.storage.escaping import escape_markdown, quote_code
+from reconciler.storage.files import RepositoryPaths
+
+_SHORT = 12  # characters of a commit or an id
 
 
 class EvidencedRun(Struct, frozen=True):
@@ -112,3 +133,121 @@ def _list_own(at: Snapshot, cell: Cell) -> Iterator[Address]:
 
 def count_unproven(claims: tuple[Claim, ...]) -> int:
     return sum(claim.proof in (Proof.MISSING, Proof.CONTRADICTED) for claim in claims)
+
+
+def render_response(evidence: Evidence, objection: str) -> str:
+    parts = [
+        f"# Evidence for {escape_markdown(str(evidence.cell))}",
+        "",
+        f"Everything here is of commit `{evidence.commit}`, and can be derived from it again: "
+        f"`reconcile audit --at {evidence.commit[:_SHORT]}`.",
+        "",
+        *(["## The objection", "", *_quote(objection), ""] if objection else []),
+        "## The answer",
+        "",
+        "*To be written.*",
+        "",
+        "## Runs",
+        "",
+        *(line for run in evidence.runs for line in _render_run(run)),
+        "## What the audit says",
+        "",
+        _count(evidence.claims),
+        "",
+        *(_render_claim(claim) for claim in sorted(evidence.claims, key=_rank)),
+        "",
+        "## Settings",
+        "",
+        "| setting | value | set at |",
+        "|---|---|---|",
+        *(_render_row(name, *found) for name, found in evidence.settings.items()),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _render_row(*texts: str) -> str:
+    return f"| {' | '.join(quote_code(text, in_table=True) for text in texts)} |"
+
+
+def _quote(text: str) -> list[str]:
+    return [f"> {escape_markdown(line)}" for line in text.splitlines() or [""]]
+
+
+def _render_run(run: EvidencedRun) -> list[str]:
+    record = run.record
+    metric = record.values.get("metric")
+    stated = [f"{metric['value']} {metric['unit']}"] if metric else []
+    stated += [str(record.values["validity"])] if record.values.get("validity") else []
+    stated += ["passed" if record.values["passed"] else "failed"] if "passed" in record.values else []
+    tool = escape_markdown(record.tool or "an earlier release")
+    lines = [
+        f"### {escape_markdown(run.name)}",
+        "",
+        f"- record {quote_code(run.id)}, made {record.started} by {tool}"
+        + (f": {escape_markdown(', '.join(stated))}" if stated else ""),
+        f"- its files: {quote_code(f'{run.name}/')}; in git since commit {_show_commit(run.brought)}",
+    ]
+    lines += [f"- spec {quote_code(path)} as of commit {_show_commit(commit)}" for path, commit in run.specs.items()]
+    if record.marks:
+        lines.append(f"- marked: {escape_markdown(', '.join(record.marks))}")
+    if run.missing:
+        names = ", ".join(map(quote_code, run.missing))
+        lines.append(f"- not in this commit, in the object store only: {names}")
+    return [*lines, ""]
+
+
+def _show_commit(commit: str) -> str:
+    return f"`{commit[:_SHORT]}`" if commit else "none: it is in no commit"
+
+
+def _rank(claim: Claim) -> int:
+    return -list(Proof).index(claim.proof)
+
+
+def _count(claims: tuple[Claim, ...]) -> str:
+    counts = Counter(claim.proof for claim in claims)
+    listed = ", ".join(f"{counts[proof]} {proof}" for proof in Proof if counts[proof])
+    return f"{show_count(len(claims), 'claim')}: {listed}."
+
+
+def _render_claim(claim: Claim) -> str:
+    return f"- **{claim.proof}** {escape_markdown(claim.what)}: {escape_markdown(claim.detail)}"
+
+
+def amend(
+    paths: RepositoryPaths, options: Options, text: str, since: str, objection: str, reason: str | None, *, commit: bool
+) -> RecordedDecision[Amendment]:
+    """Record that the result submitted in the commit ``since`` was corrected; ReconcilerError where it was not."""
+    why = check_reason(reason)
+    seen = compute_plan(paths, options)
+    base = read_snapshot(paths.root, git.resolve(paths.root, since))
+    before, after = SubmissionState(base.desired, base.difference), SubmissionState(seen.desired, seen.difference)
+    cell = find_cell(text, {*before.difference.chosen, *after.difference.chosen})
+    old, new = (item.difference.chosen.get(cell, Chosen()) for item in (before, after))
+    inputs, repeated = list_differing_inputs(before.desired, after.desired, cell), list_repeated(old, new)
+    if refused := judge_amendment(cell, before, after, inputs, repeated):
+        raise ReconcilerError(f"{cell} is not amended: {refused[0].why}", fix=refused[0].fix)
+    by, _ = read_decider(paths)
+    amendment = Amendment(
+        cell=cell,
+        objection=check_reason(objection),
+        reason=why,
+        by=by,
+        made=get_time(),
+        commit=base.commit,
+        result=KeyChange(*compare_results(cell, before, after)),
+        inputs=inputs,
+        repeated=repeated,
+        metric=(_show_metric(paths, cell, old), _show_metric(paths, cell, new)),
+    )
+    return record_decision(paths, amendment, {}, AMENDED, f"Amend {cell}", commit=commit)
+
+
+def _show_metric(paths: RepositoryPaths, cell: Cell, chosen: Chosen) -> str:
+    if not chosen.performance:
+        return ""
+    try:
+        metric = summarize(load_record(paths, chosen.performance), chosen.performance).find_metric(cell.scenario)
+    except ReconcilerError:
+        return ""  # the record is in the submitted commit alone
+    return " ".join(metric) if metric else ""

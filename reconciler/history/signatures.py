@@ -32,7 +32,7 @@ def add_signatures(root: Path, at: Snapshot, audited: AuditReport, signers: Path
     if not demanded and not signed:
         return audited
     with open_temporary("signers") as folder:
-        file = _signers(root, at, signers, settings.get("signing.signers"), folder)
+        file = _signers(root, at, signers, settings.signers, folder)
         checked = _checked(root, at, signed, file, read_revoked_keys(root))
     claims = list(audited.claims)
     for cell, identities in chosen.items():
@@ -60,15 +60,15 @@ def _signatures(root: Path, at: Snapshot, wanted: set[str]) -> dict[str, list[st
     return found
 
 
-def _signers(root: Path, at: Snapshot, given: Path | None, declared: object, folder: Path) -> Path | None:
+def _signers(root: Path, at: Snapshot, given: Path | None, declared: str, folder: Path) -> Path | None:
     """The file of allowed signers; that of the spec as the commit has it, when it is in the repository."""
     if given is None and declared:
-        files = git.list_files_at(root, at.commit, [str(declared)])
+        files = git.list_files_at(root, at.commit, [declared])
         for blob, _ in files.values():
-            path = folder / Path(str(declared)).name
+            path = folder / Path(declared).name
             path.write_bytes(git.read_blobs(root, [blob]).get(blob, b""))
             return path
-    found = given or ((root / str(declared)) if declared else read_allowed_signers(root))
+    found = given or ((root / declared) if declared else read_allowed_signers(root))
     if found is not None and not found.is_file():
         raise RepositoryError(f"no file of allowed signers: {found}", fix="name it with --signers, or commit it")
     return found

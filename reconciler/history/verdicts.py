@@ -181,7 +181,7 @@ def _published(
 ) -> Published:
     ruleset = load_ruleset(at.desired.submission.round)
     settings = at.desired.detail(Address(Kind.RESULT, str(cell))).settings
-    benchmark = ruleset.find_rules(cell.division, settings.get_text("benchmark.official", cell.benchmark))
+    benchmark = ruleset.find_rules(cell.division, settings.official or cell.benchmark)
     try:
         rules = benchmark.find_test(name, cell.scenario) if benchmark else None
     except KeyError:

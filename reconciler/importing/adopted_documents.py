@@ -1,22 +1,31 @@
-"""Documents of an adopted tree that are no results: the calibration document, the code of each benchmark, power
-measurements, and the capacity of the power supplies of its systems."""
+"""Documents of an adopted tree that are no results: the calibration document, the code of each benchmark with how a
+tree of ours says that it ran, power measurements, and the capacity of the power supplies of its systems."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Collection, Mapping
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from harness.benchmark_catalog import BENCHMARKS
 from reconciler.importing.adopted_spec import name_power_folder
 from reconciler.importing.read_tree import TakenTree
+from reconciler.importing.run_reader import TakenCell
 from reconciler.importing.submitted_files import find_publishable, is_readable
+from reconciler.observed.installed_backends import find_backend_version
+from reconciler.resource.kinds import Cell
 from reconciler.storage.files import copy
-from reconciler.tree.layout import is_portable
+from reconciler.tree.layout import CHECKER_LOG, is_portable
+from reconciler.tree.reading.files import decode_text, read_file
+from reconciler.tree.render import CONFIGS, OF_BENCHMARK, PLACES, REPRODUCE, SCORER, Instructions, parse_reproduce
 
-_DOCUMENT = "documentation/calibration.md"
+_DOCUMENT, _CHECKER_LOG = "documentation/calibration.md", f"documentation/{CHECKER_LOG}"
+_GROUPS = ("model", "dataset", "engine", "harness", "run")
+_SOURCES = {"model": "Model: source", "dataset": "Dataset: source"}
+_LOCATIONS = ("code", "cwd", "logs", "user_conf_at")
 
 
 class AdoptedDocuments(Struct, frozen=True):
@@ -41,6 +50,9 @@ def find_documents(tree: TakenTree) -> AdoptedDocuments:
         for name in (_DOCUMENT, "calibration.md"):
             if is_readable(place.path / name, tree.unreadable) and (place.path / name).is_file():
                 files.setdefault(_DOCUMENT, place.path / name)
+        log = place.path / "results" / CHECKER_LOG
+        if is_readable(log, tree.unreadable) and log.is_file():
+            files.setdefault(_CHECKER_LOG, log)
         for area in ("src", "code"):
             for benchmark in sorted({item.cell.benchmark for item in tree.cells} - sources.keys()):
                 if code := dict(find_publishable(place.path / area / benchmark, f"src/{benchmark}", tree.unreadable)):
@@ -63,6 +75,8 @@ def find_documents(tree: TakenTree) -> AdoptedDocuments:
     published: dict[str, Any] = {"source": sources, "original": originals, "nameplate": nameplates}
     if _DOCUMENT in files:
         published["calibration"] = _DOCUMENT
+    if _CHECKER_LOG in files:
+        published["checker_log"] = _CHECKER_LOG
     return AdoptedDocuments(published, files)
 
 
@@ -76,3 +90,90 @@ def refuse_odd_power(tree: TakenTree) -> TakenTree:
         else:
             cells.append(item)
     return replace(tree, cells=tuple(cells))
+
+
+def restore_settings(tree: TakenTree, documents: AdoptedDocuments) -> TakenTree:
+    """The tree with the settings that its own REPRODUCE.md states, of each benchmark of which it does so for all cells
+    with runs of their own, and whose code came along."""
+    chosen: dict[Cell, TakenCell] = {}
+    for benchmark, source in documents.published["source"].items():
+        path = documents.files.get(f"{source}/{REPRODUCE}")
+        text = read_file(path, path.name, decode_text).value if path is not None else None
+        stated, names = parse_reproduce(text or ""), {n for n in documents.files if n.startswith(f"{source}/")}
+        own = [item for item in tree.cells if item.cell.benchmark == benchmark and item.source is None]
+        restored = [_restore(item, stated, _Code(f"{source}/", names)) for item in own]
+        found = {item.cell: item for item in restored if item is not None}
+        shared = [{name: item.measured_with.get(name) for name in OF_BENCHMARK} for item in found.values()]
+        if len(found) == len(own) and all(item == shared[0] for item in shared):
+            chosen |= found
+    return replace(tree, cells=tuple(chosen.get(item.cell, item) for item in tree.cells))
+
+
+class _Code(Struct, frozen=True):
+    """The code of a cell in the repository: its folder, with "/" at the end, and the names of all files that come
+    along."""
+
+    folder: str
+    names: Collection[str]
+
+    def find(self, location: object, part: str) -> str:
+        """Where a part of the code is, a file by its name, else the folder. KeyError where it did not come along."""
+        file, place = PurePosixPath(str(location)), f"{self.folder}{part}"
+        if file.suffix and f"{place}{file.name}" in self.names:
+            return f"{place}{file.name}"
+        if not any(name.startswith(place) for name in self.names):
+            raise KeyError(location)
+        return place.rstrip("/")
+
+
+def _restore(item: TakenCell, stated: Mapping[tuple[str, str, str], Instructions], code: _Code) -> TakenCell | None:
+    """None where nothing is stated of the cell, or its code did not come along."""
+    cell = item.cell
+    found = stated.get((cell.division, cell.system, cell.scenario))
+    if found is None:
+        return None
+    settings = {name: value for name in _GROUPS if isinstance(value := found.settings.get(name), Mapping)}
+    code = replace(code, folder=f"{code.folder}{found.prefix}")
+    try:
+        if (own := str(found.settings.get("code", ""))) and own not in BENCHMARKS:
+            own = code.find(own, PLACES["code"])
+        if "harness" in settings:
+            settings["harness"] = _locate_harness(settings["harness"], code)
+    except KeyError:
+        return None
+    for kind, listed in _SOURCES.items():
+        if "path" in settings.get(kind, ()) and listed in found.digests:
+            settings[kind] = {"sha256": found.digests[listed], **settings[kind]}
+    if engine := settings.get("engine"):
+        version = find_backend_version(str(engine.get("backend", "")), item.installed)
+        settings["engine"] = {**engine, **({"version": version} if version and "version" not in engine else {})}
+    named = {"code": own, **settings} if own else settings
+    return replace(item, measured_with=named, hardware=found.hardware)
+
+
+def _locate_harness(harness: Mapping[str, object], code: _Code) -> dict[str, object]:
+    """The settings of a harness with its code and configurations where they are now."""
+    located = dict(harness)
+    for part in ("", "service", "build"):
+        group = located if not part else dict(own) if isinstance(own := harness.get(part), Mapping) else {}
+        moved: dict[str, str] = {}
+        if "code" in group:
+            place = PLACES[f"harness.{part}.code" if part else "harness.code"]
+            moved[str(group["code"])] = code.find(group["code"], place if part or "command" in harness else SCORER)
+        for name in _LOCATIONS:
+            if name in group:
+                group[name] = _move(str(group[name]), moved)
+        if isinstance(configs := group.get("configs"), list):
+            within = [_move(str(name), moved) for name in configs]
+            group["configs"] = [name if name in code.names else code.find(name, CONFIGS) for name in within]
+        if part and group:
+            located[part] = group
+    return located
+
+
+def _move(location: str, moved: Mapping[str, str]) -> str:
+    """A location that is what moved, or below it, where it is now."""
+    for before, after in moved.items():
+        if location == before or location.startswith(f"{before}/"):
+            return after + location.removeprefix(before)
+    return location

@@ -30,8 +30,8 @@ def render_spec(
     published: Mapping[str, Any] | None = None,
 ) -> str:
     """``cells``: those to declare. ``left_out``: cell or file → why it is not. ``published``: {"calibration": path,
-    "source": {benchmark: path}, "original": {system: path}, "nameplate": {system: path}} of what was copied to the
-    folder of the spec."""
+    "checker_log": path, "source": {benchmark: path}, "original": {system: path}, "nameplate": {system: path}} of what
+    was copied to the folder of the spec."""
     chosen = sorted(cells, key=lambda item: (*_place(item), SCENARIOS.index(item.cell.scenario)))
     return "".join(f"{line}\n" for line in _lines(tree, ruleset, chosen, left_out, published or {}))
 
@@ -48,13 +48,14 @@ def _lines(
     yield f"  submitter: {render_value(tree.submitter)}"
     if tree.rehearsal:
         yield "  rehearsal: true          # marked for ever: takes runs that the round would refuse"
-    if "calibration" in published:
-        yield f"  documents: {{calibration: {render_value(published['calibration'])}}}"
+    if documents := {name: published[name] for name in ("calibration", "checker_log") if name in published}:
+        yield f"  documents: {render_value(documents)}"
     yield ""
     yield "  systems:"
     for name in sorted({item.cell.system for item in cells}):
         kept = (str(published.get(kind, {}).get(name, "")) for kind in ("original", "nameplate"))
-        yield from _system(name, tree.systems[name], *kept)
+        hardware = next((item.hardware for item in cells if item.cell.system == name and item.hardware), {})
+        yield from _system(name, tree.systems[name], hardware, *kept)
     yield ""
     yield "  benchmarks:"
     for name in sorted({item.cell.benchmark for item in cells}):
@@ -80,10 +81,14 @@ def render_head(what: str, submitter: str, left_out: Mapping[str, str]) -> Itera
     yield "spec:"
 
 
-def _system(name: str, values: Mapping[str, Any], original: str, nameplate: str) -> Iterator[str]:
+def _system(
+    name: str, values: Mapping[str, Any], hardware: Mapping[str, Any], original: str, nameplate: str
+) -> Iterator[str]:
     yield f"    {render_value(name)}:"
     yield f"      category: {render_value(normalise_category(str(values['system_type'])))}"
     yield f"      status: {render_value(str(values.get('status', '')).lower())}"
+    if hardware:
+        yield f"      hardware: {render_value(hardware)}"
     if original:
         yield f"      original: {render_value(original)}      # kept byte for byte as long as it says the same"
     if nameplate:
@@ -101,13 +106,15 @@ def _benchmark(name: str, cells: list[TakenCell], source: str) -> Iterator[str]:
     yield f"    {render_value(name)}:"
     if cells[0].official != name:
         yield f"      as: {render_value(cells[0].official)}"
-    yield "      code: external           # measured elsewhere; name your own code to go on from here"
-    yield "      engine: {backend: external}"
+    shared, known = _shared(cells), _find_shared_settings(cells)
+    if not any(item.measured_with for item in cells):
+        yield "      code: external           # measured elsewhere; name your own code to go on from here"
+        yield "      engine: {backend: external}"
     if source:
         yield f"      source: {render_value(source)}"
-    shared = _shared(cells)
-    model = {field: shared[field] for field in _OF_MODEL if shared.get(field)}
+    model = {field: shared[field] for field in _OF_MODEL if shared.get(field)} | dict(known.pop("model", {}))
     data = {field: shared[field] for field in _OF_DATA if shared.get(field)}
+    yield from (f"      {name}: {render_value(value)}" for name, value in known.items())
     if model:
         yield f"      model: {render_value(model)}"
     if data:
@@ -118,6 +125,12 @@ def _shared(cells: list[TakenCell]) -> dict[str, str]:
     """The measurements that all of a benchmark's cells have in common."""
     first = cells[0].measurements
     return {n: v for n, v in first.items() if v.strip() and all(item.measurements.get(n) == v for item in cells)}
+
+
+def _find_shared_settings(cells: list[TakenCell]) -> dict[str, Any]:
+    """The settings of a tree of ours with which all of a benchmark's cells were measured."""
+    first, *others = [item.measured_with for item in cells if item.source is None] or [{}]
+    return {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
 
 
 def _divisions(cells: list[TakenCell], ruleset: Ruleset) -> Iterator[str]:
@@ -131,10 +144,12 @@ def _divisions(cells: list[TakenCell], ruleset: Ruleset) -> Iterator[str]:
             if seen[: depth + 1] != place[: depth + 1]:
                 yield f"{'  ' * (depth + 2)}{render_value(part)}:"
         seen = place
-        yield f"          {item.cell.scenario}: {_settings(item, ruleset, shared[item.cell.benchmark])}"
+        known = _find_shared_settings([c for c in cells if c.cell.benchmark == item.cell.benchmark])
+        own = {name: value for name, value in item.measured_with.items() if name not in known}
+        yield f"          {item.cell.scenario}: {_settings(item, ruleset, shared[item.cell.benchmark], own)}"
 
 
-def _settings(item: TakenCell, ruleset: Ruleset, shared: Mapping[str, str]) -> str:
+def _settings(item: TakenCell, ruleset: Ruleset, shared: Mapping[str, str], measured_with: Mapping[str, Any]) -> str:
     if item.source is not None:
         return f"{{infer_from: {item.source.scenario}}}"
     values: dict[str, Any] = {n: _quantity(n, v) for n, v in collect_cell_settings(item, ruleset).items()}
@@ -147,8 +162,9 @@ def _settings(item: TakenCell, ruleset: Ruleset, shared: Mapping[str, str]) -> s
         values["measurements"] = own
     if item.power:
         values["power"] = name_power_folder(item.cell)
+    values |= measured_with
     if item.harness:
-        values["harness"] = dict(item.harness)
+        values["harness"] = {**values.get("harness", {}), **item.harness}
     return render_value(values)
 
 

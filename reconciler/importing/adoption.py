@@ -2,20 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from reconciler.desired.checks import check
-from reconciler.errors import ReconcilerError, SpecError
+from reconciler.diff.conditions import trace_lineages
+from reconciler.errors import ReconcilerError, RepositoryError, SpecError
+from reconciler.importing.adopted_documents import AdoptedDocuments, find_documents, refuse_odd_power, restore_settings
 from reconciler.importing.adopted_records import ImportRecorder, TakenRecord
+from reconciler.importing.adopted_spec import render_spec
+from reconciler.importing.log_folder import refuse_special
+from reconciler.importing.log_tree import ImportedTree, LogTree
+from reconciler.importing.read_tree import TakenTree, read_tree
+from reconciler.importing.readers import find_runs
+from reconciler.importing.run_import import ImportContext
 from reconciler.importing.run_reader import TakenCell
-from reconciler.resource.kinds import Cell
+from reconciler.importing.tree_comparison import Reproduced, compare_with
+from reconciler.observed.digest_cache import DigestCache
+from reconciler.plan.cell_names import find_cell
+from reconciler.publish.rendered_tree import assemble_content, find_log
+from reconciler.reconcile.desired_cache import compile_sources
+from reconciler.reconcile.planning import Options, PlanResult, compute_plan
+from reconciler.reconcile.worker import TOOL
+from reconciler.record.index import load
+from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
+from reconciler.resource.settings import RESULTS
+from reconciler.rules.programs import find_program_of_tree
+from reconciler.rules.rounds import load_ruleset
 from reconciler.rules.ruleset import Ruleset
-from reconciler.spec.files import Source, compute_blob_id
+from reconciler.spec.files import Source, compute_blob_id, leads_out, make_written_name, refuse_link
 from reconciler.spec.loading import load_sources
+from reconciler.storage import git
+from reconciler.storage.files import Lock, RepositoryPaths
+from reconciler.storage.files import replace as write
+from reconciler.storage.leftovers import open_scratch, sweep_folders
+from reconciler.tree.render import render
 
 
 class Taken(Protocol):
@@ -93,6 +118,11 @@ def declare(tree: Taken, ruleset: Ruleset, name: str, root: Path, render: Render
         wrong = _refused(text, ruleset, name, root, cells) or _rehearsed(tree, cells)
         if not wrong:
             return DeclaredTree(tree, text, tuple(cells), left_out)
+        doubted = {item.cell.benchmark for item in cells if item.measured_with and str(item.cell) in wrong}
+        if doubted:
+            known = (item.cell.benchmark not in doubted for item in cells)
+            cells = [i if ok else replace(i, measured_with={}, hardware={}) for i, ok in zip(cells, known, strict=True)]
+            continue
         left_out |= wrong
         cells = [item for item in cells if str(item.cell) not in wrong and str(item.source) not in wrong]
     raise ReconcilerError(
@@ -150,3 +180,189 @@ def adopt_runs(declared: DeclaredTree, recorder: ImportRecorder) -> Adoption:
     systems = {item.cell.system for item in declared.cells}
     own = declared.tree.ruleset.round
     return Adoption(own, declared.text, len(declared.cells), len(systems), tuple(taken), left_out)
+
+
+def import_runs(
+    paths: RepositoryPaths,
+    options: Options,
+    cell: str,
+    folder: Path | None,
+    user_conf: Path | None,
+    declared: Mapping[str, str],
+) -> tuple[Cell, tuple[TakenRecord, ...]]:
+    """Record the runs in a folder as those of a cell; without one, declare more of runs imported before.
+
+    Raises ReconcilerError, LogError where the logs are not of what the cell asks for."""
+    if folder is not None:
+        refuse_special(folder)
+    with Lock(paths.pass_lock, purpose="import").acquire(), open_scratch(paths) as scratch:
+        seen = compute_plan(paths, options)
+        chosen = find_cell(cell, trace_lineages(seen.desired))
+        result = seen.desired.by_address.get(Address(Kind.RESULT, str(chosen)))
+        results = seen.desired.detail(result.address).settings.get_text(RESULTS) if result is not None else ""
+        found = find_runs(folder, user_conf, results) if folder is not None else ()
+        recorder = _open_recorder(paths, seen, scratch, declared)
+        recorder.require(chosen, found)
+        return chosen, tuple(item for run in found for item in recorder.run(chosen, run)) or recorder.redeclare(chosen)
+
+
+class DueSteps(NamedTuple):
+    """What a pass still makes of a cell: runs, and what follows from runs alone."""
+
+    runs: list[str]
+    others: list[str]
+
+
+def import_trees(
+    paths: RepositoryPaths, options: Options, folders: Iterable[Path], declared: Mapping[str, str]
+) -> tuple[ImportedTree, dict[Cell, DueSteps]]:
+    """Record all runs below the folders; gives what is still due of the cells of the systems that they were made on."""
+    with Lock(paths.pass_lock, purpose="import").acquire(), open_scratch(paths) as scratch:
+        seen = compute_plan(paths, options)
+        known = seen.desired.by_address
+        cells = [cell for cell in trace_lineages(seen.desired) if RunAddress(cell, PERFORMANCE).address in known]
+        tree = LogTree(_open_recorder(paths, seen, scratch, declared), cells).record(folders)
+        systems = {cell.system for cell in tree.taken}
+        due = {cell: DueSteps([], []) for cell in cells if cell.system in systems}
+        for step in compute_plan(paths, options).plan.steps:
+            at = step.change.address
+            if at.cell in due and at.kind is not Kind.RESULT:
+                due[at.cell][at.kind not in (Kind.RUN, Kind.COMPLIANCE_TEST)].append(at.label)
+    return tree, due
+
+
+def _open_recorder(
+    paths: RepositoryPaths, seen: PlanResult, scratch: Path, declared: Mapping[str, str]
+) -> ImportRecorder:
+    context = ImportContext(scratch, TOOL, seen.spec, git.is_dirty(paths.root, list(seen.spec)), declared)
+    return ImportRecorder(paths, seen.desired, seen.recorded, context)
+
+
+class AdoptedTree(Struct, frozen=True):
+    """``spec``: the file that was written, relative to the repository. ``reproduced``: how a rendering of the records
+    compares with the tree; None where they are declared for another round. ``round_evidence``: how its round was
+    learned, "" where the user named it."""
+
+    spec: str
+    adoption: Adoption
+    reproduced: Reproduced | None
+    round_evidence: str
+
+
+def adopt_tree(
+    paths: RepositoryPaths,
+    path: Path,
+    *,
+    submitter: str,
+    round_name: str,
+    rehearsal: bool,
+    output: Path | None,
+    declared: Mapping[str, str],
+) -> AdoptedTree:
+    """Turn a submission tree into a spec and imported records. Raises ReconcilerError where nothing can be adopted,
+    RepositoryError where the repository has specs."""
+    tree = _read_submission(path, submitter, round_name, rehearsal=rehearsal)
+    target = output.resolve() if output else paths.specs / f"{tree.submitter.lower()}.yaml"
+    name = target.relative_to(paths.root).as_posix() if target.is_relative_to(paths.root) else str(target)
+    _refuse_others(paths, target)
+    with Lock(paths.pass_lock, purpose="adoption").acquire(), open_scratch(paths) as scratch:
+        adoption, seen = _record_adoption(paths, tree, target, name, round_name, scratch, declared)
+        reproduced = None if adoption.another_round else _compare_rendering(paths, tree, seen)
+    recognised = tree.recognised if isinstance(tree, TakenTree) else None
+    evidence = f"{recognised.name}, by {recognised.evidence}" if recognised else ""
+    return AdoptedTree(name, adoption, reproduced, evidence)
+
+
+def _read_submission(path: Path, submitter: str, round_name: str, *, rehearsal: bool) -> TakenTree | ProgramTree:
+    if (program := find_program_of_tree(path)) is not None:
+        tree: ProgramTree = program.read_submission(path, submitter, rehearsal=rehearsal)
+        return tree
+    return replace(read_tree(path, submitter, round_name), rehearsal=rehearsal)
+
+
+def _refuse_others(paths: RepositoryPaths, target: Path) -> None:
+    if leads_out(target, paths.root):
+        raise SpecError([refuse_link(make_written_name(target, paths.root))])
+    others = [p for p in paths.specs.glob("**/*") if p.suffix in (".yaml", ".yml") and not p.name.startswith(".")]
+    if found := sorted(path for path in others if path != target):
+        raise _has_specs([*found, *([target] if target.exists() else [])])
+
+
+def _refuse_another(target: Path, text: str) -> None:
+    """The spec comes last: one that holds exactly this text is that of an adoption which was killed in its last
+    moments, or whose report was lost."""
+    if target.exists() and target.read_bytes() != text.encode():
+        raise _has_specs([target])
+
+
+def _has_specs(paths: list[Path]) -> RepositoryError:
+    return RepositoryError(
+        f"this repository has specs already: {', '.join(p.name for p in paths[:4])}",
+        fix="adopt in a repository without any: mkdir DIR && cd DIR && git init, then adopt; nothing was written",
+    )
+
+
+def _record_adoption(
+    paths: RepositoryPaths,
+    tree: TakenTree | ProgramTree,
+    target: Path,
+    name: str,
+    round_name: str,
+    scratch: Path,
+    declared: Mapping[str, str],
+) -> tuple[Adoption, PlanResult]:
+    """The records are made under the tree's own round; the spec may then name another one. It is written last, so that
+    an adoption which is killed declares nothing, and another one makes the same records again."""
+    if isinstance(tree, TakenTree):
+        tree = refuse_odd_power(tree)
+        documents = find_documents(tree)
+        tree = restore_settings(tree, documents)
+    else:
+        documents = AdoptedDocuments({}, tree.find_files())
+    root = paths.root
+    if any(item.measured_with for item in tree.cells):  # specs that name code are checked next to it
+        root = scratch / "repository"
+        documents.copy(root)
+    own = final = _declare_tree(tree, tree.ruleset, name, root, documents)
+    if another := _find_another(tree, round_name):
+        final = _declare_tree(tree, load_ruleset(another), name, root, documents)
+    _refuse_another(target, final.text)
+    sweep_folders(documents.list_folders(paths.root))
+    documents.copy(paths.root)
+    recorded, stamps = load(paths).recorded, DigestCache(paths)
+    compiled = compile_sources(paths, [Source(name, own.text, compute_blob_id(own.text.encode()))], recorded, stamps)
+    context = ImportContext(scratch, TOOL, dict(compiled.spec), dirty=True, declared=declared)
+    adoption = adopt_runs(own, ImportRecorder(paths, compiled.desired, recorded, context))
+    write(target, final.text.encode())
+    if another:
+        left = {**adoption.left_out, **final.left_out}
+        adoption = replace(adoption, left_out=left, another_round=another, text=final.text)
+    return adoption, compute_plan(paths, Options(specs=(name,)))
+
+
+def _find_another(tree: TakenTree | ProgramTree, round_name: str) -> str:
+    """The round to declare the results for, where it is not their own."""
+    if not isinstance(tree, TakenTree):
+        tree.refuse_round(round_name)
+        return ""
+    return "" if round_name == tree.ruleset.round else round_name
+
+
+def _declare_tree(
+    tree: TakenTree | ProgramTree, ruleset: Ruleset, name: str, root: Path, documents: AdoptedDocuments
+) -> DeclaredTree:
+    def render(cells: list[TakenCell], left_out: Mapping[str, str]) -> str:
+        if isinstance(tree, TakenTree):
+            return render_spec(tree, ruleset, cells, left_out, documents.published)
+        return tree.render_spec(cells, left_out, documents.files)
+
+    return declare(tree, ruleset, name, root, render)
+
+
+def _compare_rendering(paths: RepositoryPaths, tree: TakenTree | ProgramTree, seen: PlanResult) -> Reproduced:
+    content, ruleset = assemble_content(paths, seen.desired, seen.difference)
+    if isinstance(tree, TakenTree):
+        # The tree may have another layout than its round: what counts is what its files hold.
+        ruleset = replace(ruleset, layout=tree.places[0].layout)
+    files = dict(render(content, ruleset))
+    return compare_with(files, tree.folders, lambda ref: find_log(paths, ref).read_bytes(), tree.unreadable)

@@ -18,7 +18,8 @@ from reconciler.resource.kinds import Cell
 from reconciler.rules.rounds import load_ruleset
 from reconciler.rules.ruleset import Ruleset
 from reconciler.storage.untrusted_files import list_special_entries
-from reconciler.tree.reading.cell import CellFiles
+from reconciler.tree.documents import parse_requirements
+from reconciler.tree.reading.cell import README, CellFiles
 from reconciler.tree.reading.places import SubmitterPlace
 from reconciler.tree.reading.survey import RecognisedRound, Survey, refuse_unknown_round, survey_tree
 from reconciler.tree.reading.system import SubmitterFiles, SystemFile
@@ -115,7 +116,9 @@ def _cells(
         else:
             view = tree.make_view(files.place, place, system, official)
             taken = _cell(view.files, official, tree.ruleset)
-            yield replace(taken, rehearsal=view.rehearsal, failing=_find_failing(view))
+            readme = view.files.read_text(view.files.measurements_folder, README).value or ""
+            installed = parse_requirements(readme)
+            yield replace(taken, rehearsal=view.rehearsal, failing=_find_failing(view), installed=installed)
 
 
 def _find_failing(view: CellView) -> dict[str, str]:

@@ -60,7 +60,9 @@ class TakenCell(Struct, frozen=True):
     ``harness``: what a spec must say of what made the runs. ``problems``: what could not be taken of it, and why.
     ``needed``: it is declared though none of its runs could be taken, since others depend on it. ``source``: the cell
     whose logs these are. ``power``: files of a power measurement by their path below performance/. ``failing``:
-    compliance test → why it is not passed. ``rehearsal``: its tree says that it is one."""
+    compliance test → why it is not passed. ``rehearsal``: its tree says that it is one. ``installed``: package →
+    version, where its performance run was made. ``measured_with``: groups of settings, such as engine, with which a
+    tree of ours says that it was measured; ``hardware``: of its system, likewise."""
 
     cell: Cell
     official: str
@@ -75,6 +77,9 @@ class TakenCell(Struct, frozen=True):
     failing: Mapping[str, str] = field(default_factory=dict)
     rehearsal: bool = False
     needed: bool = False
+    installed: Mapping[str, str] = field(default_factory=dict)
+    measured_with: Mapping[str, object] = field(default_factory=dict)
+    hardware: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def is_nothing(self) -> bool:

@@ -167,6 +167,3 @@ def list_ruled(scenario: str) -> tuple[str, ...]:
 def select_conf_settings(settings: Mapping[str, Any], mode: str, scenario: str) -> dict[str, Any]:
     """Select the settings that a run's user.conf states; the round's own are in LoadGen's built-in configuration."""
     return {name: settings[name] for name in list_settings(mode, scenario) if settings.get(name) is not None}
-
-
-RESULTS = "harness.results"  # the setting that names what a harness leaves

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 from pathlib import Path
 
 from harness.catalog import installing, write_slices
@@ -38,6 +39,12 @@ def list_accelerators(
     if not names and "nvidia,tegra" in _read(board / "compatible"):
         names.append(f"{_read(board / 'model')} integrated GPU")
     return names
+
+
+def read_driver(path: Path = Path("/proc/driver/nvidia/version")) -> str:
+    """The version of NVIDIA's kernel driver, such as 550.90.07; "" where there is none."""
+    found = re.search(r"Kernel Module\D*(?:x86_64|aarch64)?\s+(\d+(?:\.\d+)+)", _read(path))
+    return found[1] if found else ""
 
 
 def _read(path: Path) -> str:

@@ -11,7 +11,6 @@ from harness.benchmark_catalog import BENCHMARKS
 from harness.catalog import BACKENDS, installing
 from reconciler.desired.detail import Detail
 from reconciler.desired.state import Desired
-from reconciler.loadgen.settings import RESULTS
 from reconciler.loadgen.user_conf import UserConf
 from reconciler.observed.digest_cache import DigestCache, Stated, seal
 from reconciler.observed.installed_backends import find_backend_version, find_missing_libraries
@@ -37,7 +36,7 @@ from reconciler.observed.state import ArtifactPresence, Observed, Obstacle
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.queues import QUEUES
 from reconciler.resource.records import Artifact, Recorded
-from reconciler.resource.settings import BUILD_COMMAND, CLIENT_SOURCES, COMMAND, SystemSettings
+from reconciler.resource.settings import BUILD_COMMAND, CLIENT_SOURCES, COMMAND, USUAL, SystemSettings
 from reconciler.storage.escaping import find_variable
 from reconciler.storage.files import RepositoryPaths, hash_bytes
 from reconciler.storage.storage_errors import refuse_storage_error
@@ -266,7 +265,7 @@ def find_wrong_loadgen(
 
 def _drives_loadgen(address: Address, detail: Detail) -> bool:
     runs = address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST)
-    return runs and detail.settings.get_text(RESULTS, "loadgen") == "loadgen"
+    return runs and detail.settings.results == USUAL
 
 
 def find_wrong_source(

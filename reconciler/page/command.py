@@ -118,8 +118,8 @@ def _export(page: RepositoryPage, folder: Path, base: str, compared: tuple[str, 
             on_cell=lambda cell: report(next(counter), count, cell) if report else None,
         )
     say(f"Wrote {show_count(made.cells, 'cell')} in {show_count(made.files, 'file')}: {folder / 'index.html'}")
-    if made.undrawn:
-        say(f"Without plots: {made.undrawn}.")
+    if not made.drawn:
+        say("Without plots: vl-convert draws them, which is not installed. Fix: pip install 'mlperf-reconciler[page]'")
 
 
 def _serve(page: RepositoryPage, host: str, port: int, token: bool | None, browse: bool) -> None:

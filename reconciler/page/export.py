@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
-from reconciler.page.charts import draw_charts
 from reconciler.page.links import (
     Links,
     find_root,
     name_cell_file,
     name_curve_file,
     name_findings_file,
-    name_plot_file,
     name_spec_file,
 )
-from reconciler.page.plots import draw_themes
-from reconciler.page.server import STATIC
+from reconciler.page.plots import bundle_script, can_draw
+from reconciler.page.server import STATIC, VEGA
 from reconciler.page.site import FINDINGS, VIEWS, Site
-from reconciler.render.charts import Chart
 from reconciler.render.html import read_static
 from reconciler.storage.files import is_leftover, replace
 from reconciler.storage.leftovers import sweep
@@ -30,11 +27,11 @@ _BEGUN = "static"  # the folder that an export begins with, then comes index.htm
 
 
 class Exported(Struct, frozen=True):
-    """``undrawn``: why there are no plots, "" where there are."""
+    """``drawn``: with plots, for which vl-convert is needed."""
 
     files: int
     cells: int
-    undrawn: str
+    drawn: bool
 
 
 def export_site(
@@ -49,32 +46,24 @@ def export_site(
     for name, data in _views(site, base, compared):
         replace(folder / name, data, durable=False)
         written += 1
-    undrawn = ""
     for cell in cells:
         on_cell(cell)
         name = name_cell_file(cell)
         replace(folder / name, site.show_cell(cell, _links(name)).encode(), durable=False)
         written += 1
-        try:
-            for file, data in _plots(site, cell) if not undrawn else ():
-                replace(folder / file, data, durable=False)
-                written += 1
-        except ReconcilerError as error:
-            undrawn = error.message
     for curve in site.list_curves():
         name = name_curve_file(curve)
         replace(folder / name, site.show_curve(curve, _links(name)).encode(), durable=False)
         written += 1
-        for file, data in _draw(curve, site.list_curve_charts(curve)) if not undrawn else ():
-            replace(folder / file, data, durable=False)
-            written += 1
-    return Exported(written, len(cells), undrawn)
+    return Exported(written, len(cells), can_draw())
 
 
 def _views(site: Site, base: str, compared: tuple[str, str] | None) -> Iterator[tuple[str, bytes]]:
     top = Links(files=True)
     for name in STATIC:
         yield f"static/{name}", read_static(name, __package__)
+    if can_draw():
+        yield f"static/{VEGA}", bundle_script()
     for view in VIEWS:
         if not view.asked:
             yield f"{view.name or 'index'}.html", view.show(site, top).encode()
@@ -86,16 +75,6 @@ def _views(site: Site, base: str, compared: tuple[str, str] | None) -> Iterator[
     for number, tree in enumerate(site.source.list_trees()):
         for command in FINDINGS:
             yield name_findings_file(command, number), site.show_findings(top, tree, command).encode()
-
-
-def _plots(site: Site, cell: str) -> Iterator[tuple[str, bytes]]:
-    yield from _draw(cell, [*draw_charts(site.source.read_cell(cell)), *site.list_history_charts(cell)])
-
-
-def _draw(cell: str, charts: Iterable[Chart]) -> Iterator[tuple[str, bytes]]:
-    for chart in charts:
-        for theme, data in draw_themes(chart).items():
-            yield name_plot_file(cell, chart.name, theme), data
 
 
 def _links(name: str) -> Links:
@@ -111,8 +90,8 @@ def _require_ours(folder: Path) -> None:
         return
     except OSError as error:
         raise ReconcilerError(f"cannot write into {folder}: {error.strerror}", fix="name another folder") from error
-    whole = {*STATIC} == parts and "index.html" in found
-    if found and not whole and (found != {_BEGUN} or parts - {*STATIC}):
+    whole = {*STATIC} <= parts and "index.html" in found
+    if found and (parts - {*STATIC, VEGA} or not (whole or found == {_BEGUN})):
         raise ReconcilerError(f"{folder} holds something else than an export", fix="name a new or an empty folder")
 
 

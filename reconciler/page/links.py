@@ -29,12 +29,6 @@ class Links(Struct, frozen=True):
     def curve(self, curve: str) -> str:
         return f"{self.root}{name_curve_file(curve)}" if self.files else f"{self.root}curve/{quote(curve)}"
 
-    def plot(self, cell: str, chart: str, theme: str) -> str:
-        """``cell``: or a curve."""
-        if self.files:
-            return f"{self.root}{name_plot_file(cell, chart, theme)}"
-        return f"{self.root}plot/{theme}/{chart}.svg?cell={quote(cell, safe='')}"
-
     def log(self, cell: str, log: str) -> str:
         """ "" in an export: logs stay where they are."""
         return "" if self.files else f"{self.root}log?cell={quote(cell, safe='')}&name={quote(log, safe='')}"
@@ -85,11 +79,6 @@ def _make_plain(name: str) -> str:
     """A name where it is a plain path, else its digest: a name is data, a path is not."""
     plain = all(_PLAIN.fullmatch(part) for part in name.split("/"))
     return name if plain else hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:20]
-
-
-def name_plot_file(cell: str, chart: str, theme: str) -> str:
-    folder = name_cell_file(cell).removesuffix(".html")
-    return f"{folder}.{chart}.{theme}.svg"
 
 
 def name_findings_file(command: str, number: int) -> str:

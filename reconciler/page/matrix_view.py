@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
+from collections.abc import Iterable
+from decimal import Decimal
 from typing import Any
+
+from msgspec import Struct
 
 from reconciler.render.charts import ProgramPage
 from reconciler.render.documents import Document
 from reconciler.render.status import render_metric_text
-from reconciler.resource.conditions import CONDITIONS, NOT_REQUIRED
+from reconciler.resource.conditions import NOT_REQUIRED
 from reconciler.resource.programs import PROGRAMS, find_program, find_program_of_division
 from reconciler.rules.programs import load_program
 
 WORDS = {"True": "ok", "False": "no", "Unknown": "?"}
 _CLASSES = {"True": "ok", "False": "no", "Unknown": "maybe"}
 _FACETS = ("division", "system", "benchmark", "scenario")
+_SHORT = {"samples/s": "/s", "queries/s": "/s", "tokens/s": "tok/s"}  # in a square; notes have the whole unit
+_FAILED, _NEVER = "PreviousAttemptFailed", "NotRecorded"  # reasons of a condition
+# State of a cell → what it means. The first that applies.
+STATES = {
+    "running": "is being measured now",
+    "waiting": "the pass in progress will measure it",
+    "ready": "measured as declared, valid and rendered",
+    "invalid": "measured, and LoadGen calls the run INVALID",
+    "failed": "an attempt failed, or a result is not good enough",
+    "never": "not measured yet",
+    "stale": "measured, but not as declared now",
+}
 
 
 def load_program_page(curve: str) -> ProgramPage:
@@ -21,35 +39,87 @@ def load_program_page(curve: str) -> ProgramPage:
     return page
 
 
-def arrange_matrix(document: Document) -> Document:
-    groups: dict[tuple[str, str], list[Document]] = {}
-    values: dict[str, dict[str, None]] = {name: {} for name in _FACETS}
-    for entry in document["cells"]:
-        parts = dict(zip(_FACETS, split_cell(entry["cell"]), strict=True))
-        for name, part in parts.items():
-            values[name][part] = None
-        groups.setdefault((parts["division"], parts["system"]), []).append(_row(entry, parts))
-    rows = [row for group in groups.values() for row in group]
+class UnderWay(Struct, frozen=True):
+    """Cells of the pass in progress: those that are measured now, and those that it comes to later."""
+
+    running: frozenset[str] = frozenset()
+    waiting: frozenset[str] = frozenset()
+
+
+NOTHING = UnderWay()
+
+
+def list_under_way(live: Document) -> UnderWay:
+    later = (step["address"].partition(":")[2] for step in [*live["next"], *live["jobs"]])
+    return UnderWay(
+        frozenset(attempt["cell"] for attempt in live["attempts"]),
+        frozenset("/".join(place.split("/")[:4]) for place in later),
+    )
+
+
+def arrange_matrix(document: Document, under_way: UnderWay = NOTHING) -> Document:
+    """A grid for each division: benchmarks by systems, and in each square the scenarios."""
+    rows = [_arrange_cell(entry, under_way) for entry in document["cells"]]
     _open_curves(document["curves"], rows)
-    columns = [name for i, name in enumerate(CONDITIONS) if any(not row["marks"][i]["absent"] for row in rows)]
-    for row in [*rows, *(row["opens"] for row in rows if row["opens"])]:
-        row["marks"] = [mark for name, mark in zip(CONDITIONS, row["marks"], strict=True) if name in columns]
+    values = {name: list(dict.fromkeys(row[name] for row in rows)) for name in _FACETS}
+    divisions = [_arrange_division(name, [r for r in rows if r["division"] == name]) for name in values["division"]]
+    counts = Counter(row["state"] for row in rows)
     return {
         "title": "Matrix",
         "submission": document["submission"],
         "program": name_program(document["round"]),
         "looked": document["looked"],
-        "facets": [(name, list(found)) for name, found in values.items()],
-        "columns": columns,
-        "groups": [{"division": d, "system": s, "rows": found} for (d, s), found in groups.items()],
+        "facets": list(values.items()),
+        "states": [(name, counts[name], said) for name, said in STATES.items() if counts[name]],
+        "divisions": divisions,
+        "shared": any(row["each"] for row in rows),
         "count": len(rows),
-        "ready": sum(entry["ready"] == "True" for entry in document["cells"]),
+        "ready": counts["ready"],
         "findings": document["findings"],
     }
 
 
+def _arrange_division(name: str, rows: list[Document]) -> Document:
+    systems = list(dict.fromkeys(row["system"] for row in rows))
+    squares: dict[str, dict[str, list[Document]]] = {}
+    for row in rows:
+        squares.setdefault(row["benchmark"], {}).setdefault(row["system"], []).append(row)
+    lines = [
+        {
+            "benchmark": benchmark,
+            "squares": [found.get(system, []) for system in systems],
+            "due": sum(row["steps"] for row in itertools.chain(*found.values())),
+        }
+        for benchmark, found in squares.items()
+    ]
+    heads = [(system, *_roll_up(row for row in rows if row["system"] == system)) for system in systems]
+    ready, count = _roll_up(rows)
+    return {"name": name, "systems": heads, "lines": lines, "ready": ready, "count": count}
+
+
+def _roll_up(rows: Iterable[Document]) -> tuple[int, int]:
+    """How many are ready, of how many."""
+    states = [row["state"] for row in rows]
+    return states.count("ready"), len(states)
+
+
+def _find_state(entry: Document, under_way: UnderWay) -> str:
+    if entry["cell"] in under_way.running:
+        return "running"
+    if entry["cell"] in under_way.waiting:
+        return "waiting"
+    if entry["ready"] == "True":
+        return "ready"
+    if entry["validity"] == "INVALID":
+        return "invalid"
+    reasons = {condition["type"]: condition["reason"] for condition in entry["conditions"]}
+    if _FAILED in reasons.values() or not entry["steps"]:
+        return "failed"
+    return "never" if reasons["Performed"] == _NEVER else "stale"
+
+
 def _open_curves(curves: list[Document], rows: list[Document]) -> None:
-    """Before the first point of each curve there is a row of the curve itself."""
+    """Before the first point of each curve there is the curve itself."""
     for curve in curves:
         own = [row for row in rows if find_curve_name(row["cell"]) == curve["curve"]]
         if own:
@@ -86,19 +156,33 @@ def mark_condition(condition: Document) -> dict[str, Any]:
     }
 
 
-def _row(entry: Document, parts: dict[str, str]) -> Document:
-    marks = [mark_condition(condition) for condition in entry["conditions"]]
+def _arrange_cell(entry: Document, under_way: UnderWay) -> Document:
+    state = _find_state(entry, under_way)
+    said = next((mark["said"] for c in reversed(entry["conditions"]) if (mark := mark_condition(c))["said"]), "")
+    accuracy = render_measured(entry["accuracy"])
+    notes = [STATES[state], said, render_measured(entry["metric"]), accuracy and f"accuracy {accuracy}"]
     return {
-        **parts,
+        **dict(zip(_FACETS, split_cell(entry["cell"]), strict=True)),
         "cell": entry["cell"],
-        "state": "ready" if entry["ready"] == "True" else "due",
-        "marks": marks,
-        "metric": render_measured(entry["metric"]),
-        "accuracy": render_measured(entry["accuracy"]),
+        "state": state,
+        "metric": _shorten(entry["metric"]),
+        "each": _shorten(_share(entry)),
         "steps": entry["steps"],
-        "notes": ", ".join([*_list_notes(entry), *entry["marks"]]),
+        "notes": "; ".join(filter(None, [*notes, *_list_notes(entry), *entry["marks"]])),
         "opens": None,
     }
+
+
+def _share(entry: Document) -> Document | None:
+    """The rate of one accelerator, of a system that has several; None of a latency."""
+    measured, count = entry["metric"], entry.get("accelerators") or 0
+    if measured is None or count < 2 or not measured["unit"].endswith("/s"):
+        return None
+    return {**measured, "value": str(Decimal(measured["value"]) / count)}
+
+
+def _shorten(measured: Document | None) -> str:
+    return render_measured({**measured, "unit": _SHORT.get(measured["unit"], measured["unit"])}) if measured else ""
 
 
 def _list_notes(entry: Document) -> list[str]:

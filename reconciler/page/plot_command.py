@@ -31,7 +31,9 @@ _OUTPUT = click.Option(
 _OF = click.Option(
     ["--of", "name"],
     type=click.Choice((*CHARTS, *_OF_CURVES)),
-    help=f"What it shows. Default: {CHARTS[0]} of a cell{''.join(f', {name} of a curve' for name in _OF_CURVES[:1])}.",
+    metavar="CHART",
+    help=f"One of {', '.join((*CHARTS, *_OF_CURVES))}. "
+    f"Default: {CHARTS[0]} of a cell{''.join(f', {name} of a curve' for name in _OF_CURVES[:1])}.",
 )
 _THEME = click.Option(
     ["--theme"], type=click.Choice(THEMES), default=THEMES[0], show_default=True, help="The background it is meant for."

@@ -1,12 +1,15 @@
-"""Charts as pictures, drawn by matplotlib, which comes with the extra `page`. The same numbers give the same bytes.
+"""Charts as Vega-Lite: the page hands them to the browser, which draws them so that people can zoom and point;
+`reconcile plot` writes the same as SVG or PNG. Vega comes with vl-convert, of the extra `page`.
 
 Colours are those of Okabe and Ito, which the colour-blind can distinguish, and every curve differs in its shape, too.
 """
 
 from __future__ import annotations
 
-import io
-import re
+import json
+from collections.abc import Iterator
+from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 from reconciler.errors import ReconcilerError
@@ -20,91 +23,144 @@ _PALETTES = {
     "dark": ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00"),
 }
 _INK = {"light": ("#1c2430", "#d9dee5", "#ffffff"), "dark": ("#e6eaf0", "#39424e", "#161b22")}  # text, grid, ground
-_DASHES = ("-", "--", "-.", ":")
-_SIZE = (7.2, 3.0)  # inches
+_DASHES = ([1, 0], [8, 4], [8, 3, 2, 3], [2, 3])
+_SHAPES = ("circle", "square", "diamond", "triangle-up", "triangle-down", "triangle-right")
+_SIZE = (660, 240)  # pixels of a file
 _MOST_TICKS = 12
-_COLOUR = re.compile(rb"(?<=: )#[0-9a-f]{6}\b")  # of a style
+_LONG_TICK = 8  # characters; longer ones are turned
+_WIDE = 20  # times the smallest value: a larger span is drawn by its logarithm
+
+
+def can_draw() -> bool:
+    return find_spec("vl_convert") is not None
 
 
 def draw_plot(chart: Chart, *, theme: str = "light", form: str = "svg", title: str = "") -> bytes:
-    """``title``: above the plot, in a standalone file. Raises ReconcilerError without matplotlib."""
+    """A file; the same numbers give the same bytes. ``title``: above the plot. Raises ReconcilerError without
+    vl-convert."""
+    vega = _load()
+    width, height = _SIZE
+    spec = {**describe_plot(chart, alive=False), "width": width, "height": height, "title": escape_line(title)}
+    tones = spec["usermeta"]["tones"]
+    spec["encoding"]["color"]["scale"]["range"] = [_PALETTES[theme][tone] for tone in tones]
+    if form == "png":
+        return bytes(vega.vegalite_to_png(spec, config=describe_theme(theme), scale=2))
+    return str(vega.vegalite_to_svg(spec, config=describe_theme(theme))).encode()
+
+
+@cache
+def bundle_script() -> bytes:
+    """Vega, Vega-Lite and Vega-Embed as one script for a browser, which finds them as `vegaEmbed`. Takes seconds."""
+    return str(_load().javascript_bundle("window.vegaEmbed = vegaEmbed;")).encode()
+
+
+def _load() -> Any:
     try:
-        import matplotlib
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
+        import vl_convert
     except ImportError as error:
         fix = "pip install 'mlperf-reconciler[page]'"
-        raise ReconcilerError("plots are drawn by matplotlib, which is not installed", fix=fix) from error
+        raise ReconcilerError("plots are drawn by vl-convert, which is not installed", fix=fix) from error
+    return vl_convert
+
+
+def describe_theme(theme: str) -> dict[str, Any]:
+    """A configuration of Vega-Lite."""
     ink, grid, ground = _INK[theme]
-    style = {"svg.fonttype": "none", "svg.hashsalt": "reconcile", "font.family": "sans-serif", "font.size": 9.0}
-    with matplotlib.rc_context(style):
-        figure = Figure(figsize=_SIZE, facecolor=ground)
-        figure.subplots_adjust(
-            left=0.11, right=0.985, bottom=0.3 if _turns(chart) else 0.17, top=0.9 if title else 0.96
-        )
-        FigureCanvasAgg(figure)
-        axes = figure.add_subplot(facecolor=ground)
-        for number, curve in enumerate(chart.curves):
-            _draw(axes, curve, number, _PALETTES[theme])
-        _label(axes, chart, ink, grid, title)
-        out = io.BytesIO()
-        figure.savefig(out, format=form, dpi=144, metadata={"Date": None} if form == "svg" else {"Software": None})
-    return out.getvalue()
+    axis = {"labelColor": ink, "titleColor": ink, "gridColor": grid, "domainColor": grid, "tickColor": grid}
+    words = {"titleFontWeight": "normal", "labelFontSize": 11, "titleFontSize": 11}
+    return {
+        "background": ground,
+        "font": "sans-serif",
+        "axis": axis | words,
+        "legend": {"labelColor": ink, "titleColor": ink, "labelFontSize": 11, "symbolStrokeWidth": 2},
+        "title": {"color": ink, "fontSize": 13, "anchor": "start"},
+        "view": {"stroke": None},
+        "range": {"category": list(_PALETTES[theme])},
+    }
 
 
-def draw_themes(chart: Chart) -> dict[str, bytes]:
-    """As SVG for each background: drawn once, then in other colours."""
-    drawn = draw_plot(chart)
-    names = dict(zip(_list_colours(THEMES[0]), _list_colours(THEMES[1]), strict=True))
-    other = _COLOUR.sub(lambda found: names.get(found[0].decode(), found[0].decode()).encode(), drawn)
-    return {THEMES[0]: drawn, THEMES[1]: other}
+def describe_plot(chart: Chart, *, alive: bool = True) -> dict[str, Any]:
+    """A specification of Vega-Lite; who draws it puts the colours of ``usermeta.tones`` into the scale. ``alive``: the
+    wheel and the mouse choose what is seen, a click on the legend which curve, and a point shows its numbers."""
+    names = [escape_line(curve.label) or f" {number}" for number, curve in enumerate(chart.curves)]
+    layers = [_describe_layer(chart, curve, names[number], number) for number, curve in enumerate(chart.curves)]
+    shown = [name for name, curve in zip(names, chart.curves, strict=True) if curve.label]
+    legend = {"title": None, "orient": "top", "values": shown, "symbolType": "circle"} if len(shown) > 1 else None
+    encoding: dict[str, Any] = {
+        "x": _describe_axis_across(chart),
+        "y": _describe_axis_up(chart),
+        "color": {"field": "curve", "type": "nominal", "scale": {"domain": names, "range": []}, "legend": legend},
+    }
+    if alive and layers:
+        layers[0]["params"] = [{"name": "seen", "select": "interval", "bind": "scales"}]
+        if legend:
+            picked = {"name": "picked", "select": {"type": "point", "fields": ["curve"]}, "bind": "legend"}
+            layers[0]["params"].append(picked)
+            encoding["opacity"] = {"condition": {"param": "picked", "value": 1}, "value": 0.12}
+        encoding["tooltip"] = [
+            {"field": "curve", "title": "curve"} if legend else None,
+            {"field": "at", "title": escape_line(chart.across)},
+            {"field": "y", "title": escape_line(chart.up), "format": ",.5~g"},
+            {"field": "note", "title": "note"} if any(curve.notes for curve in chart.curves) else None,
+        ]
+        encoding["tooltip"] = [field for field in encoding["tooltip"] if field]
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
+        "description": escape_line(f"{chart.title}. {chart.summary}".strip()),
+        "usermeta": {"tones": [_find_tone(curve, number) for number, curve in enumerate(chart.curves)]},
+        "width": "container",
+        "height": _SIZE[1],
+        "autosize": {"type": "fit", "contains": "padding"},
+        "encoding": encoding,
+        "layer": layers,
+    }
 
 
-def _list_colours(theme: str) -> tuple[str, ...]:
-    return (*_PALETTES[theme], *_INK[theme])
-
-
-def _turns(chart: Chart) -> bool:
-    """Long words below the axis are turned."""
-    return max(map(len, chart.ticks), default=0) > 8
-
-
-def _draw(axes: Any, curve: Curve, number: int, palette: tuple[str, ...]) -> None:
-    across, up = [x for x, _ in curve.points], [y for _, y in curve.points]
+def _find_tone(curve: Curve, number: int) -> int:
     usual = {Stroke.POINTS: 0, Stroke.CROSSES: 1, Stroke.BOUND: 1}.get(curve.stroke, number)
-    tone = usual if curve.tone is None else curve.tone
-    look: dict[str, Any] = {"label": escape_line(curve.label) or "_", "color": palette[tone % len(palette)]}
-    match curve.stroke:
-        case Stroke.POINTS:
-            axes.plot(across, up, linestyle="none", marker="o", markersize=6, **look)
-        case Stroke.CROSSES:
-            axes.plot(across, up, linestyle="none", marker="x", markersize=8, **look)
-        case Stroke.BOUND:
-            axes.plot(across, up, linestyle="--", linewidth=2, **look)
-        case Stroke.LINE:
-            axes.plot(across, up, linestyle=_DASHES[number % len(_DASHES)], linewidth=1.5, **look)
+    return (usual if curve.tone is None else curve.tone) % len(_PALETTES["light"])
 
 
-def _label(axes: Any, chart: Chart, ink: str, grid: str, title: str) -> None:
-    """Escape a label: no text is taken for a formula."""
-    axes.set_xlabel(escape_line(chart.across), color=ink, parse_math=False)
-    axes.set_ylabel(escape_line(chart.up), color=ink, parse_math=False)
-    if title:
-        axes.set_title(escape_line(title), color=ink, parse_math=False)
+def _describe_axis_across(chart: Chart) -> dict[str, Any]:
+    axis: dict[str, Any] = {"title": escape_line(chart.across)}
     if chart.ticks:
         step = -(-len(chart.ticks) // _MOST_TICKS)
-        places = range(0, len(chart.ticks), step)
-        axes.set_xticks(list(places), [escape_line(chart.ticks[i]) for i in places], parse_math=False)
-        if _turns(chart):
-            axes.tick_params(axis="x", labelrotation=30)
-    axes.tick_params(colors=ink)
-    axes.grid(visible=True, color=grid, linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.ticklabel_format(axis="y", useOffset=False, style="plain")
-    for spine in axes.spines.values():
-        spine.set_color(grid)
-    handles, labels = axes.get_legend_handles_labels()
-    if len([label for label in labels if not label.startswith("_")]) > 1:
-        legend = axes.legend(handles, labels, frameon=False, labelcolor=ink, fontsize=8)
-        for text in legend.get_texts():
-            text.set_parse_math(False)
+        axis["values"] = list(range(0, len(chart.ticks), step))
+        axis["labelExpr"] = f"{json.dumps([escape_line(text) for text in chart.ticks])}[datum.value]"
+        axis["labelAngle"] = -25 if max(map(len, chart.ticks)) > _LONG_TICK else 0
+    return {"field": "x", "type": "quantitative", "axis": axis, "scale": {"zero": False, "nice": not chart.ticks}}
+
+
+def _describe_axis_up(chart: Chart) -> dict[str, Any]:
+    values = [y for curve in chart.curves for _, y in curve.points]
+    wide = min(values, default=0.0) > 0 and max(values) > _WIDE * min(values)
+    scale: dict[str, Any] = {"type": "log"} if wide else {"zero": False}
+    return {
+        "field": "y",
+        "type": "quantitative",
+        "axis": {"title": escape_line(chart.up), "tickCount": 5},
+        "scale": scale,
+    }
+
+
+def _describe_layer(chart: Chart, curve: Curve, name: str, number: int) -> dict[str, Any]:
+    unseen = {"fillOpacity": 0, "strokeOpacity": 0, "filled": True, "size": 80}  # to point at
+    match curve.stroke:
+        case Stroke.POINTS:
+            mark: dict[str, Any] = {"type": "point", "filled": True, "size": 60}
+            mark["shape"] = _SHAPES[_find_tone(curve, number)]
+        case Stroke.CROSSES:
+            mark = {"type": "point", "filled": True, "size": 110, "shape": "cross", "angle": 45}
+        case Stroke.BOUND:
+            mark = {"type": "line", "strokeDash": [6, 4], "strokeWidth": 2, "point": unseen}
+        case Stroke.LINE:
+            dashes = _DASHES[number % len(_DASHES)]
+            mark = {"type": "line", "strokeDash": dashes, "strokeWidth": 1.5, "point": unseen}
+    return {"data": {"values": list(_list_points(chart, curve, name))}, "mark": {**mark, "opacity": 1}}
+
+
+def _list_points(chart: Chart, curve: Curve, name: str) -> Iterator[dict[str, Any]]:
+    for number, (x, y) in enumerate(curve.points):
+        at = chart.ticks[int(x)] if chart.ticks else f"{x:g}"
+        point = {"curve": name, "x": x, "y": y, "at": escape_line(at)}
+        yield {**point, "note": escape_line(curve.notes[number])} if curve.notes else point

@@ -18,8 +18,9 @@ from reconciler.cli.plan import report_plan
 from reconciler.cli.status import report_status
 from reconciler.errors import ReconcilerError
 from reconciler.execute.outcome import QueuedStep
+from reconciler.execute.queue_status import list_jobs_under_way
 from reconciler.history.compare import compare, read_own_sides
-from reconciler.history.merging import compare_commits
+from reconciler.history.merging import assess_merge
 from reconciler.history.record_history import RecordHistory, read_record_history
 from reconciler.history.trees import read_tree_sides
 from reconciler.page.cell_report import report_cell
@@ -29,7 +30,6 @@ from reconciler.page.site import FINDINGS
 from reconciler.plan.cell_names import find_cell
 from reconciler.reconcile.line_commits import show_line_commit
 from reconciler.reconcile.planning import Options
-from reconciler.reconcile.remote_attempts.sender import list_jobs_under_way
 from reconciler.reconcile.rendered_check import check_rendered
 from reconciler.record.store import find_readable
 from reconciler.render.documents import convert_plain_value, render_document
@@ -110,7 +110,13 @@ class RepositoryPage(Struct, dict=True):
     def _matrix(self, look: PlanSnapshot) -> dict[str, Any]:
         desired = look.seen.desired
         named = {"submission": desired.name, "round": desired.submission.round, "looked": _now()}
-        return {**report_status(look.seen, look.cells), **named}
+        status = report_status(look.seen, look.cells)
+        counts = {
+            name: system.hardware.count * (system.hardware.nodes or 1)
+            for name, system in desired.submission.systems.items()
+        }
+        cells = [{**entry, "accelerators": counts.get(entry["cell"].split("/")[1])} for entry in status["cells"]]
+        return {**status, "cells": cells, **named}
 
     def read_cell(self, cell: str) -> dict[str, Any]:
         look = self.look()
@@ -153,7 +159,7 @@ class RepositoryPage(Struct, dict=True):
     def read_impact(self, base: str, head: str) -> dict[str, Any]:
         root = self.paths.root
         at = tuple(git.resolve(root, name) for name in (base, head))
-        return self._keep_slow(at, ("impact",), lambda: render_impact(compare_commits(self.paths, *at).impact))
+        return self._keep_slow(at, ("impact",), lambda: render_impact(assess_merge(self.paths, *at).impact))
 
     def read_history(self, cell: str) -> dict[str, Any]:
         tip = git.resolve(self.paths.root, "HEAD")

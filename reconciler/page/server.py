@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import threading
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any
@@ -15,9 +13,8 @@ from msgspec import Struct, field
 from reconciler.errors import ReconcilerError
 from reconciler.page.guard import Application, RequestGuard
 from reconciler.page.links import Links, find_root
-from reconciler.page.plots import THEMES, draw_themes
+from reconciler.page.plots import bundle_script
 from reconciler.page.site import VIEWS, Site, View
-from reconciler.render.charts import Chart
 from reconciler.render.html import read_static
 
 # Changes while people watch: read once for all viewers, only while there are any, and sent to each of them.
@@ -78,7 +75,7 @@ def encode_event(text: str) -> bytes:
 
 
 STATIC = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
-_MOST_DRAWN = 64  # plots that are kept
+VEGA = "vega.js"
 
 
 def make_application(site: Site) -> Application:
@@ -92,7 +89,7 @@ def make_application(site: Site) -> Application:
     except ImportError as error:
         fix = "pip install 'mlperf-reconciler[page]', or write files: reconcile page --export FOLDER"
         raise ReconcilerError("the page is served by Starlette, which is not installed", fix=fix) from error
-    drawings, feed = Drawings(site), LiveFeed(site.read_live_part)
+    feed = LiveFeed(site.read_live_part)
 
     def shown(show: Callable[[Request, Links], str]) -> Callable[[Request], Any]:
         async def answer(request: Request) -> Response:
@@ -105,12 +102,10 @@ def make_application(site: Site) -> Application:
 
         return answer
 
-    async def plot(request: Request) -> Response:
-        chosen = (request.query_params.get("cell", ""), request.path_params["chart"], request.path_params["theme"])
-        try:
-            return Response(await run_in_threadpool(drawings.draw, *chosen), media_type="image/svg+xml")
-        except ReconcilerError as error:
-            return Response(error.message, 404, media_type="text/plain")
+    async def vega(_: Request) -> Response:
+        if site.source.is_timed() and not bundle_script.cache_info().currsize:
+            return Response("a run is being timed: plots are drawn when it has ended", 503, media_type="text/plain")
+        return Response(await run_in_threadpool(bundle_script), media_type="text/javascript")
 
     async def static(request: Request) -> Response:
         name = request.path_params["name"]
@@ -129,7 +124,7 @@ def make_application(site: Site) -> Application:
     routes = [Route(path, shown(show)) for path, show in _list_views(site).items()]
     routes += [
         Route("/live/events", live),
-        Route("/plot/{theme}/{chart}.svg", plot),
+        Route(f"/static/{VEGA}", vega),
         Route("/static/{name}", static),
     ]
     application: Application = Starlette(routes=routes, exception_handlers={404: missing})
@@ -149,28 +144,6 @@ def _list_views(site: Site) -> dict[str, Callable[[Any, Links], str]]:
 def _show(view: View, site: Site, request: Any, links: Links) -> str:
     asked = (str(request.query_params.get(name, "")).strip() for name in view.asked)
     return view.show(site, links, *asked)
-
-
-class Drawings:
-    """Plots that were drawn, by the numbers that they show; none is drawn while a run is timed."""
-
-    def __init__(self, site: Site) -> None:
-        self._site = site
-        self._drawn: OrderedDict[Chart, dict[str, bytes]] = OrderedDict()
-        self._alone = threading.Lock()  # matplotlib draws one at a time
-
-    def draw(self, cell: str, name: str, theme: str) -> bytes:
-        if theme not in THEMES:
-            raise ReconcilerError(f"there is no theme {theme!r}")
-        chart = self._site.draw_chart(cell, name)
-        with self._alone:
-            if chart not in self._drawn:
-                if self._site.source.is_timed():
-                    raise ReconcilerError("a run is being timed: plots are drawn when it has ended")
-                self._drawn[chart] = draw_themes(chart)
-                while len(self._drawn) > _MOST_DRAWN:
-                    self._drawn.popitem(last=False)
-            return self._drawn[chart][theme]
 
 
 def open_socket(host: str, port: int) -> socket.socket:

@@ -16,7 +16,8 @@ from reconciler.page.charts import chart_history, draw_charts
 from reconciler.page.history_view import arrange_comparison, arrange_history
 from reconciler.page.links import Links
 from reconciler.page.live_view import arrange_live
-from reconciler.page.matrix_view import arrange_matrix, load_program_page
+from reconciler.page.matrix_view import NOTHING, UnderWay, arrange_matrix, list_under_way, load_program_page
+from reconciler.page.plots import THEMES, can_draw, describe_plot, describe_theme
 from reconciler.render.charts import Chart, find_curve
 from reconciler.render.documents import Document
 from reconciler.render.html import make_environment
@@ -174,12 +175,15 @@ class Site(Struct, dict=True):
 
     source: PageSource
     files: bool = False
-    _matrix: tuple[Document, Links, str] | None = None
+    _matrix: tuple[Document, Links, UnderWay, str] | None = None
 
     @cached_property
     def _environment(self) -> Environment:
         environment = make_environment(__package__)
-        environment.globals.update(views=[(view.name, view.title) for view in VIEWS if view.title], files=self.files)
+        plotting = {theme: describe_theme(theme) for theme in THEMES} if can_draw() else None
+        views = [(view.name, view.title) for view in VIEWS if view.title]
+        environment.globals.update(views=views, files=self.files, plotting=plotting)
+        environment.filters["vega"] = describe_plot
         return environment
 
     def render(self, template: str, links: Links, at: str, **variables: Any) -> str:
@@ -191,11 +195,13 @@ class Site(Struct, dict=True):
         return escape_hidden(template.render(shown))
 
     def show_matrix(self, links: Links) -> str:
-        """Rendered once for all who ask, as long as the document is the same."""
+        """Rendered once for all who ask, as long as it shows the same."""
         document = self.source.read_matrix()
-        if self._matrix is None or self._matrix[0] is not document or self._matrix[1] != links:
-            self._matrix = document, links, self.render("matrix.html", links, "", **arrange_matrix(document))
-        return self._matrix[2]
+        under_way = NOTHING if self.files else list_under_way(self.source.read_live())
+        if self._matrix is None or self._matrix[0] is not document or self._matrix[1:3] != (links, under_way):
+            shown = self.render("matrix.html", links, "", **arrange_matrix(document, under_way))
+            self._matrix = document, links, under_way, shown
+        return self._matrix[3]
 
     def show_cell(self, cell: str, links: Links) -> str:
         document = self.source.read_cell(cell)
@@ -250,11 +256,6 @@ class Site(Struct, dict=True):
         comparisons = [arrange_comparison(self.source.read_comparison(*compared))] if compared else []
         found = {"histories": histories, "comparisons": comparisons}
         return self.render("history.html", links, "history", title="History", **found)
-
-    def list_history_charts(self, cell: str) -> list[Chart]:
-        document = self._read_history(cell)
-        chart = chart_history(document) if document is not None else None
-        return [chart] if chart is not None else []
 
     def _read_history(self, cell: str) -> Document | None:
         """None of a cell that no commit has a result of, and where there is no commit."""

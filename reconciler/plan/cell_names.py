@@ -29,6 +29,17 @@ def find_cell(text: str, cells: Iterable[Cell], listed_by: str = "reconcile stat
     raise _explain_no_match(text, known, listed_by)
 
 
+def find_cells(text: str, cells: Iterable[Cell]) -> list[Cell]:
+    """All cells that a glob or a selector chooses; of any other text, the one cell meant. Raises ReconcilerError."""
+    known = {str(cell): cell for cell in cells}
+    if not set("=*?[").intersection(text):
+        return [find_cell(text, known.values())]
+    found = _select(text, known) if "=" in text else _candidates(join_parts(text), known)
+    if not found:
+        raise _explain_no_match(text, known, "reconcile status")
+    return [known[name] for name in found]
+
+
 def resolve_words(words: Sequence[str], cells: Callable[[], Iterable[Cell]]) -> tuple[str, ...]:
     """Words that select cells: where one is a whole name or whole parts of names, names that merely contain it do not
     match. ``cells``: asked where a word has no "=". Raises ReconcilerError that names the nearest."""

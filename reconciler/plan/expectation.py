@@ -15,12 +15,12 @@ from reconciler.desired.state import Desired
 from reconciler.loadgen import keys
 from reconciler.resource.kinds import ACCURACY, Address, Kind
 from reconciler.resource.records import Ended, Recorded, Summary
-from reconciler.resource.settings import Settings
+from reconciler.resource.settings import CellSettings
 
 if TYPE_CHECKING:
     from reconciler.desired.detail import Detail
 
-Formula = Callable[[Settings, Mapping[str, object]], float | None]
+Formula = Callable[[CellSettings, Mapping[str, object]], float | None]
 START = 2.0  # seconds until the child of a run has loaded what it needs, as short runs show
 _LONG = 60.0  # seconds: of a run this long, a changed target says more than an earlier run
 _PACED = "Server"  # LoadGen asks at its rate, whatever set it

@@ -14,6 +14,7 @@ from reconciler.resource.conditions import CellStatus, ConditionStatus
 from reconciler.resource.decisions import Acceptance, AcceptanceStatus
 from reconciler.resource.embargo import make_embargo, show_embargo
 from reconciler.resource.kinds import Cell
+from reconciler.resource.quantities import show_count
 from reconciler.resource.records import IMPORTED, QUICK, TRIAL, UNKNOWN, Record
 from reconciler.resource.settings import SubmissionSettings
 from reconciler.rules.ruleset import Ruleset
@@ -118,7 +119,7 @@ def find_refused_code(content: SubmissionContent) -> list[Refusal]:
     for benchmark, files in content.code.items():
         plain = {name: data for name, data in files.items() if isinstance(data, bytes)}
         if names := find_unlicensed(plain):
-            reason = f"{len(names)} published files have no licence, such as {names[0]}"
+            reason = f"no licence for {show_count(len(names), 'published file')}, such as {names[0]}"
             fix = "add a LICENSE file to the published folder, or SPDX-License-Identifier lines to the files"
             found.append(Refusal(f"src/{benchmark}", reason, fix))
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from reconciler.desired.state import Desired
@@ -11,10 +11,12 @@ from reconciler.diff.difference import list_published_cells
 from reconciler.diff.fingerprint import compute_fingerprint, compute_submission_fingerprint
 from reconciler.observed.rendered import SHARED, Rendered, read_rendered, spell_entry, write_rendered
 from reconciler.publish.tree_files import group_by_cell, remove_rendered, write_tree
+from reconciler.record.index import load_record
+from reconciler.record.store import find_readable
 from reconciler.resource.decisions import find_freeze
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.programs import PROGRAMS
-from reconciler.resource.records import Record
+from reconciler.resource.records import Artifact
 from reconciler.rules.programs import load_program
 from reconciler.rules.rounds import load_ruleset
 from reconciler.rules.ruleset import Ruleset
@@ -31,13 +33,13 @@ def is_publishable(difference: Difference) -> dict[Cell, Chosen]:
     return {cell: chosen for cell, chosen in difference.chosen.items() if str(cell) in names}
 
 
+def find_log(paths: RepositoryPaths, ref: LogRef) -> Path:
+    """The file of a log that the tree shows. StorageError where it is lost."""
+    return find_readable(paths, Artifact("", ref.sha256, ref.size, "logs"))
+
+
 def assemble_content(
-    paths: RepositoryPaths,
-    desired: Desired,
-    difference: Difference,
-    load_record: Callable[[str], Record],
-    stored: Callable[[LogRef], Path],
-    kept: Collection[Cell] = (),
+    paths: RepositoryPaths, desired: Desired, difference: Difference, kept: Collection[Cell] = ()
 ) -> tuple[SubmissionContent, Ruleset]:
     """Assemble the tree of everything publishable, and its round. The files of ``kept`` cells are not part of it."""
     ruleset = load_ruleset(desired.submission.round)
@@ -49,7 +51,15 @@ def assemble_content(
     }
     accepted = difference.accepted
     sources = DiskSources(paths.root)
-    content = assemble(desired, chosen, load_record, lambda ref: stored(ref).read_bytes(), sources, accepted, shared)
+    content = assemble(
+        desired,
+        chosen,
+        lambda identity: load_record(paths, identity),
+        lambda ref: find_log(paths, ref).read_bytes(),
+        sources,
+        accepted,
+        shared,
+    )
     return content, ruleset
 
 
@@ -59,20 +69,13 @@ def list_frozen_cells(rendered: Rendered, difference: Difference) -> tuple[Cell,
     return tuple(cell for cell in cells if find_freeze(cell, difference.frozen)) if difference.frozen else ()
 
 
-def publish(
-    paths: RepositoryPaths,
-    tree: Path,
-    desired: Desired,
-    difference: Difference,
-    load_record: Callable[[str], Record],
-    stored: Callable[[LogRef], Path],
-) -> Mapping[str, str]:
+def publish(paths: RepositoryPaths, tree: Path, desired: Desired, difference: Difference) -> Mapping[str, str]:
     """Gives {path: sha256} of what was rendered. What was rendered of frozen cells stays byte by byte."""
     before = read_rendered(paths)
     if not (before.is_of(paths, tree) and tree.is_dir()):
         before = Rendered()
     kept = list_frozen_cells(before, difference)
-    content, ruleset = assemble_content(paths, desired, difference, load_record, stored, kept)
+    content, ruleset = assemble_content(paths, desired, difference, kept)
     chosen = {cell: records for cell, records in is_publishable(difference).items() if cell not in kept}
     names = set(map(str, kept))
     if any(Address(Kind.RESULT, name) not in desired.by_address for name in names):
@@ -80,7 +83,7 @@ def publish(
     known = [path for name, files in before.files.items() if name not in names for path in files]
     rendered = tuple(render(content, ruleset))
     _note_begin(paths, spell_entry(paths, tree), before, kept, [path for path, _ in rendered])
-    written = write_tree(tree, rendered, known, stored)
+    written = write_tree(tree, rendered, known, lambda ref: find_log(paths, ref))
     cells = {SHARED: compute_submission_fingerprint(desired, set(map(str, (*chosen, *kept))), difference.chosen)}
     for cell, records in chosen.items():
         result = desired.by_address[Address(Kind.RESULT, str(cell))]

@@ -48,7 +48,7 @@ from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddre
 from reconciler.resource.pins import CODE, MADE_OF_SOURCES, Pin, PinKind
 from reconciler.resource.quantities import join_listing
 from reconciler.resource.records import CODE_ARCHIVE, Judgement, Recorded
-from reconciler.resource.settings import Settings, Trial
+from reconciler.resource.settings import CellSettings, Trial
 from reconciler.spec.names import find_nearest
 from reconciler.storage.collector import pause_collector
 from reconciler.storage.files import RepositoryPaths, hash_bytes, ignore_work
@@ -91,10 +91,11 @@ class Options(Struct, frozen=True):
     trial: Trial | None = None
 
 
-def choose_quick(paths: RepositoryPaths, options: Options) -> tuple[TrialPaths, Options]:
-    """Choose where a pass with short runs looks and records, and its options: no tree, no compliance test."""
+def choose_quick(paths: RepositoryPaths, options: Options, seconds: float) -> tuple[TrialPaths, Options]:
+    """Choose where a pass with runs of ``seconds`` looks and records, and its options: no tree, no compliance test."""
     only = options.only or (str(Kind.RUN), str(Kind.SCORE))
-    return TrialPaths(paths.root, paths.apart), replace(options, only=only, sign=False, trial=Trial(quick=True))
+    trial = Trial(quick=round(seconds * 1000))
+    return TrialPaths(paths.root, paths.apart), replace(options, only=only, sign=False, trial=trial)
 
 
 class PlanResult(Struct, frozen=True):
@@ -228,7 +229,7 @@ def _forced(desired: Desired, options: Options) -> frozenset[Address]:
         known = (r.address for r in desired.resources if r.kind in (_MADE if named else (Kind.RUN,)))
         matched = [address for address in known if selector.matches(address)]
         if not matched:
-            raise explain_unfit([word], desired, f"kinds that can be made again: {', '.join(_MADE)}" if named else "")
+            raise explain_unfit([word], desired, f"kinds that can be repeated: {', '.join(_MADE)}" if named else "")
         found.update(matched)
     return frozenset(found)
 
@@ -241,6 +242,17 @@ def explain_unfit(words: Sequence[str], desired: Desired, more: str = "") -> Rec
     near = [found for word in words if (found := _find_nearest_term(word, cells))]
     meant = f"did you mean {' '.join(near)}? " if near else ""
     return ReconcilerError(f"no declared cell matches {' '.join(words)}", fix=f"{meant}declared are {fix}")
+
+
+def check_values(words: Sequence[str], desired: Desired) -> None:
+    """Raise ReconcilerError where a selection fits cells, but one of the values that a term lists fits none."""
+    results = [resource.address for resource in desired.resources if resource.kind is Kind.RESULT]
+    for word in words:
+        field, _, values = word.partition("=")
+        terms = [f"{field}={value}" for value in values.split(",")] if field in (*_FIELDS, "cell") else []
+        for term in terms if len(terms) > 1 else ():
+            if not any(parse([term]).matches(address) for address in results):
+                raise explain_unfit([term], desired)
 
 
 def _find_nearest_term(word: str, cells: Sequence[Cell]) -> str:
@@ -301,7 +313,7 @@ def make_plan_of(
 
     def explain(change: Change) -> tuple[InputChange, ...]:
         found = explain_change(paths, desired, change)
-        at = desired.detail(change.address).settings.get_text("harness.code") if found else ""
+        at = desired.detail(change.address).settings.harness_code if found else ""
         return tuple(
             replace(item, files=name_files(change.address.cell, at, item.before))
             if item.name == CODE and isinstance(item.before, str) and at
@@ -358,7 +370,7 @@ def make_expectation(desired: Desired, recorded: Recorded) -> Expectation:
     return Expectation(desired, recorded, _predict_run)
 
 
-def _predict_run(settings: Settings, inputs: Mapping[str, object]) -> float | None:
+def _predict_run(settings: CellSettings, inputs: Mapping[str, object]) -> float | None:
     """Predict by what the run's harness does; None where only an earlier run gives it."""
     from reconciler.rules.results import durations
 

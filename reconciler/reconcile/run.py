@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from reconciler.diff.change import Work
 from reconciler.errors import RepositoryError
+from reconciler.execute.executors.attempt_transport import open_transport
 from reconciler.execute.outcome import Event, Message, Outcome, Status, StepStarted
 from reconciler.execute.perform import Check, skip_check
 from reconciler.observed.node_probe import probe_machines
@@ -22,7 +23,6 @@ from reconciler.plan.plan import Plan, Step
 from reconciler.plan.saved import refuse_stale
 from reconciler.reconcile.planning import Options, PlanCache, PlanResult, compute_plan
 from reconciler.reconcile.recorder import Recorder
-from reconciler.reconcile.remote_attempts.sender import StoreTransport
 from reconciler.reconcile.worker import Worker
 from reconciler.storage.event_log import RECONCILING, add_context, facts, open_log
 from reconciler.storage.files import Lock, RepositoryPaths, ignore_work
@@ -166,7 +166,7 @@ def run_pass(
         planner = Planner(paths, options, memory or PlanCache.of(paths), journal.report)
         recorder = Recorder(paths, journal.report)
         open_files = (lock.descriptor,)
-        worker = Worker(paths, options, journal.report, check, open_files, recorder, StoreTransport(paths))
+        worker = Worker(paths, options, journal.report, check, open_files, recorder, open_transport(paths))
         return Pass(paths, options, planner, worker, recorder, journal).run(saved)
 
 

@@ -20,9 +20,10 @@ from reconciler.errors import ReconcilerError, RecordError
 from reconciler.execute.attempt import Attempt, MachineFacts, create, read, repeat_intent
 from reconciler.execute.attempt_record import build_record
 from reconciler.execute.child import Detached
+from reconciler.execute.executors.attempt_transport import AttemptTransport
 from reconciler.execute.executors.executor import read_handle
 from reconciler.execute.executors.table import Executors
-from reconciler.execute.outcome import Event, Message, Outcome, Status
+from reconciler.execute.outcome import Event, Message, Outcome, Status, StepsDue
 from reconciler.execute.parallel_executor import ParallelExecutor, spreads
 from reconciler.execute.perform import AttemptContext, Check, Finished, keep_code
 from reconciler.execute.plan_executor import PlanExecutor
@@ -38,13 +39,12 @@ from reconciler.observed.rendered import read_rendered
 from reconciler.plan.plan import Plan, Step
 from reconciler.reconcile.planning import Options, PlanResult
 from reconciler.reconcile.recorder import Recorder
-from reconciler.reconcile.remote_attempts.sender import StoreTransport, list_depots
 from reconciler.record.index import load_record
 from reconciler.record.repair import repair_artifact
 from reconciler.record.store import find_readable
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import PERFORMANCE, Address, Kind
-from reconciler.resource.records import CHILD_LOG, POWER_CHECK, SESSION, Artifact, Ended, Record
+from reconciler.resource.records import CHILD_LOG, POWER_CHECK, SESSION, Ended, Record
 from reconciler.resource.settings import DIRECTOR, SystemSettings
 from reconciler.storage.files import RepositoryPaths, hash_file, is_leftover, offer, remove
 from reconciler.storage.storage_errors import convert_storage_errors, refuse_storage_error
@@ -196,7 +196,7 @@ class Worker(Struct, dict=True):
     check: Check
     keep_open: tuple[int, ...]
     recorder: Recorder
-    carrier: StoreTransport
+    carrier: AttemptTransport | None
     tries: Tries = field(default_factory=Tries)
     under_way: dict[str, Attempt] = field(default_factory=dict)
     left: bool = False
@@ -254,6 +254,8 @@ class Worker(Struct, dict=True):
                 did |= self.restore(step, result.tree)
         executor = self.make_executor(result)
         side_by_side = self._side_by_side(executor) if spreads(executor, plan) else None
+        if due := executor.list_due(plan):
+            self.report(StepsDue(due))
         began = time.monotonic()
         try:
             for outcome in (side_by_side or executor).execute_steps(plan):
@@ -277,7 +279,8 @@ class Worker(Struct, dict=True):
         from reconciler.storage import git
 
         self.order.know(result.recorded)
-        self.carrier.depots = list_depots(result.desired.submission, self.wall.date())
+        if self.carrier is not None:
+            self.carrier.declare(result.desired.submission, self.wall.date())
         systems, reached = result.desired.submission.systems, read_probed_nodes(self.paths)
         context = AttemptContext(
             paths=self.paths,
@@ -349,14 +352,7 @@ class Worker(Struct, dict=True):
             return None
         if not due and (result.observed.tree_present or not is_publishable(self.drop_lost(result.difference))):
             return None
-        written = publish(
-            self.paths,
-            result.tree,
-            result.desired,
-            self.drop_lost(result.difference),
-            lambda identity: load_record(self.paths, identity),
-            lambda ref: find_readable(self.paths, Artifact("", ref.sha256, ref.size, "logs")),
-        )
+        written = publish(self.paths, result.tree, result.desired, self.drop_lost(result.difference))
         for step in due:
             if not waiting.intersection(result.desired.by_address[step.change.address].upstream):
                 self.tries.outcomes.append(Outcome(step, Status.DONE, "rendered"))

@@ -27,8 +27,8 @@ class GcReport(Struct, frozen=True):
     objects: int
     bytes: int
     attempts: int
-    paths: tuple[str, ...] = ()
-    trials: int = 0
+    trials: int
+    paths: tuple[str, ...]
 
 
 def list_named_objects(records: Iterable[bytes]) -> set[str]:
@@ -70,7 +70,7 @@ def collect(
         for path in [*unnamed, *attempts, *(_list_trials(trial_paths, spared) if trials else [])]:
             remove(path)
     made = sum(1 for path in tried if path.parent.name == Kind.RUN) if trials else 0
-    return GcReport(len(unnamed), size, len(attempts), tuple(str(p) for p in unnamed), made)
+    return GcReport(len(unnamed), size, len(attempts), made, tuple(str(p) for p in unnamed))
 
 
 def _list_trials(trial_paths: TrialPaths, spared: Collection[Path]) -> list[Path]:

@@ -22,7 +22,7 @@ from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.rules.ruleset import Ruleset
 from reconciler.spec.edit import render_value
 from reconciler.spec.proposal import Proposal
-from reconciler.spec.starter import render_description, render_hardware
+from reconciler.spec.starter import MODELINE, render_description, render_hardware
 
 CATEGORY = "datacenter,edge"
 OPEN = "open"
@@ -110,10 +110,12 @@ def list_scenarios(ruleset: Ruleset, official: str, category: str = CATEGORY) ->
 
 
 def choose_category(ruleset: Ruleset, official: str, asked: str) -> str:
-    """The one that was asked for, or the only one of which the round lets systems enter the benchmark."""
+    """The one that was asked for; where the round lets no system of it enter the benchmark, one that may."""
     rules = ruleset.find_rules(OPEN, official)
     known = list(rules.tables) if rules is not None else []
-    return known[0] if len(known) == 1 else asked
+    if asked in known or not known:
+        return asked
+    return next((category for category in known if asked in category.split(",")), known[0])
 
 
 def render_rehearsal_spec(
@@ -124,7 +126,6 @@ def render_rehearsal_spec(
     benchmarks: Sequence[Rehearsed],
     generated: Mapping[str, Generated],
     machine: Proposal,
-    schema: str,
 ) -> str:
     """A spec that loads as it is; ``generated`` by the code's name of each benchmark."""
     ruleset = load_ruleset(round_name)
@@ -142,7 +143,7 @@ def render_rehearsal_spec(
         entered.setdefault(systems[own], []).extend(_render_cells(item, ruleset, own))
     return "\n".join(
         [
-            f"# yaml-language-server: $schema={schema}",
+            MODELINE,
             "# Made by `reconcile rehearse`: generated data and networks in the formats of the published ones.",
             "apiVersion: mlperf-reconciler/v1",
             "kind: Submission",
@@ -171,7 +172,8 @@ def render_rehearsal_spec(
 
 def _name_systems(categories: Sequence[str]) -> dict[str, str]:
     """This machine, in the category that was asked for; where benchmarks need it in others, once more for each."""
-    return {category: SYSTEM if not number else f"{SYSTEM}-{category}" for number, category in enumerate(categories)}
+    names = (category.replace(",", "+") for category in categories)
+    return dict(zip(categories, [SYSTEM, *(f"{SYSTEM}-{name}" for name in [*names][1:])], strict=True))
 
 
 def _render_system(name: str, category: str, machine: Proposal, entered: Sequence[Rehearsed]) -> Iterator[str]:

@@ -9,36 +9,43 @@ from typing import Any
 
 from reconciler.fetch.scratch import Found
 from reconciler.render.colour import Paint, Tone, show_plain
-from reconciler.render.explanation import render_table
+from reconciler.render.table import lay_out, render_table
 from reconciler.resource.quantities import show_size
 from reconciler.rules.benchmark_facts import BenchmarkFacts, SourceFacts
 from reconciler.rules.benchmark_files import SourceFile
 
 Rounds = Mapping[str, Mapping[str, Sequence[str]]]
 _PLAIN = re.compile(r"[A-Za-z/.-][\w/.-]*")  # a word that YAML reads as is
+_NARROW = 5  # columns of the list on a terminal
 _DEVICES = {"cpu": "processors", "nvidia": "NVIDIA GPUs"}
 
 
 def render_benchmark_list(
     found: Sequence[BenchmarkFacts], rounds: Mapping[str, Rounds], here: Mapping[str, Sequence[Found]], paint: Paint
 ) -> str:
-    """A row for each: name, what it is, the first and last round that have it, size and licence of its data, and what
-    is missing of its files on this machine."""
+    """A row for each: names in a spec, rounds that have it, size of its data, what is missing of its files on this
+    machine, and what it is. Where there is room: what works here, and the licence of the data."""
+    heading = ("benchmark", "rounds", "data", "missing here", "what it is", "what works here", "licence of the data")
     rows = [
         (
-            facts.code,
-            facts.title,
+            ", ".join(_list_official_names(facts)),
             _show_span(rounds[facts.code]),
             facts.dataset.size,
             _show_missing(here[facts.code]),
+            facts.title,
             _show_support(facts),
             facts.dataset.licence,
         )
         for facts in found
     ]
-    heading = ("benchmark", "what it is", "rounds", "data", "missing here", "what works here", "licence of the data")
-    head, *lines = render_table([heading, *rows], indent=0)
-    return "\n".join([paint(head, Tone.HEADING), *lines])
+    shown = len(heading) if paint.width is None else _NARROW
+    head, *lines = lay_out([row[:shown] for row in (heading, *sorted(rows))], width=paint.width, first=_NARROW - 1)
+    return "\n".join([*(paint(line, Tone.HEADING) for line in head), *(line for row in lines for line in row)])
+
+
+def _list_official_names(facts: BenchmarkFacts) -> list[str]:
+    """List the names that a spec and a round share; where there is none, those of a spec."""
+    return [name for name, official in facts.names.items() if name == official] or list(facts.names)
 
 
 def _show_support(facts: BenchmarkFacts) -> str:
@@ -143,7 +150,7 @@ def _render_files(here: Sequence[Found], name: str, paint: Paint) -> list[str]:
         for found in here
     ]
     title = f"in the scratch space (`reconcile fetch {name}`)"
-    return ["", paint(title, Tone.HEADING), *render_table(rows, indent=2)] if rows else []
+    return ["", paint(title, Tone.HEADING), *render_table(rows, 2, width=paint.width)] if rows else []
 
 
 def _show_digest(file: SourceFile) -> str:

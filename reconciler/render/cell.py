@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,11 +12,13 @@ from msgspec import Struct
 from reconciler.render.causes import label
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.documents import convert_plain_value
-from reconciler.render.explanation import render_table
+from reconciler.render.table import render_table
 from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import Address, Cell
 from reconciler.resource.quantities import show_count, show_size
 from reconciler.resource.wording import show_value
+
+_DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
 
 
 class ShownFile(Struct, frozen=True):
@@ -47,9 +50,12 @@ class ShownCode(Struct, frozen=True):
 
 
 class Showing(Struct, frozen=True):
+    """``overridden``: name of a setting → the values that it overrides, the nearest first."""
+
     cell: Cell
     settings: Mapping[str, Value]
     resources: tuple[Shown, ...]
+    overridden: Mapping[str, tuple[Value, ...]] = {}
 
 
 def render_code_text(cell: Cell, parts: Sequence[ShownCode], paint: Paint = show_plain) -> str:
@@ -63,14 +69,17 @@ def render_code_text(cell: Cell, parts: Sequence[ShownCode], paint: Paint = show
         if folders:
             lines.append(f"  {paint('not code', Tone.DOUBT)}")
             rows = [(name, show_count(count, "file"), why) for (name, why), count in sorted(folders.items())]
-            lines += render_table(rows, indent=4)
+            lines += render_table(rows, 4, width=paint.width)
     return "\n".join(lines)
 
 
 def render_showing_text(showing: Showing, paint: Paint = show_plain) -> str:
     lines = [paint(str(showing.cell).replace("/", " / "), Tone.HEADING)]
-    rows = [(name, show_value(name, value.value), str(value.origin)) for name, value in showing.settings.items()]
-    lines += render_table(rows, indent=2)
+    rows = []
+    for name, value in showing.settings.items():
+        over = [f"{show_value(name, each.value)} ({each.origin})" for each in showing.overridden.get(name, ())]
+        rows.append((name, show_value(name, value.value), str(value.origin), f"over {', '.join(over)}" if over else ""))
+    lines += render_table(rows, 2, width=paint.width)
     for resource in showing.resources:
         tone = Tone.GOOD if resource.state == "in sync" else Tone.DOUBT
         lines += ["", f"{paint(label(resource.address), Tone.HEADING)}  {paint(resource.state, tone)}"]
@@ -79,20 +88,29 @@ def render_showing_text(showing: Showing, paint: Paint = show_plain) -> str:
             lines.append(f"  record  state/records/{resource.record}.json")
         if resource.others:
             lines.append(f"  and {show_count(len(resource.others), 'other record')}, the newest {resource.others[-1]}")
-        lines += render_table([render_file_row(file) for file in resource.files], indent=2)
+        lines += render_table([render_file_row(file, paint) for file in resource.files], 2, width=paint.width)
     return "\n".join(lines)
 
 
-def render_file_row(file: ShownFile) -> tuple[str, ...]:
-    return file.name, show_size(file.bytes), file.path + ("" if file.present else "  (not here)")
+def render_file_row(file: ShownFile, paint: Paint) -> tuple[str, ...]:
+    """Its digest is shortened where columns are few."""
+    path = file.path if paint.width is None else _DIGEST.sub(r"\1…", file.path)
+    return file.name, show_size(file.bytes), path + ("" if file.present else "  (not here)")
 
 
 def render_showing_part(showing: Showing) -> dict[str, Any]:
     return {
         "cell": str(showing.cell),
         "settings": {
-            name: {"value": convert_plain_value(value.value), "origin": str(value.origin)}
+            name: {
+                **_render_value(value),
+                **({"overrides": [*map(_render_value, over)]} if (over := showing.overridden.get(name)) else {}),
+            }
             for name, value in showing.settings.items()
         },
         "resources": convert_plain_value(showing.resources),
     }
+
+
+def _render_value(value: Value) -> dict[str, Any]:
+    return {"value": convert_plain_value(value.value), "origin": str(value.origin)}

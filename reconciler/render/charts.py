@@ -20,12 +20,14 @@ class Stroke(StrEnum):
 
 
 class Curve(Struct, frozen=True):
-    """``tone``: which colour it has, where that is not its place's or its stroke's: curves that belong together."""
+    """``tone``: which colour it has, where that is not its place's or its stroke's: curves that belong together.
+    ``notes``: for each point, what is shown on pointing at it."""
 
     label: str
     points: tuple[tuple[float, float], ...]
     stroke: Stroke = Stroke.LINE
     tone: int | None = None
+    notes: tuple[str, ...] = ()
 
 
 class Chart(Struct, frozen=True):
@@ -41,6 +43,11 @@ class Chart(Struct, frozen=True):
     rows: tuple[tuple[str, ...], ...]
     summary: str = ""
     ticks: tuple[str, ...] = ()
+
+    @property
+    def has_course(self) -> bool:
+        """False where it has one point at most, so that its summary says all."""
+        return len({x for curve in self.curves for x, _ in curve.points}) > 1
 
 
 class ProgramPage(Protocol):

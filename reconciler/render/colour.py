@@ -1,9 +1,10 @@
-"""Colour as a function, so that a view is the same text with and without it."""
+"""Colour and width of a view, which is the same text with and without them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import Enum
+
+from msgspec import Struct
 
 from reconciler.storage.escaping import seal_style
 
@@ -20,13 +21,16 @@ class Tone(Enum):
 
 _CODES = {Tone.HEADING: "1", Tone.GOOD: "32", Tone.BAD: "31", Tone.DOUBT: "33", Tone.FAINT: "2"}  # SGR
 
-Paint = Callable[[str, Tone], str]
+
+class Paint(Struct, frozen=True):
+    """How a view is shown: with colours or without, and in how many columns; None: as many as it needs."""
+
+    is_coloured: bool = False
+    width: int | None = None
+
+    def __call__(self, text: str, tone: Tone) -> str:
+        """For ``escape_output``, which makes a terminal's colours of it."""
+        return seal_style(text, _CODES[tone]) if self.is_coloured else text
 
 
-def show_plain(text: str, _: Tone) -> str:
-    return text
-
-
-def show_coloured(text: str, tone: Tone) -> str:
-    """For ``escape_output``, which makes a terminal's colours of it."""
-    return seal_style(text, _CODES[tone])
+show_plain, show_coloured = Paint(), Paint(is_coloured=True)

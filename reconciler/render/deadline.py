@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from reconciler.plan.plan import DeadlineEntry, MachineSchedule
-from reconciler.render.explanation import render_table
 from reconciler.render.plan import show_least_time
+from reconciler.render.table import render_table
 from reconciler.resource.quantities import show_count, show_duration
 
 _SHOWN = "%Y-%m-%d %H:%M"
@@ -31,7 +31,7 @@ def _machine(found: MachineSchedule, now: datetime) -> Iterator[str]:
     rows = [(entry.name, _cost(entry), f"done {now + timedelta(seconds=entry.ends):{_SHOWN}}") for entry in found.fits]
     words = ["drop first", *["drop next"] * len(found.drops)]
     rows += [(entry.name, _cost(entry), word) for entry, word in zip(found.drops, words, strict=False)]
-    yield from render_table(rows, indent=2)
+    yield from render_table(rows, 2)
 
 
 def _cost(entry: DeadlineEntry) -> str:

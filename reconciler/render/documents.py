@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -70,5 +71,14 @@ def render_cells_part(standings: Sequence[CellStatus], plan: Plan | None = None)
     ]
 
 
-def render_measured(metric: tuple[str, str] | None) -> dict[str, str] | None:
-    return {"value": metric[0], "unit": metric[1]} if metric else None
+def render_measured(metric: tuple[str, str] | None) -> dict[str, float | str] | None:
+    return {"value": _read_number(metric[0]), "unit": metric[1]} if metric else None
+
+
+def _read_number(text: str) -> float | str:
+    """A number as JSON has it; text that JSON takes for none stays as it is."""
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return number if isfinite(number) else text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -12,6 +12,7 @@ from reconciler.plan.plan import Step
 from reconciler.render.causes import choose_action_word, describe_cause, label
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.documents import convert_plain_value
+from reconciler.render.table import render_table
 from reconciler.resource.codec import make_versioned
 from reconciler.resource.decisions import FORMAT, Acceptance, AcceptanceStatus
 from reconciler.resource.inputs import Input, Origin
@@ -82,9 +83,11 @@ def render_explanation_text(explanation: Explanation, commits: Mapping[Origin, s
     lines += map(str, explanation.moved_sources)
     lines += [f"{paint('note', Tone.DOUBT)} {note}" for note in explanation.notes]
     if explanation.in_sync:
-        lines += [f"In sync: {show_count(len(explanation.parts), 'resource')}, none is made again. What was compared:"]
+        lines += [
+            f"In sync: {show_count(len(explanation.parts), 'resource')}, nothing to do. Inputs that were compared:"
+        ]
         for part in explanation.parts:
-            lines += _matched(part)
+            lines += _matched(part, paint)
         return "\n".join(lines)
     for finding in explanation.findings:
         lines.append(f"{paint('finding', Tone.BAD)} {finding.kind}: {finding.message}")
@@ -92,14 +95,14 @@ def render_explanation_text(explanation: Explanation, commits: Mapping[Origin, s
     for part in find_first_causes(explanation):
         lines += _cause(part, commits, paint)
     if trace_chain(explanation):
-        lines.append(f"Made again: {trace_chain(explanation)}")
+        lines.append(f"To do: {trace_chain(explanation)}")
     for part in explanation.parts:
         if part.step is not None and part.step.blocked:
             lines.append(f"{paint('blocked', Tone.BAD)} {label(part.resource.address)}: {part.step.blocked}")
             lines += [f"    fix: {part.step.fix}"] if part.step.fix else []
     kept = [part for part in explanation.parts if part.step is None]
     if kept:
-        lines.append(f"Not made again: {', '.join(_kept(part) for part in kept)}")
+        lines.append(f"In sync: {', '.join(_kept(part) for part in kept)}")
     return "\n".join(lines)
 
 
@@ -122,25 +125,14 @@ def _cause(part: Reasoned, commits: Mapping[Origin, str], paint: Paint) -> list[
     return lines
 
 
-def _matched(part: Reasoned) -> list[str]:
+def _matched(part: Reasoned, paint: Paint) -> list[str]:
     record = f"record {part.record}" if part.record else "rendered from the records above"
     made = f", {part.made}" if part.made else ""
     if part.accepted:
         return [f"  {label(part.resource.address)}: not equal, accepted; {record}{made}"]
     lines = [f"  {label(part.resource.address)}: {show_count(len(part.inputs), 'input')} equal; {record}{made}"]
     rows = [(item.name, shorten_value(show_value(item.name, item.value)), str(item.origin)) for item in part.inputs]
-    return lines + render_table(rows, indent=6)
-
-
-def render_table(rows: Sequence[tuple[str, ...]], indent: int) -> list[str]:
-    """Columns as wide as they need to be; the last is not padded."""
-    if not rows:
-        return []
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        " " * indent + "  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+    return lines + render_table(rows, 6, width=paint.width)
 
 
 def render_explanation_part(explanation: Explanation, commits: Mapping[Origin, str]) -> dict[str, Any]:

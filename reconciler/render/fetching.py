@@ -12,7 +12,7 @@ from reconciler.fetch.fetch import FetchResult, FetchStatus
 from reconciler.fetch.scratch import Scratch
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.documents import render_document
-from reconciler.render.explanation import render_table
+from reconciler.render.table import render_table
 from reconciler.resource.quantities import show_count, show_size
 
 _TONES = {
@@ -35,7 +35,7 @@ class FetchReport(Struct, frozen=True):
 def render_fetch_text(report: FetchReport, paint: Paint = show_plain) -> str:
     """A row for each file, then what is to be done by hand and what went wrong, each with its fix; then the counts."""
     head, *rows = render_table(
-        [("benchmark", "file", "size", "", "licence"), *(_row(item) for item in report.ended)], indent=0
+        [("benchmark", "file", "size", "", "licence"), *map(_row, report.ended)], width=paint.width
     )
     lines = [paint(head, Tone.HEADING), *rows]
     for fate, title in ((FetchStatus.BY_HAND, "to be brought by hand"), (FetchStatus.FAILED, "failed")):

@@ -1,46 +1,64 @@
-"""The events of a pass on a terminal: finished steps scroll by, those under way stay below with a bar."""
+"""The events of a pass on a terminal: finished steps scroll by; below them how far the pass is, and a bar for each step
+under way.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console
-from rich.progress import BarColumn, TaskID, TextColumn
+import click
+from rich.console import Console, Group
+from rich.live import Live as Region
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 from rich.progress import Progress as Bars
 from rich.text import Text
 
 from reconciler.execute.outcome import Event, Message, Outcome, StepProgress, StepStarted
+from reconciler.plan.plan import Step
 from reconciler.render.colour import Paint, show_coloured, show_plain
 from reconciler.render.progress import (
+    EVERY,
+    PassProgress,
     fit_name,
     fit_progress,
+    fit_text,
     measure_pace,
     name_step,
     render_outcome_text,
     render_started_text,
 )
+from reconciler.render.table import fold
 from reconciler.resource.kinds import Address
+from reconciler.resource.quantities import show_duration, show_size
 from reconciler.storage.escaping import escape_line, escape_output
 
-_WIDE, _WIDE_BAR, _NARROW_BAR = 100, 24, 10  # columns
+# One bar for work that is counted.
 
 
-class Live:
-    """A context manager with the one method that a pass calls. Leaving it by an exception leaves the terminal whole."""
+class ProgressBar:
+    """A context manager; on standard error, so that a report on standard output stays clean."""
 
     def __init__(self, *, colour: bool = True) -> None:
-        self._paint: Paint = show_coloured if colour else show_plain
-        console = Console(no_color=not colour, highlight=False, soft_wrap=True)
-        bar = _WIDE_BAR if console.width >= _WIDE else _NARROW_BAR
-        columns = (
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar),
-            TextColumn("{task.fields[now]}", markup=False),
-        )
-        self._is_side_by_side = bar + 2  # and a blank on both sides
-        self._bars = Bars(*columns, console=console, transient=True, refresh_per_second=8)
-        self._tasks: dict[Address, TaskID] = {}
+        console = Console(stderr=True, no_color=not colour, highlight=False)
+        columns = (MofNCompleteColumn(), BarColumn(32), TextColumn("{task.description}", markup=False))
+        self._bars = Progress(*columns, console=console, transient=True, refresh_per_second=8)
+        self._task = self._bars.add_task("", total=None)
 
     def __enter__(self) -> Self:
         self._bars.start()
@@ -49,30 +67,114 @@ class Live:
     def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
         self._bars.stop()
 
+    def report(self, done: int, total: int, name: str) -> None:
+        self._bars.update(self._task, completed=done, total=total, description=name)
+
+
+# How far a transfer is: a bar on a terminal, else a line now and then; on standard error, so that a report on standard
+# output stays clean.
+
+
+@contextlib.contextmanager
+def open_view(total: int, *, colour: bool, quiet: bool = False) -> Iterator[Callable[[int], None]]:
+    """Gives what is to be called with the bytes that passed, of ``total``. ``quiet``: nothing is shown."""
+    if quiet:
+        yield lambda _: None
+        return
+    if not sys.stderr.isatty():
+        yield _report_lines(total)
+        return
+    columns = (BarColumn(32), DownloadColumn(binary_units=True), TransferSpeedColumn(), TimeRemainingColumn())
+    console = Console(stderr=True, no_color=not colour, highlight=False)
+    with Progress(*columns, console=console, transient=True, refresh_per_second=8) as bars:
+        task = bars.add_task("", total=total)
+        yield lambda passed: bars.update(task, completed=passed)
+
+
+def _report_lines(total: int) -> Callable[[int], None]:
+    began = last = time.monotonic()
+
+    def report(passed: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= EVERY:
+            last = now
+            speed = passed / (now - began)
+            left = f", about {show_duration((total - passed) / speed)} left" if 0 < passed < total else ""
+            click.echo(f"{show_size(passed)} of {show_size(total)}, {show_size(int(speed))}/s{left}", err=True)
+
+    return report
+
+
+_WIDE, _WIDE_BAR, _NARROW_BAR = 100, 24, 10  # columns
+
+
+class Live:
+    """A context manager with the one method that a pass calls. Leaving it by an exception leaves the terminal whole."""
+
+    def __init__(self, *, colour: bool = True) -> None:
+        self._pass, self._lock = PassProgress(time.monotonic()), threading.Lock()  # the region draws in a thread
+        self._paint: Paint = show_coloured if colour else show_plain
+        self._console = Console(no_color=not colour, highlight=False, soft_wrap=True)
+        bar = _WIDE_BAR if self._console.width >= _WIDE else _NARROW_BAR
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar),
+            TextColumn("{task.fields[now]}", markup=False),
+        )
+        self._taken = bar + 2  # and a blank on both sides
+        self._bars = Bars(*columns, console=self._console, auto_refresh=False)
+        self._region = Region(get_renderable=self._render, console=self._console, transient=True, refresh_per_second=4)
+        self._tasks: dict[Address, TaskID] = {}
+
+    def __enter__(self) -> Self:
+        self._region.start()
+        return self
+
+    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+        self._region.stop()
+
     def report(self, event: Event) -> None:
+        now = time.monotonic()
+        with self._lock:
+            self._pass.take(event, now)
         match event:
             case StepStarted(step=step, attempt=attempt):
-                began = escape_line(render_started_text(step, attempt))
-                name = escape_line(fit_name(name_step(step), self._room - len(began)))
-                task = self._bars.add_task(name, total=None, now=began)
-                self._drop(step.change.address)
-                self._tasks[step.change.address] = task
+                self._add(step, render_started_text(step, attempt))
             case StepProgress(step=step, progress=progress, minimum=minimum):
                 task_id = self._tasks.get(step.change.address)
                 if task_id is not None:
-                    fraction = measure_pace(progress, minimum).fraction
+                    left = self._pass.predict(step, now)
+                    fraction = measure_pace(progress, minimum, left).fraction
                     total = None if fraction is None else 1.0
-                    name, now = map(escape_line, fit_progress(name_step(step), event, self._room))
-                    self._bars.update(task_id, description=name, total=total, completed=fraction or 0.0, now=now)
+                    name, said = map(escape_line, fit_progress(name_step(step), event, self._room, left))
+                    self._bars.update(task_id, description=name, total=total, completed=fraction or 0.0, now=said)
             case Outcome(step=step):
                 self._drop(step.change.address)
                 self._print(f"{name_step(step)}  {render_outcome_text(event, self._paint)}")
-            case Message(text=text):
+            case Message(text=text, waits=None):
                 self._print(text)
+            case Message(text=text, waits=Step() as step):
+                self._add(step, f"{text}, since {datetime.now():%H:%M}")
+
+    def _render(self) -> Group:
+        if not self._pass.due:
+            return Group(self._bars)
+        with self._lock:
+            lines, following = [self._pass.render(time.monotonic())], self._pass.find_next()
+        lines += [f"next: {fit_name(name_step(following), self._console.width - len('next: '))}"] if following else []
+        text = "\n".join(map(escape_line, lines))
+        return Group(Text(text, no_wrap=True, overflow="ellipsis"), self._bars)
 
     @property
     def _room(self) -> int:
-        return self._bars.console.width - self._is_side_by_side
+        return self._console.width - self._taken
+
+    def _add(self, step: Step, text: str) -> None:
+        name, said = map(escape_line, fit_text(name_step(step), text, self._room))
+        task = self._bars.add_task(name, total=None, now=said)
+        self._drop(step.change.address)
+        self._tasks[step.change.address] = task
 
     def _drop(self, address: Address) -> None:
         task = self._tasks.pop(address, None)
@@ -80,4 +182,4 @@ class Live:
             self._bars.remove_task(task)
 
     def _print(self, text: str) -> None:
-        self._bars.console.print(Text.from_ansi(escape_output(text)))
+        self._console.print(Text.from_ansi(fold(escape_output(text), self._console.width)))

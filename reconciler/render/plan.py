@@ -12,6 +12,7 @@ from reconciler.diff.change import DIFFERS, FAILED, INVALID, SYMBOL, Action, Dri
 from reconciler.plan.plan import Plan, Step
 from reconciler.render.causes import choose_action_word, describe_cause, describe_origin, describe_sharing, label
 from reconciler.render.colour import Paint, Tone, show_plain
+from reconciler.render.table import lay_out
 from reconciler.resource.decisions import AcceptanceStatus
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address, Kind
@@ -21,6 +22,7 @@ from reconciler.resource.wording import shorten_value, show_acceptance
 LIMIT = 40  # headings shown before the rest is only counted
 _TONES = {Action.CREATE: Tone.GOOD, Action.REPLACE: Tone.DOUBT}
 _WIDEST = 72
+_NAME = 12  # columns of the names of resources at least
 _FEW = 4  # lines of one sort shown each by itself: drift, and what steps are blocked on
 _LONG = 12  # headings of a plan that is shown whole; a longer one shows what is alike once
 # A step that waits for another, and one that only such steps need: see ``plan.make``.
@@ -29,8 +31,7 @@ _NAMED = 6  # cells that are alike, by name
 
 
 class _StepRow(NamedTuple):
-    step: Step
-    cells: tuple[str, str, str, str, str]
+    cells: tuple[str, str, str, str]
     below: tuple[str, ...]
 
 
@@ -73,16 +74,20 @@ def render_plan_text(
     groups = _fold_groups(plan, limit)
     obstacles = _fold_obstacles(plan)
     actions = {step.change.address: step.change.action for step in plan.steps}
-    rows = [[_row(step, commits or {}, actions, obstacles) for step in group.steps] for group in groups[:limit]]
-    widths = _widths(row for group in rows for row in group)
+    shown = groups[:limit]
+    steps = [step for group in shown for step in group.steps]
+    names = max((len(label(step.change.address)) for step in steps), default=0)
+    rows = [_row(step, commits or {}, actions, obstacles, max(names, _NAME), paint) for step in steps]
+    laid_out = iter(lay_out([row.cells for row in rows], 2, width=paint.width, first=2))
+    below = iter(rows)
     lines: list[str] = []
-    for group, own in zip(groups, rows, strict=False):
+    for group in shown:
         lines.append(paint(group.name, Tone.HEADING))
         if group.alike:
             lines.append(paint(f"  and {len(group.alike):,} more alike: {_name(group.alike)}", Tone.FAINT))
-        for row in own:
-            lines += _row_lines(row, widths, paint)
-    hidden = sum(1 + len(group.alike) for group in groups[len(rows) :])
+        for _ in group.steps:
+            lines += [*next(laid_out), *(f"      {line}" for line in next(below).below)]
+    hidden = sum(1 + len(group.alike) for group in groups[len(shown) :])
     if hidden:
         lines.append(f"… and {show_count(hidden, 'more cell')}; --all shows them")
     for cause, obstacle in obstacles.items():
@@ -162,7 +167,10 @@ def _row(
     commits: Mapping[Origin, str],
     actions: Mapping[Address, Action],
     obstacles: Mapping[str, _Obstacle],
+    names: int,
+    paint: Paint,
 ) -> _StepRow:
+    """``names``: columns of the names of resources."""
     where = describe_origin(step)
     reason = shorten_value(describe_cause(step, actions), _WIDEST)
     if describe_sharing(step):
@@ -172,31 +180,15 @@ def _row(
         reason += f"; blocked {folded.number}".rstrip()
     elif step.blocked:
         below = (f"blocked: {step.blocked}", *([f"fix: {step.fix}"] if step.fix else ()))
-    texts = (
-        label(step.change.address),
-        choose_action_word(step),
+    tone, symbol = (Tone.BAD, "!") if step.blocked else (_TONES[step.change.action], SYMBOL[step.change.action])
+    name = label(step.change.address)
+    cells = (
+        f"{paint(symbol, tone)} {name:<{names}} {choose_action_word(step):<7}",
         reason,
         str(where or ""),
         commits.get(where, "") if where else "",
     )
-    return _StepRow(step, texts, below)
-
-
-def _widths(rows: Iterable[_StepRow]) -> list[int]:
-    widths = [12, 7, 0, 0, 0]
-    for row in rows:
-        widths = [max(width, len(text)) for width, text in zip(widths, row.cells, strict=True)]
-    # One long reason without a line behind it must not push the others' lines away.
-    return widths
-
-
-def _row_lines(row: _StepRow, widths: list[int], paint: Paint) -> list[str]:
-    tone = Tone.BAD if row.step.blocked else _TONES[row.step.change.action]
-    symbol = "!" if row.step.blocked else SYMBOL[row.step.change.action]
-    name, action, reason, where, commit = row.cells
-    text = f"{name:<{widths[0]}} {action:<{widths[1]}}  "
-    text += f"{reason:<{widths[2]}}  {where:<{widths[3]}}  {commit}" if where else reason
-    return [f"  {paint(symbol, tone)} {text.rstrip()}", *(f"      {line}" for line in row.below)]
+    return _StepRow(cells, below)
 
 
 def _notes(plan: Plan, limit: int | None, paint: Paint) -> list[str]:

@@ -1,18 +1,119 @@
-"""A step under way, in numbers that both event views share."""
+"""A pass and a step under way, in numbers that both event views share."""
 
 from __future__ import annotations
 
-from msgspec import Struct
+import re
+import time
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any, Self
+
+from msgspec import Struct, field
 
 from harness.contract import Progress
 from reconciler.diff.change import Work
-from reconciler.execute.outcome import Outcome, Status, StepProgress
+from reconciler.execute.outcome import Event, Message, Outcome, Status, StepProgress, StepsDue, StepStarted
 from reconciler.plan.plan import Step
 from reconciler.render.causes import choose_action_word, label
 from reconciler.render.colour import Paint, Tone, show_plain
+from reconciler.render.documents import convert_plain_value
 from reconciler.render.plan import render_heading
+from reconciler.resource.kinds import Address
 from reconciler.resource.quantities import show_count, show_duration, show_rate
 
+# The events of a pass as plain lines: for logs, pipes and CI.
+
+EVERY = 10.0  # seconds between two progress lines of one step
+
+
+class Lines:
+    """A line when a step begins and ends, and at most one each ``EVERY`` seconds between."""
+
+    def __init__(
+        self, write: Callable[[str], None], *, paint: Paint = show_plain, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._write, self._paint, self._clock = write, paint, clock
+        self._last: dict[Address, float] = {}
+        self._pass = PassProgress(clock())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+        self._last.clear()
+
+    def report(self, event: Event) -> None:
+        self._pass.take(event, self._clock())
+        match event:
+            case StepStarted(step=step, attempt=attempt):
+                self._last[step.change.address] = self._clock()
+                began = ", ".join(filter(None, (render_started_text(step, attempt), self._pass.count())))
+                self._write(f"{name_step(step)}: {began}")
+            case StepProgress(progress=progress) if progress.stage == "done":
+                pass  # its outcome follows, with what it measured
+            case StepProgress(step=step):
+                now = self._clock()
+                if now - self._last.get(step.change.address, float("-inf")) >= EVERY:
+                    self._last[step.change.address] = now
+                    left = self._pass.predict(step, now)
+                    self._write(f"{name_step(step)}: {render_progress_text(event, predicted=left)}")
+            case Outcome(step=step):
+                self._last.pop(step.change.address, None)
+                self._write(f"{name_step(step)}: {render_outcome_text(event, self._paint)}")
+            case Message(text=text, waits=step):
+                self._write(f"{name_step(step)}: {text}" if step else text)
+
+
+class Failures(Lines):
+    """Failures of a quiet pass: only the steps that failed or could not be made."""
+
+    def report(self, event: Event) -> None:
+        if isinstance(event, Outcome) and event.status in (Status.FAILED, Status.BLOCKED):
+            super().report(event)
+
+
+# Events and progress of a pass, as JSON documents. A plan, which did nothing, loads none of this.
+
+
+def render_outcome_part(outcome: Outcome) -> dict[str, Any]:
+    record = outcome.record
+    return {
+        "address": str(outcome.step.change.address),
+        "action": outcome.step.change.action.value,
+        "status": outcome.status.value,
+        "seconds": outcome.seconds,
+        "message": outcome.message,
+        "fix": outcome.fix,
+        "log": outcome.log,
+        "values": convert_plain_value(record.values) if record else {},
+        "marks": list(record.marks) if record else [],
+    }
+
+
+def render_outcomes_part(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
+    return [render_outcome_part(outcome) for outcome in outcomes]
+
+
+def render_event_part(event: Event) -> dict[str, Any]:
+    """One event of a pass, for a stream of JSON lines."""
+    match event:
+        case StepsDue(steps=steps):
+            return {"event": "due", "steps": [str(step.change.address) for step in steps]}
+        case StepStarted(step=step, minimum=minimum, attempt=attempt):
+            return {"event": "began", "address": str(step.change.address), "minimum": minimum, "attempt": attempt}
+        case StepProgress(step=step, progress=progress):
+            return {"event": "moved", "address": str(step.change.address), "progress": convert_plain_value(progress)}
+        case Outcome():
+            return {"event": "outcome", **render_outcome_part(event)}
+        case Message(text=text):
+            return {"event": "note", "text": text}
+
+
+# "120/1000 [00:30<03:40, 4.00it/s]" of tqdm, "120/1000 samples", "120 of 1,000".
+_COUNTED = re.compile(
+    r"(?<![\d.,/])(?P<done>\d[\d,]*)(?:/(?P<of>)| of )(?P<expected>\d[\d,]*)"
+    r"(?: \[(?P<began>[\d:]+)<| (?:samples|queries|requests|prompts)|(?(of)(?!)))"
+)
 _LEFT_OUT = ("text", "pace", "done", "stage")  # on a narrow terminal, in this order
 _LEAST_NAME = 24  # characters
 _TONES = {Status.DONE: Tone.GOOD, Status.BLOCKED: Tone.DOUBT, Status.RETRY: Tone.DOUBT, Status.FAILED: Tone.BAD}
@@ -26,25 +127,104 @@ class Pace(Struct, frozen=True):
     left: float | None
 
 
-def measure_pace(progress: Progress, minimum: float = 0.0) -> Pace:
+def measure_pace(progress: Progress, minimum: float = 0.0, predicted: float = 0.0) -> Pace:
     """How fast, and how long still: the samples left at this rate, but at least what LoadGen's minimum duration leaves.
+    Where neither is known, ``predicted``: the seconds that it has left by earlier attempts, 0 where there is none.
 
     ``minimum`` in seconds. Until it is over LoadGen may issue more samples than expected, so the later end counts.
     """
-    per_second = progress.done / progress.seconds if progress.done and progress.seconds > 0 else None
+    counted = count_samples(progress)
+    per_second = counted.done / counted.seconds if counted.done and counted.seconds > 0 else None
     ends: list[float] = []
-    if progress.expected and per_second:
-        ends.append(max(0, progress.expected - progress.done) / per_second)
+    if counted.expected and per_second:
+        ends.append(max(0, counted.expected - counted.done) / per_second)
     if minimum and progress.stage == "running":
         ends.append(max(0.0, minimum - progress.seconds))
-    left = max(ends) if ends and (per_second or not progress.expected) else None
-    return Pace(_fraction(progress, left), per_second, left)
+    left = max(ends) if ends and (per_second or not counted.expected) else predicted or None
+    return Pace(_fraction(counted, left), per_second, left)
+
+
+def count_samples(progress: Progress) -> Progress:
+    """Progress of a command that counts for itself: by the line that it printed last, as progress bars have it."""
+    found = None if progress.expected or progress.stage != "running" else _COUNTED.search(progress.text)
+    if found is None:
+        return progress
+    done, expected = (int(number.replace(",", "")) for number in found.group("done", "expected"))
+    if not 0 <= done <= expected:
+        return progress
+    began = [int(part) for part in (found["began"] or "").split(":") if part]
+    seconds = sum(part * 60**place for place, part in enumerate(reversed(began)))
+    return Progress(progress.stage, done, expected, float(seconds) or progress.seconds, progress.idle, progress.text)
 
 
 def _fraction(progress: Progress, left: float | None) -> float | None:
     if left is not None and progress.seconds + left > 0:
         return min(1.0, progress.seconds / (progress.seconds + left))
     return min(1.0, progress.done / progress.expected) if progress.expected else None
+
+
+class PassProgress(Struct):
+    """How far a pass has come. ``due``: steps that have not ended, in their order; ``began``: those under way, and
+    ``left`` what they say to have left, in seconds; ``ended``: how many have. All times are
+    monotonic."""
+
+    start: float
+    due: dict[Address, Step] = field(default_factory=dict)
+    began: dict[Address, float] = field(default_factory=dict)
+    left: dict[Address, float] = field(default_factory=dict)
+    ended: int = 0
+
+    def take(self, event: Event, now: float) -> None:
+        match event:
+            case StepsDue(steps=steps):
+                self.due = {step.change.address: step for step in steps}
+            case StepStarted(step=step):
+                self.began[step.change.address] = now
+                self.left.pop(step.change.address, None)
+            case StepProgress(step=step, progress=progress, minimum=minimum):
+                left = measure_pace(progress, minimum, self.predict(step, now)).left
+                if left is not None:
+                    self.left[step.change.address] = left
+            case Outcome(step=step, status=status):
+                self.began.pop(step.change.address, None)
+                self.left.pop(step.change.address, None)
+                if status is not Status.RETRY and self.due.pop(step.change.address, None) is not None:
+                    self.ended += 1
+
+    def predict(self, step: Step, now: float) -> float:
+        """Predict the seconds that a step under way has left, by earlier attempts; 0 where it takes longer."""
+        return max(0.0, (step.seconds or 0.0) - (now - self.began.get(step.change.address, now)))
+
+    def measure_left(self, now: float) -> tuple[float, int]:
+        """Seconds that all machines take, which work side by side; and how many steps have no prediction."""
+        machines: dict[str, float] = {}
+        unknown = 0
+        for address, step in self.due.items():
+            seconds = self.left.get(address, self.predict(step, now))
+            unknown += step.seconds is None and address not in self.left
+            system = address.cell.system if address.cell else ""
+            machines[system] = machines.get(system, 0.0) + seconds
+        shared = machines.pop("", 0.0)
+        return shared + max(machines.values(), default=0.0), unknown
+
+    def count(self) -> str:
+        """ "step 3 of 12" for the one that begins now; "" where it is none of a pass."""
+        total = self.ended + len(self.due)
+        return f"step {self.ended + max(1, len(self.began))} of {total}" if self.due else ""
+
+    def render(self, now: float) -> str:
+        """ "3 of 12 steps in 4 min, about 35 min left"."""
+        total = show_count(self.ended + len(self.due), "step")
+        parts = [f"{self.ended} of {total} in {show_duration(now - self.start)}"]
+        seconds, unknown = self.measure_left(now)
+        if seconds >= 1:
+            parts.append(f"{'at least' if unknown else 'about'} {show_duration(seconds)} left")
+        parts += [f"{show_count(unknown, 'step')} without a prediction"] if unknown else []
+        return ", ".join(parts)
+
+    def find_next(self) -> Step | None:
+        """Find the step that this pass makes next."""
+        return next((step for address, step in self.due.items() if address not in self.began), None)
 
 
 def name_step(step: Step) -> str:
@@ -55,20 +235,22 @@ def name_step(step: Step) -> str:
     return f"{heading}  {label(address)}"
 
 
-def render_progress_text(moved: StepProgress, width: int | None = None) -> str:
+def render_progress_text(moved: StepProgress, width: int | None = None, predicted: float = 0.0) -> str:
     """ "running, 1,200 of 5,000, 107/s, 36 s left". Where it has to fit into ``width``, the time left stays longest."""
-    return render_progress_of(moved.progress, moved.minimum, width)
+    return render_progress_of(moved.progress, moved.minimum, width, predicted)
 
 
-def render_progress_of(progress: Progress, minimum: float = 0.0, width: int | None = None) -> str:
-    found = measure_pace(progress, minimum)
-    done = f"{progress.done:,} of {progress.expected:,}" if progress.expected else f"{progress.done:,} done"
+def render_progress_of(
+    progress: Progress, minimum: float = 0.0, width: int | None = None, predicted: float = 0.0
+) -> str:
+    found, counted = measure_pace(progress, minimum, predicted), count_samples(progress)
+    done = f"{counted.done:,} of {counted.expected:,}" if counted.expected else f"{counted.done:,} done"
     parts = {
         "stage": progress.stage,
-        "done": done if progress.expected or progress.done else "",
+        "done": done if counted.expected or counted.done else "",
         "pace": f"{show_rate(found.per_second)}/s" if found.per_second is not None else "",
-        "left": _show_left(found.left),
-        "text": progress.text,
+        "left": _show_left(found.left, counted),
+        "text": "" if counted is not progress else progress.text,
     }
     for name in (None, *_LEFT_OUT):
         parts.pop(name or "", None)
@@ -78,17 +260,27 @@ def render_progress_of(progress: Progress, minimum: float = 0.0, width: int | No
     return text
 
 
-def _show_left(seconds: float | None) -> str:
+def _show_left(seconds: float | None, progress: Progress) -> str:
+    """The last samples are out, or LoadGen goes on after its minimum: nobody knows how long."""
     if seconds is None:
         return ""
-    return f"{show_duration(seconds)} left" if seconds > 0 else "longer than expected"
+    if seconds > 0:
+        return f"{show_duration(max(1.0, seconds))} left"
+    return "ending" if progress.expected else "longer than expected"
 
 
-def fit_progress(name: str, moved: StepProgress, width: int) -> tuple[str, str]:
+def fit_progress(name: str, moved: StepProgress, width: int, predicted: float = 0.0) -> tuple[str, str]:
     """Name and progress of a step, on one line of ``width`` together. The name keeps its end, which distinguishes runs
     of one cell."""
-    now = render_progress_text(moved, width - min(len(name), _LEAST_NAME))
+    now = render_progress_text(moved, width - min(len(name), _LEAST_NAME), predicted)
     return fit_name(name, width - len(now)), now
+
+
+def fit_text(name: str, text: str, width: int) -> tuple[str, str]:
+    """Name and text on one line; the text keeps its beginning."""
+    room = max(_LEAST_NAME, width - min(len(name), _LEAST_NAME))
+    text = text if len(text) <= room else f"{text[: room - 1]}…"
+    return fit_name(name, width - len(text)), text
 
 
 def fit_name(name: str, room: int) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from reconciler.loadgen import keys
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.documents import convert_plain_value
-from reconciler.render.explanation import render_table
+from reconciler.render.table import render_table
 from reconciler.resource.quantities import join_listing, show_count
 from reconciler.resource.ruled_values import ScenarioTable
 from reconciler.resource.wording import show_value
@@ -56,13 +56,18 @@ def render_round_text(ruleset: Ruleset, paint: Paint = show_plain) -> str:
     for rules in ruleset.benchmarks.values():
         categories = render_categories_text(rules.tables_ruled.value)
         rows.append((rules.name, " ".join(rules.compliance_tests) or "none", categories))
-    lines = [paint(heading, Tone.HEADING), *render_table(rows, indent=2), "", paint("for all benchmarks", Tone.HEADING)]
-    lines += render_table([*_rows(ruleset.general, without="tests.")], indent=2)
+    lines = [
+        paint(heading, Tone.HEADING),
+        *render_table(rows, 2, width=paint.width),
+        "",
+        paint("for all benchmarks", Tone.HEADING),
+    ]
+    lines += render_table(_rows(ruleset.general, without="tests."), 2, width=paint.width)
     for scenario, fields in ruleset.scenarios.items():
         lines += [
             "",
             paint(f"for all benchmarks in {scenario}", Tone.HEADING),
-            *render_table([*_rows(fields)], indent=2),
+            *render_table(_rows(fields), 2, width=paint.width),
         ]
     return "\n".join(lines)
 
@@ -98,9 +103,13 @@ def _of(rules: BenchmarkRules, scenario: str, names: tuple[str, ...]) -> dict[st
 def render_benchmark_text(rules: BenchmarkRules, paint: Paint = show_plain) -> str:
     lines = [paint(f"{rules.round} / {rules.name}", Tone.HEADING)]
     category_rows = [(category, _table_text(found)) for category, found in rules.tables.items()]
-    lines += render_table(category_rows, indent=2)
+    lines += render_table(category_rows, 2)
     for scenario, fields in render_benchmark_rows(rules).items():
-        lines += ["", paint(scenario or "in every scenario", Tone.HEADING), *render_table([*_rows(fields)], indent=2)]
+        lines += [
+            "",
+            paint(scenario or "in every scenario", Tone.HEADING),
+            *render_table(_rows(fields), 2, width=paint.width),
+        ]
     return "\n".join(lines)
 
 
@@ -128,7 +137,7 @@ def render_conflicts_text(name: str, found: Sequence[Conflict], paint: Paint = s
             )
             for statement in conflict.statements
         ]
-        lines += render_table(rows, indent=4)
+        lines += render_table(rows, 4, width=paint.width)
     return "\n".join(lines)
 
 
@@ -148,7 +157,7 @@ def render_diff_text(diff: RoundsDiff, paint: Paint = show_plain) -> str:
         before, after = (_cut(render_rule_text(name, value)) for value in (change.before, change.after))
         changed.setdefault(where, []).append((name, f"{before} → {after}"))
     for where, rows in changed.items():
-        lines += ["", paint(where, Tone.HEADING), *render_table(rows, indent=2)]
+        lines += ["", paint(where, Tone.HEADING), *render_table(rows, 2, width=paint.width)]
     return "\n".join(lines)
 
 

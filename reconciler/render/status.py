@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -9,6 +10,7 @@ from reconciler.execute.outcome import QueuedStep
 from reconciler.render.causes import label
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.plan import LIMIT
+from reconciler.render.table import measure, render_table
 from reconciler.resource.conditions import CONDITIONS, NOT_REQUIRED, CellStatus, Condition, ConditionStatus
 from reconciler.resource.quantities import show_count, show_rate
 
@@ -19,8 +21,11 @@ _MARKS = {
 }
 
 
-def render_status_text(standings: Sequence[CellStatus], *, limit: int | None = LIMIT, paint: Paint = show_plain) -> str:
-    """The matrix; then, for cells that are not ready, the first reason. In a long list those cells come first."""
+def render_status_text(
+    standings: Sequence[CellStatus], *, limit: int | None = LIMIT, reasons: bool = True, paint: Paint = show_plain
+) -> str:
+    """The matrix; then, where nothing else shows them, the first of the ``reasons`` for which a cell is not ready. In a
+    long list those cells come first."""
     if not standings:
         return "No cell is declared."
     ranked = (
@@ -29,22 +34,36 @@ def render_status_text(standings: Sequence[CellStatus], *, limit: int | None = L
         else standings
     )
     shown = ranked[:limit]
-    width = max(len("cell"), *(len(str(s.cell)) for s in shown))
-    results = [render_metric_text(s.metric) for s in shown]
-    metric_width = max(len("result"), *map(len, results))
-    columns = [name for name in CONDITIONS if any(c.type == name and c.reason != NOT_REQUIRED for c in _all(shown))]
-    lines = ["  ".join([f"{'cell':<{width}}", *columns, f"{'result':>{metric_width}}"])]
-    for item, result in zip(shown, results, strict=True):
-        marks = [_mark(condition, paint) for condition in item.conditions if condition.type in columns]
-        power = [render_metric_text(item.efficiency)] if item.efficiency else []
-        extra = ", ".join([*power, *([item.validity] if item.validity == "INVALID" else []), *item.marks])
-        row = [f"{item.cell!s:<{width}}", *marks, f"{result:>{metric_width}}"]
-        lines.append(("  ".join(row) + (f"  {paint(extra, Tone.FAINT)}" if extra else "")).rstrip())
+    lines = _draw_matrix(shown, paint)
     if len(shown) < len(standings):
         lines.append(f"… and {show_count(len(standings) - len(shown), 'more cell')}; --all shows them")
-    lines += _reasons(shown)
+    lines += _reasons(shown) if reasons else []
     lines.append(_summary(standings, paint))
     return "\n".join(lines)
+
+
+def _draw_matrix(shown: Sequence[CellStatus], paint: Paint) -> list[str]:
+    """A column for each condition; where that is too wide, one column for all of them."""
+    columns = [name for name in CONDITIONS if any(c.type == name and c.reason != NOT_REQUIRED for c in _all(shown))]
+    rows = [
+        (
+            str(item.cell),
+            *(_mark(condition, paint) for condition in item.conditions if condition.type in columns),
+            render_metric_text(item.metric),
+            paint(_describe_result(item), Tone.FAINT) if _describe_result(item) else "",
+        )
+        for item in shown
+    ]
+    lines = render_table([("cell", *columns, "result", ""), *rows], right={len(columns) + 1})
+    if paint.width is None or max(map(measure, lines)) <= paint.width:
+        return lines
+    short = [(row[0], _mark_first(item, paint), *row[-2:]) for row, item in zip(rows, shown, strict=True)]
+    return render_table([("cell", "ready", "result", ""), *short], width=paint.width, right={2})
+
+
+def _describe_result(item: CellStatus) -> str:
+    power = [render_metric_text(item.efficiency)] if item.efficiency else []
+    return ", ".join([*power, *([item.validity] if item.validity == "INVALID" else []), *item.marks])
 
 
 def render_under_way_text(steps: Sequence[QueuedStep]) -> str:
@@ -72,19 +91,35 @@ def render_metric_text(metric: tuple[str, str] | None) -> str:
 
 
 def _mark(condition: Condition, paint: Paint) -> str:
-    word, tone = _MARKS[condition.status]
-    return paint(word, tone) + " " * (len(condition.type) - len(word))
+    return paint(*_MARKS[condition.status])
+
+
+def _mark_first(item: CellStatus, paint: Paint) -> str:
+    """ "ok"; else "no: Valid" or "?: Built", the first condition that is not met."""
+    first = _find_first(item)
+    return _mark(item.conditions[-1], paint) if first is None else f"{_mark(first, paint)}: {first.type}"
+
+
+def _find_first(item: CellStatus) -> Condition | None:
+    """Find the first condition that is not met: in pipeline order it is the cause of the rest."""
+    wrong = [c for c in item.conditions[:-1] if c.status is not ConditionStatus.TRUE]
+    return next((c for c in wrong if c.reason != "UpstreamReplaced"), wrong[0] if wrong else None)
 
 
 def _reasons(standings: Sequence[CellStatus]) -> list[str]:
     lines = []
     for item in standings:
-        # In pipeline order, so that the first is the cause of the rest.
-        wrong = [c for c in item.conditions[:-1] if c.status is not ConditionStatus.TRUE]
-        first = next((c for c in wrong if c.reason != "UpstreamReplaced"), wrong[0] if wrong else None)
-        if first is not None:
-            lines.append(f"  {item.cell}: {first.type}: {first.reason}{': ' if first.message else ''}{first.message}")
+        if (first := _find_first(item)) is not None:
+            lines.append(f"  {item.cell}: {_explain(first)}")
     return lines
+
+
+def _explain(condition: Condition) -> str:
+    """ "not built: input changed"."""
+    word = "not" if condition.status is ConditionStatus.FALSE else "unknown whether"
+    reason = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", condition.reason).lower()
+    said = [f"{word} {condition.type.lower()}", "" if reason == "invalid" else reason, condition.message]
+    return ": ".join(filter(None, said))
 
 
 def _summary(standings: Sequence[CellStatus], paint: Paint) -> str:

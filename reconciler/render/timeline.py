@@ -15,13 +15,16 @@ from reconciler.diff.timeline import (
     TimelineStep,
     Written,
 )
+from reconciler.render.colour import Paint, show_plain
 from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.render.svg import Point
+from reconciler.render.table import render_table
 from reconciler.resource.kinds import Cell
 from reconciler.resource.quantities import join_listing, show_count, show_rate
 from reconciler.resource.wording import shorten_value, show_value
 
 _HEIGHT, _MOST = 8, 60  # lines of a plot, and points in it
+_LABELS = 40  # columns of what is written on both sides of it
 
 
 def collect_points(results: Iterable[MeasuredValue]) -> list[Point]:
@@ -38,7 +41,7 @@ def find_unit(results: Iterable[MeasuredValue]) -> str:
     return next((item.unit for item in results if item.what == "Run performance"), "")
 
 
-def render_history_text(cell: Cell, results: Sequence[MeasuredValue]) -> str:
+def render_history_text(cell: Cell, results: Sequence[MeasuredValue], paint: Paint = show_plain) -> str:
     rows = [
         [
             item.started[:16].replace("T", " "),
@@ -50,17 +53,17 @@ def render_history_text(cell: Cell, results: Sequence[MeasuredValue]) -> str:
         ]
         for item in results
     ]
-    plot = plot_text(collect_points(results), find_unit(results))
-    return "\n".join([str(cell), *_columns(rows), *(["", plot] if plot else [])])
+    plot = plot_text(collect_points(results), find_unit(results), paint.width)
+    return "\n".join([str(cell), *render_table(rows, 2, width=paint.width), *(["", plot] if plot else [])])
 
 
-def render_blame_text(cell: Cell, steps: Sequence[TimelineStep]) -> str:
+def render_blame_text(cell: Cell, steps: Sequence[TimelineStep], paint: Paint = show_plain) -> str:
     lines = [str(cell)]
     for step in steps:
         change = f"{step.change:+.1%}" if step.change is not None else "?"
         values = f"{step.before.value} → {step.after.value} {step.after.unit}".strip()
         lines.append(f"  {step.after.started[:16].replace('T', ' ')}  {step.after.what}  {values}  {change}".rstrip())
-        lines += [f"    {line}" for line in _columns(map(_cause, step.causes), indent="")]
+        lines += render_table(map(_cause, step.causes), 4, width=paint.width)
         if not step.causes:
             lines.append("    the same inputs and evidence, measured again")
     return "\n".join(lines if steps else [*lines, "  measured at most once: nothing to blame"])
@@ -89,13 +92,13 @@ def _value(name: str, value: Any) -> str:
     return "none" if value is None else shorten_value(show_value(name, value), 40)
 
 
-def render_changes_text(names: tuple[str, str], changes: Sequence[CellChange]) -> str:
+def render_changes_text(names: tuple[str, str], changes: Sequence[CellChange], paint: Paint = show_plain) -> str:
     lines = [f"{names[0][:12]}..{names[1][:12]}"]
     for item in changes:
         if item.same:
             continue
         lines.append(str(item.cell) + {(True, False): "  removed", (False, True): "  added"}.get(item.declared, ""))
-        lines += [f"  {line}" for line in _columns(map(_cause_at, item.causes), indent="")]
+        lines += render_table(map(_cause_at, item.causes), 2, width=paint.width)
         if item.before != item.after:
             lines.append(f"  result  {_metric(item.before)} → {_metric(item.after)}")
         if item.due:
@@ -112,7 +115,7 @@ def _metric(metric: tuple[str, str] | None) -> str:
     return " ".join(metric) if metric else "none"
 
 
-def render_comparison_text(found: ResultComparison) -> str:
+def render_comparison_text(found: ResultComparison, paint: Paint = show_plain) -> str:
     head = ["benchmark", "scenario", found.names[0], found.names[1], "ratio", "per accelerator"]
     several = len({_place(side) for pair in found.pairs for side in (pair.one, pair.other)}) > 1
     rows = [
@@ -128,7 +131,9 @@ def render_comparison_text(found: ResultComparison) -> str:
         for pair in found.pairs
     ]
     table = [["system", *head] if several else head, *rows]
-    lines = _columns(table, indent="") if rows else ["nothing to compare: no benchmark and scenario in both"]
+    lines = (
+        render_table(table, width=paint.width) if rows else ["nothing to compare: no benchmark and scenario in both"]
+    )
     for name, cells in found.alone.items():
         lines += [f"only in {name}: {cell}" for cell in cells]
     return "\n".join([*lines, *(line for curve in found.curves for line in _compare_curves(curve, found.names))])
@@ -169,16 +174,10 @@ def _ratio(ratio: float | None) -> str:
     return "-" if ratio is None else f"{ratio:.3f}"
 
 
-def _columns(rows: Iterable[Sequence[str]], indent: str = "  ") -> list[str]:
-    table = list(rows)
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    padded = ("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in table)
-    return [f"{indent}{line}".rstrip() for line in padded]
-
-
-def plot_text(points: Sequence[Point], unit: str) -> str:
+def plot_text(points: Sequence[Point], unit: str, width: int | None = None) -> str:
     """One column for each of the newest points: o for a good one, x for another. Empty for fewer than two."""
-    shown = points[-_MOST:]
+    most = _MOST if width is None else min(_MOST, (width - _LABELS) // 2)
+    shown = points[-most:]
     if len(shown) < 2:
         return ""
     low, high = min(p.value for p in shown), max(p.value for p in shown)

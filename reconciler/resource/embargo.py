@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
-from reconciler.resource.settings import Settings
+from reconciler.resource.settings import SubmissionSettings
 
 HOOK = "exec:"  # begins the address of a program that is handed events
 
@@ -41,9 +41,9 @@ class Embargo(Struct, frozen=True):
         return f"embargo until {self.until}" if self.until else "embargo without an end"
 
 
-def make_embargo(settings: Settings) -> Embargo | None:
+def make_embargo(settings: SubmissionSettings) -> Embargo | None:
     """``settings``: the submission's. None where the spec declares no embargo."""
-    until, allow = settings.get_text("embargo.until"), settings.get_words("embargo.allow")
+    until, allow = settings.embargo_until, settings.embargo_allow
     if not until and not allow:
         return None
     return Embargo(date.fromisoformat(until) if until else None, allow)

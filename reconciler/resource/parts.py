@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 
 class OptionalPart(NamedTuple):
-    """``commands``: (name, module or module:command, help, the command that it follows in ``--help``). ``door``: the
-    module that other places ask, by a protocol of theirs; "" where none does."""
+    """``commands``: (name, module or module:command, help, the command that it follows in ``--help``). ``door``: what
+    other places ask, a module or module:function of a protocol of theirs; "" where none does."""
 
     commands: tuple[tuple[str, str, str, str], ...] = ()
     door: str = ""
@@ -46,6 +46,24 @@ PARTS: Mapping[str, OptionalPart] = {
             ),
         )
     ),
+    "power": OptionalPart(door="reconciler.execute.power.requests"),
+    "stores": OptionalPart(
+        (
+            (
+                "push",
+                "reconciler.stores.command:push_command",
+                "Copy the objects that git does not hold to a store elsewhere.",
+                "adopt",
+            ),
+            (
+                "pull",
+                "reconciler.stores.command:pull_command",
+                "Fetch objects from a store elsewhere, each checked by its digest.",
+                "adopt",
+            ),
+        ),
+        door="reconciler.stores.sender:open_store_transport",
+    ),
     "verify": OptionalPart(
         (
             (
@@ -69,4 +87,7 @@ PARTS: Mapping[str, OptionalPart] = {
 @functools.cache
 def load_part(name: str) -> Any:
     """The door of a part; None where the part was removed."""
-    return import_module(PARTS[name].door) if name in PARTS else None
+    if name not in PARTS:
+        return None
+    module, _, attribute = PARTS[name].door.partition(":")
+    return getattr(import_module(module), attribute) if attribute else import_module(module)

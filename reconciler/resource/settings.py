@@ -3,8 +3,8 @@ flat names that records and the reference have ("engine.batch_size"); a reader o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
 
 from msgspec import Struct, field
 
@@ -20,6 +20,8 @@ T = TypeVar("T")
 HARNESS, SERVICE, BUILD = "harness", "harness.service", "harness.build"
 COMMAND, SCORE_COMMAND = "harness.command", "harness.score.command"
 SERVICE_COMMAND, BUILD_COMMAND = f"{SERVICE}.command", f"{BUILD}.command"
+
+RESULTS, USUAL = "harness.results", "loadgen"  # what a harness leaves; our own, too, leaves LoadGen's logs
 
 ORIGINAL = "system.original"  # of a system: where its description is as it was published before
 NAMEPLATE = "system.nameplate"  # where it is written what its power supplies can give
@@ -75,6 +77,44 @@ class Hardware(Struct, frozen=True):
     nodes: int = 0
     power_limit: int = 0
     slices: tuple[str, ...] = ()
+
+
+class SpecField(Generic[T]):
+    """A field of a spec as an attribute of settings. ``read``: its value from settings, or the default."""
+
+    __slots__ = ("read",)
+
+    def __init__(self, read: Callable[[Any], T]) -> None:
+        self.read = read
+
+    def __get__(self, settings: object, _: type) -> T:
+        return self.read(settings)
+
+
+def text_of(name: str, default: str = "") -> SpecField[str]:
+    return SpecField(lambda settings: settings.get_text(name, default))
+
+
+def words_of(name: str) -> SpecField[tuple[str, ...]]:
+    return SpecField(lambda settings: settings.get_words(name))
+
+
+class CellFields:
+    """Fields of a cell, and of its system, as every reader of its settings by name has them."""
+
+    __slots__ = ()
+
+    benchmark = text_of("benchmark.name")
+    official = text_of("benchmark.official")
+    benchmark_code = text_of("benchmark.code")
+    benchmark_path = text_of("benchmark.path")
+    model_path = text_of("model.path")
+    backend = text_of("engine.backend")
+    backend_version = text_of("engine.version")
+    precision = text_of("engine.precision")
+    system = text_of("system.name")
+    harness_code = text_of("harness.code")
+    api_key_env = text_of("endpoint.api_key_env")
 
 
 class Settings(Struct, frozen=True):
@@ -144,8 +184,24 @@ class Settings(Struct, frozen=True):
         )
 
 
-class CellSettings(Settings, frozen=True):
+class CellSettings(CellFields, Settings, frozen=True):
     """Settings of one cell, with those of its system; of a run, also the values that the round adds."""
+
+    command = words_of(COMMAND)
+    score_command = words_of(SCORE_COMMAND)
+    build_command = words_of(BUILD_COMMAND)
+    service_command = words_of(SERVICE_COMMAND)
+    harness_outputs = words_of("harness.outputs")
+    harness_timeout = SpecField[float](lambda settings: settings.get_seconds("harness.timeout"))
+    results = text_of(RESULTS, USUAL)
+    image = text_of("harness.image")
+    model_name = text_of("harness.model_name")
+    user_conf = text_of("harness.user_conf", "written")
+    audit_config = text_of("harness.audit_config")
+    power_path = text_of("power.path")
+    power_kit = text_of(KIT)
+    power_director = text_of(DIRECTOR)
+    power_ntp = text_of(NTP)
 
     def get_part_text(self, part: str, name: str) -> str:
         """Get a text of a part of the harness; without one of its own it has that of the harness."""
@@ -164,6 +220,11 @@ def _second(value: object) -> object:
 
 class SystemSettings(Settings, frozen=True):
     """Settings of one system. ``description``: the fields of its file in the tree, as the user wrote them."""
+
+    category = text_of("system.category")
+    status = text_of("system.status")
+    original = text_of(ORIGINAL)
+    nameplate = text_of(NAMEPLATE)
 
     description: Mapping[str, object] = field(default_factory=dict)
 
@@ -189,6 +250,13 @@ class SubmissionSettings(Settings, frozen=True):
     own_code: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     excluded_code: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
+    documents_folder = text_of("documents.folder")
+    calibration = text_of("documents.calibration")
+    bandwidth = text_of("documents.bandwidth")
+    embargo_until = text_of("embargo.until")
+    embargo_allow = words_of("embargo.allow")
+    signers = text_of("signing.signers")
+
     @property
     def stores(self) -> dict[str, StoreSettings]:
         declared = self.values.get("stores")
@@ -199,11 +267,11 @@ class SubmissionSettings(Settings, frozen=True):
 class Trial(Struct, frozen=True):
     """Runs with other settings than the spec's, or shorter ones, that never become results. ``settings`` of ``cell``,
     as they would be typed into the spec, by their path below it: ("run.batch_size", "8"). Without a cell, every cell's
-    own settings. ``quick``: runs that take seconds."""
+    own settings. ``quick``: ms of its runs, which are then shorter than the round asks; 0 for none."""
 
     cell: Cell | None = None
     settings: tuple[tuple[str, str], ...] = ()
-    quick: bool = False
+    quick: int = 0
 
     @property
     def length(self) -> str:

@@ -17,7 +17,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.nodes import MappingNode, SequenceNode
 
-from reconciler.errors import ReconcilerError, suggest_nearest
+from reconciler.errors import ReconcilerError
 from reconciler.resource.programs import find_program
 from reconciler.rules.compliance.judging import TESTS
 from reconciler.rules.programs import load_program
@@ -58,12 +58,15 @@ def _number(name: object) -> list[int]:
 
 @functools.cache
 def load_ruleset(name: str) -> Ruleset:
-    """The rules of a round such as "v6.1". ReconcilerError names the nearest round and lists all when there is none."""
+    """The rules of a round such as "v6.1". ReconcilerError lists all where there is none, the nearest of its year
+    first."""
     if program := find_program(name):
         return load_program(program).load_ruleset(name)
     rounds = list_rounds()
     if name not in rounds:
-        hint = suggest_nearest(name, rounds, cutoff=0.4)
+        near = [known for known in rounds if _number(known)[:1] == _number(name)[:1]]  # of another year is another
+        same = [known for known in near if _number(known) == _number(name)] or near[-1:]
+        hint = f"did you mean {same[0]}? " if same else ""
         raise ReconcilerError(f"unknown round {name!r}", fix=f"{hint}known rounds: {', '.join(rounds)}")
     return read_round(name, _read_file)
 

@@ -28,7 +28,8 @@ def read_for_trial(paths: Sequence[Path], root: Path, environment: Mapping[str, 
     reading = read_texts(sources, root, environment, problems)
     if reading.declared is None:
         return reading
-    return replace(reading, declared=replace(reading.declared, trial=trial.length))
+    declared = replace(reading.declared, trial=trial.length, quick=trial.quick or reading.declared.quick)
+    return replace(reading, declared=declared)
 
 
 def edit_cell(sources: Sequence[Source], cell: Cell, settings: Sequence[tuple[str, str]]) -> list[Source]:
@@ -37,7 +38,7 @@ def edit_cell(sources: Sequence[Source], cell: Cell, settings: Sequence[tuple[st
         fix = "write it below `points` of the curve in the spec, measure, and `reconcile compare` the two commits"
         raise ReconcilerError(f"{cell} is a point of a curve, which has no settings to try by itself", fix=fix)
     for index, source in enumerate(sources):
-        if has_path(source, _path(cell)):
+        if has_path(source, get_path(cell)):
             text = source.text
             for name, value in settings:
                 text = _set(text, source.name, cell, name, value)
@@ -61,7 +62,8 @@ def render_patch(before: Sequence[Source], after: Sequence[Source]) -> str:
     return "".join(lines)
 
 
-def _path(cell: Cell) -> tuple[str, ...]:
+def get_path(cell: Cell) -> tuple[str, ...]:
+    """Where a spec declares a cell by itself."""
     return "spec", "divisions", cell.division, cell.system, cell.benchmark, cell.scenario
 
 
@@ -76,7 +78,7 @@ def has_path(source: Source, path: Sequence[str]) -> bool:
 
 def _set(text: str, file: str, cell: Cell, name: str, value: str) -> str:
     try:
-        return set_value(text, (*_path(cell), *name.split(".")), _type(value))
+        return set_value(text, (*get_path(cell), *name.split(".")), _type(value))
     except (EditError, SpecError) as error:
         fix = "give the cell settings of its own in the spec, then try again"
         raise ReconcilerError(f"{file}: {name} of {cell} cannot be changed: {error}", fix=fix) from error

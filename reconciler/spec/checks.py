@@ -1,18 +1,179 @@
-"""Checks of one cell after layering: what its backend takes, and values that contradict each other."""
+"""Checks of one cell after layering: what its backend and its benchmark take, and values that contradict each other."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from harness.catalog import BACKENDS, BackendFacts, Option
 from reconciler.errors import Problem
+from reconciler.resource.inputs import Value
 from reconciler.resource.quantities import is_whole
-from reconciler.resource.settings import COMMAND
-from reconciler.rules.benchmark_facts import BenchmarkFacts, find_benchmark_facts
+from reconciler.resource.settings import BUILD, COMMAND, HARNESS, NO_HARDWARE, SERVICE
+from reconciler.rules.benchmark_facts import BenchmarkFacts, SourceFacts, find_benchmark_facts
+from reconciler.spec.declared import Declared
 from reconciler.spec.layers import Block, LayeredSetting
 from reconciler.spec.names import find_nearest, give_advice
 from reconciler.spec.quantities import show_quantity
+from reconciler.spec.validation import explain_foreign
+
+# Code of commands that the specs name and that is not here. Only `validate` asks: a clone without the code renders the
+# same tree, and a folder outside of the repository may be on another machine.
+
+_PLACES_OF_CODE = tuple(f"{part}.{name}" for part in (HARNESS, SERVICE, BUILD) for name in ("code", "configs"))
+
+
+def find_absent_code(declared: Declared, root: Path) -> tuple[tuple[Problem, ...], tuple[str, ...]]:
+    """Find the code that is missing in the repository at ``root``, and on this machine elsewhere; each once, at its
+    line."""
+    problems: list[Problem] = []
+    notes: list[str] = []
+    for benchmark, name, setting, path in _list_places(declared):
+        if os.path.lexists(root / path):
+            continue
+        origin, message = setting.origin, f"there is no file or folder {show_quantity(path)}"
+        if os.path.isabs(path):  # noqa: PTH117
+            notes.append(f"{origin}: {message} on this machine; runs of {benchmark} need it")
+            continue
+        fix = "correct the path (it is relative to the repository), or add what it names"
+        where = f"spec.benchmarks.{benchmark}.{name}"
+        problems.append(Problem(origin.file, origin.line, origin.column, where, message, fix))
+    return tuple(dict.fromkeys(problems)), tuple(dict.fromkeys(notes))
+
+
+def _list_places(declared: Declared) -> Iterator[tuple[str, str, Value, str]]:
+    """(benchmark, name of the setting, setting, path), but for variables and placeholders that have no value here."""
+    for cell in declared.cells:
+        for name in _PLACES_OF_CODE:
+            if (setting := cell.settings.get(name)) is None:
+                continue
+            for path in (setting.value,) if isinstance(setting.value, str) else setting.value:
+                if "$" not in str(path) and "{" not in str(path):
+                    yield cell.cell.benchmark, name, setting, str(path)
+
+
+# Checks the settings of the dataset and the model of a built-in benchmark: an unknown one would change nothing but the
+# key, and a wrong value would be reported only once a child reads it.
+
+# Defaults of a benchmark of MLPerf where the spec says nothing else: its official name, its weights, its types.
+
+_INPUTS, _PRECISION, _QUANTIZED = "dataset.settings.dtype", "engine.precision", "model.settings.precision"
+_WEIGHTS, _SPARSITY = "model.settings.weights", "model.settings.sparsity"
+
+
+def add_facts(name: str, block: Block, facts: BenchmarkFacts) -> None:
+    """Add the defaults of a benchmark of MLPerf, where the spec says nothing else."""
+    known = {
+        "benchmark.official": facts.find_official_name(name),
+        "measurements.starting_weights_filename": facts.model.weights,
+        "measurements.retraining": "No",
+    }
+    _add_known(block, facts, known)
+
+
+def add_backend(block: Block, system: Mapping[str, Value]) -> None:
+    """Add the backend for such a benchmark on processors, and on GPUs of NVIDIA, where it comes with an answer."""
+    facts, accelerator = _find_facts(block), system.get("hardware.accelerator")
+    if facts is None:
+        return
+    word = str(accelerator.value).lower() if accelerator else "none"
+    backend = facts.backends.get("cpu" if word in NO_HARDWARE else "nvidia" if word.startswith("nvidia") else "")
+    if backend:
+        _add_known(block, facts, {"engine.backend": backend})
+
+
+def add_types(block: Block) -> None:
+    """Add the types that a cell of such a benchmark computes in, as its measurements have them."""
+    facts = _find_facts(block)
+    if facts is None:
+        return
+    names = (_INPUTS, _PRECISION, _QUANTIZED, _WEIGHTS, _SPARSITY)
+    written = {key: str(block[key][0].value.value) for key in names if key in block}
+    quantized = written.get(_WEIGHTS, written.get(_QUANTIZED, "fp32"))
+    changes = [f"pruned to {written[_SPARSITY]} sparsity"] if _SPARSITY in written else []
+    changes += [f"quantized to {quantized}"] if quantized != "fp32" else []
+    known = {
+        "measurements.input_data_types": _name_type(written.get(_INPUTS, facts.dataset.type)),
+        "measurements.weight_data_types": quantized if quantized != "fp32" else written.get(_PRECISION, "fp32"),
+        "measurements.weight_transformations": ", ".join(changes) or "none",
+    }
+    _add_known(block, facts, known)
+
+
+def _find_facts(block: Block) -> BenchmarkFacts | None:
+    code = block.get("benchmark.code")
+    return find_benchmark_facts(str(code[0].value.value)) if code else None
+
+
+def _name_type(dtype: str) -> str:
+    """numpy's name of a type as submissions write it: "float32" is fp32."""
+    return dtype.replace("float", "fp")
+
+
+def _add_known(block: Block, facts: BenchmarkFacts, known: Mapping[str, str]) -> None:
+    for name, value in known.items():
+        block.setdefault(name, (LayeredSetting(Value(value, facts.origin), name),))
+
+
+_NUMBER, _FLAG, _OTHER = "number", "flag", "other"  # of a setting: what it is, or else what it may be
+# Settings that harness.quantization takes for any model of one network.
+_OF_MODELS: Mapping[str, Any] = {
+    "precision": ("fp32", "fp16", "bf16", "int8", "fp8"),
+    "weights": _OTHER,
+    "weight_block": _NUMBER,
+    "sparsity": ("2:4",),
+    "calibration_method": _OTHER,
+    "calibration_count": _NUMBER,
+    "quantize_residuals": _FLAG,
+    "half_inputs": _FLAG,
+    "input_scale": _OTHER,
+    "compare_count": _NUMBER,
+    "score_count": _NUMBER,
+}
+
+
+def check_benchmark_settings(settings: Block) -> Iterator[Problem]:
+    """Nothing of a benchmark of the user's own, whose file alone knows what it reads."""
+    code = settings.get("benchmark.code")
+    if code is None or "benchmark.path" in settings or not any(".settings." in name for name in settings):
+        return
+    facts = find_benchmark_facts(str(code[0].value.value))
+    if facts is not None:
+        yield from _check_source(settings, "dataset", facts.dataset, {})
+        usual = _OF_MODELS if facts.computed == "network" else {"precision": ("fp32",)}
+        own = {"precision": facts.model.precisions} if facts.model.precisions else {}
+        yield from _check_source(settings, "model", facts.model, {**usual, **own})
+
+
+def _check_source(settings: Block, kind: str, facts: SourceFacts, usual: Mapping[str, Any]) -> Iterator[Problem]:
+    if facts.settings is None:
+        return
+    known, prefix = {**usual, **facts.settings}, f"{kind}.settings."
+    for name, layers in settings.items():
+        if not name.startswith(prefix):
+            continue
+        own = name.removeprefix(prefix)
+        if own in known:
+            yield from _check_source_value(layers[0], own, known[own])
+        else:
+            fix = give_advice(own, known) if known else "take it out: it has none"
+            yield make_problem(layers[0], f"{own} is not a setting of this {kind}", fix)
+
+
+def _check_source_value(setting: LayeredSetting, name: str, wanted: Any) -> Iterator[Problem]:
+    value: Any = setting.value.value
+    shown_value = show_quantity(value)
+    if wanted == _NUMBER and not (is_whole(value) and value >= 0):
+        yield make_problem(
+            setting, f"expected a number of 0 or more, not {shown_value}", f"write '{name}: 8', or take it out"
+        )
+    elif wanted == _FLAG and not isinstance(value, bool):
+        yield make_problem(setting, f"expected true or false, not {shown_value}", f"write '{name}: true' or false")
+    elif isinstance(wanted, tuple) and str(value) not in wanted:
+        yield make_problem(setting, f"{shown_value} is not a valid {name}", give_advice(str(value), wanted))
+
 
 _ORDERED = (
     ("min_duration", "max_duration"),
@@ -122,7 +283,7 @@ def _other_backends(precision: str) -> str:
     return f", or choose backend {' or '.join(able)}" if able else ""
 
 
-def _options(facts: BackendFacts, part: str) -> Mapping[str, Option]:
+def _options(facts: BackendFacts, part: str) -> Mapping[str, Option[Any]]:
     return facts.engine if part == "engine" else facts.run
 
 
@@ -138,6 +299,8 @@ def _check_option(setting: LayeredSetting, name: str, backend: str, part: str, o
     message = f"backend {backend} has no {part} option {name}"
     if name in _options(facts, other):
         fix = f"write it under {other}: options"
+    elif foreign := explain_foreign(name):
+        fix = foreign[1]
     elif known:
         fix = give_advice(name, known)
     else:
@@ -146,20 +309,19 @@ def _check_option(setting: LayeredSetting, name: str, backend: str, part: str, o
     yield make_problem(setting, message, fix)
 
 
-def _check_value(setting: LayeredSetting, name: str, option: Option) -> Iterator[Problem]:
+def _check_value(setting: LayeredSetting, name: str, option: Option[Any]) -> Iterator[Problem]:
     value: Any = setting.value.value
-    whole = is_whole(value)
-    if option.kind == "choice" and value not in option.choices:
+    if option.choices and value not in option.choices:
         yield make_problem(
             setting, f"{show_quantity(value)} is not a valid {name}", give_advice(str(value), option.choices)
         )
-    elif option.kind == "int" and not whole:
+    elif type(option.default) is int and not is_whole(value):
         yield make_problem(
             setting, f"expected a whole number, not {show_quantity(value)}", f"write '{name}: {option.default}'"
         )
-    elif option.kind == "flag" and not isinstance(value, bool):
+    elif type(option.default) is bool and not isinstance(value, bool):
         yield make_problem(
             setting, f"expected true or false, not {show_quantity(value)}", f"write '{name}: true' or false"
         )
-    elif option.kind == "text" and not isinstance(value, str):
+    elif type(option.default) is str and not isinstance(value, str):
         yield make_problem(setting, f"expected text, not {show_quantity(value)}", "write the text in quotes")

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from harness.catalog import BACKENDS
 from reconciler.errors import Problem
-from reconciler.loadgen.settings import RESULTS
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE, SCENARIOS
 from reconciler.resource.placeholders import (
     Conditional,
@@ -16,7 +15,7 @@ from reconciler.resource.placeholders import (
     list_placeholders,
     parse_template,
 )
-from reconciler.resource.settings import BUILD, BUILD_COMMAND, COMMAND, SCORE_COMMAND, SERVICE, SERVICE_COMMAND
+from reconciler.resource.settings import BUILD, BUILD_COMMAND, COMMAND, RESULTS, SCORE_COMMAND, SERVICE, SERVICE_COMMAND
 from reconciler.rules.results.format import ResultFormat
 from reconciler.rules.results.table import find_declared_format
 from reconciler.spec.adapters import SETTING as ADAPTER

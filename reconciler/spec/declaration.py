@@ -3,40 +3,164 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from harness.benchmark_catalog import BENCHMARKS
+from harness.catalog import BACKENDS
 from reconciler.errors import Problem
+from reconciler.loadgen.keys import TARGET_QPS
+from reconciler.resource.canonical import show_decimal
 from reconciler.resource.inputs import DEFAULT, Origin, Value
 from reconciler.resource.kinds import DIVISIONS, SCENARIOS, Cell, read_point
 from reconciler.resource.programs import BUILT_IN, PROGRAMS, find_program_of_division
-from reconciler.resource.settings import COMMAND, NO_HARDWARE
+from reconciler.resource.settings import BACKGROUND, COMMAND, NO_HARDWARE, SLICES
 from reconciler.rules.benchmark_facts import BenchmarkFacts, find_benchmark_facts, load_benchmark_facts
 from reconciler.rules.benchmark_files import SCRATCH_DEFAULTS, SCRATCH_VARIABLE, BenchmarkFiles, find_benchmark_files
 from reconciler.rules.programs import load_program
 from reconciler.spec.adapters import SETTING as ADAPTER
 from reconciler.spec.adapters import HarnessAdapter, describe_missing, name_adapters
-from reconciler.spec.background import expand_backgrounds
-from reconciler.spec.benchmark_settings import add_backend, add_facts, add_types, check_benchmark_settings
-from reconciler.spec.checks import check_cell, make_problem
+from reconciler.spec.checks import add_backend, add_facts, add_types, check_benchmark_settings, check_cell, make_problem
 from reconciler.spec.commands import check_harness
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, SpecFile
-from reconciler.spec.descriptions import DESCRIPTION_FIELDS
 from reconciler.spec.groups import Group
-from reconciler.spec.layers import Block, LayeredSetting, break_cycles, combine, flatten, resolve_blocks
+from reconciler.spec.layers import (
+    Block,
+    LayeredSetting,
+    break_cycles,
+    combine,
+    flatten,
+    order_layers,
+    resolve_blocks,
+)
 from reconciler.spec.locations import Variables, explain_unset
-from reconciler.spec.models import BenchmarkGroup, Document
+from reconciler.spec.models import BenchmarkGroup, Document, System
 from reconciler.spec.names import find_nearest, give_advice
-from reconciler.spec.nodes import ListNode, MapNode, Node, ScalarNode
-from reconciler.spec.presets import MARK as PRESET_MARK
-from reconciler.spec.presets import list_presets
-from reconciler.spec.quantities import UnfitError, show_quantity
+from reconciler.spec.nodes import ListNode, MapNode, Node, ScalarNode, convert_plain, parse
+from reconciler.spec.proposal import DESCRIPTION_FIELDS
+from reconciler.spec.quantities import PER_ACCELERATOR, UnfitError, show_quantity
+from reconciler.spec.scalars import explain_wrong_slices
 from reconciler.spec.settings_models import Run, SettingsGroup
-from reconciler.spec.validation import find_node, find_position
+from reconciler.spec.validation import find_node, find_position, is_misspelt, show_example
 from reconciler.storage.escaping import find_variable
 from reconciler.storage.files import RepositoryPaths
+
+# Cells that compute on further slices of GPUs while another is measured: their settings go with those of that cell, so
+# that everything its runs are made from is among its own.
+
+_TAKEN = ("engine.", "run.", "model.", "dataset.", "benchmark.")
+_COUNT = "performance_sample_count"
+
+
+def expand_backgrounds(cells: Sequence[DeclaredCell]) -> tuple[list[DeclaredCell], list[Problem]]:
+    """The same cells; what is wrong with a background leaves its cell without one."""
+    known = {cell.cell: cell for cell in cells}
+    found, problems = [], []
+    for cell in cells:
+        if BACKGROUND not in cell.settings:
+            found.append(cell)
+            continue
+        wrong = list(_list_problems(cell, known))
+        problems += wrong
+        kept = {name: value for name, value in cell.settings.items() if name != BACKGROUND}
+        found.append(replace(cell, settings=kept if wrong else _expand(cell, known)))
+    return found, problems
+
+
+def _expand(cell: DeclaredCell, known: dict[Cell, DeclaredCell]) -> dict[str, Value]:
+    settings = dict(cell.settings)
+    for number, name in enumerate(cell.settings[BACKGROUND].value):
+        other = known[_find(cell.cell, name)].settings
+        taken = {n: value for n, value in other.items() if n.startswith(_TAKEN) or n == _COUNT}
+        settings |= {f"{BACKGROUND}.{number}.{n}": value for n, value in taken.items()}
+    return dict(sorted(settings.items()))
+
+
+def _find(measured: Cell, name: str) -> Cell:
+    benchmark, _, scenario = name.partition("/")
+    return replace(measured, benchmark=benchmark, scenario=scenario)
+
+
+def _list_problems(cell: DeclaredCell, known: dict[Cell, DeclaredCell]) -> Iterator[Problem]:
+    value = cell.settings[BACKGROUND]
+    if SLICES not in cell.settings:
+        fix = "declare `mig` in its hardware: the cell's own slices; others are taken in addition"
+        yield _complain(cell, value, f"{cell.cell.system} declares no slices of GPUs of its own", fix)
+        return
+    if COMMAND in cell.settings:
+        yield _complain(cell, value, "a command is run without a background", "start it in the command itself")
+    for name in value.value:
+        other = known.get(_find(cell.cell, name))
+        if other is None:
+            near = [f"{c.benchmark}/{c.scenario}" for c in known if c.system == cell.cell.system]
+            message = f"{name} is not a cell of {cell.cell.division}/{cell.cell.system}"
+            yield _complain(cell, value, message, give_advice(name, near))
+        elif why := _find_unfit(other):
+            fix = "name a cell whose backend computes batches here"
+            yield _complain(cell, value, f"{name} cannot compute in the background: {why}", fix)
+
+
+def _find_unfit(other: DeclaredCell) -> str:
+    """Why it cannot be driven without LoadGen; "" where it can."""
+    if COMMAND in other.settings:
+        return "a command runs it"
+    if "infer_from" in other.settings:
+        return "it has no runs of its own"
+    backend = other.settings.get("engine.backend")
+    facts = BACKENDS.get(str(backend.value)) if backend is not None else None
+    return "" if facts is not None and not facts.generates and not facts.elsewhere else "its backend makes no batches"
+
+
+def _complain(cell: DeclaredCell, value: Value, message: str, fix: str) -> Problem:
+    at = value.origin
+    return Problem(at.file, at.line, at.column, f"{cell.cell}.{BACKGROUND}".replace("/", "."), message, fix)
+
+
+# Starting blocks for common systems, which ship as data: what somebody published, each with its source.
+
+_FILE = Path(__file__).with_name("presets.yaml")
+PRESET_MARK = "/"  # in its name, which no block of a spec has
+
+
+class Preset(Struct, frozen=True):
+    """``source``: where its values were published."""
+
+    name: str
+    source: str
+    settings: MapNode
+
+    def make_block(self) -> Block:
+        """Make a named block of a spec. ``preset.NAME`` among its settings is no setting: it names the preset."""
+        group = SettingsGroup.model_validate(convert_plain(self.settings), context=Variables({}))
+        path, origin = f"preset {self.name}", Origin(f"preset {self.name}")
+        block = flatten(group, self.settings, path)
+        own = {name: tuple(_from(origin, layer) for layer in layers) for name, layers in block.items()}
+        return {**own, f"preset.{self.name}": (LayeredSetting(Value(self.source, origin), path),)}
+
+
+def _from(origin: Origin, setting: LayeredSetting) -> LayeredSetting:
+    return replace(setting, value=Value(setting.value.value, origin))
+
+
+@cache
+def list_presets() -> Mapping[str, Preset]:
+    """By name, as in the file."""
+    tree, problems = parse(_FILE.read_text(encoding="utf-8"), _FILE.name)
+    assert tree is not None, problems
+    return {name: _read(name, node) for name, node in tree.items.items() if isinstance(node, MapNode)}
+
+
+def _read(name: str, node: MapNode) -> Preset:
+    settings = node.items["settings"]
+    assert isinstance(settings, MapNode)
+    return Preset(name, str(convert_plain(node.items["source"])).strip(), settings)
+
 
 # Places where the submission tree may not be rendered: those of a repository's own files, which the tree would mix
 # with.
@@ -115,6 +239,7 @@ def _put(block: Block, name: str, value: str, origin: Origin) -> None:
 
 
 _SCORE = "score"  # of a harness
+_STATED = frozenset(("system.category", "system.status"))  # of each system that has cells
 _ELSEWHERE = "external"  # code of a benchmark whose runs are made elsewhere and imported
 _SCENARIO_ORDER = {name: index for index, name in enumerate(SCENARIOS)}
 
@@ -151,9 +276,14 @@ class Declaring:
         named = document.spec.program or ""
         self._program = named if named in PROGRAMS else ""
         self._adapters = name_adapters(adapters)
+        self._refused = refused
         self._blocks = self._resolve_defaults()
-        self.systems = {name: self._system(name) for name in self.spec.systems}
+        self._chains = self._order_systems()
+        self._hardware = self._resolve_systems()
+        self.systems = {name: self._system(name, block) for name, block in self._hardware.items()}
         self.benchmarks = {name: self._benchmark(name, item) for name, item in self.spec.benchmarks.items()}
+        self._on_systems = self._layer_systems()
+        self._shared: dict[tuple[str, str], Block] = {}
 
     def declare(self, files: tuple[SpecFile, ...]) -> Declared:
         """Raises nothing: ``problems`` says whether the result may be used."""
@@ -165,7 +295,7 @@ class Declaring:
             round=self._round(),
             submitter=self._value(self.spec.submitter, "spec", "submitter"),
             rehearsal=self._value(self.spec.rehearsal or False, "spec", "rehearsal"),
-            systems=self.systems,
+            systems={name: system for name, system in self.systems.items() if _STATED.issubset(system.settings)},
             cells=tuple(cells),
             files=files,
             variables=dict(sorted(self._variables.read.items())),
@@ -226,7 +356,7 @@ class Declaring:
         origins = {
             name: Value(name, find_position(self.root, ("spec", "defaults", name, "use"))[1]) for name in defaults
         }
-        uses, circles = break_cycles(uses, origins)
+        uses, circles = break_cycles("defaults", "use", uses, origins)
         self.problems += circles
         presets = sorted({name for used in uses.values() for name in used if PRESET_MARK in name})
         own |= {name: list_presets()[name].make_block() for name in presets}
@@ -254,39 +384,137 @@ class Declaring:
         node = self._node("spec", section)
         return list(node.items) if isinstance(node, MapNode) else []
 
-    def layer(self, settings: SettingsGroup, where: tuple[str, ...]) -> Block:
+    def layer(self, settings: SettingsGroup, where: tuple[str, ...], *, leave_out: Collection[str] = ()) -> Block:
         names = self._used(settings, where)
         used = [list_presets()[name].make_block() if PRESET_MARK in name else self._blocks[name] for name in names]
-        return combine([*used, flatten(settings, self._node(*where), ".".join(where))])
+        return combine([*used, flatten(settings, self._node(*where), ".".join(where), leave_out=leave_out)])
 
-    def _system(self, name: str) -> DeclaredSystem:
-        where = ("spec", "systems", name)
-        block = flatten(self.spec.systems[name], self._node(*where), ".".join(where))
+    def _order_systems(self) -> dict[str, tuple[str, ...]]:
+        """System → those whose values it has, lowest first, itself last."""
+        extended = {name: self._extended(name) for name in self.spec.systems}
+        origins = {
+            name: Value(name, find_position(self.root, ("spec", "systems", name, "extends"))[1]) for name in extended
+        }
+        extended, circles = break_cycles("systems", "extends", extended, origins)
+        self.problems += circles
+        return order_layers(extended)
+
+    def _extended(self, name: str) -> tuple[str, ...]:
+        where, declared = ("spec", "systems", name, "extends"), self._names("systems")
+        for other, node in _named(self._node(*where)):
+            if other not in declared and self._complete:
+                origin, fix = node.origin, give_advice(other, declared, what="system under spec.systems")
+                message = f"{other} is not a declared system"
+                self.problems.append(Problem(origin.file, origin.line, origin.column, ".".join(where), message, fix))
+        return tuple(other for other in self.spec.systems[name].extends or () if other in self.spec.systems)
+
+    def _resolve_systems(self) -> dict[str, Block]:
+        """Fields of each system itself, with those of the systems that it extends below them."""
+        own = {}
+        for name, system in self.spec.systems.items():
+            where = ("spec", "systems", name)
+            own[name] = flatten(system, self._node(*where), ".".join(where), leave_out=SettingsGroup.model_fields)
+        found = {name: combine(own[layer] for layer in layers) for name, layers in self._chains.items()}
+        extended = {layer for layers in self._chains.values() for layer in layers[:-1]}
+        for name, block in found.items():
+            if name not in extended or self._is_entered(name):
+                self._require_stated(name, block)
+            self._check_count(block)
+        return found
+
+    def _is_entered(self, system: str) -> bool:
+        return any(self._node("spec", "divisions", name, system) for name in type(self.spec.divisions).model_fields)
+
+    def _require_stated(self, system: str, block: Block) -> None:
+        for setting in _STATED.difference(block):
+            where = ("spec", "systems", system, setting.partition(".")[2])
+            if self._complete and ".".join(where) not in self._refused and not is_misspelt(where, self.root):
+                self.sound = False
+                self.complain(where, f"{where[-1]} is missing", f"write {show_example(where[-1])}")
+
+    def _system(self, name: str, block: Block) -> DeclaredSystem:
         values = {key: layers[0].value for key, layers in block.items()}
         description = {
             key.removeprefix("description."): value for key, value in values.items() if key.startswith("description.")
         }
         settings = {key: value for key, value in values.items() if not key.startswith("description.")}
-        self._check_count(where)
-        unknown = {
-            field: (
-                find_position(self.root, (*where, "description", field))[0],
-                find_nearest(field, DESCRIPTION_FIELDS),
-            )
-            for field in description
-            if field not in DESCRIPTION_FIELDS
-        }
-        return DeclaredSystem(name, settings, description, find_position(self.root, where)[0], unknown)
+        unknown = {}
+        for layer in self._chains[name]:
+            where = ("spec", "systems", layer, "description")
+            for field in self.spec.systems[layer].description:
+                if field not in DESCRIPTION_FIELDS:
+                    place, _ = find_position(self.root, (*where, field))
+                    unknown[field] = place, find_nearest(field, DESCRIPTION_FIELDS)
+        origin, _ = find_position(self.root, ("spec", "systems", name))
+        return DeclaredSystem(name, settings, description, origin, unknown)
 
-    def _check_count(self, where: tuple[str, ...]) -> None:
-        hardware = self.spec.systems[where[-1]].hardware
-        if hardware.count == 0 and (hardware.accelerator or "none").lower() not in NO_HARDWARE:
-            message = f"count is 0, and {hardware.accelerator} is declared"
-            fix = "write how many each node has, such as 8, or take accelerator out"
-            self.complain_of_value((*where, "hardware", "count"), message, fix)
-        if hardware.mig and (hardware.accelerator or "none").lower() in NO_HARDWARE:
-            message = f"slices {hardware.mig} are declared, and no accelerator"
-            self.complain_of_value((*where, "hardware", "mig"), message, "write which it is: accelerator: NVIDIA A30")
+    def _check_count(self, block: Block) -> None:
+        model = block.get("hardware.accelerator")
+        accelerator = str(model[0].value.value) if model else "none"
+        if "hardware.count" in block and accelerator.lower() not in NO_HARDWARE:
+            count = block["hardware.count"][0]
+            if count.value.value == 0:
+                fix = "write how many each node has, such as 8, or take accelerator out"
+                self.problems.append(make_problem(count, f"count is 0, and {accelerator} is declared", fix))
+        if "hardware.mig" in block and accelerator.lower() in NO_HARDWARE:
+            slices = block["hardware.mig"][0]
+            message = f"slices {slices.value.value} are declared, and no accelerator"
+            self.problems.append(make_problem(slices, message, "write which it is: accelerator: NVIDIA A30"))
+        elif "hardware.mig" in block:
+            slices = block["hardware.mig"][0]
+            if wrong := explain_wrong_slices(str(slices.value.value), accelerator):
+                fix = "see the profiles of the GPU: nvidia-smi mig -lgip"
+                self.problems.append(make_problem(slices, wrong, fix))
+
+    def _layer_systems(self) -> dict[tuple[str, ...], Block]:
+        """System, its benchmark and the scenario there → what is written for their cells."""
+        found: dict[tuple[str, ...], Block] = {}
+        for name, system in self.spec.systems.items():
+            where = ("spec", "systems", name)
+            found[name,] = self.layer(system, where, leave_out=System.model_fields.keys() - SettingsGroup.model_fields)
+            for benchmark, group in system.benchmarks.items():
+                inner = (*where, "benchmarks", benchmark)
+                self._check_declared(benchmark, "benchmarks", inner)
+                found[name, benchmark] = self.layer(group, inner)
+                for scenario in group.model_fields_set.intersection(SCENARIOS):
+                    found[name, benchmark, scenario] = self.layer(getattr(group, scenario), (*inner, scenario))
+        for block in found.values():
+            self._refuse_adapter(block)
+        return found
+
+    def _refuse_adapter(self, block: Block, benchmark: str = "NAME") -> None:
+        if ADAPTER in block:
+            fix = f"write it under spec.benchmarks.{benchmark}"
+            self.problems.append(make_problem(block[ADAPTER][0], "an adapter is chosen for a whole benchmark", fix))
+
+    def find_shared(self, system: str, benchmark: str) -> Block:
+        """Settings of all cells of a benchmark on a system."""
+        if (system, benchmark) not in self._shared:
+            chain = self._chains.get(system, ())
+            places: list[tuple[str, ...]] = [*((name,) for name in chain), *((name, benchmark) for name in chain)]
+            layers = [self._on_systems[place] for place in places if place in self._on_systems]
+            self._shared[system, benchmark] = combine([self.benchmarks.get(benchmark, {}), *layers])
+        return self._shared[system, benchmark]
+
+    def _multiply_rates(self, block: Block, system: DeclaredSystem) -> None:
+        """Rates per accelerator as those of the whole system; as written, they are the first that these override."""
+        for name, layers in block.items():
+            written = str(layers[0].value.value)
+            if not name.endswith(TARGET_QPS) or not written.endswith(PER_ACCELERATOR):
+                continue
+            each, nodes = (system.settings.get(f"hardware.{number}") for number in ("count", "nodes"))
+            count = int(each.value if each else 0) * int(nodes.value if nodes else 1)
+            if not count and not self.sound:
+                continue
+            if not count:
+                fix = f"write 'hardware: {{count: 8}}' in spec.systems.{system.name}, or the rate of the whole system"
+                message = f"nothing says how many accelerators {system.name} has"
+                self.problems.append(make_problem(layers[0], message, fix))
+                continue
+            total = show_decimal(Decimal(written.removesuffix(PER_ACCELERATOR)) * count)
+            origin, path = layers[0].value.origin, layers[0].path
+            shown = LayeredSetting(Value(f"{written}, of {count}", origin), path)
+            block[name] = (LayeredSetting(Value(total, origin), path), shown, *layers[1:])
 
     def _benchmark(self, name: str, benchmark: BenchmarkGroup) -> Block:
         where = ("spec", "benchmarks", name)
@@ -412,16 +640,18 @@ class Declaring:
             )
 
     def declare_cell(self, cell: Cell, own: Block, where: tuple[str, ...]) -> DeclaredCell:
-        block = combine([self.benchmarks.get(cell.benchmark, {}), own])
-        if ADAPTER in own:
-            fix = f"write it under spec.benchmarks.{cell.benchmark}"
-            self.problems.append(make_problem(own[ADAPTER][0], "an adapter is chosen for a whole benchmark", fix))
+        places = [(name, cell.benchmark, cell.scenario) for name in self._chains.get(cell.system, ())]
+        above = [self._on_systems[place] for place in places if place in self._on_systems]
+        block = combine([self.find_shared(cell.system, cell.benchmark), *above, own])
+        self._refuse_adapter(own, cell.benchmark)
         if COMMAND in block and "engine.backend" not in block:
             setting = block[COMMAND][0]
             block["engine.backend"] = (LayeredSetting(Value("command", setting.value.origin), setting.path),)
         system = self.systems.get(cell.system)
         if system and "engine.backend" not in block and "infer_from" not in block:
             add_backend(block, system.settings)
+        if system:
+            self._multiply_rates(block, system)
         add_types(block)
         self.problems += check_benchmark_settings(block)
         if COMMAND in block or not self._commands_refused:
@@ -432,8 +662,9 @@ class Declaring:
             fix = f"write 'engine: {{backend: onnxruntime}}' under spec.benchmarks.{cell.benchmark}"
             self.complain(where, "no backend is chosen for this cell", fix)
         settings = {name: layers[0].value for name, layers in block.items()} | (dict(system.settings) if system else {})
+        layered = {**block, **self._hardware.get(cell.system, {})}
         overridden = {
-            name: tuple(s.value for s in layers[1:]) for name, layers in sorted(block.items()) if len(layers) > 1
+            name: tuple(s.value for s in layers[1:]) for name, layers in sorted(layered.items()) if len(layers) > 1
         }
         origin = Value(str(cell), find_position(self.root, where)[0])
         return DeclaredCell(cell, dict(sorted(settings.items())), origin, overridden)

@@ -24,8 +24,10 @@ from msgspec import Struct, field
 from reconciler.errors import Problem
 from reconciler.resource.inputs import DEFAULT, Origin, Value
 from reconciler.resource.kinds import Cell
+from reconciler.resource.settings import SpecField
 
-_BLANK = ("", "not declared", "unknown", "TODO")  # placeholder of a text still to be written
+NOT_DECLARED = "not declared"  # in place of what is still to be written
+_BLANK = ("", NOT_DECLARED, "unknown", "TODO")
 
 
 class SpecFile(Struct, frozen=True):
@@ -33,6 +35,10 @@ class SpecFile(Struct, frozen=True):
 
     path: str
     blob: str
+
+
+def _value_of(name: str) -> SpecField[Value | None]:
+    return SpecField(lambda declared: declared.settings.get(name))
 
 
 class DeclaredSystem(Struct, frozen=True):
@@ -44,6 +50,9 @@ class DeclaredSystem(Struct, frozen=True):
     description: Mapping[str, Value]
     origin: Origin = DEFAULT
     unknown: Mapping[str, tuple[Origin, str | None]] = field(default_factory=dict)
+
+    category = _value_of("system.category")
+    status = _value_of("system.status")
 
 
 class DeclaredCell(Struct, frozen=True):
@@ -57,6 +66,15 @@ class DeclaredCell(Struct, frozen=True):
     origin: Value
     overridden: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
 
+    official = _value_of("benchmark.official")
+    code = _value_of("benchmark.code")
+    backend = _value_of("engine.backend")
+    accelerator = _value_of("hardware.accelerator")
+    sparsity = _value_of("model.settings.sparsity")
+    steps = _value_of("engine.options.steps")
+    prefix_caching = _value_of("run.options.prefix_caching")
+    power_path = _value_of("power.path")
+
 
 class Declared(Struct, frozen=True):
     """``variables``: each environment variable that was read in a location field, and its value then (None: not set).
@@ -68,7 +86,8 @@ class Declared(Struct, frozen=True):
     day), embargo.allow (patterns), signing.sign, signing.signers (location),
     stores (name → url and options; an option is a value, or a pair: from_env, name).
     ``unread``: settings that make nothing stale though their group is read as a whole.
-    ``trial``: "" of what is meant to be published, else how long the runs of the trial are: FULL or QUICK.
+    ``trial``: "" of what is meant to be published, else how long the runs of the trial are: FULL or QUICK, and then
+    ``quick`` ms.
     ``cells`` are sorted, scenarios in the order of SCENARIOS.
     """
 
@@ -85,6 +104,7 @@ class Declared(Struct, frozen=True):
     unset: Mapping[str, Origin] = field(default_factory=dict)
     settings: Mapping[str, Value] = field(default_factory=dict)
     trial: str = ""
+    quick: int = 10_000
     unread: frozenset[str] = frozenset()
 
 

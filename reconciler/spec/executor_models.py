@@ -8,7 +8,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from reconciler.resource.queues import QUEUES
 from reconciler.spec import fields
-from reconciler.spec.groups import Empty, Group, Options
+from reconciler.spec.groups import Empty, Group, Options, read_by
 
 
 class Slurm(Group):
@@ -143,7 +143,7 @@ class HardwareGroup(Group):
     cpu: fields.OptionalText = Field(None, description="CPU model, such as AMD EPYC 9654.")
     nodes: fields.Count = Field(None, description="Number of nodes.")
     power_limit: fields.Power = Field(None, description="Power limit of one accelerator with its unit, such as 300 W.")
-    mig: fields.Slices = Field(
+    mig: Annotated[fields.Slices, read_by("mig")] = Field(
         None,
         description="Slices (MIG) into which the accelerators are cut and which the runs take, such as "
         "{profile: 1g.10gb, count: 7}, or a list of such; their count is of all accelerators of a node together.",

@@ -7,7 +7,10 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 from pydantic.fields import FieldInfo
 
+from reconciler.resource.parts import PARTS
 from reconciler.spec import fields
+from reconciler.spec.quantities import UnfitError
+from reconciler.spec.scalars import Reader
 
 
 def _empty_is_a_group(value: Any) -> Any:
@@ -29,10 +32,8 @@ def name_field(field: FieldInfo, default: str) -> str:
 
 
 class Group(BaseModel):
-    """A mapping with fixed names. ``PREFIX``: before the flat names of its own values, where the group is not within
-    another that names them. ``NAMED``: that it is written says something, even with nothing under it."""
+    """A mapping with fixed names. ``NAMED``: that it is written says something, even with nothing under it."""
 
-    PREFIX: ClassVar[str] = ""
     NAMED: ClassVar[bool] = False
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
@@ -50,6 +51,17 @@ class Group(BaseModel):
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
         """Nothing changes a group once it is made, so pydantic need not copy a default for each cell that takes it."""
         return self
+
+
+def read_by(part: str) -> Reader:
+    """Marks a field that an optional part reads: it is refused where the part was removed."""
+
+    def refuse_where_removed(value: Any) -> Any:
+        if value and part not in PARTS:
+            raise UnfitError(f"this installation has no {part}", "leave it out, or install the whole project")
+        return value
+
+    return Reader(refuse_where_removed)
 
 
 Empty = BeforeValidator(_empty_is_a_group)

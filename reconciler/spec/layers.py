@@ -1,13 +1,13 @@
 """Layers of settings, and the order in which they win.
 
-From lowest to highest: the blocks a benchmark uses, the benchmark's own settings, the blocks a cell uses, the cell's
-own settings. Within ``use`` a later name wins; a block's own ``use`` is below its own settings. Each single value (a
-leaf such as ``engine.options.graph_optimization``) is layered by itself.
+From lowest to highest: a benchmark, a system, a benchmark on a system, a scenario of it there, the cell. Each has the
+blocks that it uses below its own settings, and a system those that it extends. Within ``use`` and ``extends`` a later
+name wins. Each single value (a leaf such as ``engine.options.graph_optimization``) is layered by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
@@ -15,10 +15,12 @@ from msgspec import Struct
 
 from reconciler.errors import Problem
 from reconciler.resource.inputs import Value
+from reconciler.resource.kinds import SCENARIOS
 from reconciler.spec.groups import Group, name_field
 from reconciler.spec.nodes import MapNode, Node
 
-_APART = ("use", "points")  # names of blocks, and of points, each of which has a layer of its own
+# Names of blocks and systems, and groups of which each entry has a layer of its own.
+_APART = ("use", "extends", "points", "benchmarks", *SCENARIOS)
 
 
 class LayeredSetting(Struct, frozen=True):
@@ -32,13 +34,15 @@ class LayeredSetting(Struct, frozen=True):
 Block = dict[str, tuple[LayeredSetting, ...]]
 
 
-def flatten(group: Group, node: Node | None, path: str, inside: str = "") -> Block:
-    """Every value written in ``group``, by flat name. ``node`` is the group's place in the tree."""
+def flatten(group: Group, node: Node | None, path: str, inside: str = "", *, leave_out: Collection[str] = ()) -> Block:
+    """Every value written in ``group``, by flat name. ``node`` is the group's place in the tree; ``leave_out``:
+    names of its fields."""
     block: Block = {}
-    prefix = "" if inside else group.PREFIX
     if not isinstance(node, MapNode):
         return block
     for name in group.model_fields_set:
+        if name in leave_out:
+            continue
         field = type(group).model_fields[name]
         written = field.alias or name
         if written in _APART and not inside:
@@ -56,7 +60,7 @@ def flatten(group: Group, node: Node | None, path: str, inside: str = "") -> Blo
         elif isinstance(value, dict):
             block |= _leaves(value, child, below, f"{full}.")
         else:
-            block[name_field(field, f"{prefix}{full}")] = (LayeredSetting(Value(value, child.origin), below),)
+            block[name_field(field, full)] = (LayeredSetting(Value(value, child.origin), below),)
     return block
 
 
@@ -94,19 +98,27 @@ def combine(layers: Iterable[Block]) -> Block:
     return result
 
 
-def resolve_blocks(own: Mapping[str, Block], uses: Mapping[str, tuple[str, ...]]) -> dict[str, Block]:
-    """Each defaults block with the blocks it uses below it. ``uses`` names declared blocks only, without circles."""
-    complete: dict[str, Block] = {}
-    for name in TopologicalSorter(uses).static_order():
-        complete[name] = combine([*(complete[used] for used in uses[name]), own[name]])
-    return complete
+def order_layers(below: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """Name → those whose layers it has, lowest first, itself last. ``below``: the names of what each takes up, which
+    are declared and without circles."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name in TopologicalSorter(below).static_order():
+        taken = [layer for used in below[name] for layer in found[used]]
+        found[name] = (*reversed(dict.fromkeys(reversed(taken))), name)
+    return found
+
+
+def resolve_blocks(own: Mapping[str, Block], below: Mapping[str, tuple[str, ...]]) -> dict[str, Block]:
+    """Each block over those that it takes up."""
+    return {name: combine(own[layer] for layer in layers) for name, layers in order_layers(below).items()}
 
 
 def break_cycles(
-    uses: Mapping[str, tuple[str, ...]], origins: Mapping[str, Value]
+    section: str, field: str, below: Mapping[str, tuple[str, ...]], origins: Mapping[str, Value]
 ) -> tuple[dict[str, tuple[str, ...]], list[Problem]]:
-    """``uses`` without circles, and a problem for each circle. ``origins``: the place of each block's ``use``."""
-    free = dict(uses)
+    """``below`` without circles, and a problem for each circle. ``field``: in which the entries of a section of the
+    spec name each other; ``origins``: its place in each entry."""
+    free = dict(below)
     problems = []
     while True:
         try:
@@ -116,15 +128,15 @@ def break_cycles(
             circle = list(reversed(error.args[1]))[:-1]
             first = min(range(len(circle)), key=lambda index: origins[circle[index]].origin)
             circle = circle[first:] + circle[:first]
-            problems.append(_circle(circle, origins))
+            problems.append(_circle(section, field, circle, origins))
             free[circle[0]] = tuple(used for used in free[circle[0]] if used != circle[(1) % len(circle)])
         else:
             return free, problems
 
 
-def _circle(circle: list[str], origins: Mapping[str, Value]) -> Problem:
+def _circle(section: str, field: str, circle: list[str], origins: Mapping[str, Value]) -> Problem:
     where = origins[circle[0]].origin
     steps = " → ".join(f"{name} ({origins[name].origin})" for name in circle)
-    message = f"defaults use each other in a circle: {steps} → {circle[0]}"
-    fix = f"take {circle[1 % len(circle)]} out of the use of {circle[0]}, or break the circle at another step"
-    return Problem(where.file, where.line, where.column, f"spec.defaults.{circle[0]}.use", message, fix)
+    message = f"{section} {'use' if field == 'use' else 'extend'} each other in a circle: {steps} → {circle[0]}"
+    fix = f"take {circle[1 % len(circle)]} out of the {field} of {circle[0]}, or break the circle at another step"
+    return Problem(where.file, where.line, where.column, f"spec.{section}.{circle[0]}.{field}", message, fix)

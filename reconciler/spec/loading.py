@@ -134,7 +134,7 @@ def _slips(root: MapNode) -> Iterator[IndentationSlip]:
     for section, (noun, group) in _SECTIONS.items():
         entries = spec.items.get(section)
         if isinstance(entries, MapNode):
-            yield from _in_section(entries, section, noun, list_names(group))
+            yield from _in_section(entries, section, noun, list_names(group), spec)
     divisions = spec.items.get("divisions")
     if isinstance(divisions, MapNode):
         declared = {section: _list_entries(spec, section) for section in ("systems", "benchmarks")}
@@ -145,11 +145,13 @@ def list_names(group: type[Group]) -> list[str]:
     return [field.alias or name for name, field in group.model_fields.items()]
 
 
-def _in_section(entries: MapNode, section: str, noun: str, settings: list[str]) -> Iterator[IndentationSlip]:
+def _in_section(
+    entries: MapNode, section: str, noun: str, settings: list[str], spec: MapNode
+) -> Iterator[IndentationSlip]:
     before = ""
     for name, node in entries.items.items():
         path = f"spec.{section}.{name}"
-        if name in _OF_SPEC and name not in settings and name != section:
+        if name in _OF_SPEC and name != section and (name not in settings or name not in spec.items):
             message = f"{name} is a section of spec, not the name of a {noun}"
             # Where nothing is below it, the following lines are its own.
             after = list(entries.items)[list(entries.items).index(name) + 1 :] if not isinstance(node, MapNode) else []

@@ -12,9 +12,64 @@ from pydantic import Field, create_model
 from reconciler.rules.programs import load_programs
 from reconciler.spec import fields
 from reconciler.spec.executor_models import ExecutorGroup, HardwareGroup, Meter, PowerState
-from reconciler.spec.groups import Empty, Group, Options, RecordedAs
+from reconciler.spec.groups import UNREAD, Empty, Group, Options, RecordedAs, read_by
 from reconciler.spec.settings_models import Dataset, SettingsGroup
-from reconciler.spec.submission_models import Documents, EmbargoGroup, Signing, Store
+
+# Spec fields of the submission as a whole: its documents, its embargo, who signs records, where objects are.
+
+
+class Documents(Group):
+    """Documents of the submission tree that are no results."""
+
+    calibration: fields.Location = Field(
+        None, description="Published as documentation/calibration.md in the closed and network divisions."
+    )
+    bandwidth: fields.Location = Field(
+        None, description="Published as documentation/bandwidth with the file's own ending, in every division."
+    )
+    checker_log: fields.Location = Field(
+        None,
+        description="Published as results/submission_checker_log.txt in every division, once `check --official "
+        "--carry-log` has written it.",
+    )
+    folder: fields.Location = Field(
+        None, description="With program endpoints: folder whose files are published below docs/ of the submission."
+    )
+
+
+class EmbargoGroup(Group):
+    """Until when nothing measured may leave for a place that is not named here."""
+
+    until: fields.Day = Field(None, description="The day on which the results become public, such as 2026-04-01.")
+    allow: fields.Patterns = Field(
+        None, description="Places that are known to be private, as patterns such as git@git.acme.com:* or exec:COMMAND."
+    )
+
+
+class Signing(Group):
+    """Signatures of records by the keys of those who made them. Nothing of it enters a key."""
+
+    sign: fields.Flag = Field(
+        None, description="true: a pass signs each record as git is configured to sign (gpg.format, user.signingkey)."
+    )
+    signers: fields.Location = Field(
+        None,
+        description="File of allowed signers (ssh-keygen(1)), which `audit` trusts; default: git's own "
+        "(gpg.ssh.allowedSignersFile).",
+    )
+
+
+class Store(Group):
+    """A place elsewhere for the artifacts that git does not hold. Nothing of it enters a key."""
+
+    url: fields.StoreUrl = Field(
+        description="Where the objects are, as fsspec names it: s3://bucket/folder, file:///mnt/share, or https://… to "
+        "read. ${MLPERF_…} and ${RECONCILE_…} are expanded, and the variables that RECONCILE_STORE_VARIABLES lists."
+    )
+    options: Annotated[dict[fields.Name, fields.StoreOption], Empty] = Field(
+        {}, description="Options of fsspec for this protocol, by name: a value, or {from_env: NAME} for a secret."
+    )
+
 
 G = TypeVar("G", bound=Group)
 
@@ -91,22 +146,41 @@ if not TYPE_CHECKING:
     BenchmarkGroup = _extend(BenchmarkGroup)
 
 
-class System(Group):
-    """A machine, or several alike, whose results are submitted under one name."""
+class BenchmarkOnSystem(SettingsGroup):
+    """A benchmark on one system: settings of all its cells there, and of those of one scenario."""
 
-    PREFIX = "system."
+    SingleStream: SettingsGroup = Field(SettingsGroup(), description="Settings of its SingleStream cells.")
+    MultiStream: SettingsGroup = Field(SettingsGroup(), description="Settings of its MultiStream cells.")
+    Server: SettingsGroup = Field(SettingsGroup(), description="Settings of its Server cells.")
+    Offline: SettingsGroup = Field(SettingsGroup(), description="Settings of its Offline cells.")
+    Interactive: SettingsGroup = Field(SettingsGroup(), description="Settings of its Interactive cells.")
 
-    category: fields.Category = Field(description="The category of the system: datacenter, edge, or both.")
-    status: fields.Status = Field(
-        description="Availability: available, preview or rdi (research, development, internal)."
+
+Description = Annotated[dict[fields.DescriptionName, fields.DescriptionValue], Empty]
+
+
+class System(SettingsGroup):
+    """A machine, or several alike, whose results are submitted under one name, and settings that all its cells
+    share."""
+
+    extends: Annotated[fields.Names, UNREAD] = Field(
+        None,
+        description="Systems from which it takes each value that it does not set itself, such as h200x8; of several "
+        "the later one wins. A system that others extend and that has no cells needs no category and no status.",
+    )
+    category: Annotated[fields.Category, RecordedAs("system.category")] = Field(
+        None, description="The category of the system: datacenter, edge, or both."
+    )
+    status: Annotated[fields.Status, RecordedAs("system.status")] = Field(
+        None, description="Availability: available, preview or rdi (research, development, internal)."
     )
     hardware: HardwareGroup = Field(HardwareGroup(), description="What the machine must have.")
-    launcher: fields.Launcher = Field(
+    launcher: Annotated[fields.Launcher, RecordedAs("system.launcher")] = Field(
         None,
         description="Words before each command of this system, such as [srun, -N, 2], [docker, run, name@sha256:…] or "
         "[ssh, node]; default: it runs on this machine.",
     )
-    python: fields.OptionalText = Field(
+    python: Annotated[fields.OptionalText, RecordedAs("system.python")] = Field(
         None,
         description="Interpreter of Python behind the launcher that has mlperf-reconciler; default: python3 in a "
         "container, else the one that is running.",
@@ -114,29 +188,34 @@ class System(Group):
     executor: ExecutorGroup = Field(
         ExecutorGroup(), description="How its machines are reached where a queue gives them out."
     )
-    power: Meter = Field(Meter(), description="The power meter with which performance runs are made.")
-    power_state: PowerState = Field(PowerState(), description="A power state in which its runs are made.")
-    description: Annotated[dict[fields.DescriptionName, fields.DescriptionValue], Empty] = Field(
+    power: Annotated[Meter, read_by("power")] = Field(
+        Meter(), description="The power meter with which performance runs are made."
+    )
+    power_state: Annotated[PowerState, read_by("power")] = Field(
+        PowerState(), description="A power state in which its runs are made."
+    )
+    description: Description = Field(
         {},
         description="Fields of systems/<name>.json, such as cooling: air. Identity comes from the spec's other fields.",
     )
-    node_types: Annotated[
-        dict[fields.Name, Annotated[dict[fields.DescriptionName, fields.DescriptionValue], Empty]], Empty
-    ] = Field(
+    node_types: Annotated[dict[fields.Name, Description], Empty] = Field(
         {},
         description="With program endpoints: the types of node by names of your own, such as prefill and decode, "
         "each with its number_of_nodes and its own fields; common fields are in the description.",
     )
-    original: fields.Location = Field(
+    original: Annotated[fields.Location, RecordedAs("system.original")] = Field(
         None,
         description="A systems/<name>.json that was published before: its bytes are kept as long as it says what the "
         "spec says.",
     )
-    nameplate: fields.Location = Field(
+    nameplate: Annotated[fields.Location, RecordedAs("system.nameplate")] = Field(
         None,
         description="Capacity of its power supplies, published as systems/<name>_power.yaml from round v6.1 on. A "
         "number alone is system_power_capacity of its description. With program endpoints: its "
         "system_power.json, instead of the one made from its description.",
+    )
+    benchmarks: Annotated[dict[fields.Name, BenchmarkOnSystem], Empty] = Field(
+        {}, description="Settings of its cells by benchmark, and below that by scenario."
     )
 
 
@@ -190,7 +269,7 @@ class Spec(Group):
     documents: Documents = Field(Documents(), description="Documents that the tree carries.")
     embargo: EmbargoGroup = Field(EmbargoGroup(), description="Until when results are secret.")
     signing: Signing = Field(Signing(), description="Whether records are signed, and by whom.")
-    stores: Annotated[dict[fields.Name, Store], Empty] = Field(
+    stores: Annotated[dict[fields.Name, Store], Empty, read_by("stores")] = Field(
         {}, description="Object stores by name, for `push` and `pull`."
     )
     defaults: Annotated[dict[fields.Name, SettingsGroup], Empty] = Field(

@@ -15,6 +15,7 @@ _ELSEWHERE = {
     **dict.fromkeys(("half", "float16"), "fp16"),
     **dict.fromkeys(("float", "float32", "single"), "fp32"),
     "bfloat16": "bf16",
+    **dict.fromkeys(("trtllm", "trt-llm", "tensorrt-llm", "tensorrt_llm", "sglang", "llama.cpp", "llamacpp"), "openai"),
 }
 
 

@@ -2,7 +2,7 @@
 
 The events of the C parser are turned into nodes here, without recursion, so that hostile nesting or aliases cannot
 exhaust stack or memory. Scalars follow YAML 1.2: ``No``, ``on`` and ``yes`` are text. A number stays the text it was
-written as.
+written as. A merge key (``<<``) is replaced by what it merges, which keeps its place.
 """
 
 from __future__ import annotations
@@ -24,11 +24,18 @@ from ruamel.yaml.events import (
 
 from reconciler.errors import Problem
 from reconciler.resource.inputs import Origin
-from reconciler.spec.confusables import explain_lookalike, explain_space, find_odd_space, find_typographic_quote
-from reconciler.spec.syntax import make_syntax_problem, parse_events
+from reconciler.spec.syntax import (
+    explain_lookalike,
+    explain_space,
+    find_odd_space,
+    find_typographic_quote,
+    make_syntax_problem,
+    parse_events,
+)
 
 DEEPEST = 40
 MOST_ALIASED = 100_000
+_MERGE = "<<"
 
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
 _CONSTANTS = {
@@ -196,11 +203,26 @@ class _Builder:
 
     def _close(self) -> None:
         frame = self._frames.pop()
+        if isinstance(frame.node, MapNode) and _MERGE in frame.node.items:
+            self._merge(frame.node)
         name = self._names.pop(id(frame.node), None)
         if name is not None and self._anchors[name][0] is frame.node:
             self._anchors[name] = (frame.node, frame.size)
         if self._frames:
             self._frames[-1].size += frame.size
+
+    def _merge(self, node: MapNode) -> None:
+        """Put the names of the merged groups into a mapping that has none of its own; of several the first wins."""
+        merged, origin = node.items.pop(_MERGE), node.keys.pop(_MERGE)
+        groups = merged.items if isinstance(merged, ListNode) else [merged]
+        refused = {(problem.line, problem.column) for problem in self.problems}
+        if not all(isinstance(g, MapNode) or (g.origin.line, g.origin.column) in refused for g in groups):
+            fix = "write '<<: *name' or '<<: [*one, *other]', where &name stands before a group above it"
+            self._complain(origin, f"{_MERGE} merges groups of settings", fix)
+        for group in groups:
+            if isinstance(group, MapNode):
+                node.keys.update((name, at) for name, at in group.keys.items() if name not in node.items)
+                node.items.update((name, item) for name, item in group.items.items() if name not in node.items)
 
     def _alias(self, event: Any) -> None:
         origin = self._origin(event)

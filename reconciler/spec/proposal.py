@@ -13,7 +13,57 @@ from typing import Any
 
 from msgspec import Struct
 
-from reconciler.spec.descriptions import DESCRIPTION_FIELDS
+# The fields of systems/<name>.json that a spec may describe, in the order of the file, with what belongs in each.
+# Numbers of nodes, processors and accelerators must be whole numbers. "N/A" is taken where something does not apply;
+# the fields marked "may be empty" take an empty text.
+DESCRIPTION_FIELDS = {
+    "system_name": "Name of the system, as the results table shows it.",
+    "system_type_detail": "Kind of edge or datacenter system; may be empty.",
+    "number_of_nodes": "Number of nodes, such as 1.",
+    "host_processor_model_name": "CPU model, such as AMD EPYC 9654.",
+    "host_processors_per_node": "CPU sockets per node, such as 2.",
+    "host_processor_core_count": "Cores per CPU, such as 96.",
+    "host_processor_frequency": "CPU frequency; may be empty.",
+    "host_processor_caches": "CPU caches; may be empty.",
+    "host_processor_interconnect": "Interconnect between CPUs; may be empty.",
+    "host_memory_capacity": "Memory per node, such as 1.5 TB.",
+    "host_memory_configuration": "Memory modules, such as 24x 64GB DDR5-4800.",
+    "host_storage_capacity": "Storage per node, such as 7.68 TB.",
+    "host_storage_type": "Kind of storage, such as NVMe SSD.",
+    "host_networking": "Network, such as Ethernet, or N/A.",
+    "host_networking_topology": "Topology of the network, or N/A.",
+    "host_network_card_count": "Network cards per node, such as 2x 100GbE, or N/A.",
+    "accelerators_per_node": 'Accelerators per node; "0" in quotes for none.',
+    "accelerator_model_name": "Accelerator model, or N/A.",
+    "accelerator_memory_capacity": "Memory per accelerator, such as 141 GB, or N/A.",
+    "accelerator_memory_configuration": "Kind of accelerator memory, such as HBM3e, or N/A.",
+    "accelerator_host_interconnect": "Link between host and accelerator, such as PCIe Gen5 x16, or N/A.",
+    "accelerator_interconnect": "Link between accelerators, such as NVLink, or N/A.",
+    "accelerator_interconnect_topology": "Topology of that link; may be empty.",
+    "accelerator_frequency": "Accelerator frequency; may be empty.",
+    "accelerator_on-chip_memories": "On-chip memories; may be empty.",
+    "cooling": "Cooling, such as air or liquid.",
+    "framework": "Inference framework with its version, such as ONNX Runtime 1.20.",
+    "operating_system": "Operating system, such as Ubuntu 24.04.",
+    "other_software_stack": "Other software, such as driver and library versions.",
+    "hw_notes": "Notes on the hardware; may be empty.",
+    "sw_notes": "Notes on the software; may be empty.",
+    "power_management": "Power management settings.",
+    "filesystem": "File system.",
+    "boot_firmware_version": "Version of the boot firmware.",
+    "management_firmware_version": "Version of the management firmware.",
+    "other_hardware": "Other hardware.",
+    "number_of_type_nics_installed": "Network cards installed, by type.",
+    "nics_enabled_firmware": "Network cards enabled in the firmware.",
+    "nics_enabled_os": "Network cards enabled in the operating system.",
+    "nics_enabled_connected": "Network cards enabled and connected.",
+    "network_speed_mbit": "Network speed in Mbit/s.",
+    "power_supply_quantity_and_rating_watts": "Power supplies and their rating in watts.",
+    "power_supply_details": "Details of the power supplies.",
+    "disk_drives": "Disk drives.",
+    "disk_controllers": "Disk controllers.",
+}
+
 
 NONE = "N/A"
 _ACCELERATOR = (

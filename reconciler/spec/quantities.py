@@ -24,6 +24,8 @@ _COUNTED = re.compile(r"([1-9][0-9]*) ?[A-Za-z]{2,}")  # "8 GPUs"
 # each of "1h30m" and "10 min 5 s"
 _PARTS = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([A-Za-z]+\.?)(?:,? and |, ?| )?")
 _LEADING_ZERO = re.compile(r"[-+]?0[0-9_]")
+_EACH = re.compile(r"(.*?)[ \t]+per[ \t]+(accelerator|gpu|device|card)s?", re.IGNORECASE)
+PER_ACCELERATOR = " per accelerator"  # behind a rate: the system's is as many times as high
 _MOST_DIGITS = 40  # of a number as written; an exponent has two
 
 
@@ -201,7 +203,12 @@ def parse_size(value: Any) -> int:
 
 
 def parse_rate(value: Any) -> str:
-    """Queries (samples) per second, above 0, as decimal text; a plain number is per second."""
+    """Queries (samples) per second, above 0, as decimal text; a plain number is per second. One of each accelerator
+    keeps ``PER_ACCELERATOR`` behind it."""
+    if isinstance(value, str) and (each := _EACH.fullmatch(value.strip())) is not None:
+        if each[2].casefold() != "accelerator":
+            raise UnfitError(f"{show_quantity(value)} is per {each[2]}", f"write '{each[1]}{PER_ACCELERATOR}'")
+        return f"{parse_rate(each[1])}{PER_ACCELERATOR}"
     text, number, unit = _split(value, RATE)
     if unit and unit not in RATE.units:
         raise _wrong_unit(text, unit, RATE)

@@ -1,18 +1,18 @@
-"""How single values are read: each function takes what YAML gave, and raises ``UnfitError`` (or pydantic's wrapping of
-it) with the fix."""
+"""How single values are read: each function takes what YAML gave, and raises ``UnfitError`` with the fix."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date
 from typing import Any
 
-from pydantic import BeforeValidator, ValidationInfo
-from pydantic_core import PydanticCustomError
+from msgspec import Struct
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import PydanticCustomError, core_schema
 
 from harness.benchmark_catalog import BENCHMARKS
-from harness.catalog import BACKENDS, write_slices
+from harness.catalog import BACKENDS, read_slices, write_slices
 from reconciler.launch.adapters import find_unfit as unfit_launcher
 from reconciler.resource.canonical import show_decimal
 from reconciler.resource.programs import BUILT_IN, PROGRAMS
@@ -37,31 +37,39 @@ _SET_ELSEWHERE = {
 }
 
 CATEGORIES = ("datacenter", "edge", "datacenter,edge")
-STATUSES = ("available", "preview", "rdi")
-DTYPES = ("byte", "int16", "int32", "int64", "float32")
-USER_CONFS = ("written", "harvested")
-AUDIT_CONFIGS = ("path", "placed")
 HARNESS_RESULTS = ("loadgen", *(name for entry in PROGRAMS.values() for name in entry.declared))
 PROGRAM_NAMES = (BUILT_IN, *PROGRAMS)
-STOP_SIGNALS = ("SIGTERM", "SIGINT", "SIGQUIT", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGKILL")
-PUBLISH = ("latest", "median", "best")
 PRECISIONS = tuple(sorted({precision for facts in BACKENDS.values() for precision in facts.precisions}))
 
 
-def check_fitting(parse: Callable[[Any], Any]) -> BeforeValidator:
-    """A validator whose ``UnfitError`` reaches the user with its fix."""
+class Reader(Struct, frozen=True):
+    """How a field is read, and its schema for an editor, None for that of its type. ``parse`` raises UnfitError.
 
-    def validate(value: Any) -> Any:
+    ``expands``: it also gets the environment, as Variables, from which ``${NAME}`` is replaced."""
+
+    parse: Callable[..., Any]
+    schema: Mapping[str, Any] | None = None
+    expands: bool = False
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        return core_schema.with_info_before_validator_function(self._read, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return handler(schema) if self.schema is None else dict(self.schema)
+
+    def _read(self, value: Any, info: core_schema.ValidationInfo) -> Any:
+        variables = info.context if isinstance(info.context, Variables) else Variables({})
         try:
-            return parse(value)
-        except UnfitError as error:
-            raise make_unfit(error) from error
-
-    return BeforeValidator(validate)
+            return self.parse(value, variables) if self.expands else self.parse(value)
+        except UnfitError as error:  # reaches the user with its fix
+            raise PydanticCustomError("unfit", "{message}", {"message": error.message, "fix": error.fix}) from error
 
 
-def make_unfit(error: UnfitError) -> PydanticCustomError:
-    return PydanticCustomError("unfit", "{message}", {"message": error.message, "fix": error.fix})
+def choose_from(valid: Iterable[str], noun: str) -> Reader:
+    names = tuple(valid)
+    return Reader(parse_one_of(names, noun), {"type": "string", "enum": list(names)})
 
 
 def parse_text(value: Any) -> str:
@@ -172,36 +180,26 @@ def _normalise_decimal(value: str) -> str:
     return show_decimal(value) if len(value) <= 24 and "e" not in value.lower() else str(value)
 
 
-def parse_location(value: Any, info: ValidationInfo) -> str:
-    """A path; ``${NAME}`` is replaced from the environment that the context carries."""
-    return _expand(value, info)
+def parse_location(value: Any, variables: Variables) -> str:
+    """A path; ``${NAME}`` is replaced from the environment."""
+    return variables.expand(parse_text(value))
 
 
-def _expand(value: Any, info: ValidationInfo, *, sent: bool = False) -> str:
-    variables = info.context if isinstance(info.context, Variables) else Variables({})
-    try:
-        return variables.expand(parse_text(value), sent=sent)
-    except UnfitError as error:
-        raise make_unfit(error) from error
-
-
-def parse_locations(value: Any, info: ValidationInfo) -> tuple[str, ...]:
+def parse_locations(value: Any, variables: Variables) -> tuple[str, ...]:
     """One path, or a list of paths."""
     items = value if isinstance(value, list) else [value]
     if not items:
-        raise make_unfit(UnfitError("the list of paths is empty", "name a file or folder, or take it out"))
-    return tuple(parse_location(item, info) for item in items)
+        raise UnfitError("the list of paths is empty", "name a file or folder, or take it out")
+    return tuple(parse_location(item, variables) for item in items)
 
 
-def parse_store_url(value: Any, info: ValidationInfo) -> str:
+def parse_store_url(value: Any, variables: Variables) -> str:
     """Parse the place of an object store, as fsspec names places."""
-    url = _expand(value, info, sent=True)
+    url = variables.expand(parse_text(value), sent=True)
     protocol, mark, rest = url.partition("://")
     if not mark or not re.fullmatch("[a-z0-9+]+", protocol) or not rest.strip("/"):
-        raise make_unfit(
-            UnfitError(
-                f"{show_quantity(url)} does not name a store", "write such as s3://bucket/folder or file:///mnt/share"
-            )
+        raise UnfitError(
+            f"{show_quantity(url)} does not name a store", "write such as s3://bucket/folder or file:///mnt/share"
         )
     return url
 
@@ -217,16 +215,16 @@ def parse_store_option(value: Any) -> str | int | bool | tuple[str, str]:
     )
 
 
-def parse_code(value: Any, info: ValidationInfo) -> str:
+def parse_code(value: Any, variables: Variables) -> str:
     """A built-in benchmark's name, or the path of a user's own benchmark file."""
-    path = parse_location(value, info)
+    path = parse_location(value, variables)
     if path.endswith(".py") or path in BENCHMARKS:
         return path
     if "/" in path:
         fix = "name the benchmark's own Python file, such as benchmarks/mine.py"
-        raise make_unfit(UnfitError(f"{show_quantity(path)} does not end in .py", fix))
+        raise UnfitError(f"{show_quantity(path)} does not end in .py", fix)
     fix = f"{give_advice(path, BENCHMARKS)}, or the path of your own benchmark file, such as benchmarks/{path}.py"
-    raise make_unfit(UnfitError(f"{show_quantity(path)} is not a built-in benchmark", fix))
+    raise UnfitError(f"{show_quantity(path)} is not a built-in benchmark", fix)
 
 
 def parse_test_name(value: Any) -> str:
@@ -246,22 +244,16 @@ def parse_day(value: Any) -> str:
         raise UnfitError(f"{show_quantity(written)} is not a date", "write it as 2026-04-01") from error
 
 
-def parse_patterns(value: Any) -> tuple[str, ...]:
-    """A list of patterns; a single one needs no brackets."""
-    if isinstance(value, str):
-        return (str(value),)
-    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
-        raise UnfitError(f"expected a list of patterns, not {show_quantity(value)}", 'write ["git@host:*", …]')
-    return tuple(map(str, value))
+def parse_list_of(noun: str, fix: str) -> Callable[[Any], tuple[str, ...]]:
+    """A list of names or patterns; a single one needs no brackets."""
 
+    def parse(value: Any) -> tuple[str, ...]:
+        items = value if isinstance(value, list) else [value]
+        if not all(isinstance(item, str) and item for item in items):
+            raise UnfitError(f"expected a list of {noun}, not {show_quantity(value)}", fix)
+        return tuple(map(str, items))
 
-def parse_names(value: Any) -> tuple[str, ...]:
-    """A list of names; a single one needs no brackets."""
-    if isinstance(value, str):
-        return (str(value),)
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise UnfitError(f"expected a list of names, not {show_quantity(value)}", "write use: [name, other]")
-    return tuple(map(str, value))
+    return parse
 
 
 def parse_tests(value: Any) -> Any:
@@ -302,6 +294,35 @@ def parse_slices(value: Any) -> str:
     if not found:
         raise UnfitError("the list of slices is empty", fix)
     return write_slices(found)
+
+
+def explain_wrong_slices(slices: str, accelerator: str) -> str:
+    """Why a GPU has no slice of a declared size; "" where it may. A slice of one or two parts in seven has at most a
+    quarter or half of the memory."""
+    words = accelerator.upper().replace("-", " ").split()
+    name, memory = next(((chip, gb) for chip, gb in _MEMORY.items() if chip in words), ("", max(_MEMORY.values())))
+    for profile in read_slices(slices):
+        width, size = map(int, re.findall(r"([1-9][0-9]*)g", profile)[:2])
+        most = {1: memory // 4, 2: memory // 2, 3: memory // 2}.get(width, memory)
+        if size > most:
+            return f"there is no slice {profile}: one of {width}g has at most {most} GB{f' of {name}' if name else ''}"
+    return ""
+
+
+# Gigabytes of the largest version of each GPU that can be cut (NVIDIA's MIG User Guide, supported profiles).
+_MEMORY = {
+    "A30": 24,
+    "A100": 80,
+    "H100": 96,
+    "H20": 141,
+    "H200": 144,
+    "H800": 80,
+    "GH200": 144,
+    "B200": 192,
+    "B300": 288,
+    "GB200": 192,
+    "GB300": 288,
+}
 
 
 def parse_launcher(value: Any) -> tuple[str, ...]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from string import Template
 
-from reconciler.spec.descriptions import DESCRIPTION_FIELDS
+from reconciler.spec.declared import NOT_DECLARED
 from reconciler.spec.edit import render_value
-from reconciler.spec.proposal import REQUIRED, Proposal
+from reconciler.spec.proposal import DESCRIPTION_FIELDS, REQUIRED, Proposal
+from reconciler.storage.packaged_files import SCHEMA
 
-NOT_DECLARED = "not declared"  # in place of what is still to be written
+MODELINE = f"# yaml-language-server: $schema=../{SCHEMA}"  # for editors
 NOTHING_READ = Proposal({}, {}, ())
 # Comments of the starter for fields that no machine gives.
 _SAID = {
@@ -22,12 +23,14 @@ _SAID = {
 _COMMENTS = {"accelerators_per_node": "   # in quotes: a checker takes a bare 0 for an empty field"}
 
 
-def render_starter_spec(read: Proposal = NOTHING_READ, *, name: str = "my-submission", schema: str = "") -> str:
-    """A spec that loads as it is. ``read``: what is known of the machine. ``schema``: path or address of the JSON
-    Schema, for editors; "" leaves it out."""
-    modeline = f"# yaml-language-server: $schema={schema}\n" if schema else ""
-    return modeline + _TEXT.substitute(
+def render_starter_spec(
+    read: Proposal = NOTHING_READ, *, name: str = "my-submission", submitter: str = "Example"
+) -> str:
+    """A spec that loads as it is. ``read``: what is known of the machine."""
+    return _TEXT.substitute(
+        modeline=MODELINE,
         name=render_value(name),
+        submitter=f"{render_value(submitter):<15}",
         hardware="\n".join(f"        {line}" for line in render_hardware(read)),
         description="\n".join(f"        {line}" for line in render_description(read)),
     )
@@ -55,6 +58,7 @@ def render_description(read: Proposal) -> Iterator[str]:
 
 
 _TEXT = Template("""\
+$modeline
 # A submission spec: it declares what you want to submit, and 'reconcile' makes it so.
 #
 #     reconcile validate      is the spec right?
@@ -70,13 +74,13 @@ metadata:
 
 spec:
   round: v6.1
-  submitter: Example         # your organisation's folder in the submission tree: letters, digits, . _ + -
+  submitter: $submitter # your organisation's folder in the submission tree: letters, digits, . _ + -
   rehearsal: true            # marks every record for ever; take it out for the real submission
 
-  # Named blocks of settings. A benchmark or a cell takes them with 'use: [name]'; settings beside 'use' win.
+  # Named blocks of settings. A benchmark or a cell takes them with 'use: [name]'; settings next to 'use' win.
   defaults:
     short:
-      min_duration: 0        # durations carry a unit: 600 s, 10 min, 15 ms; only 0 stands alone
+      min_duration: 0        # durations carry a unit: 600 s, 10 min, 15 ms; only 0 needs none
 
   systems:
     this-machine:

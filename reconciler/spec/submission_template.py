@@ -1,22 +1,99 @@
 """A complete, commented spec for the cells that a submission needs: known values come with their source, unknown ones
-are a visible blank."""
+are a visible blank.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
+from ruamel.yaml import YAML
 
 from harness.catalog import BACKENDS
+from reconciler.resource.canonical import show_decimal
 from reconciler.rules.benchmark_facts import BenchmarkFacts, find_benchmark_facts
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset, normalise_category
 from reconciler.spec.adapters import HarnessAdapter, find_published_rate
 from reconciler.spec.checks import can_compute
+from reconciler.spec.declared import NOT_DECLARED
 from reconciler.spec.edit import render_value
 from reconciler.spec.proposal import Proposal
-from reconciler.spec.starter import render_description, render_hardware
-from reconciler.spec.starting_values import Family, StartingValue, find_starting_value
+from reconciler.spec.starter import MODELINE, render_description, render_hardware
+
+# Starting values for a system that others submitted before: published ones, each with its source.
+
+_FILE = Path(__file__).with_name("starting_values.yaml")
+_COUNT = re.compile(r"x(\d{1,3})\b|\b(\d{1,3})x|[-_](\d{1,3})\b")
+# Family → how its driver names the accelerator, "" for a CPU, and how many a node usually has.
+_HARDWARE: Mapping[str, tuple[str, int]] = {
+    "GB200": ("NVIDIA GB200", 4),
+    "B200": ("NVIDIA B200", 8),
+    "H200": ("NVIDIA H200", 8),
+    "H100": ("NVIDIA H100", 8),
+    "L40S": ("NVIDIA L40S", 8),
+    "A100": ("NVIDIA A100", 8),
+    "Orin": ("NVIDIA Jetson AGX Orin", 1),
+    "MI300X": ("AMD Instinct MI300X", 8),
+    "Xeon": ("", 2),
+}
+
+
+class StartingValue(Struct, frozen=True):
+    """``setting``: target_qps of the whole node, or target_latency; ``source``: the published result; ``shown``: how
+    the value follows from it."""
+
+    setting: str
+    value: str
+    weights: str
+    source: str
+    shown: str
+
+
+class Family(Struct, frozen=True):
+    """``count``: accelerators of a node; of a CPU system its sockets."""
+
+    name: str
+    accelerator: str
+    count: int
+
+
+def find_family(system: str) -> Family | None:
+    """By the name that people give such a system: h200x8, 4xB200, xeon."""
+    lower = system.lower()
+    name = next((name for name in _HARDWARE if name.lower() in lower), None)
+    if name is None:
+        return None
+    accelerator, usual = _HARDWARE[name]
+    found = _COUNT.search(lower.replace(name.lower(), " "))
+    count = int(next(filter(None, found.groups()))) if found else usual
+    return Family(name, accelerator, count)
+
+
+def find_starting_value(family: Family, official: str, scenario: str) -> StartingValue | None:
+    """None where no closed result of such a system is known."""
+    found = _load().get(family.name, {}).get(official, {}).get(scenario)
+    if found is None:
+        return None
+    if "target_latency" in found:
+        return StartingValue(
+            "target_latency", found["target_latency"], found["weights"], found["source"], found["target_latency"]
+        )
+    each = Decimal(found["target_qps"])
+    what = "accelerator" if family.accelerator else "socket"
+    whole = show_decimal(each * family.count)
+    return StartingValue("target_qps", whole, found["weights"], found["source"], f"{show_decimal(each)} per {what}")
+
+
+@cache
+def _load() -> Mapping[str, Any]:
+    values: Mapping[str, Any] = YAML(typ="safe").load(_FILE)
+    return values
+
 
 FILL_IN = "# <- fill in"
 
@@ -34,7 +111,6 @@ class Wanted(Struct, frozen=True):
     benchmarks: Sequence[BenchmarkRules]
     family: Family | None
     read: Proposal
-    schema: str = ""
     adapter: HarnessAdapter | None = None
     code: str = ""
 
@@ -79,8 +155,7 @@ def _start(wanted: Wanted, official: str, scenario: str) -> StartingValue | None
 
 
 def _lines(wanted: Wanted) -> Iterator[str]:
-    if wanted.schema:
-        yield f"# yaml-language-server: $schema={wanted.schema}"
+    yield MODELINE
     yield f"# {wanted.division}, {wanted.category}, round {wanted.ruleset.round}. Lines marked '{FILL_IN}' are yours."
     yield "# `reconcile doctor` lists what is still missing, `reconcile explain spec.benchmarks` what is allowed where."
     yield from ("", "apiVersion: mlperf-reconciler/v1", "kind: Submission", "metadata:")
@@ -97,7 +172,8 @@ def _lines(wanted: Wanted) -> Iterator[str]:
     yield from (f"        {line}" for line in render_hardware(wanted.read))
     yield f"      description:   # the fields of systems/{wanted.system}.json"
     for line in render_description(wanted.read):
-        yield f"        {line}" + (f"   {FILL_IN}" if line.endswith((": not declared", ': "not declared"')) else "")
+        is_open = line.replace('"', "").endswith(f": {NOT_DECLARED}")
+        yield f"        {line}{f'   {FILL_IN}' if is_open else ''}"
     yield from ("", "  benchmarks:")
     for rules in wanted.benchmarks:
         yield from (f"    {line}" if line else "" for line in _benchmark(wanted, rules))
@@ -163,10 +239,10 @@ def _adapted(wanted: Wanted, adapter: HarnessAdapter) -> Iterator[str]:
 
 def _undeclared(path: str = "") -> Iterator[str]:
     yield "measurements:"
-    yield f"  input_data_types: not declared   {FILL_IN}, such as fp16"
-    yield f"  weight_data_types: not declared   {FILL_IN}, such as fp8"
-    yield f"  weight_transformations: not declared   {FILL_IN}, such as quantization"
-    yield f'model: {{{path}starting_weights_filename: not declared, retraining: "No"}}   {FILL_IN}'
+    yield f"  input_data_types: {NOT_DECLARED}   {FILL_IN}, such as fp16"
+    yield f"  weight_data_types: {NOT_DECLARED}   {FILL_IN}, such as fp8"
+    yield f"  weight_transformations: {NOT_DECLARED}   {FILL_IN}, such as quantization"
+    yield f'model: {{{path}starting_weights_filename: {NOT_DECLARED}, retraining: "No"}}   {FILL_IN}'
 
 
 def _command(name: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 from ruamel.yaml.nodes import MappingNode
 
-from reconciler.spec.descriptions import DESCRIPTION_FIELDS
+from reconciler.spec.declared import NOT_DECLARED
 from reconciler.spec.edit import (
     EditError,
     compose,
@@ -20,10 +20,10 @@ from reconciler.spec.edit import (
     render_value,
     set_value,
 )
-from reconciler.spec.proposal import Proposal
+from reconciler.spec.proposal import DESCRIPTION_FIELDS, Proposal
 
 # Text of a starter spec in a field that is still to be filled in.
-_OPEN = ("", "not declared", "unknown", "unknown CPU")
+_OPEN = ("", NOT_DECLARED, "unknown", "unknown CPU")
 _INDENT = 2
 
 
@@ -37,11 +37,34 @@ class Described(Struct, frozen=True):
 
 
 def list_systems(text: str) -> Mapping[str, Any]:
-    """The systems that a spec declares."""
+    """The systems that a spec declares, each with what it takes from those of this file that it extends."""
     document = read(text)
     spec = document.get("spec") if isinstance(document, dict) else None
     systems = spec.get("systems") if isinstance(spec, dict) else None
-    return systems if isinstance(systems, dict) else {}
+    found: Mapping[str, Any] = systems if isinstance(systems, dict) else {}
+    return {name: _inherit(found, name, ()) for name in found}
+
+
+def _inherit(systems: Mapping[str, Any], name: str, below: tuple[str, ...]) -> Any:
+    """``below``: those that extend it, none of which it takes anything from."""
+    own = systems.get(name)
+    if not isinstance(own, Mapping):
+        return own
+    extended = own.get("extends", [])
+    merged: dict[str, Any] = {}
+    for other in [extended] if isinstance(extended, str) else extended if isinstance(extended, list) else []:
+        if other not in (*below, name) and isinstance(taken := _inherit(systems, other, (*below, name)), Mapping):
+            merged = _overlay(merged, taken)
+    return _overlay(merged, own)
+
+
+def _overlay(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    both = {name: _overlay(below[name], item) for name, item in above.items() if _are_groups(below.get(name), item)}
+    return {**below, **above, **both}
+
+
+def _are_groups(*values: Any) -> bool:
+    return all(isinstance(value, Mapping) for value in values)
 
 
 def describe(text: str, system: str, proposal: Proposal, *, overwrite: bool = False) -> Described:

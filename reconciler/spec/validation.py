@@ -14,14 +14,14 @@ from pydantic import ValidationError
 
 from reconciler.errors import Problem
 from reconciler.resource.inputs import Origin
-from reconciler.spec import executor_models, harness_models, models, settings_models
-from reconciler.spec.confusables import plain_form
+from reconciler.spec import executor_models, models, settings_models
 from reconciler.spec.fields import MAY_NAME_VARIABLES
 from reconciler.spec.groups import Group
 from reconciler.spec.locations import Variables
 from reconciler.spec.names import find_nearest, give_advice
 from reconciler.spec.nodes import MapNode, Node, ScalarNode, convert_plain
 from reconciler.spec.quantities import show_quantity
+from reconciler.spec.syntax import plain_form
 
 # Names that people bring from elsewhere: LoadGen's own, those of user.conf and mlperf.conf, of other submitters' code.
 #
@@ -67,18 +67,53 @@ _RENAMED: Mapping[str, str] = {
     "performance_sample_count_override": "performance_sample_count",
     "accuracy_sample_count_override": "accuracy_sample_count",
     **dict.fromkeys(("gpu_batch_size", "max_batch_size"), "'engine: {batch_size: …}'"),
-    **dict.fromkeys(("gpu_inference_streams", "num_streams", "inference_streams"), "'run: {streams: …}'"),
-    "deque_timeout_usec": "'run: {queue_delay: … us}'",
+    **dict.fromkeys(
+        ("gpu_inference_streams", "num_streams", "inference_streams", "instance_group_count"), "'run: {streams: …}'"
+    ),
+    "preferred_batch_size": "'run: {batch_size: …}'",
+    **dict.fromkeys(("deque_timeout_usec", "max_queue_delay_usec"), "'run: {queue_delay: … us}'"),
+    "request_timeout_usec": "'run: {stall_timeout: … s}'",
+    "gpu_copy_streams": "'run: {options: {lanes: …}}'",
+    **dict.fromkeys(("use_graphs", "use_cuda_graphs", "graph_specs"), "'run: {options: {cuda_graphs: true}}'"),
+    "use_spin_wait": "'run: {options: {spin: true}}'",
+    "workspace_size": "'engine: {options: {workspace_mib: …}}', in MiB where that is in bytes",
+    **dict.fromkeys(
+        ("bert_opt_seqlen", "graphs_max_seqlen"),
+        "'engine: {options: {sequence_lengths: \"128,384\"}}', each to tune",
+    ),
     "input_dtype": "'measurements: {input_data_types: …}'",
     "weight_data_type": "'measurements: {weight_data_types: …}'",
-    "checkpoint": "'model: {path: …}'",
+    **dict.fromkeys(("checkpoint", "model_path"), "'model: {path: …}'"),
+    **dict.fromkeys(("tensor_path", "map_path", "val_map_path"), "'dataset: {path: …}', which a pass prepares"),
+    "cache_file": "'model: {settings: {precision: int8}}', which calibrates",
+    **dict.fromkeys(("config_ver", "accuracy_target"), "a benchmark of its own, such as bert-99.9"),
+    **dict.fromkeys(("harness_type", "use_triton"), "'engine: {backend: triton}'"),
     **dict.fromkeys(("gpu", "gpus", "gpu_model", "device"), "'hardware: {accelerator: …}'"),
     **dict.fromkeys(("num_gpus", "gpu_count"), "'hardware: {count: …}'"),
 }
 
 
+# Their name → why nothing takes its place.
+_UNNEEDED: Mapping[str, str] = {
+    **dict.fromkeys(("numa_config", "numa_conf"), "workers stay near their GPUs and memory by themselves"),
+    "active_sms": "a batch takes the whole GPU, or its slice: `mig` of the hardware",
+    "use_jemalloc": "a command of your own may set LD_PRELOAD in `harness: {env: …}`",
+    **dict.fromkeys(("coalesced_tensor", "run_infer_on_copy_streams"), "the backend lays out and copies its batches"),
+    **dict.fromkeys(
+        ("buffer_manager_thread_count", "server_num_issue_query_threads"),
+        "the harness starts its threads by itself",
+    ),
+    **dict.fromkeys(
+        ("soft_drop", "use_small_tile_gemm_plugin", "gemm_plugin_fairshare_cache_size"),
+        "it belongs to NVIDIA's harness, which `harness: {adapter: nvidia-v5.1}` runs as it is",
+    ),
+}
+
+
 def explain_foreign(name: str) -> tuple[str, str] | None:
     """(message, fix) of a name that means something elsewhere; None for any other."""
+    if name in _UNNEEDED:
+        return f"{name} has no counterpart here", f"take it out: {_UNNEEDED[name]}"
     if name in _FIXED:
         return f"{name} {_FIXED[name]}", _FIXED_FIX
     if name in _RENAMED:
@@ -107,7 +142,7 @@ _NOUNS: dict[type[Group], str] = {
 _HOMES: dict[str, type[Group]] = {
     "engine": settings_models.Engine,
     "run": settings_models.Run,
-    "harness": harness_models.Harness,
+    "harness": settings_models.Harness,
     "model": models.Model,
     "dataset": settings_models.Dataset,
     "measurements": settings_models.Measurements,
@@ -129,16 +164,17 @@ def validate(root: MapNode, variables: Variables, *, complete: bool) -> tuple[mo
             for finding in error.errors(include_url=False):
                 where = tuple(str(part) for part in finding["loc"] if part != "[key]")
                 is_reported = complete or finding["type"] != "missing"
-                if attempt == 0 and is_reported and where[0] not in _HEADER and not _is_misspelt(finding, where, root):
+                there = finding["type"] == "missing" and is_misspelt(where, root)
+                if attempt == 0 and is_reported and where[0] not in _HEADER and not there:
                     problems.append(_problem(finding, where, root))
                 _repair(document, where, missing=finding["type"] == "missing")
     return None, problems
 
 
-def _is_misspelt(finding: Mapping[str, Any], where: Location, root: MapNode) -> bool:
+def is_misspelt(where: Location, root: MapNode) -> bool:
     """True for a name that is missing, and there under one that is said to be wrong."""
     holder, group = find_node(root, where[:-1]), _group_at(where[:-1])
-    if finding["type"] != "missing" or not isinstance(holder, MapNode) or group is None:
+    if not isinstance(holder, MapNode) or group is None:
         return False
     valid = _names(group)
     return any(name not in valid and find_nearest(name, valid) == where[-1] for name in holder.items)
@@ -189,7 +225,7 @@ def _problem(finding: Mapping[str, Any], where: Location, root: MapNode) -> Prob
         message, fix = _unknown(where)
         origin = name_origin
     elif kind == "missing":
-        message, fix = f"{where[-1]} is missing", f"write {_written(where[-1])}"
+        message, fix = f"{where[-1]} is missing", f"write {show_example(where[-1])}"
     elif kind == "unfit":
         message, fix = str(context["message"]), str(context["fix"])
         origin = name_origin if "[key]" in finding["loc"] else value_origin
@@ -215,7 +251,8 @@ def _find_cut_number(root: MapNode, where: Location) -> tuple[Origin, str, str] 
     return number.origin, message, f"write {before}: {number.value}{where[-1]}"
 
 
-def _written(name: str) -> str:
+def show_example(name: str) -> str:
+    """A setting as it may be written."""
     example = _EXAMPLES.get(name, "…")
     inner = ", ".join(f"{key}: {value}" for key, value in example.items()) if isinstance(example, dict) else ""
     return f"'{name}: {{{inner}}}'" if inner else f"'{name}: {example}'"
@@ -246,8 +283,6 @@ def _unknown(where: Location) -> tuple[str, str]:
     noun = _NOUNS.get(group, "setting") if group is not None else "setting"
     holder = f" of {where[-2]}" if len(where) > 1 and noun == "setting" else ""
     message = f"{name} is not a {noun}{holder}"
-    if name == "<<":
-        return message, "merge keys are not supported: put shared settings into spec.defaults and write 'use: [name]'"
     if (foreign := explain_foreign(name)) is not None:
         return foreign
     plain = plain_form(name)

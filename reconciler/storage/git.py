@@ -17,6 +17,8 @@ import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
+from io import BytesIO
+from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO
 
@@ -63,9 +65,8 @@ class LineCommit(Struct, frozen=True):
 
 def find_root(start: Path) -> Path | None:
     """The top of the git work tree that holds ``start``; None outside one."""
-    answer = ask_again(start, "rev-parse", "--show-toplevel")
-    top = answer.out.decode(errors="surrogateescape").rstrip("\n")
-    return Path(top) if answer.status == 0 and top else None
+    top = ask_again(start, "rev-parse", "--show-toplevel").text
+    return Path(top) if top else None
 
 
 def initialise(root: Path, *, own: bool = False) -> bool:
@@ -88,14 +89,12 @@ def _initialise(folder: Path, *options: str) -> None:
     if answer.status:
         refuse_disk(answer.error, folder, folder)
         answer = ask(folder, "init", *options)  # git names no cause where a single write fails
-    if answer.status:
-        raise RepositoryError(f"git init: {answer.error}", fix="fix what git reports, or install git, and run again")
+    answer.require("git init", "fix what git reports, or install git, and run again")
 
 
 def find_head(root: Path) -> str | None:
     """The commit checked out; None without one."""
-    answer = ask_again(root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-    return answer.out.decode().strip() if answer.status == 0 else None
+    return ask_again(root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").text or None
 
 
 def read_head_file(root: Path, path: str) -> bytes | None:
@@ -153,13 +152,8 @@ def find_line_commits(root: Path, file: str, lines: Iterable[int], at: str = "")
 
 def _join_lines(lines: Iterable[int]) -> list[tuple[int, int]]:
     """Ascending lines as ranges, first and last: git takes only so many arguments."""
-    found: list[tuple[int, int]] = []
-    for line in lines:
-        if found and found[-1][1] == line - 1:
-            found[-1] = (found[-1][0], line)
-        else:
-            found.append((line, line))
-    return found
+    runs = ([line for _, line in run] for _, run in groupby(enumerate(lines), lambda placed: placed[1] - placed[0]))
+    return [(run[0], run[-1]) for run in runs]
 
 
 def _parse_blame(text: str) -> dict[int, LineCommit]:
@@ -191,7 +185,7 @@ def find_blob_commits(root: Path, path: str, blob: str) -> tuple[str, ...]:
     answer = ask(root, "log", "--format=commit %H", *EVERY_CHANGE, f"--find-object={blob}", "--", path, fetch=True)
     found: list[str] = []
     commit = ""
-    for row in answer.out.decode(errors="replace").splitlines() if answer.status == 0 else ():
+    for row in answer.lines:
         if row.startswith("commit "):
             commit = row.removeprefix("commit ")
         elif row.startswith(":") and parse_blob_row(row)[1] == blob:
@@ -209,27 +203,25 @@ def parse_blob_row(row: str) -> tuple[str, str]:
 
 def list_blobs_in_refs(root: Path, folder: str, suffix: str = "") -> tuple[bytes, ...]:
     """The contents of every file below ``folder``, named ``*suffix``, at the tip of any ref known here."""
-    refs = ask(root, "for-each-ref", "--format=%(objectname)").out.decode().split()
+    refs = ask(root, "for-each-ref", "--format=%(objectname)").lines
     names: set[str] = set()
     for tip in dict.fromkeys([*refs, *filter(None, [find_head(root)])]):
-        rows = ask(root, "ls-tree", "-r", "-z", f"{tip}^{{tree}}", "--", folder).out.split(b"\0")
-        names.update(row.split()[2].decode() for row in rows if row and row.endswith(suffix.encode()))
+        rows = ask(root, "ls-tree", "-r", "-z", f"{tip}^{{tree}}", "--", folder).items
+        names.update(row.split()[2] for row in rows if row.endswith(suffix))
     answer = ask(root, "cat-file", "--batch", stdin="\n".join(sorted(names)).encode(), fetch=True) if names else None
     return tuple(content for _, content in _named_batch(answer.out)) if answer else ()
 
 
 def _named_batch(data: bytes) -> Iterator[tuple[str, bytes]]:
-    at = 0
-    while at < len(data):
-        end = data.index(b"\n", at)
-        words = data[at:end].split()
-        if len(words) != 3:
-            # "<name> missing": a partial clone left it out.
-            at = end + 1
-            continue
-        size = int(words[2])
-        yield words[0].decode(), data[end + 1 : end + 1 + size]
-        at = end + 1 + size + 1
+    stream = BytesIO(data)
+    while words := stream.readline().split():
+        if (content := _read_content(stream, words)) is not None:
+            yield words[0].decode(), content
+
+
+def _read_content(stream: BinaryIO, words: list[bytes]) -> bytes | None:
+    """Read what follows a row of ``cat-file --batch``; None for "NAME missing", which a partial clone left out."""
+    return stream.read(int(words[2]) + 1)[:-1] if len(words) == 3 else None
 
 
 def resolve(root: Path, name: str) -> str:
@@ -237,7 +229,7 @@ def resolve(root: Path, name: str) -> str:
     here."""
     answer = ask_again(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     if answer.status == 0:
-        return answer.out.decode().strip()
+        return answer.text
     if answer.error:  # a name that is merely unknown is refused without a word
         said = answer.error.splitlines()
         advice = next((line.strip() for line in said if line.strip().startswith("git config")), "")
@@ -254,8 +246,7 @@ def resolve(root: Path, name: str) -> str:
 
 def merge_base(root: Path, one: str, other: str) -> str | None:
     """The commit where two lines of history part; None when a shallow clone does not reach it, or there is none."""
-    answer = ask(root, "merge-base", one, other)
-    return answer.out.decode().strip() if answer.status == 0 else None
+    return ask(root, "merge-base", one, other).text or None
 
 
 def find_parents(root: Path, commit_id: str) -> tuple[str, ...]:
@@ -266,8 +257,7 @@ def find_parents(root: Path, commit_id: str) -> tuple[str, ...]:
 
 def find_prefix(root: Path) -> str:
     """Find where our repository is below git's top: "" at the top, else such as "teams/acme/"."""
-    answer = ask(root, "rev-parse", "--show-prefix")
-    return answer.out.decode(errors="surrogateescape").rstrip("\n") if answer.status == 0 else ""
+    return ask(root, "rev-parse", "--show-prefix").text
 
 
 def list_files_at(root: Path, commit_id: str, folders: Iterable[str] = ()) -> dict[str, tuple[str, int]]:
@@ -313,12 +303,11 @@ class BlobReader(Struct, frozen=True):
                 self.ask.write("".join(f"{blob}\n" for blob in some).encode())
                 self.ask.flush()
             for blob in some:
-                words = self.answer.readline().split()
-                if len(words) != 3:
+                content = _read_content(self.answer, self.answer.readline().split())
+                if content is None:
                     uncached.append(blob)
-                    continue
-                found[blob] = self.answer.read(int(words[2]))
-                self.answer.read(1)
+                else:
+                    found[blob] = content
         # A partial clone may fetch what it left out, which this reader does not.
         return {**found, **read_blobs(self.root, uncached)} if uncached else found
 
@@ -372,7 +361,7 @@ def _commit(index: PrivateIndex, given: Sequence[str], message: str) -> tuple[st
     added = index.ask("add", *_FROM_STDIN, stdin=_listed(given))
     if added.status:
         refuse_disk(added.error, index.folder, index.root)
-        raise RepositoryError(f"git add: {added.error}", fix="commit the records yourself, or fix what git reports")
+    added.require("git add", "commit the records yourself, or fix what git reports")
     new = _changed_below(index.root, given, index.copy)
     if not new:
         return "", True
@@ -404,9 +393,8 @@ def _changed_below(root: Path, paths: Iterable[str], index: Path | None = None) 
         answer = ask(root, "ls-files", "-z", index=index)
     else:
         answer = ask(root, "diff", "--cached", "--name-only", "--no-renames", "--relative", "-z", "HEAD", index=index)
-    names = [name for name in answer.out.decode(errors="surrogateescape").split("\0") if name]
     given = list(paths)
-    return [name for name in names if any(name == path or name.startswith(f"{path}/") for path in given)]
+    return [name for name in answer.items if any(name == path or name.startswith(f"{path}/") for path in given)]
 
 
 def _listed(paths: Iterable[str]) -> bytes:
@@ -416,14 +404,9 @@ def _listed(paths: Iterable[str]) -> bytes:
 def list_changed_files(root: Path, base: str, commit_id: str) -> dict[str, tuple[str, str]]:
     """path → (status letter, blob id in ``commit_id``, "" when deleted) of every file that differs between two
     commits."""
-    answer = ask(root, "diff-tree", "-r", "-z", "--no-renames", "--relative", base, commit_id, fetch=True)
-    words = answer.out.decode(errors="surrogateescape").split("\0")
-    found = {}
-    for facts, path in zip(words[::2], words[1::2], strict=False):
-        parts = facts.split()
-        if len(parts) == 5:
-            found[path] = (parts[4], "" if parts[4] == "D" else parts[3])
-    return found
+    words = ask(root, "diff-tree", "-r", "-z", "--no-renames", "--relative", base, commit_id, fetch=True).items
+    rows = ((path, facts.split()) for facts, path in zip(words[::2], words[1::2], strict=False))
+    return {path: (letter, "" if letter == "D" else blob) for path, (_, _, _, blob, letter) in rows}
 
 
 def list_remotes(root: Path) -> tuple[tuple[str, str], ...]:
@@ -447,8 +430,7 @@ def list_kept_files(folder: Path) -> dict[str, bool]:
     """Files below a folder that git has or would take, relative to it, and whether it has them; empty where git knows
     none."""
     answer = ask(folder, "ls-files", "-z", "-t", "--cached", "--others", "--exclude-standard", limit=_FOREIGN)
-    lines = answer.out.decode(errors="surrogateescape").split("\0") if answer.status == 0 else []
-    return {line[2:]: not line.startswith("?") for line in lines if line[2:]}
+    return {line[2:]: not line.startswith("?") for line in answer.items}
 
 
 # Exchange between this clone and its remotes, the folders of git's state, and the owner of the clone.
@@ -460,8 +442,7 @@ _LIMIT = 60.0  # seconds in which a remote answers
 
 def list_control_folders(root: Path) -> tuple[Path, ...]:
     """List the folders with HEAD and the refs: one, two in a linked work tree, none outside a repository."""
-    answer = ask(root, "rev-parse", "--git-dir", "--git-common-dir")
-    names = answer.out.decode(errors="surrogateescape").splitlines() if answer.status == 0 else []
+    names = ask(root, "rev-parse", "--git-dir", "--git-common-dir").lines
     return tuple(dict.fromkeys((root / name).resolve() for name in names))
 
 
@@ -480,19 +461,17 @@ def find_hook_path(root: Path, name: str) -> Path:
             break
     else:
         raise RepositoryError(f"{root} is not in a git repository", fix="`git init` makes one")
-    return (root / answer.out.decode(errors="surrogateescape").rstrip("\n")).resolve()
+    return (root / answer.text).resolve()
 
 
 def find_branch(root: Path) -> str:
     """The branch checked out; "" on a detached HEAD."""
-    answer = ask(root, "symbolic-ref", "--quiet", "--short", "HEAD")
-    return answer.out.decode().strip() if answer.status == 0 else ""
+    return ask(root, "symbolic-ref", "--quiet", "--short", "HEAD").text
 
 
 def resolve_commit(root: Path, name: str) -> str:
     """The commit of a ref, "" when there is none."""
-    answer = ask(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-    return answer.out.decode().strip() if answer.status == 0 else ""
+    return ask(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}").text
 
 
 def is_ancestor(root: Path, one: str, other: str) -> bool:
@@ -503,26 +482,21 @@ def list_addresses(root: Path, remote: str) -> tuple[str, ...]:
     """Everywhere that a push to this remote goes; it may be several places. Raises RepositoryError when there is no
     such remote."""
     answer = ask(root, "remote", "get-url", "--push", "--all", remote)
-    if answer.status:
-        raise RepositoryError(f"no remote {remote!r}", fix="`git remote -v` lists the remotes")
-    return tuple(answer.out.decode(errors="surrogateescape").split("\n")[:-1])
+    return tuple(answer.require(f"no remote {remote!r}", "`git remote -v` lists the remotes").lines)
 
 
 def fetch(root: Path, remote: str, name: str) -> str:
     """Fetch one branch; gives the commit that it is at there. Raises RepositoryError with what git said."""
     wanted = f"+refs/heads/{name}:refs/remotes/{remote}/{name}"
     answer = ask(root, "fetch", "--quiet", "--no-tags", remote, wanted, limit=_LIMIT, own=True)
-    if answer.status:
-        said = answer.error or "no answer"
-        raise RepositoryError(f"git fetch {remote} {name}: {said}", fix=f"see whether `git fetch {remote}` works")
+    answer.require(f"git fetch {remote} {name}", f"see whether `git fetch {remote}` works")
     return resolve_commit(root, f"refs/remotes/{remote}/{name}")
 
 
 def fast_forward(root: Path, commit: str) -> None:
     """Move the branch checked out forward, and the work tree with it; edited files are left alone."""
     answer = ask(root, "merge", "--ff-only", "--quiet", commit, own=True)
-    if answer.status:
-        raise RepositoryError(f"git merge --ff-only: {answer.error}", fix="commit or stash what git names")
+    answer.require("git merge --ff-only", "commit or stash what git names")
 
 
 def push(root: Path, remote: str, name: str) -> None:
@@ -532,8 +506,7 @@ def push(root: Path, remote: str, name: str) -> None:
         if answer.status == 0:
             return
         if last or not any(word in answer.error for word in ("fetch first", "non-fast-forward", "cannot lock ref")):
-            said = answer.error or "no answer"
-            raise RepositoryError(f"git push {remote}: {said}", fix="the records are committed here; push them later")
+            answer.require(f"git push {remote}", "the records are committed here; push them later")
         rebase(root, fetch(root, remote, name))
 
 
@@ -571,7 +544,7 @@ def find_appearances(root: Path, tip: str, folders: Iterable[str]) -> Appearance
     )  # fmt: skip
     found: dict[tuple[str, str], Commit] = {}
     commit = None
-    for row in answer.out.decode(errors="surrogateescape").split("\n") if answer.status == 0 else ():
+    for row in answer.lines:
         if row.startswith("\x01"):
             words = row[1:].split("\0", 4)  # which no commit holds
             written, made = (read_commit_time(seconds) for seconds in words[1:3])
@@ -589,15 +562,14 @@ def find_commit_times(root: Path, commits: Iterable[str]) -> dict[str, datetime]
     for commit in sorted(set(commits)):
         answer = ask(root, "show", "--no-patch", "--format=%ct", f"{commit}^{{commit}}")
         if answer.status == 0:
-            found[commit] = read_commit_time(answer.out.decode().strip())
+            found[commit] = read_commit_time(answer.text)
     return found
 
 
 def find_early_commits(root: Path, commits: str) -> list[tuple[str, datetime, datetime]]:
     """Find those of ``commits``, a range or a tip, that by their dates were committed before one of their parents, with
     their own date and that parent's."""
-    answer = ask(root, "log", "--format=%H %ct %P", "--end-of-options", commits)
-    rows = [row.split() for row in answer.out.decode().splitlines()] if answer.status == 0 else []
+    rows = [row.split() for row in ask(root, "log", "--format=%H %ct %P", "--end-of-options", commits).lines]
     made = {row[0]: read_commit_time(row[1]) for row in rows}
     made |= find_commit_times(root, {parent for row in rows for parent in row[2:]} - made.keys())
     latest = (
@@ -609,8 +581,7 @@ def find_early_commits(root: Path, commits: str) -> list[tuple[str, datetime, da
 def find_tree(root: Path, commit_id: str, folder: str) -> str:
     """Git's name for a folder of a commit, which is that of all files below it; "" where there is none."""
     asked = f"{commit_id}:./{folder}"
-    answer = ask(root, "rev-parse", "--verify", "--quiet", "--end-of-options", asked, fetch=True)
-    return answer.out.decode().strip() if answer.status == 0 else ""
+    return ask(root, "rev-parse", "--verify", "--quiet", "--end-of-options", asked, fetch=True).text
 
 
 def name_blobs_at(root: Path, commit_id: str, folders: Iterable[str]) -> dict[str, str]:
@@ -621,8 +592,9 @@ def name_blobs_at(root: Path, commit_id: str, folders: Iterable[str]) -> dict[st
 
 def list_links_at(root: Path, commit_id: str, folders: Iterable[str]) -> dict[str, str]:
     """path → blob id of each symbolic link of a commit below these folders: its content is where it leads."""
-    answer = ask(root, "ls-tree", "-r", "-z", commit_id, "--", *folders, fetch=True)
-    rows = (row.partition("\t") for row in answer.out.decode(errors="surrogateescape").split("\0"))
+    rows = (
+        row.partition("\t") for row in ask(root, "ls-tree", "-r", "-z", commit_id, "--", *folders, fetch=True).items
+    )
     return {path: facts.split()[2] for facts, _, path in rows if facts.startswith("120000 ")}
 
 
@@ -664,8 +636,7 @@ def clone_at(root: Path, commit: str, folder: Path) -> Path:
 
 def find_day(root: Path, commit: str) -> date:
     """The day (UTC) on which a commit was made."""
-    answer = ask(root, "show", "--no-patch", "--format=%ct", commit)
-    return read_commit_time(answer.out.decode().strip()).date()
+    return read_commit_time(ask(root, "show", "--no-patch", "--format=%ct", commit).text).date()
 
 
 def _clone(top: Path, commit: str, folder: Path) -> GitAnswer:

@@ -74,12 +74,9 @@ def end_turn(root: Path, folder: Path) -> bool:
 
 def _list_ref_locks(root: Path) -> list[Path]:
     """List the locks that a commit takes: of HEAD, of the branch, and of all refs where git keeps them in tables."""
-    branch = ask(root, "symbolic-ref", "--quiet", "HEAD").out.decode(errors="surrogateescape").strip()
-    names = ["HEAD", *filter(None, [branch]), "reftable/tables.list"]
+    names = ["HEAD", *ask(root, "symbolic-ref", "--quiet", "HEAD").lines, "reftable/tables.list"]
     words = [word for name in names for word in ("--git-path", f"{name}.lock")]
-    answer = ask(root, "rev-parse", *words)
-    rows = answer.out.decode(errors="surrogateescape").splitlines() if answer.status == 0 else []
-    return [root / row for row in rows]
+    return [root / row for row in ask(root, "rev-parse", *words).lines]
 
 
 def _remove_dead_ref_lock(root: Path, lock: Path, began: int) -> None:
@@ -118,8 +115,8 @@ def _is_in_use(root: Path, *, unseen: bool = True) -> bool:
     if not sys.platform.startswith("linux"):
         return True
     answer = ask(root, "rev-parse", "--path-format=absolute", "--git-common-dir", "--show-toplevel")
-    places = [Path(row) for row in answer.out.decode(errors="surrogateescape").splitlines()]
-    if answer.status or not places:
+    places = [Path(row) for row in answer.lines]
+    if not places:
         return unseen
     return any(_works_in(entry, places, unseen=unseen) for entry in Path("/proc").glob("[0-9]*"))
 
@@ -274,11 +271,8 @@ def end_killed_commits(root: Path) -> None:
 
 def _find_index(root: Path) -> tuple[Path, Path] | None:
     """The folder of git and the user's index; None where there is no git repository."""
-    answer = ask(root, "rev-parse", "--absolute-git-dir", "--git-path", "index")
-    rows = answer.out.decode(errors="surrogateescape").splitlines()
-    if answer.status or len(rows) != 2:
-        return None
-    return Path(rows[0]), root / rows[1]
+    rows = ask(root, "rev-parse", "--absolute-git-dir", "--git-path", "index").lines
+    return (Path(rows[0]), root / rows[1]) if len(rows) == 2 else None
 
 
 def _sweep(root: Path, git_folder: Path, shared: Path) -> None:

@@ -92,6 +92,26 @@ class GitAnswer(Struct, frozen=True):
     error: str
 
     @property
+    def text(self) -> str:
+        """What it printed, without the last line end; "" where it failed."""
+        return self.out.decode(errors="surrogateescape").rstrip("\n") if self.status == 0 else ""
+
+    @property
+    def lines(self) -> list[str]:
+        return self.text.split("\n") if self.text else []
+
+    @property
+    def items(self) -> list[str]:
+        """Printed with NUL between them."""
+        return list(filter(None, self.text.split("\0")))
+
+    def require(self, what: str, fix: str) -> GitAnswer:
+        """Itself. Raises RepositoryError where git failed."""
+        if self.status:
+            raise RepositoryError(f"{what}: {self.error or 'no answer'}", fix=fix)
+        return self
+
+    @property
     def lacks_objects(self) -> bool:
         """True where a partial clone left out what was asked for, and it was not fetched."""
         return self.status != 0 and any(words in self.error for words in _LACKING)
@@ -185,8 +205,7 @@ def _find_refused(root: Path) -> str:
 
 
 def _configured(root: Path, *arguments: str) -> list[str]:
-    answer = _run(root, ("config", "-z", *arguments), _ALWAYS, {}, b"", None)
-    return answer.out.decode(errors="surrogateescape").split("\0")[:-1]
+    return _run(root, ("config", "-z", *arguments), _ALWAYS, {}, b"", None).items
 
 
 def _run(

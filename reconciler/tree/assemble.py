@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -30,8 +31,6 @@ from reconciler.resource.settings import (
     BUILD,
     COMMAND,
     HARNESS,
-    NAMEPLATE,
-    ORIGINAL,
     SERVICE,
     CellSettings,
     SubmissionSettings,
@@ -54,7 +53,8 @@ from reconciler.tree.content import (
     SubmissionContent,
     SystemContent,
 )
-from reconciler.tree.layout import is_portable
+from reconciler.tree.layout import CHECKER_LOG, is_portable
+from reconciler.tree.render import CONFIGS, PLACES, SCORER
 from reconciler.tree.source import Sources
 
 # The folder of a compliance test: what its verification script leaves there, and what the script forgets.
@@ -141,7 +141,15 @@ def _select_plain(made: Mapping[str, object]) -> dict[str, object]:
 CALIBRATION = "documentation/calibration.md"
 _MODEL = "model.settings."
 _FILES_OF = ("dataset.", "model.", "engine.")
-_REPEATED = ("benchmark.official", "benchmark.code", "benchmark.path", "dataset.", "harness.", "measurements.")
+_REPEATED = (
+    "benchmark.official",
+    "benchmark.code",
+    "benchmark.path",
+    "dataset.",
+    "harness.",
+    "measurements.",
+    "model.",
+)
 _RENAMED = {"benchmark.official": "as", "benchmark.code": "code", "benchmark.path": "code"}
 _LOCATIONS = ("path", "code", "configs", "cwd", "logs", "outputs", "user_conf_at")
 _FREE = re.compile(r"(.+?\.(?:settings|options|env))\.(.+)")
@@ -217,7 +225,7 @@ def _collect_kept_code(
         settings = _measured_with(settings, accepted.get(cell))
         yield CellCode(
             cell=cell,
-            official=settings.get_text("benchmark.official", benchmark),
+            official=settings.official or benchmark,
             files=files,
             excluded=excluded,
             tool=timed.tool,
@@ -247,7 +255,7 @@ def _nest_settings(settings: CellSettings) -> dict[str, Any]:
     alone is a variable of the environment."""
     found: dict[str, Any] = {}
     for name, value in sorted(settings.values.items()):
-        if not name.startswith((*_SHOWN, _MODEL, *_REPEATED)) or name.endswith(".looked_for"):
+        if not name.startswith((*_SHOWN, *_REPEATED)) or name.endswith(".looked_for"):
             continue
         if name.rpartition(".")[2] in _LOCATIONS and not _FREE.fullmatch(name):
             many = isinstance(value, list | tuple)
@@ -269,16 +277,14 @@ def _name_location(name: str, location: str) -> str:
 
 def _list_places(settings: CellSettings) -> dict[str, str]:
     """List where a spec expects code of the runs, in the order in which it is kept, and the part of the kept files."""
-    names = {
-        "benchmark.path": "",
-        "harness.code": "",
-        "harness.service.code": "service/",
-        "harness.build.code": "build/",
-    }
+    written = {new: old for old, new in _RENAMED.items()}
+    names = {written.get(name, name): part for name, part in PLACES.items()}
+    if COMMAND not in settings:
+        names[f"{HARNESS}.code"] = SCORER
     found = {_name_location(name, text): part for name, part in names.items() if (text := settings.get_text(name))}
     for name in (f"{part}.configs" for part in (HARNESS, SERVICE, BUILD)):
         for text in settings.get_words(name):
-            found.setdefault(_name_location(name, text), "configs/")
+            found.setdefault(_name_location(name, text), CONFIGS)
     return found
 
 
@@ -315,8 +321,8 @@ def _write_value(name: str, value: object, *, is_free: bool) -> object:
 
 def _list_extras(settings: CellSettings) -> tuple[str, ...]:
     """List the extras of this project that the backend and the benchmark of a cell need."""
-    backend = BACKENDS.get(settings.get_text("engine.backend"))
-    benchmark = BENCHMARKS.get(settings.get_text("benchmark.code"))
+    backend = BACKENDS.get(settings.backend)
+    benchmark = BENCHMARKS.get(settings.benchmark_code)
     names = (backend.extra if backend else "", benchmark.extra if benchmark else "")
     return tuple(dict.fromkeys(name for name in names if name)) or ("loadgen",)
 
@@ -360,13 +366,16 @@ def _shown(settings: CellSettings) -> dict[str, str]:
 
 
 def _documents(submission: SubmissionSettings, sources: Sources) -> dict[str, bytes]:
-    folder = submission.get_text("documents.folder")
+    folder = submission.documents_folder
     found = sources.list_files([folder]) if folder else {}
-    if calibration := submission.get_text("documents.calibration"):
+    if calibration := submission.calibration:
         found[CALIBRATION] = sources.choose(calibration, "documents.calibration")
-    if bandwidth := submission.get_text("documents.bandwidth"):
+    if bandwidth := submission.bandwidth:
         name = f"documentation/bandwidth{PurePosixPath(bandwidth).suffix}"
         found[name] = sources.choose(bandwidth, "documents.bandwidth")
+    if log := submission.get_text("documents.checker_log"):
+        with contextlib.suppress(ReconcilerError):  # a check of the tree without it writes it
+            found[f"results/{CHECKER_LOG}"] = sources.choose(log, "documents.checker_log")
     return found
 
 
@@ -377,7 +386,7 @@ def _derive_calibration(
     of the weights by a command or by hand are in no record."""
     submission = desired.submission
     bound = {cell: records for cell, records in chosen.items() if cell.division != "open" and records.performance}
-    if submission.get_text("documents.calibration") or not bound:
+    if submission.calibration or not bound:
         return {}
     found = []
     for cell, records in sorted(bound.items()):
@@ -390,8 +399,8 @@ def _derive_calibration(
         found.append(
             Calibration(
                 cells=(str(cell),),
-                benchmark=settings.get_text("benchmark.official", cell.benchmark),
-                precision=settings.get_text("engine.precision"),
+                benchmark=settings.official or cell.benchmark,
+                precision=settings.precision,
                 settings={n.removeprefix(_MODEL): v for n, v in inputs.items() if n.startswith(_MODEL)},
                 made=model.values.get("quantization", {}) if model is not None else {},
                 source=str(inputs.get("source", "")),
@@ -409,12 +418,10 @@ def _find_model(timed: Record, load_record: Callable[[str], Record]) -> Record |
 
 
 def _system(name: str, division: str, system: SystemSettings, sources: Sources) -> SystemContent:
-    category, status, path = (system.get_text(n) for n in ("system.category", "system.status", ORIGINAL))
-    original = sources.choose(path, f"original of {name}") if path else b""
-    supplies = system.get_text(NAMEPLATE)
-    nameplate = sources.choose(supplies, f"nameplate of {name}") if supplies else b""
+    original = sources.choose(system.original, f"original of {name}") if system.original else b""
+    nameplate = sources.choose(system.nameplate, f"nameplate of {name}") if system.nameplate else b""
     nodes = group_node_types(dict(sorted(system.values.items())))  # whatever the order in which they were written
-    return SystemContent(name, division, category, status, system.description, original, nameplate, nodes)
+    return SystemContent(name, division, system.category, system.status, system.description, original, nameplate, nodes)
 
 
 def _refs(record: Record) -> dict[str, LogRef]:
@@ -442,7 +449,7 @@ def _cell(
     run = _measured_with(run, accepted.get(source or cell))
     return CellContent(
         cell=cell,
-        official=settings.get_text("benchmark.official", cell.benchmark),
+        official=settings.official or cell.benchmark,
         measurements=_measurements(settings),
         settings=_shown(run),
         user_conf=performance[shown.user_conf] if shown.user_conf else None,
@@ -478,7 +485,7 @@ def _power(settings: CellSettings, performance: Mapping[str, LogRef], sources: S
     measured = {name.removeprefix(SESSION): ref for name, ref in performance.items() if name.startswith(SESSION)}
     if measured:
         return measured
-    declared = settings.get_text("power.path")
+    declared = settings.power_path
     return sources.list_files([declared]) if declared else {}
 
 
@@ -516,17 +523,17 @@ def _compliance(records: Chosen, load_record: Callable[[str], Record]) -> dict[s
 
 
 def _code(settings: CellSettings) -> str:
-    command = settings.get_words(COMMAND)
+    command = settings.command
     if command:
-        return f"`{PurePosixPath(settings.get_text('harness.code') or command[0]).name}`, a command of the submitter's"
-    path, name = settings.get_text("benchmark.path"), settings.get_text("benchmark.code")
+        return f"`{PurePosixPath(settings.harness_code or command[0]).name}`, a command of the submitter's"
+    path, name = settings.benchmark_path, settings.benchmark_code
     # A path outside the repository would be one machine's own; its file name is all that others can use.
     return f"`{PurePosixPath(path).name}`" if path else f"`harness/benchmarks/{name}.py` of mlperf-reconciler"
 
 
 def _measurements(settings: CellSettings) -> dict[str, Any]:
     """The declared fields, over what the settings themselves say."""
-    path = settings.get_text("model.path")
+    path = settings.model_path
     own = {
         "weight_data_types": settings.get("engine.precision"),
         "starting_weights_filename": PurePosixPath(path).name if path else None,

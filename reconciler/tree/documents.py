@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -131,6 +132,13 @@ def _render_requirements(requirements: tuple[str, ...]) -> str:
         return ""
     lines = "\n".join(requirements)
     return f"\n## Software\n\nInstalled where the performance run was made:\n\n```\n{lines}\n```\n"
+
+
+def parse_requirements(readme: str) -> dict[str, str]:
+    """Normalised package → version, as README.md of a cell of ours lists what was installed."""
+    listed = readme.partition("\n## Software\n")[2].partition("```\n")[2].partition("```")[0]
+    pairs = (line.split("==") for line in listed.splitlines() if line.count("==") == 1)
+    return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in pairs}
 
 
 def render_built_in_conf(rules: BenchmarkRules, scenario: str) -> bytes:

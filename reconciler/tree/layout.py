@@ -13,6 +13,7 @@ from reconciler.errors import ReconcilerError
 from reconciler.resource.kinds import Cell
 from reconciler.rules.ruleset import Ruleset
 
+CHECKER_LOG = "submission_checker_log.txt"  # in results/: the output of the official checker
 # Names that a folder may have: no separators, no blanks, no leading dot (the submission rules forbid both).
 _NAME = re.compile(r"[A-Za-z0-9_+=,@#%~-][A-Za-z0-9_.+=,@#%~-]*")
 
@@ -42,72 +43,46 @@ class Layout(Struct, frozen=True):
 _CELL = "{division}/{submitter}/results/{system}/{benchmark}/{scenario}"
 _MEASUREMENTS = "{division}/{submitter}/measurements/{system}/{benchmark}/{scenario}"
 
-LAYOUTS: Mapping[str, Layout] = {
-    # Rounds from v6.0 on: everything of a cell in one folder, code in src.
-    "v6": Layout(
-        name="v6",
-        system="{division}/{submitter}/systems/{system}.json",
-        nameplate="{division}/{submitter}/systems/{system}_power.yaml",
-        model_mapping="{division}/{submitter}/model_mapping.json",
-        source="{division}/{submitter}/src/{benchmark}/{file}",
-        document="{division}/{submitter}/{file}",
-        measurements=f"{_CELL}/measurements.json",
-        user_conf=f"{_CELL}/user.conf",
-        built_in_conf=f"{_CELL}/mlperf.conf",
-        readme=f"{_CELL}/README.md",
-        performance=f"{_CELL}/performance/run_1/{{file}}",
-        accuracy=f"{_CELL}/accuracy/{{file}}",
-        compliance=f"{_CELL}/{{test}}/{{file}}",
-        power=f"{_CELL}/performance/{{file}}",
-        cell_file=f"{_CELL}/{{file}}",
-    ),
-    # Rounds up to v5.1: results, measurements, compliance and code apart.
-    "legacy": Layout(
-        name="legacy",
-        system="{division}/{submitter}/systems/{system}.json",
-        nameplate="{division}/{submitter}/systems/{system}_power.yaml",
-        model_mapping="{division}/{submitter}/model_mapping.json",
-        source="{division}/{submitter}/code/{benchmark}/{file}",
-        document="{division}/{submitter}/{file}",
-        measurements=f"{_MEASUREMENTS}/{{system}}_{{scenario}}.json",
-        user_conf=f"{_MEASUREMENTS}/user.conf",
-        built_in_conf=f"{_MEASUREMENTS}/mlperf.conf",
-        readme=f"{_MEASUREMENTS}/README.md",
-        performance=f"{_CELL}/performance/run_1/{{file}}",
-        accuracy=f"{_CELL}/accuracy/{{file}}",
-        compliance="{division}/{submitter}/compliance/{system}/{benchmark}/{scenario}/{test}/{file}",
-        power=f"{_CELL}/performance/{{file}}",
-        cell_file=f"{_CELL}/{{file}}",
-    ),
-}
+# Rounds from v6.0 on: everything of a cell in one folder, code in src.
+_V6 = Layout(
+    name="v6",
+    system="{division}/{submitter}/systems/{system}.json",
+    nameplate="{division}/{submitter}/systems/{system}_power.yaml",
+    model_mapping="{division}/{submitter}/model_mapping.json",
+    source="{division}/{submitter}/src/{benchmark}/{file}",
+    document="{division}/{submitter}/{file}",
+    measurements=f"{_CELL}/measurements.json",
+    user_conf=f"{_CELL}/user.conf",
+    built_in_conf=f"{_CELL}/mlperf.conf",
+    readme=f"{_CELL}/README.md",
+    performance=f"{_CELL}/performance/run_1/{{file}}",
+    accuracy=f"{_CELL}/accuracy/{{file}}",
+    compliance=f"{_CELL}/{{test}}/{{file}}",
+    power=f"{_CELL}/performance/{{file}}",
+    cell_file=f"{_CELL}/{{file}}",
+)
+# Rounds up to v5.1: results, measurements, compliance and code apart.
+_LEGACY = replace(
+    _V6,
+    name="legacy",
+    source="{division}/{submitter}/code/{benchmark}/{file}",
+    measurements=f"{_MEASUREMENTS}/{{system}}_{{scenario}}.json",
+    user_conf=f"{_MEASUREMENTS}/user.conf",
+    built_in_conf=f"{_MEASUREMENTS}/mlperf.conf",
+    readme=f"{_MEASUREMENTS}/README.md",
+    compliance="{division}/{submitter}/compliance/{system}/{benchmark}/{scenario}/{test}/{file}",
+)
+LAYOUTS: Mapping[str, Layout] = {layout.name: layout for layout in (_V6, _LEGACY)}
 
 
 # The path of a cell that a template of a layout gives, with the further names that the template wants.
 MakePath = Callable[..., str]
 
 
-def choose_layout(ruleset: Ruleset) -> Layout:
-    """The layout of a round."""
-    return LAYOUTS[ruleset.layout]
-
-
 def name_folders(cell: Cell, official: str, ruleset: Ruleset) -> Cell:
     """The cell as its folders are named. Where a division has no model_mapping.json, which would explain another name,
     the benchmark's folder has the round's."""
     return cell if ruleset.binds(cell.division, "model_mapping") else replace(cell, benchmark=official)
-
-
-def make_cell_path(template: str, submitter: str, cell: Cell, **names: str) -> str:
-    """A cell's path. ReconcilerError when a name cannot be a folder."""
-    return make_path(
-        template,
-        division=cell.division,
-        submitter=submitter,
-        system=cell.system,
-        benchmark=cell.benchmark,
-        scenario=cell.scenario,
-        **names,
-    )
 
 
 @lru_cache(maxsize=4096)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+import re
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
-from reconciler.errors import ReconcilerError
+from msgspec import Struct
+
+from reconciler.errors import ReconcilerError, SpecError
+from reconciler.resource.kinds import Cell
 from reconciler.resource.programs import PROGRAMS
+from reconciler.resource.quantities import join_listing, show_count
 from reconciler.resource.records import REHEARSAL
 from reconciler.rules.nameplate import CAPACITY
 from reconciler.rules.programs import load_program
 from reconciler.rules.ruleset import Ruleset
-from reconciler.tree.code import join_declared_code, place_kept_code
-from reconciler.tree.content import CellCode, CellContent, Content, Rendered, SubmissionContent
+from reconciler.spec.edit import read, render_value
+from reconciler.tree.content import CellCode, CellContent, Content, Files, Rendered, SubmissionContent, hash_content
 from reconciler.tree.documents import (
     collect_measurements_fields,
     encode_json,
@@ -21,7 +29,279 @@ from reconciler.tree.documents import (
     render_source_readme,
 )
 from reconciler.tree.formats.rendering import find_rendered_format
-from reconciler.tree.layout import Layout, choose_layout, make_cell_path, make_path, name_folders
+from reconciler.tree.layout import LAYOUTS, Layout, make_path, name_folders
+
+# src/<benchmark>: the code that the published runs kept, and REPRODUCE.md, which says how an auditor uses it and from
+# which `adopt` takes how the cells were measured.
+
+REPRODUCE = "REPRODUCE.md"
+_VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
+_SHORT = 12  # characters of a digest that name a folder
+OF_BENCHMARK = ("as", "code", "model", "dataset")  # which a cell cannot have of its own
+# Settings that name code → where among the kept files it is.
+PLACES = {"code": "", "harness.code": "", "harness.service.code": "service/", "harness.build.code": "build/"}
+CONFIGS = "configs/"
+SCORER = "score/"  # the code of a harness that only scores
+_SECTION = re.compile(r"^## ", re.M)
+_PREFIX = re.compile(r"^Code: (?:`([^`\n]*)`|this folder), ", re.M)
+_SPEC = re.compile(r"^```yaml\n(.*?)^```$", re.M | re.S)
+_DIGEST = re.compile(r"^([0-9a-f]{64})  (.+)$", re.M)
+
+
+class _Version(Struct, frozen=True):
+    """The code of some cells of a folder. ``prefix``: its place below the folder, "" at its top."""
+
+    prefix: str
+    files: Files
+    cells: tuple[CellCode, ...]
+
+
+def join_declared_code(benchmarks: Collection[str], submission: SubmissionContent) -> dict[str, Content]:
+    """The files of a folder that several benchmarks of the spec, on different systems, are entered as."""
+    code: dict[str, Content] = {}
+    for benchmark in sorted(benchmarks):
+        for name, content in submission.code.get(benchmark, {}).items():
+            if hash_content(code.setdefault(name, content)) != hash_content(content):
+                fix = "name the benchmarks in the spec alike, or their files of one name apart"
+                raise ReconcilerError(
+                    f"{join_listing(sorted(benchmarks))} are entered as one, with two {name}", fix=fix
+                )
+    return code
+
+
+def place_kept_code(folder: str, cells: Sequence[CellCode], declared: Mapping[str, Content]) -> dict[str, Content]:
+    """The files of src/<folder>, REPRODUCE.md among them. Cells whose code has no two contents for one name share the
+    folder; else each version of the code has a folder of its own, named by its digest."""
+    if not cells:
+        return {}
+    versions = _separate(cells, declared)
+    code: dict[str, Content] = {}
+    for version in versions:
+        code |= {f"{version.prefix}{name}": content for name, content in version.files.items()}
+    code[REPRODUCE] = _render_reproduce(folder, versions).encode()
+    return code
+
+
+def _separate(cells: Sequence[CellCode], declared: Mapping[str, Content]) -> list[_Version]:
+    by_code: dict[str, list[CellCode]] = {}
+    for cell in cells:
+        by_code.setdefault(_hash_files(cell.files), []).append(cell)
+    joined: dict[str, str] = {name: hash_content(content) for name, content in declared.items()}
+    contents = (item for group in by_code.values() for item in group[0].files.items())
+    if all(joined.setdefault(name, hash_content(content)) == hash_content(content) for name, content in contents):
+        merged = {name: content for group in by_code.values() for name, content in group[0].files.items()}
+        return [_Version("", merged, tuple(cells))]
+    return [_Version(f"{digest[:_SHORT]}/", group[0].files, tuple(group)) for digest, group in sorted(by_code.items())]
+
+
+def _hash_files(files: Files) -> str:
+    listed = "".join(f"{name}\0{hash_content(content)}\n" for name, content in sorted(files.items()))
+    return hashlib.sha256(listed.encode()).hexdigest()
+
+
+def _render_reproduce(folder: str, versions: Iterable[_Version]) -> str:
+    parts = [
+        f"# How to reproduce {folder}",
+        "",
+        "The code is that which the published performance runs kept as they began, file by file. Accuracy runs and "
+        "compliance tests are published next to them only where their records hold the same digest of it.",
+    ]
+    for version in versions:
+        where = f"`{version.prefix}`" if version.prefix else "this folder"
+        parts += ["", f"## {join_listing([str(cell.cell) for cell in version.cells])}", ""]
+        parts += [f"Code: {where}, {show_count(len(version.files), 'file')}."]
+        excluded = max(cell.excluded for cell in version.cells)
+        if excluded:
+            parts += ["", f"{show_count(excluded, 'file')} of it {'is' if excluded == 1 else 'are'} not published."]
+        parts += _render_version(version)
+    return "\n".join(parts) + "\n"
+
+
+def _render_version(version: _Version) -> list[str]:
+    cells = version.cells
+    release = cells[0].tool.removeprefix("mlperf-reconciler ")
+    names = sorted({name for cell in cells for name in cell.extras})
+    extras = f"[{','.join(names)}]" if names else ""
+    spec = list(_render_spec(cells))
+    variables = sorted(
+        {name for line in spec for name in _VARIABLE.findall(line)}
+        | {item["from_env"] for cell in cells for item in _list_references(cell.settings)}
+    )
+    lines = [
+        "",
+        "In an empty folder on the system that its description names, with `SRC` as the folder of this file:",
+        "",
+        "```sh",
+        f"python -m pip install 'mlperf-reconciler{extras}=={release}'",
+        *(f"export {name}=  # to be filled in" for name in variables),
+        *_render_copies(version),
+        "```",
+        "",
+        "Save as `specs/repeat.yaml`:",
+        "",
+        "```yaml",
+        *spec,
+        "```",
+        "",
+        "Install what is listed under Software in the README.md of the cell's results, put model and dataset where the "
+        "spec names them, and measure:",
+        "",
+        "```sh",
+        *(f"reconcile apply {_select(cell.cell)}" for cell in cells),
+        "```",
+    ]
+    if any(name.startswith("harness/") for name in version.files):
+        lines += [
+            "",
+            "`harness/` is the part of the package that ran; `diff -r` with the installed one shows what is not of "
+            "that release.",
+        ]
+    for cell in _list_distinct(cells):
+        lines += _render_digests(cell)
+    return [*lines, *_render_comparison(cells)]
+
+
+def _list_references(value: object) -> Iterator[Mapping[str, str]]:
+    if isinstance(value, Mapping):
+        if set(value) == {"from_env"}:
+            yield value
+        for item in value.values():
+            yield from _list_references(item)
+
+
+def _render_copies(version: _Version) -> Iterator[str]:
+    """Copy each part of the code to where the spec expects it: a file by its name, else the folder. A place within one
+    that was copied before has its files from there."""
+    done: list[PurePosixPath] = []
+    places = {at: part for cell in version.cells for at, part in cell.places.items()}
+    for at, part in places.items():
+        place = PurePosixPath(at)
+        if any(other in place.parents for other in done):
+            continue
+        source = version.prefix + part
+        if part + place.name in version.files and place.suffix:
+            folder = place.parent
+            source += place.name
+        elif any(name.startswith(part) for name in version.files):
+            folder = place
+            source += "."
+            done.append(place)
+        else:
+            continue
+        target = _quote(str(folder))
+        yield f'mkdir -p {target} && cp -R "$SRC"/{shlex.quote(source)} {target}/'
+
+
+def _quote(place: str) -> str:
+    return f'"{place}"' if place.startswith("$") else shlex.quote(place)
+
+
+def _render_spec(cells: Sequence[CellCode]) -> Iterator[str]:
+    """The cells as a spec of their own. Settings that all cells of a benchmark have are written once."""
+    yield from ("apiVersion: mlperf-reconciler/v1", "kind: Submission", "metadata: {name: repeat}", "spec:")
+    yield from (f"  {name}: {render_value(value)}" for name, value in cells[0].submission.items())
+    yield "  systems:"
+    for name, system in {cell.cell.system: cell.system for cell in cells}.items():
+        yield f"    {render_value(name)}:"
+        yield from (f"      {key}: {render_value(value)}" for key, value in system.items())
+    yield "  benchmarks:"
+    shared: dict[str, dict[str, Any]] = {}
+    for name in {cell.cell.benchmark: None for cell in cells}:
+        first, *others = [cell.settings for cell in cells if cell.cell.benchmark == name]
+        shared[name] = {
+            key: value
+            for key, value in first.items()
+            if key in OF_BENCHMARK or all(other.get(key) == value for other in others)
+        }
+        yield f"    {render_value(name)}:"
+        yield from (f"      {key}: {render_value(value)}" for key, value in shared[name].items())
+    yield "  divisions:"
+    above: tuple[str, ...] = ()
+    for cell in sorted(cells, key=lambda item: item.cell):
+        place = (cell.cell.division, cell.cell.system, cell.cell.benchmark)
+        for depth, part in enumerate(place):
+            if above[: depth + 1] != place[: depth + 1]:
+                yield f"{'  ' * (depth + 2)}{render_value(part)}:"
+        above = place
+        common = shared[cell.cell.benchmark]
+        own = {key: value for key, value in cell.settings.items() if key not in common}
+        yield f"          {cell.cell.scenario}: {render_value(own)}"
+
+
+def _list_distinct(cells: Sequence[CellCode]) -> list[CellCode]:
+    """One cell for each set of files that it ran with."""
+    return list({tuple(sorted(cell.digests.items())): cell for cell in reversed(cells)}.values())[::-1]
+
+
+def _select(cell: Cell) -> str:
+    names = {"division": cell.division, "system": cell.system, "benchmark": cell.benchmark, "scenario": cell.scenario}
+    return shlex.join(f"{name}={value}" for name, value in names.items())
+
+
+def _render_digests(cell: CellCode) -> list[str]:
+    if not cell.digests:
+        return []
+    listed = [f"{digest}  {name}" for name, digest in sorted(cell.digests.items())]
+    return ["", f"SHA-256 of the files that `{cell.cell}` ran with:", "", "```", *listed, "```"]
+
+
+def _render_comparison(cells: Sequence[CellCode]) -> list[str]:
+    scenarios = sorted({cell.cell.scenario for cell in cells})
+    return [
+        "",
+        "What LoadGen then writes to `mlperf_log_detail.txt` has the settings of the published log, and its result "
+        f"differs by no more than runs of {join_listing(scenarios)} differ from each other. `reconcile verify-tree "
+        "TREE` compares the published files with each other.",
+    ]
+
+
+class Instructions(Struct, frozen=True):
+    """How to repeat a cell: its ``settings`` and the ``hardware`` of its system as a spec has them, the folder of its
+    code below that of the file, and the SHA-256 of the files that it ran with."""
+
+    settings: Mapping[str, object]
+    hardware: Mapping[str, object]
+    prefix: str
+    digests: Mapping[str, str]
+
+
+def parse_reproduce(text: str) -> dict[tuple[str, str, str], Instructions]:
+    """By division, system and scenario. Nothing of sections without a spec, as early releases wrote them."""
+    found: dict[tuple[str, str, str], Instructions] = {}
+    for section in _SECTION.split(text)[1:]:
+        prefix, block = _PREFIX.search(section), _SPEC.search(section)
+        if prefix is None or block is None:
+            continue
+        try:
+            spec = _get_group(_drop_nothing(read(block[1])), "spec")
+        except SpecError:
+            continue
+        digests = {name: digest for digest, name in _DIGEST.findall(section)}
+        divisions = _get_group(spec, "divisions")
+        for division in divisions:
+            for system in _get_group(divisions, division):
+                hardware = _get_group(spec, "systems", system, "hardware")
+                for benchmark in _get_group(divisions, division, system):
+                    shared = _get_group(spec, "benchmarks", benchmark)
+                    for scenario in _get_group(divisions, division, system, benchmark):
+                        own = _get_group(divisions, division, system, benchmark, scenario)
+                        at = division, system, scenario
+                        found[at] = Instructions({**shared, **own}, hardware, prefix[1] or "", digests)
+    return found
+
+
+def _get_group(value: object, *names: str) -> Mapping[str, object]:
+    """A nested group; an empty one where there is none."""
+    for name in names:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
+
+
+def _drop_nothing(value: Any) -> Any:
+    """Without entries that say nothing."""
+    if isinstance(value, dict):
+        return {name: _drop_nothing(item) for name, item in value.items() if item is not None}
+    return [_drop_nothing(item) for item in value if item is not None] if isinstance(value, list) else value
 
 
 def render(submission: SubmissionContent, ruleset: Ruleset) -> Iterator[Rendered]:
@@ -42,7 +322,7 @@ def render(submission: SubmissionContent, ruleset: Ruleset) -> Iterator[Rendered
 
 
 def _files(submission: SubmissionContent, ruleset: Ruleset) -> Iterator[Rendered]:
-    layout = choose_layout(ruleset)
+    layout = LAYOUTS[ruleset.layout]
     for system in submission.systems:
         names = {"division": system.division, "submitter": submission.submitter, "system": system.name}
         yield (
@@ -59,9 +339,10 @@ def _files(submission: SubmissionContent, ruleset: Ruleset) -> Iterator[Rendered
 
 def _cell(content: CellContent, submitter: str, layout: Layout, ruleset: Ruleset) -> Iterator[Rendered]:
     place = name_folders(content.cell, content.official, ruleset)
+    own = {name: str(getattr(place, name)) for name in ("division", "system", "benchmark", "scenario")}
 
     def at(template: str, **names: str) -> str:
-        return make_cell_path(template, submitter, place, **names)
+        return make_path(template, submitter=submitter, **own, **names)
 
     yield at(layout.measurements), encode_json(collect_measurements_fields(_marked(content), ruleset))
     form = find_rendered_format(content.format)

@@ -7,7 +7,7 @@ from typing import Any
 
 from reconciler.loadgen import keys
 from reconciler.render.colour import Paint, Tone, show_plain
-from reconciler.render.explanation import render_table
+from reconciler.render.table import render_table
 from reconciler.resource.quantities import show_count, show_duration
 from reconciler.resource.records import QUICK
 from reconciler.tune.candidate_search import BestMetric, BestRate
@@ -57,9 +57,11 @@ def render_tuned_text(tuned: Tuned, patch: str) -> str:
     if tuned.lasted is not None and tuned.lasted < _SHORT:
         lasted = show_duration(tuned.lasted)
         lines.append(f"Its run lasted {lasted}: so short a run proves little. Raise min_duration, and search again.")
-    if not patch:
-        return "\n".join([*lines, "The spec says so already." if tuned.settings else "There is nothing to change."])
-    return "\n".join([*lines, "", patch.rstrip("\n")])
+    if patch:
+        lines += ["", patch.rstrip("\n")]
+    elif not isinstance(tuned.best, NotFound):
+        lines.append("The spec says so already." if tuned.settings else "There is nothing to change.")
+    return "\n".join(lines)
 
 
 def _describe(tuned: Tuned) -> str:
@@ -115,7 +117,7 @@ def render_tuned_part(tuned: Tuned, patch: str, trials: Sequence[TrialRun]) -> d
         "noise": found.noise.of_rate if found else metric.spread if metric else None,
         "mean": metric.mean if metric else None,
         "lasted": tuned.lasted,
-        "quick": tuned.goal.quick,
+        "quick": bool(tuned.goal.quick),
         "made": tuned.made,
         "known": tuned.known,
         "patch": patch,
@@ -143,7 +145,7 @@ def render_trial_part(run: TrialRun) -> dict[str, Any]:
     }
 
 
-def render_trials_text(cell: str, runs: Sequence[TrialRun]) -> str:
+def render_trials_text(cell: str, runs: Sequence[TrialRun], paint: Paint = show_plain) -> str:
     """Everything that was tried of a cell; nothing of it is published."""
     if not runs:
         return f"{cell}\n  no trials: `reconcile try` and `reconcile tune` make them"
@@ -157,4 +159,4 @@ def render_trials_text(cell: str, runs: Sequence[TrialRun]) -> str:
         )
         for run in runs
     ]
-    return "\n".join([f"{cell}: trials, none of them published", *render_table(rows, indent=2)])
+    return "\n".join([f"{cell}: trials, none of them published", *render_table(rows, 2, width=paint.width)])

@@ -35,13 +35,14 @@ _OUT_OF_TIME = "the time is over"
 
 class Goal(Struct, frozen=True):
     """``candidates``: settings to choose among, the first of which is searched whole. ``start``: the rate to begin at,
-    None where the result of a run is no rate that is asked for. ``seconds``: no trial begins that would end later."""
+    None where the result of a run is no rate that is asked for. ``quick``: ms of its trials, 0 for as long as declared.
+    ``seconds``: no trial begins that would end later."""
 
     cell: Cell
     candidates: tuple[Settings, ...]
     start: float | None
     lower_is_better: bool
-    quick: bool = False
+    quick: int = 0
     tolerance: float = TOLERANCE
     confirmations: int = CONFIRMATIONS
     most: int = 40

@@ -52,11 +52,11 @@ def make_trial(paths: RepositoryPaths, options: Options, trial: Trial, report: C
 
 
 def prepare_quick(
-    paths: RepositoryPaths, options: Options, report: Callable[[Event], None]
+    paths: RepositoryPaths, options: Options, seconds: float, report: Callable[[Event], None]
 ) -> tuple[TrialPaths, Options]:
-    """Prepare what a pass with short runs needs. Gives where it records, and its options."""
+    """Prepare what a pass with runs of ``seconds`` needs. Gives where it records, and its options."""
     _make_upstream(paths, replace(options, only=tuple(map(str, _UPSTREAM))), report)
-    there, chosen = choose_quick(paths, options)
+    there, chosen = choose_quick(paths, options, seconds)
     adopt_upstream(paths, there)
     return there, chosen
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from reconciler.check.cell_formats import read_facts
 from reconciler.check.demands import OURS
-from reconciler.check.facts import read_facts
-from reconciler.check.walk import LevelRules, TreeWalk
+from reconciler.check.engine import LevelRules, TreeWalk
 from reconciler.errors import LogError
 from reconciler.loadgen import keys
 from reconciler.loadgen.fingerprint import find_fingerprints
@@ -25,11 +25,10 @@ from reconciler.storage.files import hash_bytes
 from reconciler.tree.findings import Complaint, Facts, Gap, Place, TreeReport
 from reconciler.tree.reading.survey import Progress, Survey, survey_tree
 from reconciler.tree.reading.system import SystemEntry
-from reconciler.tree.reading.unreadable_folders import collect_closed_folders
+from reconciler.tree.reading.unreadable_folders import collect_closed_folders, report_closed_folders
 from reconciler.tree.reading.values import find_at, read_value
 from reconciler.tree.reading.view import CellView, FindOriginal
 from reconciler.tree.rule_engine import About, compare_cells
-from reconciler.tree.unreadable_findings import report_closed_folders
 from reconciler.verify.cell_rules import choose_cell_rules, list_cell_rules, verify_cell
 from reconciler.verify.conf import read_conf, read_target
 from reconciler.verify.cross_cell import PublishedLogs, add_causes, verify_copied_logs

@@ -7,7 +7,7 @@ import time
 from msgspec import Struct, field
 
 from reconciler.desired.state import Desired
-from reconciler.errors import ReconcilerError
+from reconciler.errors import ReconcilerError, SpecError
 from reconciler.plan.plan import Step
 from reconciler.reconcile.planning import PlanCache
 from reconciler.watch.predicate import Topic
@@ -45,11 +45,9 @@ class Supersession(Struct):
 
     def check(self, step: Step, begun: bool) -> None:
         """Called by the pass, in which a step that has not begun is a safe point. One that has is given up only when it
-        is the policy, and it is not asked for any more. Raises SupersededError."""
-        if begun and not self.settings.stop:
-            return
+        is the policy, and it is not asked for any more. Raises SupersededError. A broken spec is reported at once."""
         self.ask(wait=not begun)
-        if self.asked is None or self.asked.digest == self.generation:
+        if (begun and not self.settings.stop) or self.asked is None or self.asked.digest == self.generation:
             return
         wanted = self.asked.by_address.get(step.change.address)
         if not begun or wanted is None or wanted.key != step.change.key:
@@ -67,8 +65,11 @@ class Supersession(Struct):
         self.checked |= {topic: count for topic, count in self.queue.count_added().items() if topic in topics}
         try:
             self.asked = self.memory.load_desired(self.settings.options)
+        except SpecError as error:
+            self.reporter.report_broken_spec(error)  # it supersedes nothing
+            return
         except (ReconcilerError, OSError):
-            return  # a broken spec supersedes nothing: the next turn reports it
+            return  # the next turn reports it
         if self.asked.digest == self.generation:
             self.reporter.report_unchanged_spec()
 

@@ -17,9 +17,9 @@ import pytest
 
 from reconciler.check.engine import check_tree
 from reconciler.check.official import run_official
-from reconciler.cli.doctor import install_loadgen
 from reconciler.observed.loadgen_library import RELEASES
 from reconciler.reconcile.planning import Options, PlanResult, compute_plan
+from reconciler.reconcile.readiness import install_loadgen
 from reconciler.record.index import load_record
 from reconciler.resource.kinds import Kind
 from reconciler.resource.records import Ended

@@ -11,6 +11,7 @@ import click
 import pytest
 
 from reconciler.cli.main import reconcile
+from reconciler.cli.shared.options import complete_quick
 from reconciler.desired.checks import check, load_ruleset_of
 from reconciler.diff.change import Action, Reason
 from reconciler.rules.rounds import load_ruleset
@@ -140,7 +141,7 @@ def _parse(words: list[str], *, complete: bool = True) -> None:
     command: click.Command = reconcile
     context = click.Context(command, info_name="reconcile", **command.context_settings)
     while True:
-        values, rest, _ = command.make_parser(context).parse_args(list(words))
+        values, rest, _ = command.make_parser(context).parse_args(complete_quick(words))
         for parameter in command.get_params(context):
             value = values.get(parameter.name or "")
             if value is None or not value:

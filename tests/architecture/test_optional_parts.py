@@ -6,9 +6,12 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import sysconfig
+import venv
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -25,33 +28,77 @@ from tests.unit.check.made import make_tree
 
 
 class Part(NamedTuple):
-    """``packages``: dotted names of its folders; ``file`` and ``table``: the mapping that has its ``entry``.
-    ``commands``: those that go with it."""
+    """``packages``: dotted names of its folders; ``entry``: its name in each of the ``tables``, a file and a mapping in
+    it. ``words``: pattern of what tests of the part write. ``commands``: those that go with it. ``asked``: (what, what
+    instead) in the quickstart, so that it asks for the part."""
 
-    packages: tuple[str, ...]
-    file: str
-    table: str
     entry: str
+    packages: tuple[str, ...]
+    tables: tuple[tuple[str, str], ...]
+    words: str
     commands: tuple[str, ...] = ()
+    asked: tuple[str, str] = ("", "")
+
+
+_HERE, _HARNESS = ("reconciler/resource/parts.py", "PARTS"), ("harness/parts.py", "PARTS")
+_QUEUES, _PROGRAMS = ("reconciler/resource/queues.py", "QUEUES"), ("reconciler/resource/programs.py", "PROGRAMS")
+_STATUS = "      status: available"  # of the quickstart's system
+_COUNT = "        count: 0 "
+_SLICES = "        accelerator: NVIDIA A30\n        count: 1\n        mig: {profile: 1g.6gb}\n        cpu: any "
+
+
+def _ask_system(text: str) -> tuple[str, str]:
+    return _STATUS, f"      {text}\n{_STATUS}"
 
 
 PARTS = {
-    "endpoints": Part(
-        ("reconciler.endpoints",), "reconciler/resource/programs.py", "PROGRAMS", "endpoints", ("densify",)
-    ),
-    "mig": Part(("reconciler.mig",), "reconciler/resource/parts.py", "PARTS", "mig", ("mig",)),
-    "page": Part(("reconciler.page",), "reconciler/resource/parts.py", "PARTS", "page", ("page", "plot")),
-    "slurm": Part(
-        ("reconciler.execute.executors.slurm", "harness.child.slurm_job"),
-        "reconciler/resource/queues.py",
-        "QUEUES",
-        "slurm",
-    ),
-    "ray": Part(("reconciler.execute.executors.ray",), "reconciler/resource/queues.py", "QUEUES", "ray"),
-    "triton": Part(("harness.backends.triton",), "harness/catalog.py", "BACKENDS", "triton"),
-    "verify": Part(
-        ("reconciler.verify",), "reconciler/resource/parts.py", "PARTS", "verify", ("verify-tree", "objections")
-    ),
+    part.entry: part
+    for part in (
+        Part(
+            "endpoints",
+            ("reconciler.endpoints",),
+            (("reconciler/resource/programs.py", "PROGRAMS"),),
+            "endpoints|densify",
+            ("densify",),
+        ),
+        Part(
+            "mig", ("reconciler.mig", "harness.mig"), (_HERE, _HARNESS), r"\bmig\b|slice", ("mig",), (_COUNT, _SLICES)
+        ),
+        Part("page", ("reconciler.page",), (_HERE,), r"\bpage\b|\bplot\b", ("page", "plot")),
+        Part(
+            "power",
+            ("reconciler.execute.power", "harness.power"),
+            (_HERE, _HARNESS),
+            "power",
+            asked=_ask_system("power: {director: meter, ntp: clock, kit: kit}"),
+        ),
+        Part(
+            "slurm",
+            ("reconciler.execute.executors.slurm", "harness.child.slurm_job"),
+            (_QUEUES,),
+            "slurm",
+            asked=_ask_system("executor: {slurm: {}}"),
+        ),
+        Part(
+            "ray", ("reconciler.execute.executors.ray",), (_QUEUES,), r"\bray", asked=_ask_system("executor: {ray: {}}")
+        ),
+        Part(
+            "triton",
+            ("harness.backends.triton",),
+            (("harness/catalog.py", "BACKENDS"),),
+            "triton",
+            asked=("        backend: onnxruntime\n", "        backend: triton\n"),
+        ),
+        Part(
+            "stores",
+            ("reconciler.stores",),
+            (_HERE,),
+            r"\bpush\b|\bpull\b|\bstores?\b",
+            ("push", "pull"),
+            ("\n  systems:\n", "\n  stores: {lab: {url: file:///srv/objects}}\n  systems:\n"),
+        ),
+        Part("verify", ("reconciler.verify",), (_HERE,), "verify|objection", ("verify-tree", "objections")),
+    )
 }
 _IMPORT_ALL = """
 import importlib, pkgutil, sys
@@ -61,6 +108,7 @@ names = [found.name for found in pkgutil.walk_packages(reconciler.__path__, "rec
 for name in names:
     if not name.endswith("__main__"):
         importlib.import_module(name)
+importlib.import_module("harness.__main__")
 print(len(names))
 """
 
@@ -82,8 +130,8 @@ def without(part: Part, tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.rmtree(place)
         else:
             place.with_suffix(".py").unlink()
-    table = folder / part.file
-    table.write_text(delete_entry(table.read_text(), part.table, part.entry))
+    for file, table in part.tables:
+        (folder / file).write_text(delete_entry((folder / file).read_text(), table, part.entry))
     return folder
 
 
@@ -130,20 +178,21 @@ def test_a_spec_is_planned_without_a_part(without: Path, tmp_path: Path) -> None
     assert keys[0] == keys[1] != []
 
 
-@pytest.mark.parametrize("part", [name for name, part in PARTS.items() if part.table == "QUEUES"], indirect=True)
-def test_a_spec_that_asks_for_a_removed_queue_is_refused(part: Part, without: Path, tmp_path: Path) -> None:
-    text = find_shipped("specs/quickstart.yaml").read_text()
-    status = "      status: available"
-    assert text.count(status) == 1
+@pytest.mark.parametrize("part", [name for name, part in PARTS.items() if part.asked[0]], indirect=True)
+def test_a_spec_that_asks_for_a_removed_part_is_refused(part: Part, without: Path, tmp_path: Path) -> None:
+    text, (old, new) = find_shipped("specs/quickstart.yaml").read_text(), part.asked
+    assert text.count(old) == 1
     spec = tmp_path / "specs" / "spec.yaml"
     spec.parent.mkdir()
     (tmp_path / "state").mkdir()
-    spec.write_text(text.replace(status, f"      executor: {{{part.entry}: {{}}}}\n{status}"))
+    spec.write_text(text.replace(old, new))
     refused, whole = (reconcile(folder, "validate", str(spec), cwd=tmp_path) for folder in (without, ROOT))
-    assert refused.returncode == 1
-    assert f"{spec.name}:{text[: text.index(status)].count(chr(10)) + 1}" in refused.stdout + refused.stderr
-    assert part.entry in refused.stdout + refused.stderr
     assert whole.returncode == 0, whole.stderr
+    assert refused.returncode == 1
+    at = text.index(old) + new.index(part.entry)
+    line = spec.read_text()[:at].count("\n") + 1
+    assert f"{spec.name}:{line}" in refused.stdout + refused.stderr
+    assert part.entry in refused.stdout + refused.stderr
 
 
 def test_a_tree_is_checked_without_a_part(
@@ -173,18 +222,43 @@ def test_nothing_else_imports_a_part(part: Part) -> None:
 
 def test_nothing_else_names_a_folder_of_a_part(part: Part) -> None:
     names = [text for package in part.packages for text in (package, package.replace(".", "/"))]
-    others = [module for module in _list_others(part) if module.file != part.file]
+    others = [module for module in _list_others(part) if module.file not in dict(part.tables)]
     assert not [module.file for module in others if any(name in module.text for name in names)]
 
 
 def test_nothing_else_uses_what_only_a_part_defines(part: Part) -> None:
     """An attribute of an object without a type would go unseen by every other check."""
-    others = [module for module in _list_others(part) if within(module.name, "reconciler")]
+    others = _list_others(part)
     own = {name for module in modules().values() if _is_of(module.name, part) for name in _list_defined(module.tree)}
     elsewhere = {name for module in others for name in _list_bound(module.tree)}
     assert own - elsewhere, "the part defines nothing of its own"
-    used = {name: module.file for module in others for name in _list_used(module.tree)}
+    sides = tuple(package.partition(".")[0] for package in part.packages)
+    used = {name: module.file for module in others if module.name.startswith(sides) for name in _list_used(module.tree)}
     assert not {name: used[name] for name in own - elsewhere if name in used}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_all_else_passes_its_tests_without_a_part(part: Part, without: Path, tmp_path: Path) -> None:
+    """Tests go with the part that name it or what it adds."""
+    for name in ("tests", "state", "pyproject.toml", "README.md", "LICENSE"):
+        place = without / name
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, place, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, place)
+    own = re.compile(part.words, re.IGNORECASE)
+    unit = list((without / "tests" / "unit").rglob("test_*.py"))
+    removed = [path for path in unit if own.search(f"{path.relative_to(without)}\n{path.read_text()}")]
+    assert len(removed) < len(unit) / 2
+    for path in removed:
+        path.unlink()
+    venv.create(tmp_path / "venv", with_pip=False)
+    (packages,) = (tmp_path / "venv").glob("lib/python*/site-packages")
+    (packages / "copy.pth").write_text(f"{without}\n{sysconfig.get_path('purelib')}\n")
+    command = [str(tmp_path / "venv/bin/python"), "-m", "pytest", "-n", str(os.cpu_count()), "tests/unit"]
+    ended = subprocess.run(command, cwd=without, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout[-20_000:]
 
 
 def _is_of(name: str, part: Part) -> bool:

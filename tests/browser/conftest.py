@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from reconciler.page.guard import LOOPBACK
+from reconciler.page.plots import describe_theme
 from reconciler.page.server import make_application, open_socket
 from reconciler.page.site import PageSource, Site
 from tests.shared import need
@@ -34,7 +35,7 @@ def find_browser() -> str:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    need("playwright", "axe_playwright_python", "starlette", "uvicorn", "matplotlib")
+    need("playwright", "axe_playwright_python", "starlette", "uvicorn", "vl_convert")
     path = find_browser()
     from playwright.sync_api import sync_playwright
 
@@ -77,6 +78,16 @@ class Seen:
         return True
 
 
+def draw_plots(tab: Any) -> list[Any]:
+    """Every plot of a view, scrolled to and drawn."""
+    tab.wait_for_load_state()
+    places = tab.locator("[data-plot]").all()
+    for place in places:
+        place.scroll_into_view_if_needed()
+        tab.wait_for_function("place => 'drawn' in place.dataset", arg=place.element_handle())
+    return places
+
+
 SEVERE = ("serious", "critical")
 
 
@@ -93,12 +104,9 @@ def check_view(seen: Seen, origin: str, view: str, scheme: str) -> None:
     assert not severe, f"{view}: {severe}"
     width = seen.tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert width <= 0, f"{view} is {width} pixels wider than the screen"
-    drawn = seen.tab.locator("figure img")
-    for number in range(drawn.count()):
-        drawn.nth(number).scroll_into_view_if_needed()
-        shown = "image => image.complete && image.naturalWidth > 0"
-        seen.tab.wait_for_function(shown, arg=drawn.nth(number).element_handle())
-        assert f"/{scheme}/" in drawn.nth(number).evaluate("image => image.currentSrc")
+    for drawing in draw_plots(seen.tab):
+        ink = drawing.evaluate("place => place.querySelector('svg text').getAttribute('fill')")
+        assert ink == describe_theme(scheme)["axis"]["labelColor"]
     seen.messages = [said for said in seen.messages if "404" not in said or not view.endswith("nothing")]
     assert seen.is_quiet(origin), view
 

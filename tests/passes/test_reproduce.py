@@ -1,21 +1,26 @@
-"""REPRODUCE.md is enough: who has a packed archive and nothing else repeats its cells with the real LoadGen."""
+"""A packed archive is enough: its cells are repeated with the real LoadGen as REPRODUCE.md says, and by `audit --rerun`
+after it was adopted."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from importlib.metadata import metadata, version
 from pathlib import Path
 
 import pytest
 
+from reconciler.history.rerun import WHAT
 from reconciler.loadgen.log_files import DETAIL
 from reconciler.publish.archive import pack
 from reconciler.publish.unpacking import unpack
 from reconciler.resource.records import Ended
-from tests.passes.repository import Repository, make_repository, unfinished
+from tests.acceptance.conftest import console
+from tests.passes.repository import HERE, Repository, make_repository, unfinished
 from tests.passes.standin import with_command
 from tests.shared import need
 
@@ -35,14 +40,35 @@ def _with_variables(root: Path) -> Repository:
     return repository
 
 
-CASES = {"own benchmark": make_repository, "command": with_command, "variables": _with_variables}
+def _with_model(root: Path) -> Repository:
+    (root.parent / "net.onnx").write_bytes(b"a model")
+    spec = (HERE / "spec.yaml").read_text()
+    assert spec.count("model: {") == 1
+    return make_repository(root, spec.replace("model: {", "model: {path: '${NET}', "))
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_an_archive_alone_is_enough_to_repeat_a_cell(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
-) -> None:
+CASES = {
+    "own benchmark": make_repository,
+    "model": _with_model,
+    "command": with_command,
+    "variables": _with_variables,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """Unpacked in ``tree``, with the settings that its LoadGen logged. What it was made from is gone."""
+
+    case: str
+    tree: Path
+    published: list[str]
+
+
+@pytest.fixture(params=CASES)
+def archive(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
+    case = request.param
     monkeypatch.setenv("OURS", str(tmp_path / "outside"))
+    monkeypatch.setenv("NET", str(tmp_path / "net.onnx"))
     monkeypatch.setenv("HIDDEN", HIDDEN)
     made = CASES[case](tmp_path / "repository")
     assert unfinished(made.reconcile()) == []
@@ -53,16 +79,42 @@ def test_an_archive_alone_is_enough_to_repeat_a_cell(
     if case == "variables":
         (tmp_path / "outside").rename(tmp_path / "gone-too")
     monkeypatch.delenv("OURS")
-    tree, empty = tmp_path / "unpacked", tmp_path / "empty"
-    unpack(packed, tree, None)
-    empty.mkdir()
+    monkeypatch.delenv("NET")
+    unpack(packed, tmp_path / "unpacked", None)
+    return Archive(case, tmp_path / "unpacked", published)
 
-    repeated = _follow(next(tree.rglob("REPRODUCE.md")), empty, {"HARNESS_CODE": empty / "brought", "HIDDEN": "other"})
+
+def test_an_archive_alone_is_enough_to_repeat_a_cell(archive: Archive, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    values = {"HARNESS_CODE": empty / "brought", "HIDDEN": "other", "MODEL_PATH": tmp_path / "net.onnx"}
+
+    repeated = _follow(next(archive.tree.rglob("REPRODUCE.md")), empty, values)
     (record,) = repeated.records_of(RUN).values()
     assert record.ended is Ended.DONE
     assert "Result is : VALID" in repeated.log_of(RUN, "mlperf_log_summary.txt").read_text()
-    assert _read_effective(repeated.log_of(RUN, DETAIL)) == published
+    assert _read_effective(repeated.log_of(RUN, DETAIL)) == archive.published
     assert not repeated.look().plan.steps
+
+
+def test_an_adopted_archive_is_in_sync_and_measured_again(
+    archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adopted = Repository(tmp_path / "adopted")
+    adopted.root.mkdir()
+    adopted.git("init", "--quiet")
+    said = console(adopted.root, "adopt", str(archive.tree), "--rehearsal", "--json")
+    assert (said.code, said.report["left_out"]) == (0, {}), said
+    assert not adopted.look().plan.steps
+    monkeypatch.setenv("MODEL_PATH", str(tmp_path / "net.onnx"))
+    assert not adopted.look().plan.steps
+    assert adopted.reconcile().after.plan.in_sync
+    adopted.commit()
+    said = console(adopted.root, "audit", "--rerun", "tiny", "--busy", "--json")
+    (claim,) = [claim for claim in said.report["claims"] if claim["what"] == WHAT]
+    assert [path.suffix for path in adopted.paths.audits.iterdir()] == [".json"], claim
+    report = json.loads(next(adopted.paths.audits.iterdir()).read_text())
+    assert (report["record"]["address"], report["of"]) == (RUN, next(iter(adopted.records_of(RUN))))
 
 
 def _follow(guide: Path, folder: Path, values: dict[str, object]) -> Repository:

@@ -17,13 +17,13 @@ import transformers
 from harness.backends import LoadPlan
 from harness.backends.diffusers.settings import ImageSettings
 from harness.backends.image_workers import ImageWorker
+from harness.catalog import DiffusersRunOptions, WeightOptions
 from harness.errors import HarnessError
 
 PIPE, SCHEDULER = "checkpoint_pipe", "checkpoint_scheduler"  # folders of MLCommons' checkpoint
 INDEX = "model_index.json"
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "fp8": torch.bfloat16}
 """By precision: the type of what is not in fp8."""
-RANDOM_WEIGHTS = "random_weights"
 _FIX = "name the folder of a checkpoint in diffusers' format (model_index.json), or MLCommons', as model.path"
 
 
@@ -82,15 +82,14 @@ def _read_kind(path: Path, known: Mapping[str, PipelineKind]) -> str:
 
 def choose_devices(plan: LoadPlan) -> list[torch.device]:
     """As ``device`` and ``devices`` of the run say: by default GPUs where PyTorch finds any."""
-    asked = str(plan.options.get("device", "auto"))
+    options = DiffusersRunOptions(plan.options)
     there = torch.cuda.count_devices() if torch.cuda.is_available() else 0
-    if asked == "cpu" or (asked == "auto" and not there):
+    if options.device == "cpu" or (options.device == "auto" and not there):
         return [torch.device("cpu")]
-    count = int(plan.options.get("devices") or 1)
-    if count > there:
-        problem = f"the run takes {count} GPUs, and PyTorch finds {there}"
+    if options.devices > there:
+        problem = f"the run takes {options.devices} GPUs, and PyTorch finds {there}"
         raise HarnessError(problem, "missing", "check nvidia-smi, that this is a CUDA build of PyTorch, and devices")
-    return [torch.device("cuda", index) for index in range(count)]
+    return [torch.device("cuda", index) for index in range(options.devices)]
 
 
 def load_networks(kind: PipelineKind, checkpoint: PipelineFolder, plan: LoadPlan, device: torch.device) -> Networks:
@@ -101,7 +100,7 @@ def load_networks(kind: PipelineKind, checkpoint: PipelineFolder, plan: LoadPlan
     diffusers.utils.logging.disable_progress_bar()
     transformers.utils.logging.disable_progress_bar()
     try:
-        if plan.options.get(RANDOM_WEIGHTS):
+        if WeightOptions(plan.options).random_weights:
             pipe = kind.draw(checkpoint, dtype, device)
         else:
             pipe = kind.read(checkpoint, dtype)

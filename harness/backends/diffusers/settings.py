@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.backends import LoadPlan
+from harness.catalog import DiffusersEngineOptions, DiffusersRunOptions
 from harness.errors import HarnessError
 
 NOT_COMPILED = "none"  # of the run option compile, else a mode of torch.compile
@@ -34,12 +35,13 @@ def read_settings(plan: LoadPlan) -> ImageSettings:
         raise HarnessError(
             "the benchmark says nothing of a pipeline", "input", "choose another backend, or set PIPELINE in its file"
         )
+    run = DiffusersRunOptions(plan.options)
     guidance_2, boundary = plan.pipeline.get("guidance_2"), plan.pipeline.get("boundary")
     return ImageSettings(
-        int(plan.options.get("steps") or plan.pipeline["steps"]),
+        DiffusersEngineOptions(plan.options).steps or int(plan.pipeline["steps"]),
         float(plan.pipeline["guidance"]),
-        str(plan.options.get("compile", NOT_COMPILED)),
-        bool(plan.options.get("channels_last", False)),
+        run.compile,
+        run.channels_last,
         None if guidance_2 is None else float(guidance_2),
         None if boundary is None else float(boundary),
     )

@@ -19,6 +19,7 @@ import numpy as np
 
 from harness.backends.openai.client import Client
 from harness.backends.openai.serving import Server, find_server
+from harness.catalog import OpenaiRunOptions
 from harness.child.piped_process import end_process, start_process
 from harness.contract import Fact
 from harness.errors import HarnessError
@@ -53,7 +54,7 @@ _CALLBACKS = ("first", "completed", "failed")
 
 def choose_count(plan: GenerationPlan, server: Server, cores: int) -> int:
     """How many processes. Unless it is declared, there is one where answers come as a whole."""
-    declared = int(plan.options.get("client_processes") or 0)
+    declared = OpenaiRunOptions(plan.options).client_processes
     streams = server.concurrency * len(server.urls)
     if declared > server.concurrency:
         problem = f"{declared} client processes cannot share {server.concurrency} requests"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.backends.openai.answers import Event, decode_event, read_events
+from harness.catalog import OpenaiRunOptions
 from harness.contract import LOG_PARTS
 from harness.errors import HarnessError, ProblemClass
 from harness.run.tokens import MESSAGES, GenerationPlan
@@ -134,9 +135,9 @@ def _await_last_words(log: str) -> None:
 def find_server(plan: GenerationPlan) -> Server:
     """From the options of a run. Raises HarnessError for what cannot be meant. Messages are those of a chat, whatever
     the protocol that is declared."""
-    options = plan.options
-    chat = options.get("protocol") == "chat" or plan.samples == MESSAGES
-    urls = str(options.get("url") or options.get("service_url") or "")
+    options = OpenaiRunOptions(plan.options)
+    chat = options.protocol == "chat" or plan.samples == MESSAGES
+    urls = options.url or plan.service_url
     if not urls:
         fix = "name it as run.options.url, or let harness.service start one"
         raise HarnessError("no server is declared", "input", fix)
@@ -145,18 +146,18 @@ def find_server(plan: GenerationPlan) -> Server:
         raise HarnessError(f"{wrong[0]} is not the address of a server", "input", "write http://HOST:PORT")
     return Server(
         urls=addresses,
-        model=str(options.get("model") or ""),
-        key=_read_key(str(options.get("api_key_env") or "")),
+        model=options.model,
+        key=_read_key(options.api_key_env),
         chat=chat,
-        token_ids=options.get("token_ids") is not False and not chat,
-        prompt_ids=bool(options.get("prompt_ids")),
-        probed=options.get("token_ids") is None and not options.get("prompt_ids") and plan.samples != MESSAGES,
-        concurrency=int(options.get("concurrency") or 512),
-        timeout=float(options.get("timeout_s") or 1800),
-        idle=float(options.get("idle_timeout_s") or 120),
-        shares=bool(options.get("prefix_caching")),
-        extra=_read_extra(str(options.get("extra") or "")),
-        log=str(options.get("service_log") or ""),
+        token_ids=options.token_ids and not chat,
+        prompt_ids=options.prompt_ids,
+        probed=options.given.get("token_ids") is None and not options.prompt_ids and plan.samples != MESSAGES,
+        concurrency=options.concurrency,
+        timeout=options.timeout_s,
+        idle=options.idle_timeout_s,
+        shares=options.prefix_caching,
+        extra=_read_extra(options.extra),
+        log=plan.service_log,
     )
 
 

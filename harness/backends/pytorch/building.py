@@ -20,6 +20,7 @@ from harness.backends.pytorch.fused import build_fused, is_fused
 from harness.backends.pytorch.packages import find_version, list_missing_operators, name_package
 from harness.backends.pytorch.packed import build_packed
 from harness.backends.pytorch.packed_lowering import is_packed
+from harness.catalog import PytorchCudaEngineOptions, PytorchEngineOptions
 from harness.errors import HarnessError
 
 _DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
@@ -41,8 +42,8 @@ def build_engine(name: str, kind: str, plan: BuildPlan) -> BackendEngine:
             "input",
             f"use one of {', '.join(_DTYPES)}, or write the model in fp8 where its benchmark can",
         )
-    sizes = parse_sizes(str(plan.options.get("batch_sizes", "")), plan.batch_size)
-    half = bool(plan.options.get("half_inputs", False))
+    sizes = parse_sizes(PytorchEngineOptions(plan.options).batch_sizes, plan.batch_size)
+    half = PytorchCudaEngineOptions(plan.options).half_inputs
     samples = _describe_inputs(program, plan, half_inputs=half)
     collated = len({str(size) for size, _, _ in samples if not isinstance(size, int)}) > 1
     if collated and sizes:
@@ -218,16 +219,16 @@ def _describe_outputs(traced: Any, program: Any, size: int) -> tuple[Tensor, ...
 def _settings(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
     # Headers are not compiled ahead: this build alone would use them.
     settings: dict[str, Any] = {
-        "freezing": bool(options.get("freeze_weights", True)),
+        "freezing": PytorchEngineOptions(options).freeze_weights,
         "cpp_cache_precompile_headers": False,
     }
     if kind == "cpu":
         return settings | {"cpp.dynamic_threads": True}  # the run decides how many threads compute
-    tf32 = bool(options.get("tf32", False))
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
+    own = PytorchCudaEngineOptions(options)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = own.tf32
     # The host's part starts kernels and computes nothing. Trying out which vector instructions a compiler can make of
     # it, each in a process of its own that imports PyTorch, takes longer than the rest of a build together.
-    return settings | {"max_autotune": bool(options.get("max_autotune", False)), "cpp.vec_isa_ok": False}
+    return settings | {"max_autotune": own.max_autotune, "cpp.vec_isa_ok": False}
 
 
 def _compile(traced: Any, path: Path, settings: dict[str, Any]) -> None:

@@ -19,6 +19,7 @@ from harness.backends.pytorch.fused import FILE, FusedModel
 from harness.backends.pytorch.packages import Blob, CompiledModel, describe_library, find_version, name_package
 from harness.backends.pytorch.packed import PackedCudaSession
 from harness.backends.streams import StreamSession
+from harness.catalog import CudaRunOptions, PytorchCudaEngineOptions
 from harness.contract import Fact
 from harness.cuda.driver import Device, DeviceMemory, DeviceMemoryError, Stream, copy
 from harness.cuda.nvml import collect_device_evidence
@@ -60,7 +61,7 @@ def load(plan: LoadPlan) -> CudaSession | CollatedCudaSession | PackedCudaSessio
             "lower run.batch_size, or build with a larger engine.batch_size",
         )
     if engine.settings.get("packed"):
-        devices = chosen(int(plan.options.get("devices", 1)))
+        devices = chosen(CudaRunOptions(plan.options).devices)
         session = PackedCudaSession(plan, engine, folder, devices)
         session.notes = {**session.notes, "devices": [Device(device).bus for device in devices]}
         return session
@@ -75,7 +76,7 @@ class LoadedProgram:
     def __init__(self, engine: BackendEngine, folder: Path, device: Device) -> None:
         self._engine, self._device = engine, device
         # Code that is not compiled but called, cuDNN above all, asks for this at the time of the call.
-        tf32 = bool(engine.settings.get("tf32", False))
+        tf32 = PytorchCudaEngineOptions(engine.settings).tf32
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
         torch.backends.cudnn.benchmark = True  # each size is run once before it is used or captured
         torch.cuda.set_device(device.index)
@@ -178,9 +179,9 @@ class CollatedCudaSession(StreamSession):
 
     def __init__(self, plan: LoadPlan, folder: Path, name: str) -> None:
         engine = read_engine(folder, name)
-        devices = chosen(int(plan.options.get("devices", 1)))
+        devices = chosen(CudaRunOptions(plan.options).devices)
         super().__init__(plan, engine, workers=plan.streams * len(devices))
-        tf32 = bool(engine.settings.get("tf32", False))
+        tf32 = PytorchCudaEngineOptions(engine.settings).tf32
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
         self._models = [
             CompiledModel(folder / name_package(0), "cuda", index=device, at_once=plan.streams) for device in devices

@@ -18,6 +18,7 @@ from harness.backends import BackendEngine, BuildPlan, Tensor
 from harness.backends.pytorch import fused_operators
 from harness.backends.pytorch.packages import Blob, find_version
 from harness.backends.pytorch.packed_lowering import open_program
+from harness.catalog import PytorchCudaEngineOptions
 from harness.errors import HarnessError
 
 FILE = "fused.pt2"
@@ -36,7 +37,7 @@ def build_fused(name: str, device: str, plan: BuildPlan, program: torch.export.E
             f"engine.precision is {plan.precision}, and the model is in fp8", "input", "set engine.precision to fp8"
         )
     plan.counter.stage("building", 1)
-    half = bool(plan.options.get("half_inputs", False))
+    half = PytorchCudaEngineOptions(plan.options).half_inputs
     nodes = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
     inputs = tuple(_describe(name, nodes[name], half=half) for name in program.graph_signature.user_inputs)
     try:

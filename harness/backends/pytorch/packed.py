@@ -20,12 +20,12 @@ from harness.backends import BackendEngine, BuildPlan, LoadPlan, Outputs, Tensor
 from harness.backends.pytorch.packages import find_version
 from harness.backends.pytorch.packed_lowering import holds_fp8, lower_program, open_program
 from harness.backends.streams import StreamSession
+from harness.catalog import CudaRunOptions, PytorchRunOptions
 from harness.errors import HarnessError
 from harness.run.packing import BOUNDS, PackedSamples, make_memory
 from harness.run.qsl import Arrays, Rows
 
 FILE = "packed.pt2"
-_LANES = 2  # batches in flight on a device: while one computes, the next is packed and copied
 _STEPS, _LEAST = 32, 256  # sizes that are captured, and the tokens of the smallest
 _SHORT = 64  # tokens of a sample, on average, for which a size has room for as many samples
 
@@ -108,7 +108,7 @@ class PackedSession(StreamSession):
         super().__init__(plan, engine, workers=workers)
         self._packing = plan.packing
         longest = self._packing.longest
-        self.tokens = int(plan.options.get("tokens", 0)) or self.batch_size * longest
+        self.tokens = PytorchRunOptions(plan.options).tokens or self.batch_size * longest
         if self.tokens < longest:
             raise HarnessError(
                 f"run.options.tokens {self.tokens} is less than a sample may have", "input", f"write {longest} or more"
@@ -261,7 +261,7 @@ class PackedCudaSession(PackedSession):
     packed, copied and answered."""
 
     def __init__(self, plan: LoadPlan, engine: BackendEngine, folder: Path, devices: Sequence[int]) -> None:
-        lanes = int(plan.options.get("lanes", _LANES))
+        lanes = CudaRunOptions(plan.options).lanes
         super().__init__(plan, engine, workers=len(devices) * plan.streams * lanes)
         self._lanes: list[PackedLane] = []
         sizes = 0

@@ -14,6 +14,7 @@ from harness.backends.tensorrt.normalisation import Rewritten, keep_in_fp32, rew
 from harness.backends.tensorrt.profiles import FREE, Profile, plan_profiles
 from harness.backends.tensorrt.timing import TimingCache
 from harness.backends.tensorrt.versions import Flavour
+from harness.catalog import TensorrtEngineOptions
 from harness.child.digests import hash_file
 from harness.cuda.driver import CudaError, Device, count_devices
 from harness.cuda.faults import explain_cuda_error
@@ -33,17 +34,21 @@ def build_engine(flavour: Flavour, plan: BuildPlan) -> BackendEngine:
         )
     device = _device()
     log = log_of(flavour.trt)
-    libraries = load_plugins(flavour, log, plan.options)
+    options = TensorrtEngineOptions(plan.options)
+    libraries = load_plugins(flavour, log, options)
     builder = _builder(flavour, log)
     builder.max_threads = count_usable_cores()
     network = flavour.create_network(builder)
     with tempfile.TemporaryDirectory(dir=plan.output.parent) as folder:
-        half = bool(plan.options.get("half_inputs", False))
         typed = flavour.strongly_typed
-        model = make_typed_model(plan.model, Path(folder), plan.precision, half_inputs=half) if typed else plan.model
+        model = (
+            make_typed_model(plan.model, Path(folder), plan.precision, half_inputs=options.half_inputs)
+            if typed
+            else plan.model
+        )
         rewritten = Rewritten(model) if flavour.normalises_instances else rewrite_instances(model, Path(folder))
         parse(flavour, network, rewritten.model, log)
-        if half and not typed:
+        if options.half_inputs and not typed:
             halve_inputs(flavour.trt, network)
         config, profiles = configure(flavour, builder, network, plan)
         if rewritten.count and plan.precision != "fp32":
@@ -59,8 +64,8 @@ def build_engine(flavour: Flavour, plan: BuildPlan) -> BackendEngine:
         "strongly_typed": flavour.strongly_typed,
         "compute_capability": list(device.capability) if device else [],
         "device": device.name if device else "",
-        "version_compatible": bool(plan.options.get("version_compatible", False)),
-        "hardware_compatibility": str(plan.options.get("hardware_compatibility", "none")),
+        "version_compatible": options.version_compatible,
+        "hardware_compatibility": options.hardware_compatibility,
         "profiles": [[profile.batch, profile.length] for profile in profiles],
         "plugins": libraries,
         **({"rewritten": rewritten.document()} if rewritten.count else {}),
@@ -102,10 +107,10 @@ def parse(flavour: Flavour, network: Any, model: Path, log: Log) -> None:
     )
 
 
-def load_plugins(flavour: Flavour, log: Log, options: Any) -> dict[str, str]:
+def load_plugins(flavour: Flavour, log: Log, options: TensorrtEngineOptions) -> dict[str, str]:
     """The declared plug-in libraries, each with the digest of its bytes; TensorRT's own are always there."""
     flavour.trt.init_libnvinfer_plugins(log.logger, "")
-    paths = [Path(path) for path in str(options.get("plugins", "") or "").split(":") if path]
+    paths = [Path(path) for path in options.plugins.split(":") if path]
     for path in paths:
         if not path.is_file():
             raise HarnessError(f"no plug-in library {path}", "missing", "check engine.options.plugins")
@@ -183,21 +188,22 @@ def _text(error: Any) -> str:
 
 
 def configure(flavour: Flavour, builder: Any, network: Any, plan: BuildPlan) -> tuple[Any, tuple[Profile, ...]]:
-    trt, options = flavour.trt, plan.options
+    trt, options = flavour.trt, TensorrtEngineOptions(plan.options)
     config = builder.create_builder_config()
     flavour.set_precision(config, plan.precision)
     flavour.share_profiles(config)
     config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
-    config.builder_optimization_level = _number(options, "optimization_level", 3, most=5)
-    workspace = _number(options, "workspace_mib", 0)
+    config.builder_optimization_level = _check_range("optimization_level", options.optimization_level, most=5)
+    workspace = _check_range("workspace_mib", options.workspace_mib)
     if workspace:
         config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, workspace << 20)
-    if not options.get("tf32", False):
+    if not options.tf32:
         config.clear_flag(trt.BuilderFlag.TF32)
-    for option, flag in (("sparse_weights", "SPARSE_WEIGHTS"), ("version_compatible", "VERSION_COMPATIBLE")):
-        if options.get(option, False):
-            config.set_flag(getattr(trt.BuilderFlag, flag))
-    set_compatibility(flavour, config, str(options.get("hardware_compatibility", "none")))
+    if options.sparse_weights:
+        config.set_flag(trt.BuilderFlag.SPARSE_WEIGHTS)
+    if options.version_compatible:
+        config.set_flag(trt.BuilderFlag.VERSION_COMPATIBLE)
+    set_compatibility(flavour, config, options.hardware_compatibility)
     inputs, outputs = tensors(network)
     require_batches(inputs, outputs, plan.batch_size)
     list_tensors_of(trt, [*inputs, *outputs])  # what cannot be described is refused before a long build
@@ -244,8 +250,7 @@ def require_batches(inputs: Sequence[Any], outputs: Sequence[Any], batch_size: i
                 )
 
 
-def _number(options: Any, name: str, default: int, most: int | None = None) -> int:
-    number = int(options.get(name, default))
+def _check_range(name: str, number: int, most: int | None = None) -> int:
     if number < 0 or (most is not None and number > most):
         limit = "0 or more" if most is None else f"0 to {most}"
         raise HarnessError(f"engine.options.{name} {number} is out of range", "input", f"write {limit}")

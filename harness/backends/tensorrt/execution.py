@@ -11,6 +11,7 @@ from harness.backends.tensorrt.building import load_plugins
 from harness.backends.tensorrt.messages import log_of
 from harness.backends.tensorrt.profiles import FREE, Profile, find_profile
 from harness.backends.tensorrt.versions import Flavour, Here, refuse_misfit
+from harness.catalog import TensorrtEngineOptions
 from harness.cuda.driver import Device, DeviceMemory, DeviceMemoryError, Stream
 from harness.cuda.pipeline import CudaSession
 from harness.errors import HarnessError
@@ -37,7 +38,7 @@ class TensorRTEngine:
     def __init__(self, flavour: Flavour, engine: BackendEngine, path: Path, device: Device) -> None:
         self._flavour, self._device, self._log = flavour, device, log_of(flavour.trt, quiet=True)
         made = engine.settings.get("tensorrt", {})
-        load_plugins(flavour, self._log, engine.settings)
+        load_plugins(flavour, self._log, TensorrtEngineOptions(engine.settings))
         self._runtime = flavour.trt.Runtime(self._log.logger)
         if made.get("version_compatible") and hasattr(self._runtime, "engine_host_code_allowed"):
             self._runtime.engine_host_code_allowed = True

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from harness.catalog import TensorrtEngineOptions
 from harness.errors import HarnessError
 
 FREE = -1
@@ -36,7 +36,7 @@ class Profile:
 
 
 def plan_profiles(
-    inputs: Mapping[str, Sequence[int]], batch_size: int, options: Mapping[str, Any]
+    inputs: Mapping[str, Sequence[int]], batch_size: int, options: TensorrtEngineOptions
 ) -> tuple[Profile, ...]:
     """``inputs``: name -> shape with its batch axis. Raises HarnessError when the model and the options contradict."""
     fixed = {name: shape[0] for name, shape in inputs.items() if shape and shape[0] not in (FREE, batch_size)}
@@ -47,18 +47,18 @@ def plan_profiles(
             "input",
             "export the model with a free batch axis, or set batch_size to the model's",
         )
-    batches = parse_numbers(options, "profiles") or [batch_size]
+    batches = parse_numbers("profiles", options.profiles) or [batch_size]
     if batches[-1] != batch_size:
         raise HarnessError(
-            f"the last of profiles {options['profiles']} is not batch_size {batch_size}", "input", "make them equal"
+            f"the last of profiles {options.profiles} is not batch_size {batch_size}", "input", "make them equal"
         )
     if len(batches) > 1 and not any(FREE in shape[:1] for shape in inputs.values()):
         raise HarnessError(
-            f"profiles {options['profiles']}: the model has a fixed batch",
+            f"profiles {options.profiles}: the model has a fixed batch",
             "input",
             "export it with a free batch axis, or leave engine.options.profiles out",
         )
-    lengths = parse_numbers(options, "sequence_lengths")
+    lengths = parse_numbers("sequence_lengths", options.sequence_lengths)
     varying = [name for name, shape in inputs.items() if FREE in shape[1:]]
     if varying and not lengths:
         raise HarnessError(
@@ -69,9 +69,9 @@ def plan_profiles(
     return tuple(Profile(batch, length) for length in (lengths if varying else [0]) for batch in batches)
 
 
-def parse_numbers(options: Mapping[str, Any], name: str) -> list[int]:
+def parse_numbers(name: str, text: str) -> list[int]:
     """A list such as "1,16,256", ascending."""
-    text = str(options.get(name, "") or "").replace(" ", "")
+    text = text.replace(" ", "")
     try:
         found = [int(part) for part in text.split(",") if part]
     except ValueError:

@@ -31,6 +31,7 @@ from harness.backends.triton.programs import find_program, list_digested
 from harness.backends.triton.protocol import find_shape, make_request_head, read_outputs
 from harness.backends.triton.server import TritonServer, find_server
 from harness.backends.triton.shared_memory import SharedInputs, SharedPart
+from harness.catalog import TritonRunOptions
 from harness.child.digests import hash_files
 from harness.contract import BACKENDS, Fact, installing
 from harness.errors import HarnessError
@@ -208,7 +209,7 @@ class TritonSession(StreamSession):
 
     def __init__(self, plan: LoadPlan, folder: Path) -> None:
         super().__init__(plan, BackendEngine.read(folder, "triton"))
-        engine = self._engine
+        engine, options = self._engine, TritonRunOptions(plan.options)
         self._server: TritonServer = find_server(plan, engine, folder)
         try:
             self._server.check(engine, self.batch_size)
@@ -221,14 +222,14 @@ class TritonSession(StreamSession):
         ]
         self._grpc = (
             [GrpcConnection(self._server.host, self._server.grpc, self._server.timeout) for _ in range(plan.streams)]
-            if plan.options.get("protocol") == "grpc"
+            if options.protocol == "grpc"
             else []
         )
         self._make_head: Callable[..., bytes] = (
             make_grpc_head if self._grpc else partial(make_request_head, self._server.host)
         )
         self._heads: dict[tuple[object, ...], bytes] = {}
-        self._sharing = bool(plan.options.get("shared_memory", True)) and self._server.process is not None
+        self._sharing = options.shared_memory and self._server.process is not None
         self._shared: list[SharedInputs] = []
         self._placed = 0
         self.evidence = {"server.version": self._server.version}

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from harness.backends import BackendEngine, BuildPlan, load_backend
+from harness.catalog import TritonEngineOptions, list_options
 from harness.contract import BACKENDS
 from harness.errors import HarnessError
 
 MADE = "made"  # folder of the other backend's engine, in that of this one
-_OWN = ("made_by", "served_by")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ OWN_BACKENDS = {
 
 def build_served(plan: BuildPlan, version: str) -> BackendEngine:
     """Raises HarnessError where the other backend does not build what is asked, or does not know an option."""
-    made_by = str(plan.options.get("made_by", "onnxruntime"))
-    served_by = str(plan.options.get("served_by", "python"))
+    options = TritonEngineOptions(plan.options)
+    made_by, served_by = options.made_by, options.served_by
     folder = plan.output / MADE
     folder.mkdir()
     made = _build(replace(plan, output=folder, options=_select_options(plan.options, made_by)), made_by)
@@ -70,7 +70,7 @@ def _build(plan: BuildPlan, made_by: str) -> BackendEngine:
 
 def _select_options(options: Any, made_by: str) -> dict[str, Any]:
     """Select the options of the other backend. An unknown one is refused: it would be ignored."""
-    asked = {name: value for name, value in options.items() if name not in _OWN}
+    asked = {name: value for name, value in options.items() if name not in list_options(TritonEngineOptions)}
     known = BACKENDS[made_by].engine
     every = set(BACKENDS["triton"].engine)
     if foreign := sorted(name for name in asked if name in every and name not in known):

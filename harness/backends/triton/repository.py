@@ -12,6 +12,7 @@ from typing import Any
 from harness.backends import BackendEngine, LoadPlan, Tensor
 from harness.backends.triton.building import MADE, OWN_BACKENDS, copy_engine
 from harness.backends.triton.protocol import DATATYPES
+from harness.catalog import TritonRunOptions
 from harness.errors import HarnessError
 from harness.machine.placement import WorkerPlace, place_workers
 
@@ -39,12 +40,12 @@ class ModelSettings:
 
 def read_settings(plan: LoadPlan, engine: BackendEngine) -> ModelSettings:
     """Raises HarnessError for values that cannot be meant."""
-    options = plan.options
-    instances, delay = int(options.get("instances", 1)), int(options.get("batch_delay_us", 0))
+    options = TritonRunOptions(plan.options)
+    instances, delay = options.instances, options.batch_delay_us
     if instances < 1 or delay < 0:
         problem = f"instances {instances} and batch_delay_us {delay} cannot be meant"
         raise HarnessError(problem, "input", "write at least one instance, and a delay of 0 or more")
-    dynamic = bool(options.get("dynamic_batching", False))
+    dynamic = options.dynamic_batching
     if dynamic and engine.batch_sizes:
         sizes = ", ".join(map(str, engine.batch_sizes))
         fix = "leave dynamic_batching out, or engine: {options: {served_by: python}}, which pads"
@@ -54,11 +55,11 @@ def read_settings(plan: LoadPlan, engine: BackendEngine) -> ModelSettings:
         instances=instances,
         threads=plan.threads,
         places=tuple(place_workers(instances, plan.threads)),
-        devices=tuple(range(max(1, int(options.get("devices", 1))))) if on_gpu else (),
+        devices=tuple(range(max(1, options.devices))) if on_gpu else (),
         dynamic_batching=dynamic,
-        preferred_batch_sizes=_read_sizes(str(options.get("preferred_batch_sizes", "")), engine.batch_size),
+        preferred_batch_sizes=_read_sizes(options.preferred_batch_sizes, engine.batch_size),
         batch_delay_us=delay,
-        pinned_memory=bool(options.get("pinned_memory", True)),
+        pinned_memory=options.pinned_memory,
         scenario=plan.scenario,
     )
 

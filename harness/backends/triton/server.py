@@ -26,6 +26,7 @@ from harness.backends.triton.programs import ServerProgram, find_program, make_b
 from harness.backends.triton.protocol import find_differences
 from harness.backends.triton.repository import MODEL, list_policies, read_settings, write_repository
 from harness.backends.triton.shared_memory import SHARED, SharedInputs
+from harness.catalog import TritonRunOptions
 from harness.contract import LOG_PARTS, installing
 from harness.errors import HarnessError, ProblemClass
 from harness.machine.numa import find_ranges
@@ -40,7 +41,6 @@ _ERROR = re.compile(r"E\d{4} |error:")
 _DYING = 2.0  # seconds between a broken connection and the end of its process
 _ENDING = 10.0  # seconds that it gets to end in order
 _REGIONS = "mlperf_triton_"  # of shared memory: the Python backend's, and inputs
-_GRPC = 8001  # Triton's usual port of it
 _TRIES = 3  # a port may be taken between its choice and the server's start
 _TAKEN = "Address already in use"
 _FIX = "see the server's log; the next pass starts it, or asks it, again"
@@ -174,28 +174,25 @@ class TritonServer:
 def find_server(plan: LoadPlan, engine: BackendEngine, folder: Path) -> TritonServer:
     """The one at the address that the spec names or that harness.service has started; else it is started, on a
     repository rendered from the engine in ``folder``."""
-    options = plan.options
-    url = str(options.get("url") or options.get("service_url") or "")
-    timeout = float(options.get("timeout_s") or 600)
+    options = TritonRunOptions(plan.options)
+    url = options.url or plan.service_url
     if not url:
-        return _start(plan, engine, folder, timeout)
+        return _start(plan, options, engine, folder)
     at = urlsplit(url.strip().removesuffix("/"))
-    model = str(options.get("model") or "")
     if at.scheme != "http" or not at.hostname or at.path:
         raise HarnessError(f"{url} is not the address of a server", "input", "write http://HOST:PORT")
-    if not model:
+    if not options.model:
         fix = "name it as run.options.model: POST /v2/repository/index of the server lists its models"
         raise HarnessError("nothing says which model the server serves", "input", fix)
-    log = str(options.get("service_log") or "")
     found = TritonServer(
         at.hostname,
         at.port or 80,
-        model,
-        timeout,
-        _last_part(Path(log)) if log else Path(),
-        grpc=int(options.get("grpc_port") or _GRPC),
+        options.model,
+        options.timeout_s,
+        _last_part(Path(plan.service_log)) if plan.service_log else Path(),
+        grpc=options.grpc_port,
     )
-    _wait(found, float(options.get("ready_timeout_s") or 600))
+    _wait(found, options.ready_timeout_s)
     return found
 
 
@@ -205,11 +202,12 @@ def _last_part(folder: Path) -> Path:
     return written[-1] if written else folder / LOG_PARTS[0]
 
 
-def _start(plan: LoadPlan, engine: BackendEngine, engine_folder: Path, timeout: float) -> TritonServer:
-    named = str(plan.options.get("server") or "")
-    program = find_program(named)
+def _start(plan: LoadPlan, options: TritonRunOptions, engine: BackendEngine, engine_folder: Path) -> TritonServer:
+    program = find_program(options.server)
     if program is None:
-        problem = f"there is no tritonserver at {named}" if named else "tritonserver is not installed here"
+        problem = (
+            f"there is no tritonserver at {options.server}" if options.server else "tritonserver is not installed here"
+        )
         fix = f"{installing('triton')}; or name one as run.options.server, or its address as run.options.url"
         raise HarnessError(problem, "missing", fix)
     remove_left_regions()
@@ -218,10 +216,10 @@ def _start(plan: LoadPlan, engine: BackendEngine, engine_folder: Path, timeout: 
         folder = Path(tempfile.mkdtemp(prefix="triton-", dir=plan.folder))
         write_repository(folder / "repository", engine, engine_folder, settings)
         policies = list_policies(engine, settings)
-        grpc = plan.options.get("protocol") == "grpc"
-        server = _launch(program, folder, timeout, plan.folder / SERVICE_LOG, policies, grpc=grpc)
+        grpc = options.protocol == "grpc"
+        server = _launch(program, folder, options.timeout_s, plan.folder / SERVICE_LOG, policies, grpc=grpc)
         try:
-            _wait(server, float(plan.options.get("ready_timeout_s") or 600))
+            _wait(server, options.ready_timeout_s)
             return server
         except BaseException as error:
             server.close()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.catalog import VllmEngineOptions, VllmRunOptions, WeightOptions
 from harness.errors import HarnessError
 from harness.run.tokens import SOUNDS, GenerationPlan
 
@@ -16,19 +17,6 @@ _PLAIN = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 _WHOLE = 100  # percent
 # The features of a waveform are computed for each query anew.
 _HEARING = {"mm_processor_cache_gb": 0, "limit_mm_per_prompt": {"audio": 1}}
-# Option of the spec → argument of vLLM, where a value of 0 or "" leaves vLLM's own.
-_NAMES = {
-    "quantization": "quantization",
-    "kv_cache": "kv_cache_dtype",
-    "tensor_parallel": "tensor_parallel_size",
-    "pipeline_parallel": "pipeline_parallel_size",
-    "replicas": "data_parallel_size",
-    "context": "max_model_len",
-    "sequences": "max_num_seqs",
-    "batched_tokens": "max_num_batched_tokens",
-    "block_size": "block_size",
-    "stream_interval": "stream_interval",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,23 +49,33 @@ def find_checkpoint(plan: GenerationPlan) -> TransformersCheckpoint:
 def choose_arguments(plan: GenerationPlan, checkpoint: TransformersCheckpoint) -> dict[str, Any]:
     """Choose the arguments of ``AsyncEngineArgs``. Nothing computed for one query serves another unless the spec
     declares prefix caching."""
-    options = plan.options
-    said = {argument: options[name] for name, argument in _NAMES.items() if options.get(name)}
-    if memory := int(options.get("memory_percent") or 0):
-        said["gpu_memory_utilization"] = memory / _WHOLE
+    engine, run = VllmEngineOptions(plan.options), VllmRunOptions(plan.options)
+    said = {
+        "quantization": engine.quantization,
+        "kv_cache_dtype": engine.kv_cache,
+        "tensor_parallel_size": engine.tensor_parallel,
+        "pipeline_parallel_size": engine.pipeline_parallel,
+        "data_parallel_size": run.replicas,
+        "max_model_len": engine.context,
+        "max_num_seqs": run.sequences,
+        "max_num_batched_tokens": run.batched_tokens,
+        "block_size": run.block_size,
+        "stream_interval": run.stream_interval,
+        "gpu_memory_utilization": run.memory_percent / _WHOLE,
+    }
     return {
         "model": str(checkpoint.folder),
         **(_HEARING if plan.samples == SOUNDS else {"skip_tokenizer_init": True}),
         "seed": max(0, plan.sampling.seed),
         "dtype": _choose_dtype(plan, checkpoint),
-        "load_format": "dummy" if options.get("random_weights") else "auto",
-        "enforce_eager": not options.get("graphs", True),
-        "enable_prefix_caching": bool(options.get("prefix_caching", False)),
-        "enable_chunked_prefill": bool(options.get("split_prompts", True)),
-        "enable_expert_parallel": bool(options.get("expert_parallel", False)),
+        "load_format": "dummy" if WeightOptions(plan.options).random_weights else "auto",
+        "enforce_eager": not run.graphs,
+        "enable_prefix_caching": run.prefix_caching,
+        "enable_chunked_prefill": run.split_prompts,
+        "enable_expert_parallel": engine.expert_parallel,
         "disable_log_stats": True,
-        **said,
-        **_read_extra(str(options.get("extra") or "")),
+        **{argument: value for argument, value in said.items() if value},  # else what vLLM decides
+        **_read_extra(run.extra),
     }
 
 
@@ -89,14 +87,14 @@ def choose_environment(plan: GenerationPlan) -> dict[str, str]:
         "HF_HUB_OFFLINE": "1",
         "VLLM_NO_USAGE_STATS": "1",
         "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
-        "VLLM_CPU_KVCACHE_SPACE": str(plan.options.get("cache_gib") or 1),
+        "VLLM_CPU_KVCACHE_SPACE": str(VllmRunOptions(plan.options).cache_gib),
         **({"VLLM_CPU_OMP_THREADS_BIND": cores, "OMP_NUM_THREADS": str(plan.threads)} if plan.threads else {}),
     }
 
 
 def _choose_dtype(plan: GenerationPlan, checkpoint: TransformersCheckpoint) -> str:
     """Raises HarnessError where the weights are not what the spec declares."""
-    declared = str(plan.options.get("quantization") or "")
+    declared = VllmEngineOptions(plan.options).quantization
     plain, own = _PLAIN.get(plan.precision), checkpoint.quantization
     if plain is not None and (declared or own):
         by = f"engine.options.quantization: {declared}" if declared else f"the checkpoint's own {own}"

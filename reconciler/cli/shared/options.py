@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from reconciler.cli.shared.existing_path import ExistingPath
-from reconciler.cli.shared.output import NO_COLOUR, VERBOSE, hold_back, say_deferred, say_json
+from reconciler.cli.shared.output import NO_COLOUR, VERBOSE, WIDE, hold_back, say_deferred, say_json
 from reconciler.errors import SpecError
 from reconciler.resource.pipeline import Kind
 
@@ -29,6 +29,17 @@ def no_colour_option() -> click.Option:
 
     text = "No colour on any terminal; NO_COLOR in the environment does the same."
     return click.Option(["--no-color"], is_flag=True, expose_value=False, callback=remember, help=text)
+
+
+def wide_option() -> click.Option:
+    """Before a command and behind it alike."""
+
+    def remember(context: click.Context, _: click.Parameter, asked: bool) -> None:
+        if asked:
+            context.meta[WIDE] = True
+
+    text = "Whole tables and lines, however narrow the terminal is; so it is anyway in a file or a pipe."
+    return click.Option(["--wide"], is_flag=True, expose_value=False, callback=remember, help=text)
 
 
 def verbose_option() -> click.Option:
@@ -115,9 +126,22 @@ class _Wait(click.ParamType[float]):
             self.fail(str(error), param, ctx)
 
 
+QUICK = "--quick"
+QUICK_DURATION = "10 s"  # where the option has no value
+
+
 def quick_option() -> click.Option:
-    text = "Runs of seconds: VALID for LoadGen, too short for the round. They are marked, and never published."
-    return click.Option(["--quick"], is_flag=True, help=text)
+    text = (
+        "Runs of 10 s, or of another duration such as 60s: VALID for LoadGen, too short for the round. They are "
+        "marked, and never published."
+    )
+    return click.Option([QUICK], type=_Wait(), default=0.0, metavar="[=DURATION]", help=text)
+
+
+def complete_quick(words: Sequence[str]) -> list[str]:
+    """The command line with a duration behind each ``--quick`` that has none: the next word is never its value."""
+    end = words.index("--") if "--" in words else len(words)
+    return [f"{QUICK}={QUICK_DURATION}" if word == QUICK and at < end else word for at, word in enumerate(words)]
 
 
 def running_options() -> list[click.Parameter]:
@@ -127,7 +151,7 @@ def running_options() -> list[click.Parameter]:
             multiple=True,
             metavar="SELECTOR",
             shell_complete=_complete_selectors,
-            help="Make what matches again even though nothing changed. Repeated, each adds more.",
+            help="Repeat what matches even though nothing changed. Repeated, each adds more.",
         ),
         click.Option(["--commit"], is_flag=True, help="Commit the new records, and nothing else, to git."),
         busy_option(),
@@ -249,7 +273,10 @@ def takes(parameters: Iterable[click.Parameter]) -> Callable[[_Function], _Funct
     def attach(function: _Function) -> _Function:
         wrapped = _report_problems_as_json(function)
         # click reads the parameters of a function in reverse, since decorators apply from the inside out.
-        wrapped.__click_params__ = [no_colour_option(), verbose_option(), quiet_option(), *reversed(list(parameters))]  # type: ignore[attr-defined]
+        wrapped.__click_params__ = [  # type: ignore[attr-defined]
+            *(no_colour_option(), wide_option(), verbose_option(), quiet_option()),
+            *reversed(list(parameters)),
+        ]
         return wrapped
 
     return attach

@@ -1,7 +1,8 @@
-"""Output of a command, and its colours."""
+"""Output of a command, its colours and its width."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections import deque
@@ -10,12 +11,17 @@ from typing import Any
 
 import click
 
-from reconciler.render.colour import Paint, Tone, show_coloured, show_plain
+from reconciler.render.colour import Paint, Tone, show_coloured
+from reconciler.render.table import fold
 from reconciler.storage.escaping import encode_json, escape_hidden, escape_output
 
 NO_COLOUR = "reconciler.no_colour"  # in the meta of click's context, which sub-commands share
+WIDE = "reconciler.wide"  # likewise: nothing is folded
 VERBOSE = "reconciler.verbose"  # likewise: the log goes to the terminal already
-QUIET = "reconciler.quiet"  # likewise, with --quiet: the deferred texts, and which are for standard error
+QUIET = (
+    "reconciler.quiet"  # likewise, with --quiet: the deferred texts, which are for standard error, and which are folded
+)
+_NARROWEST = 40  # columns for which lines are folded
 _MOST_HELD = 10_000  # texts; a watch never ends
 
 
@@ -28,22 +34,38 @@ def use_colour(stream: Any = None) -> bool:
     return bool((stream or sys.stdout).isatty())
 
 
+def find_width(stream: Any = None) -> int | None:
+    """The columns of a terminal; None for a file or a pipe, and with --wide. COLUMNS has the last word."""
+    context = click.get_current_context(silent=True)
+    stream = stream or sys.stdout
+    if (context and context.meta.get(WIDE)) or not stream.isatty():
+        return None
+    columns = os.environ.get("COLUMNS", "")
+    width = int(columns) if columns.isdecimal() else 0
+    if not width:
+        with contextlib.suppress(OSError):
+            width = os.get_terminal_size(stream.fileno()).columns
+    return max(width, _NARROWEST) if width else None
+
+
 def choose_paint() -> Paint:
-    return show_coloured if use_colour() else show_plain
+    return Paint(use_colour(), find_width())
 
 
-def say(text: str, *, err: bool = False) -> None:
-    """Print text, always escaped. With --quiet it waits for how the command ends."""
+def say(text: str, *, err: bool = False, is_folded: bool = True) -> None:
+    """Print text, always escaped. With --quiet it waits for how the command ends. ``is_folded``: lines that are longer
+    than the terminal is wide go on below."""
     deferred = _find_deferred()
     if deferred is None:
-        say_at_once(text, err=err)
+        say_at_once(text, err=err, is_folded=is_folded)
     else:
-        deferred.append((text, err))
+        deferred.append((text, err, is_folded))
 
 
-def say_at_once(text: str, *, err: bool = False) -> None:
+def say_at_once(text: str, *, err: bool = False, is_folded: bool = True) -> None:
     """Print requested output and problems: also with --quiet."""
-    click.echo(escape_output(text), err=err, color=True)
+    width = find_width(sys.stderr if err else sys.stdout) if is_folded else None
+    click.echo(fold(escape_output(text), width), err=err, color=True)
 
 
 def hold_back(context: click.Context) -> None:
@@ -55,18 +77,18 @@ def say_deferred(code: int) -> None:
     """Print deferred output where the command did not end well."""
     deferred = _find_deferred()
     while deferred:
-        text, err = deferred.popleft()
+        text, err, is_folded = deferred.popleft()
         if code:
-            say_at_once(text, err=err)
+            say_at_once(text, err=err, is_folded=is_folded)
 
 
 def is_quiet() -> bool:
     return _find_deferred() is not None
 
 
-def _find_deferred() -> deque[tuple[str, bool]] | None:
+def _find_deferred() -> deque[tuple[str, bool, bool]] | None:
     context = click.get_current_context(silent=True)
-    deferred: deque[tuple[str, bool]] | None = context.meta.get(QUIET) if context else None
+    deferred: deque[tuple[str, bool, bool]] | None = context.meta.get(QUIET) if context else None
     return deferred
 
 

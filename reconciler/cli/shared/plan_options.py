@@ -12,7 +12,15 @@ from reconciler.observed.observe import find_wrong_loadgen
 from reconciler.plan.cell_names import resolve_words
 from reconciler.plan.plan import Plan
 from reconciler.plan.select import parse, parse_repeated
-from reconciler.reconcile.planning import Options, PlanCache, PlanResult, compute_plan, explain_unfit, list_cells
+from reconciler.reconcile.planning import (
+    Options,
+    PlanCache,
+    PlanResult,
+    check_values,
+    compute_plan,
+    explain_unfit,
+    list_cells,
+)
 from reconciler.resource.kinds import Cell, Kind
 from reconciler.resource.quantities import join_listing, show_count
 from reconciler.storage.files import RepositoryPaths
@@ -65,17 +73,19 @@ def compute_selected_plan(paths: RepositoryPaths, options: Options) -> PlanResul
     seen = compute_plan(paths, options)
     if options.select and not list_cells(seen, options):
         raise explain_unfit(options.select, seen.desired)
+    check_values(options.select, seen.desired)
     return seen
 
 
-def check_selection(paths: RepositoryPaths, options: Options) -> None:
+def check_selection(memory: PlanCache, options: Options) -> None:
     """Raise ReconcilerError where a selection fits no declared cell, before anything is done for it."""
     if not options.select:
         return
-    desired = PlanCache.of(paths).load_desired(options)
+    desired = memory.load_desired(options)
     selector = parse(options.select).drop_resource_terms()
     if not any(r.kind is Kind.RESULT and selector.matches(r.address) for r in desired.resources):
         raise explain_unfit(options.select, desired)
+    check_values(options.select, desired)
 
 
 def list_early_remarks(seen: PlanResult) -> list[str]:
@@ -95,7 +105,7 @@ def list_early_remarks(seen: PlanResult) -> list[str]:
     from reconciler.storage import git
 
     if dirty := [path for path in seen.spec if git.is_dirty(seen.paths.root, [path])]:
-        advice = "Runs count once a commit holds the same bytes; commit before you edit on."
+        advice = "Results count only once this spec is committed; commit it before you edit it again."
         found.append(f"Not committed: {join_listing(dirty)}. {advice}")
     return found
 

@@ -2,17 +2,269 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
+import click
+from msgspec.structs import replace as replaced
+
+from harness.contract import BACKENDS
+from reconciler import errors
 from reconciler.check import engine as check
 from reconciler.cli.main import reconcile
-from reconciler.cli.shared.command_reference import render_command_reference, render_exit_codes
-from reconciler.cli.shared.spec_reference import render_spec_reference
+from reconciler.desired.compile import compile_desired
+from reconciler.desired.state import Pins
 from reconciler.loadgen import consistency
+from reconciler.resource.inputs import Value
+from reconciler.resource.queues import EXECUTOR, QUEUES
 from reconciler.resource.rules import Rule, Severity
+from reconciler.resource.settings import BUILD_COMMAND, COMMAND, RESULTS, SCORE_COMMAND, SERVICE_COMMAND, is_placing
+from reconciler.rules.compliance.judging import TESTS
+from reconciler.rules.programs import load_programs
+from reconciler.rules.results.table import FORMATS
+from reconciler.rules.rounds import load_ruleset
+from reconciler.rules.ruleset import Ruleset
+from reconciler.spec import executor_models, models, settings_models
+from reconciler.spec.declared import Declared
+from reconciler.spec.files import Source, compute_blob_id
+from reconciler.spec.groups import Group, name_field
+from reconciler.spec.loading import load_sources
 from reconciler.storage.files import replace
+from reconciler.storage.packaged_files import read_shipped
+
+# Every field of a spec, what it means, and what a change of it makes stale: that is not written down anywhere, it is
+# what the functions in ``desired/inputs.py`` read of it, in cells of every kind.
+_PROGRAMS = tuple(program.load_reference() for program in load_programs())
+# Title, where it is written, the model, and the prefix of its settings; None: the settings have names of their own.
+_GROUPS: tuple[tuple[str, str, type[Group], str | None], ...] = (
+    ("Submission", "`spec:`", models.Spec, ""),
+    ("Documents", "`spec.documents:`", models.Documents, "documents."),
+    ("Embargo", "`spec.embargo:`", models.EmbargoGroup, "embargo."),
+    ("Signing", "`spec.signing:`", models.Signing, "signing."),
+    ("Store", "`spec.stores.NAME:`", models.Store, "stores."),
+    ("System", "`spec.systems.NAME:`, in addition to the settings of its cells", models.System, "system."),
+    ("Hardware", "`hardware:` of a system", executor_models.HardwareGroup, "hardware."),
+    *(
+        (QUEUES[name].title, f"`executor: {{{name}: …}}` of a system", group, f"{EXECUTOR}.{name}.")
+        for name, group in executor_models.list_queue_groups().items()
+    ),
+    ("Power state", "`power_state:` of a system", executor_models.PowerState, "power_state."),
+    ("Power", "`power:` of a system", executor_models.Meter, "power."),
+    (
+        "Benchmark",
+        "`spec.benchmarks.NAME:`, in addition to the settings of a cell",
+        models.BenchmarkGroup,
+        "benchmark.",
+    ),
+    ("Model", "`model:` of a benchmark", models.Model, "model."),
+    ("Dataset", "`dataset:` of a benchmark", settings_models.Dataset, "dataset."),
+    (
+        "Settings",
+        "in a cell, a benchmark, a system, its `benchmarks` and their scenarios, or a block of `spec.defaults`",
+        settings_models.SettingsGroup,
+        "",
+    ),
+    ("Cell", "in a cell, in addition to its settings", models.CellGroup, ""),
+    ("Compliance test", "`compliance: {TEST01: …}` of a cell", settings_models.Audit, "compliance."),
+    ("Dataset of a test", "`dataset:` of a compliance test", settings_models.Dataset, "compliance.dataset."),
+    ("Engine", "`engine:`", settings_models.Engine, "engine."),
+    ("Run", "`run:`", settings_models.Run, "run."),
+    ("Harness", "`harness:`", settings_models.Harness, "harness."),
+    ("Build", "`build:` of a harness", settings_models.Build, "harness.build."),
+    ("Service", "`service:` of a harness", settings_models.Service, "harness.service."),
+    ("Ready", "`ready:` of a service", settings_models.ReadyGroup, "harness.service.ready."),
+    ("Stop", "`stop:` of a service", settings_models.Stop, "harness.service.stop."),
+    ("Score", "`score:` of a harness", settings_models.Score, "harness.score."),
+    ("Measurements", "`measurements:`", settings_models.Measurements, "measurements."),
+    *(group for part in _PROGRAMS for group in part.groups),
+)
+_FREE = tuple(name for part in _PROGRAMS for name in part.free)  # groups of free names
+# Settings that are read under other names.
+_READ_AS = {
+    **{name: other for part in _PROGRAMS for name, other in part.recorded.items()},
+    **{name: f"{name}.any" for name in _FREE},
+}
+# Shared files of the tree show these, and all that is said of documents and systems.
+_RENDERED = ("submitter", "benchmark.source", "benchmark.excluded_code")
+_OF_SHARED_FILES = ("documents.", "system.", "hardware.")
+_LABELS = dict.fromkeys(TESTS, "Compliance test") | {f"{test} verdict": "Verdict" for test in TESTS}
+_ORDER = (
+    *("Dataset", "Model", "Engine", "Service", "Run accuracy", "Run performance", "Score"),
+    *("Compliance test", "Verdict", "Result", "Submission"),
+)
+
+
+@cache
+def find_field_effects() -> Mapping[str, tuple[str, ...]]:
+    """Setting (or ``prefix.*``) → the kinds of resources whose key it enters, in any kind of cell."""
+    data = read_shipped("specs/quickstart.yaml")
+    declared = load_sources([Source("quickstart.yaml", data.decode(), compute_blob_id(data))], Path(), {})
+    ruleset = load_ruleset(str(declared.round.value))
+    noted: dict[str, set[str]] = {}
+    for asked in _list_kinds_of_cells():
+        cells = tuple(replaced(cell, settings={**cell.settings, **asked}) for cell in declared.cells)
+        for kind, read in note_reads(replaced(declared, cells=cells), ruleset).items():
+            noted.setdefault(kind, set()).update(read)
+    names = sorted(set().union(*noted.values()))
+    found = {name: [kind for kind in _ORDER if name in noted.get(kind, ())] for name in names}
+    found["compliance"] = ["Compliance test", "Result"]
+    return {name: tuple(kinds) for name, kinds in found.items()}
+
+
+def _list_kinds_of_cells() -> Iterator[dict[str, Value]]:
+    """List the kinds of cells that decide which other settings are read: the backend, the format of its runs' results,
+    and whether files and commands are the user's own."""
+    command, path = Value(("run",)), Value("somewhere")
+    tests = {f"compliance.{test}": Value(True) for test in TESTS}
+    own = {
+        **dict.fromkeys((COMMAND, BUILD_COMMAND, SERVICE_COMMAND, SCORE_COMMAND), command),
+        **{f"{source}.path": path for source in ("model", "dataset", "benchmark", "power")},
+        **{f"{name}.any": path for name in _FREE},
+    }
+    for backend, results, asked in itertools.product(BACKENDS, FORMATS, ({}, own)):
+        yield {**tests, "engine.backend": Value(backend), RESULTS: Value(results), **asked}
+
+
+def note_reads(declared: Declared, ruleset: Ruleset) -> Mapping[str, set[str]]:
+    """Kind, as the reference names it → the settings that the keys of a spec's resources were made of."""
+    _, by_label = compile_desired(declared, ruleset, Pins(), noting=True)
+    noted: dict[str, set[str]] = {}
+    for label, names in by_label.items():
+        noted.setdefault(_LABELS.get(label, label), set()).update(names)
+    return noted
+
+
+def _stale(name: str, table: Mapping[str, tuple[str, ...]]) -> str:
+    """Direct effects only: what is made from a stale resource is stale with it."""
+    if name == "round":
+        return "Submission, and the runs that read a value which the rounds rule differently"
+    patterns = (name, f"{name}.*", f"{name.partition('.')[0]}.*")
+    kinds = {kind for pattern in patterns for kind in table.get(pattern, ())}
+    if name in _RENDERED or (name.startswith(_OF_SHARED_FILES) and not is_placing(name)):
+        kinds.add("Submission")
+    return ", ".join(sorted(kinds, key=_ORDER.index)) or "nothing"
+
+
+def _rows(
+    group: type[Group], prefix: str | None, table: Mapping[str, tuple[str, ...]]
+) -> Iterator[tuple[str, str, str]]:
+    has_settings = issubclass(group, settings_models.SettingsGroup) and group is not settings_models.SettingsGroup
+    inherited = set(settings_models.SettingsGroup.model_fields) if has_settings else set()
+    for name, field in group.model_fields.items():
+        annotation = field.annotation
+        nested = isinstance(annotation, type) and issubclass(annotation, Group)
+        if name in inherited or nested or name in ("systems", "benchmarks", "stores", "divisions", "defaults", "use"):
+            continue
+        written = field.alias or name
+        setting = f"{prefix}{written}"
+        stale = (
+            "nothing"
+            if name in group.list_unread()
+            else _stale(name_field(field, _READ_AS.get(setting, setting)), table)
+        )
+        yield written, field.description or "", stale
+
+
+def render_spec_reference() -> str:
+    table = find_field_effects()
+    parts = []
+    for title, where, group, prefix in _GROUPS:
+        parts.append(f"## {title}\n\n{where[0].upper()}{where[1:]}\n")
+        rows = "".join(f"| `{name}` | {text} | {stale} |\n" for name, text, stale in _rows(group, prefix, table))
+        parts.append(f"| Field | Meaning | A change makes stale |\n|---|---|---|\n{rows}")
+    return "\n".join(parts)
+
+
+# The reference of commands and of exit codes as Markdown, from click's own tables and from ``reconciler.errors``.
+
+_CODES = (
+    (errors.IN_SYNC, "in sync, or done"),
+    (errors.ERROR, "an error that you can fix; the message says how. Usage errors are among them"),
+    (errors.NOT_IN_SYNC, "something selected is not in sync: changes, drift, INVALID runs, blocked steps, findings"),
+    (errors.BUG, "a bug in `reconcile`: it names a report to send; records are safe"),
+    (errors.INTERRUPTED, "interrupted by Ctrl-C or SIGTERM; run the same command again to go on"),
+)
+
+_EVERYWHERE = ("--help", "--no-color", "--verbose", "--quiet")  # the document's introduction describes these
+_SEVERAL = 3  # commands from which on an option is described once
+
+
+def render_command_reference(program: click.Group) -> str:
+    """Each command of the program: what it does, its usage, its options. Options with the same meaning in several
+    commands are described once."""
+    commands = dict(_list_commands(program, "reconcile"))
+    counted = Counter(option for command in commands.values() for option in _list_options(command))
+    shared = [option for option, count in counted.items() if count >= _SEVERAL]
+    parts = ["## Options of several commands\n", _table(shared)]
+    for path, command in commands.items():
+        name = path.removeprefix("reconcile").strip()
+        level = "###" if " " in name else "##"
+        parts += [f"{level} {name or 'A pass'}\n", *_parts(command, path, shared)]
+    return "\n".join(parts)
+
+
+def _list_commands(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:
+    """The pass first, then the commands as `--help` lists them, each group before its commands."""
+    context = click.Context(group, info_name=path)
+    names = group.list_commands(context)
+    for name in names if path != "reconcile" else ["pass", *names]:
+        command = group.get_command(context, name)
+        assert command is not None
+        below = path if name == "pass" else f"{path} {name}"
+        yield below, command
+        if isinstance(command, click.Group):
+            yield from _list_commands(command, below)
+
+
+def _parts(command: click.Command, path: str, shared: Sequence[tuple[str, str]]) -> Iterator[str]:
+    usage = " ".join(command.collect_usage_pieces(click.Context(command, info_name=path)))
+    yield f"```text\n{path} {usage}\n```\n\n{_prose(command.help or '')}\n"
+    options = _list_options(command)
+    own = [option for option in options if option not in shared]
+    if own:
+        yield _table(own)
+    others = [f"`{_cell(name)}`" for name, text in options if (name, text) in shared]
+    if others:
+        yield f"{'Also' if own else 'Options:'} {', '.join(others)}.\n"
+
+
+def _list_options(command: click.Command) -> list[tuple[str, str]]:
+    context = click.Context(command)
+    options = [item for item in command.get_params(context) if isinstance(item, click.Option)]
+    records = [record for option in options if (record := option.get_help_record(context)) is not None]
+    return [(name, text) for name, text in records if not any(word in name for word in _EVERYWHERE)]
+
+
+def _table(options: Sequence[tuple[str, str]]) -> str:
+    rows = "".join(f"| `{_cell(name)}` | {_cell(text)} |\n" for name, text in options)
+    return f"| Option | Meaning |\n|---|---|\n{rows}"
+
+
+def _prose(text: str) -> str:
+    """Paragraphs on a line each, as Markdown has them; click's marks for text to leave alone go."""
+    paragraphs = re.split(r"\n\s*\n", text.replace("\b", "").strip())
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def render_exit_codes() -> str:
+    """The codes, and the exceptions that lead to them."""
+    rows = "".join(f"| {code} | {meaning} |\n" for code, meaning in _CODES)
+    tree = (errors.__doc__ or "").partition("\n\n")[2].partition("\n\n")[0]
+    return f"| Code | Meaning |\n|---|---|\n{rows}\n## Errors\n\n```text\n{_dedent(tree)}\n```\n"
+
+
+def _dedent(text: str) -> str:
+    return "\n".join(line.removeprefix("    ") for line in text.splitlines())
+
 
 # The generated part of ``findings.md``: the rules of ``verify-tree``, of a detail log and of ``check``, as the
 # functions that apply them declare them.

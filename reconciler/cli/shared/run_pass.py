@@ -16,13 +16,11 @@ from reconciler.cli.shared.plan_options import check_selection, choose_exit_code
 from reconciler.errors import ERROR, INTERRUPTED, NOT_IN_SYNC
 from reconciler.execute.outcome import Event, Outcome, Status
 from reconciler.plan.plan import Plan
-from reconciler.reconcile.planning import Options, list_cells
+from reconciler.reconcile.planning import Options, PlanCache, list_cells
 from reconciler.reconcile.run import PassReport, run_pass
 from reconciler.render.documents import render_cells_part, render_document
-from reconciler.render.events import render_outcomes_part
-from reconciler.render.lines import Failures, Lines
 from reconciler.render.plan import LIMIT, render_plan_text
-from reconciler.render.progress import count_outcomes
+from reconciler.render.progress import Failures, Lines, count_outcomes, render_outcomes_part
 from reconciler.render.status import render_status_text
 from reconciler.resource.quantities import show_count, show_duration
 from reconciler.storage.files import RepositoryPaths
@@ -36,14 +34,16 @@ def run(
     saved: Plan | None = None,
     as_json: bool = False,
     show_all: bool = False,
-    quick: bool = False,
+    quick: float = 0.0,
 ) -> int:
     """Run one pass and report it as it goes; then print the cells. Gives the exit code. Raises RepositoryError, after
-    all that, when git does not take the records. ``quick``: short runs that never become results."""
-    check_selection(paths, options)
+    all that, when git does not take the records. ``quick``: seconds of runs that never become results."""
+    memory = PlanCache.of(paths)
+    check_selection(memory, options)
     if quick:
-        paths, options = prepare_quick_pass(paths, options, saved, choose_view(as_json))
-    pass_report = carry_out(paths, options, saved=saved, as_json=as_json)
+        paths, options = prepare_quick_pass(paths, options, saved, quick, choose_view(as_json))
+        memory = PlanCache.of(paths)
+    pass_report = carry_out(memory, options, saved=saved, as_json=as_json)
     if pass_report is None:
         return INTERRUPTED
     if as_json:
@@ -58,14 +58,14 @@ def run(
 
 
 def prepare_quick_pass(
-    paths: RepositoryPaths, options: Options, saved: Plan | None, view: Any
+    paths: RepositoryPaths, options: Options, saved: Plan | None, seconds: float, view: Any
 ) -> tuple[RepositoryPaths, Options]:
     """Choose where a quick pass records, and its options; the inputs of its runs are made first, as ever."""
     if saved is not None or options.commit:
         what = "--commit keeps results" if options.commit else "a saved plan is of real runs"
         raise click.UsageError(f"{what}, and a quick run never becomes one; leave one of the two out")
     with view, stop_cleanly():
-        return prepare_quick(paths, options, view.report)
+        return prepare_quick(paths, options, seconds, view.report)
 
 
 def choose_pass_code(pass_report: PassReport) -> int:
@@ -83,7 +83,7 @@ def _is_invalid(outcome: Outcome) -> bool:
 
 
 def carry_out(
-    paths: RepositoryPaths, options: Options, *, saved: Plan | None = None, as_json: bool = False
+    memory: PlanCache, options: Options, *, saved: Plan | None = None, as_json: bool = False
 ) -> PassReport | None:
     """Run one pass and report it as it goes; None where it was interrupted, which has been reported then."""
     ended: list[Outcome] = []
@@ -96,7 +96,7 @@ def carry_out(
 
     try:
         with view, stop_cleanly():
-            pass_report = run_pass(paths, options, report=report, saved=saved)
+            pass_report = run_pass(memory.paths, options, report=report, saved=saved, memory=memory)
     except KeyboardInterrupt:
         kept = sum(1 for outcome in ended if outcome.status is Status.DONE)
         rest = "the one under way is dropped"
@@ -143,7 +143,8 @@ def say_pass(pass_report: PassReport, options: Options, limit: int | None) -> No
         say(render_plan_text(plan, limit=limit, paint=choose_paint()))
         return
     say("")
-    say(render_status_text(list_cells(pass_report.after, options), limit=limit, paint=choose_paint()))
+    cells = list_cells(pass_report.after, options)
+    say(render_status_text(cells, limit=limit, reasons=plan.in_sync, paint=choose_paint()))
     if not plan.in_sync:
         say("")
         say(render_plan_text(plan, limit=limit, paint=choose_paint()))

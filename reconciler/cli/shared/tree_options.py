@@ -50,7 +50,7 @@ def show_progress(*, quiet: bool) -> Iterator[Report | None]:
     if quiet or is_quiet() or not sys.stderr.isatty():
         yield None
         return
-    from reconciler.render.bar import ProgressBar
+    from reconciler.render.live import ProgressBar
 
     with ProgressBar(colour=use_colour(sys.stderr)) as bar:
         yield bar.report

@@ -41,9 +41,14 @@ from reconciler.resource.quantities import is_whole, parse_number
 from reconciler.resource.rules import Rule
 from reconciler.tree.findings import Complaint, TreeFinding, TreeReport
 from reconciler.tree.reading.files import list_folders
-from reconciler.tree.reading.unreadable_folders import collect_closed_folders, list_if_open, pass_over_closed
+from reconciler.tree.reading.unreadable_folders import (
+    UNREADABLE,
+    collect_closed_folders,
+    list_if_open,
+    pass_over_closed,
+    report_closed_folders,
+)
 from reconciler.tree.rule_engine import INTERNAL, About, apply_rules
-from reconciler.tree.unreadable_findings import UNREADABLE, report_closed_folders
 
 # Measurements of a point, and whether they are enough: counts, durations, metrics, utilisation.
 

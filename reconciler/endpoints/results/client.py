@@ -72,7 +72,7 @@ def place_client_config(
         dataset=values["dataset"],
         accuracy=find_place("client.accuracy.dataset"),
         tokenizer=find_place("client.tokenizer"),
-        key_variable=settings.get_text("endpoint.api_key_env"),
+        key_variable=settings.api_key_env,
     )
     return build_client_config(asked, places)
 

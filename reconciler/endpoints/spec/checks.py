@@ -11,9 +11,8 @@ from reconciler.endpoints.rules.curve_rules import CurveRules
 from reconciler.endpoints.spec.curves import is_elsewhere
 from reconciler.errors import Problem
 from reconciler.loadgen import keys
-from reconciler.loadgen.settings import RESULTS
 from reconciler.resource.inputs import Value
-from reconciler.resource.settings import CLIENT_CODE, DISCLOSING, group_node_types
+from reconciler.resource.settings import CLIENT_CODE, DISCLOSING, RESULTS, group_node_types
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.spec.declared import DeclaredCell
 from reconciler.spec.layers import Block
@@ -148,7 +147,7 @@ def check_cell(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> l
         fix = f"take `results: endpoints` out; it is for {known}"
         message = f"round {ruleset.round} does not accept results of the endpoints harness for {rules.name}"
         problems.append(make_cell_problem(cell, value, message, fix))
-    if power := cell.settings.get("power.path"):
+    if power := cell.power_path:
         message = "a power measurement belongs with LoadGen's logs, which the endpoints harness does not write"
         problems.append(make_cell_problem(cell, power, message, "take `power` out"))
     for test in is_asked_for(cell):

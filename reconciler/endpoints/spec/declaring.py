@@ -58,7 +58,7 @@ def find_curve_gaps(declared: Declared) -> tuple[Problem, ...]:
 def _of_system(system: DeclaredSystem) -> Iterator[Problem]:
     path, whole = f"spec.systems.{system.name}.description", system.description
     absent = ["serving_framework"] if not is_filled(whole.get("serving_framework")) else []
-    wanted = _BY_STATUS.get(str(status.value)) if (status := system.settings.get("system.status")) else None
+    wanted = _BY_STATUS.get(str(status.value)) if (status := system.status) else None
     absent += [wanted] if wanted and not is_filled(whole.get(wanted)) else []
     for name, node in _list_nodes(system).items():
         fields = [field for field in (*_OF_NODE, "cooling") if not is_filled(node.get(field))]
@@ -113,7 +113,7 @@ def _unadopted(settings: Mapping[str, Value], seeds: SeedSet, rules: CurveRules,
 
 
 def _place(cell: DeclaredCell) -> Origin:
-    official = cell.settings.get("benchmark.official")
+    official = cell.official
     return official.origin if official is not None and official.origin.line else cell.origin.origin
 
 
@@ -143,7 +143,7 @@ def _curve(
     if not curve.points or curve.max_supported_concurrency is None:
         return
     rehearsal = bool(declaring.spec.rehearsal)
-    shared, own = declaring.layer(curve, where), declaring.benchmarks.get(named[2], {})
+    shared, own = declaring.layer(curve, where), declaring.find_shared(named[1], named[2])
     size = combine([own, shared]).get(SIZE)
     try:
         placed = place_curve(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field
 
 from reconciler.rules.programs import ProgramReference
 from reconciler.spec import fields
 from reconciler.spec.groups import Empty, Group, Options
 from reconciler.spec.quantities import UnfitError, show_quantity
-from reconciler.spec.scalars import check_fitting, parse_one_of, parse_text
+from reconciler.spec.scalars import Reader, choose_from, parse_text
 from reconciler.spec.settings_models import SettingsGroup
 
 AUTO = "auto"  # points that the rules place
@@ -40,20 +40,11 @@ def _parse_concurrencies(value: Any) -> tuple[int, ...]:
     return tuple(sorted(set(map(int, points))))
 
 
-_Api = Annotated[
-    str | None,
-    check_fitting(parse_one_of(_APIS, "API of an endpoint")),
-    WithJsonSchema({"type": "string", "enum": list(_APIS)}),
-]
-_Concurrency = Annotated[
-    str,
-    check_fitting(_parse_concurrency),
-    WithJsonSchema({"type": "string", "pattern": "^([1-9][0-9]*|auto|offline)$"}),
-]
+_Api = Annotated[str | None, choose_from(_APIS, "API of an endpoint")]
+_Concurrency = Annotated[str, Reader(_parse_concurrency, {"type": "string", "pattern": "^([1-9][0-9]*|auto|offline)$"})]
 _Concurrencies = Annotated[
     tuple[int, ...] | None,
-    check_fitting(_parse_concurrencies),
-    WithJsonSchema({"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 1}),
+    Reader(_parse_concurrencies, {"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 1}),
 ]
 
 

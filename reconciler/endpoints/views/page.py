@@ -12,12 +12,10 @@ from reconciler.endpoints.rules.pareto import ParetoCurve
 from reconciler.endpoints.views.charts import CURVE_CHARTS, chart_curves
 from reconciler.render.charts import Chart, find_curve
 from reconciler.render.documents import Document
-from reconciler.resource.conditions import CONDITIONS
 from reconciler.resource.kinds import name_point
 from reconciler.resource.quantities import join_listing, show_count, show_rate
 
 CHARTS: tuple[str, ...] = CURVE_CHARTS
-_KINDS = ("no", "maybe", "ok", "absent")  # of marks, the worst first
 
 
 def read_template() -> str:
@@ -96,7 +94,7 @@ def _row(number: int, cell: str, entry: Document | None, point: CurvePoint | Non
 
 
 def sum_up_curve(curve: Document, rows: Sequence[Document]) -> Document:
-    """Its row of the matrix. ``rows``: of its points; of each condition the worst counts."""
+    """Its mark in the matrix. ``rows``: of its points."""
     rates = [float(point["system_tps"]) for point in curve["points"]]
     rates += [float(curve["ceiling"])] if curve["ceiling"] is not None else []
     gaps = [band["title"] for band in curve["bands"] if not band["measured"]]
@@ -104,14 +102,14 @@ def sum_up_curve(curve: Document, rows: Sequence[Document]) -> Document:
     notes += [f"nothing measured in {join_listing(gaps)}"] if gaps else []
     return {
         "curve": curve["curve"],
-        "marks": [_worst([row["marks"][i] for row in rows]) for i in range(len(CONDITIONS))] if rows else [],
+        "state": _sum_up_states([row["state"] for row in rows]),
         "metric": f"at most {show_rate(max(rates))} tokens/s" if rates else "",
         "steps": sum(row["steps"] for row in rows),
         "notes": "; ".join(notes),
     }
 
 
-def _worst(marks: Sequence[Document]) -> Document:
-    worst = min(marks, key=lambda mark: _KINDS.index(mark["kind"]))
-    alike = sum(mark["kind"] == worst["kind"] for mark in marks)
-    return {**worst, "said": f"{alike} of {show_count(len(marks), 'point')}" if worst["said"] else ""}
+def _sum_up_states(states: Sequence[str]) -> str:
+    """Ready where all points are, else what most of the others are."""
+    others = [state for state in states if state != "ready"]
+    return max(others, key=others.count) if others else "ready"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Protocol
 
@@ -9,6 +11,9 @@ from msgspec import Struct
 
 from harness.contract import FileMessage
 from reconciler.execute.attempt import Attempt
+from reconciler.resource.parts import load_part
+from reconciler.resource.settings import SubmissionSettings
+from reconciler.storage.files import RepositoryPaths
 
 TICKET = "ticket.json"  # in the folder of an attempt that travels: what its job needs to fetch it
 
@@ -29,6 +34,9 @@ class TransportSilentError(Exception):
 class AttemptTransport(Protocol):
     """By the folder of an attempt. All but ``send`` work for what another process sent, too."""
 
+    def declare(self, submission: SubmissionSettings, today: date) -> None:
+        """Declare the stores, and whether results may go there today (UTC)."""
+
     def send(self, attempt: Attempt, request: FileMessage, asked: FileMessage, result: Path) -> Ticket:
         """Hand over what a job needs. ``request``: what it carries out; ``asked``: the same without a launcher before
         it. Raises ReconcilerError."""
@@ -44,3 +52,10 @@ class AttemptTransport(Protocol):
 
     def forget(self, folder: Path) -> None:
         """Forget a recorded attempt: it is not asked for again."""
+
+
+def open_transport(paths: RepositoryPaths, *, only_looks: bool = False) -> AttemptTransport | None:
+    """None where the part was removed. ``only_looks``: an ended attempt stays in the store, for the pass that waits for
+    it, and no job is asked to end."""
+    found: Callable[..., AttemptTransport] | None = load_part("stores")
+    return None if found is None else found(paths, only_looks=only_looks)

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from harness.contract import CommandRequest, FileMessage, LaunchRequest, ServiceRequest, StateRequest
+from harness.contract import CommandRequest, FileMessage, LaunchRequest, ServiceRequest
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.executors.executor import HERE, PATIENCE, Capacity, Handle, Progressing, Submission
 from reconciler.execute.executors.local import LocalExecutor, name_submission
@@ -60,8 +60,9 @@ def put_behind_launcher(attempt: Attempt, request: FileMessage, paths: Repositor
     shared = paths.work / "locks"  # where each node, and a container, sees it
     if isinstance(inner, CommandRequest) and inner.lock:
         inner = dataclasses.replace(inner, lock=str(shared / Path(inner.lock).name))
-    if isinstance(inner, StateRequest) and inner.inner.get("lock"):
-        inner = dataclasses.replace(inner, inner={**inner.inner, "lock": str(shared / Path(inner.inner["lock"]).name)})
+    wrapped: dict[str, Any] = getattr(inner, "inner", {})  # of a request around another one
+    if wrapped.get("lock"):
+        inner = dataclasses.replace(inner, inner={**wrapped, "lock": str(shared / Path(wrapped["lock"]).name)})
     inner.write(attempt.request)
     child = build_harness_command(
         inner.verb, attempt.request, attempt.answer, choose_interpreter(launcher, sys.executable)

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 from msgspec import Struct, field
 
-from harness.contract import CommandRequest, FileMessage, LaunchRequest, ServiceRequest, StateRequest
+from harness.contract import FileMessage, LaunchRequest, ServiceRequest
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.executors.executor import (
     START,
@@ -165,9 +165,8 @@ def name_submission(attempt: Attempt) -> str:
 
 @contextlib.contextmanager
 def _leftovers_ended(request: FileMessage) -> Iterator[dict[str, str]]:
-    """Gives what the child's environment must hold for that. A harness command, a launcher and a power state have a
-    keeper of their own, which must live to put things in order."""
-    if isinstance(request, CommandRequest | LaunchRequest | StateRequest):
+    """Gives what the child's environment must hold for that."""
+    if request.has_keeper:
         yield {}
         return
     mark = make_mark()

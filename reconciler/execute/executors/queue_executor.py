@@ -129,7 +129,7 @@ class QueueExecutor(Struct):
 
     def capacity(self, settings: CellSettings) -> Capacity:
         machines = settings.get_number(f"{EXECUTOR}.{self.name}.machines") or _MACHINES
-        return Capacity("", PATIENCE, f"{self.name} {settings.get_text('system.name')}", machines, lasts=True)
+        return Capacity("", PATIENCE, f"{self.name} {settings.system}", machines, lasts=True)
 
     def submit(self, submission: Submission) -> Handle:
         """A job that the queue refuses leaves a result that says so: other steps go on."""

@@ -6,10 +6,9 @@ function filterRows(form) {
   const address = new URLSearchParams();
   for (const field of form.elements) {
     if (!field.name || (field.type === "checkbox" && !field.checked)) continue;
-    if (field.value) {
-      wanted.set(field.name, field.value);
-      address.set(field.name, field.value);
-    }
+    if (!field.value) continue;
+    address.set(field.name, field.value);
+    if (!("order" in field.dataset) && !("mark" in field.dataset)) wanted.set(field.name, field.value);
   }
   const words = (wanted.get("q") || "").toLowerCase().split(/\s+/).filter(Boolean);
   wanted.delete("q");
@@ -30,23 +29,46 @@ function filterRows(form) {
       const points = [...group.querySelectorAll("[data-row]:not([hidden])")];
       curve.hidden = !points.some((row) => row.dataset.benchmark === curve.dataset.benchmark);
     }
+    for (const line of group.querySelectorAll("[data-line]")) line.hidden = !line.querySelector("[data-row]:not([hidden])");
     group.hidden = here === 0;
     shown += here;
   }
   const told = form.querySelector("[data-count]");
   if (told) told.textContent = shown + " " + told.dataset.count + (shown === 1 ? "" : "s") + " shown";
+  const closed = [...document.querySelectorAll("details[data-group]:not([open])")].map((group) => group.dataset.group);
+  if (closed.length) address.set("closed", closed.join(","));
   const query = address.toString();
   history.replaceState(null, "", query ? "?" + query : location.pathname);
 }
 
+function orderLines(order) {
+  for (const body of document.querySelectorAll("tbody:has(> [data-line])")) {
+    const lines = [...body.querySelectorAll("[data-line]")];
+    lines.forEach((line, i) => { line.dataset.declared ??= i; });
+    const by = { name: (a, b) => a.dataset.name.localeCompare(b.dataset.name), due: (a, b) => b.dataset.due - a.dataset.due };
+    lines.sort(by[order] || ((a, b) => a.dataset.declared - b.dataset.declared));
+    body.append(...lines);
+  }
+}
+
+function applyFilters(form) {
+  filterRows(form);
+  for (const field of form.querySelectorAll("[data-order]")) orderLines(field.value);
+  for (const field of form.querySelectorAll("[data-mark]")) document.body.toggleAttribute(`data-${field.dataset.mark}`, field.checked);
+}
+
 function startFilters(form) {
+  const groups = [...document.querySelectorAll("details[data-group]")];
   for (const [name, value] of new URLSearchParams(location.search)) {
     const field = form.elements.namedItem(name);
-    if (field) field.value = value;
+    if (field && field.type === "checkbox") field.checked = true;
+    else if (field) field.value = value;
+    if (name === "closed") groups.forEach((group) => { group.open = !value.split(",").includes(group.dataset.group); });
   }
-  form.addEventListener("input", () => filterRows(form));
+  groups.forEach((group) => group.addEventListener("toggle", () => filterRows(form)));
+  form.addEventListener("input", () => applyFilters(form));
   form.addEventListener("submit", (event) => event.preventDefault());
-  filterRows(form);
+  applyFilters(form);
 }
 
 function moveAmongRows(step) {
@@ -93,6 +115,48 @@ function followStream(status) {
   addEventListener("pagehide", () => stream.close());
 }
 
+function loadScript(address) {
+  return new Promise((resolve, reject) => {
+    const script = document.createElement("script");
+    script.src = address;
+    script.addEventListener("load", resolve);
+    script.addEventListener("error", reject);
+    document.head.append(script);
+  });
+}
+
+function drawPlot(place, themes) {
+  const spec = JSON.parse(place.querySelector("script").textContent);
+  const config = themes[matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"];
+  spec.encoding.color.scale.range = spec.usermeta.tones.map((tone) => config.range.category[tone]);
+  const drawing = place.querySelector("div") || place.appendChild(document.createElement("div"));
+  // `ast`: expressions are interpreted, since the policy of this page allows no evaluation.
+  return vegaEmbed(drawing, spec, { ast: true, actions: false, config, defaultStyle: false, renderer: "svg", tooltip: { disableDefaultStyle: true } });
+}
+
+// Drawn as they come into view, and again when the colours of the system change.
+function startPlots() {
+  const places = [...document.querySelectorAll("[data-plot]")];
+  if (!places.length) return;
+  const list = places[0].closest("[data-vega]");
+  const themes = JSON.parse(list.dataset.themes);
+  let library;
+  const draw = (place) => {
+    library ??= loadScript(list.dataset.vega);
+    library.then(() => drawPlot(place, themes)).then(() => { place.dataset.drawn = ""; }, () => { place.dataset.failed = ""; });
+  };
+  const seen = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      if (!entry.isIntersecting) continue;
+      seen.unobserve(entry.target);
+      draw(entry.target);
+    }
+  }, { rootMargin: "200px" });
+  places.forEach((place) => seen.observe(place));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => places.filter((place) => "drawn" in place.dataset).forEach(draw));
+}
+
 document.querySelectorAll("form[data-filters]").forEach(startFilters);
 document.querySelectorAll("[data-stream]").forEach(followStream);
 startKeys();
+startPlots();

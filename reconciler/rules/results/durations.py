@@ -6,14 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from reconciler.loadgen.duration import predict_run_seconds
-from reconciler.loadgen.settings import RESULTS
 from reconciler.resource.programs import find_program_of_results
-from reconciler.resource.settings import Settings
+from reconciler.resource.settings import CellSettings
 from reconciler.rules.programs import load_program
 
 
-def predict_seconds(settings: Settings, inputs: Mapping[str, object]) -> float | None:
+def predict_seconds(settings: CellSettings, inputs: Mapping[str, object]) -> float | None:
     """Predict a run with these identity inputs; None where only an earlier one shows it."""
-    results = settings.get_text(RESULTS, "loadgen")
-    program = find_program_of_results(results)
-    return load_program(program).predict_seconds(results, inputs) if program else predict_run_seconds(inputs)
+    program = find_program_of_results(settings.results)
+    return load_program(program).predict_seconds(settings.results, inputs) if program else predict_run_seconds(inputs)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from reconciler.loadgen.settings import RESULTS
 from reconciler.resource.inputs import Value
 from reconciler.resource.programs import find_program_of_results, list_program_results
 from reconciler.resource.records import Record
-from reconciler.resource.settings import Settings
+from reconciler.resource.settings import RESULTS, USUAL, CellSettings
 from reconciler.rules.programs import load_program
 from reconciler.rules.results import loadgen_logs
 from reconciler.rules.results.format import ResultFormat
 
-USUAL = loadgen_logs.NAME  # where nothing is said: our own harness, too, leaves LoadGen's logs
 FORMATS: tuple[str, ...] = (USUAL, *list_program_results())
 
 
@@ -22,8 +20,8 @@ def load_format(name: str) -> ResultFormat:
     return load_program(program).find_format(name) if program else loadgen_logs
 
 
-def find_format(settings: Settings) -> ResultFormat:
-    return load_format(settings.get_text(RESULTS, USUAL))
+def find_format(settings: CellSettings) -> ResultFormat:
+    return load_format(settings.results)
 
 
 def find_declared_format(settings: Mapping[str, Value]) -> ResultFormat:

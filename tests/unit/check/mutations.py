@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from reconciler.loadgen.log import AUDIT_TEXT
+from reconciler.resource.kinds import DIVISIONS
 from tests.unit.check.made import add_error, change_system, make_accuracy, set_log, write
 
 Change = Callable[[Path], None]
@@ -29,16 +30,22 @@ class Mutation:
     division: str = "closed"
 
 
-def cell(root: Path, scenario: str = SMALL, division: str = "closed") -> Path:
-    return root / division / "Acme/results/sys1/resnet" / scenario
+def find_division(root: Path) -> str:
+    """The only one that a tree has."""
+    (division,) = [name for name in DIVISIONS if (root / name).is_dir()]
+    return division
 
 
-def run(root: Path, scenario: str = SMALL, division: str = "closed") -> Path:
-    return cell(root, scenario, division) / "performance/run_1"
+def cell(root: Path, scenario: str = SMALL) -> Path:
+    return root / find_division(root) / "Acme/results/sys1/resnet" / scenario
 
 
-def logged(key: str, value: object, scenario: str = SMALL, division: str = "closed") -> Change:
-    return lambda root: set_log(run(root, scenario, division), key, value)
+def run(root: Path, scenario: str = SMALL) -> Path:
+    return cell(root, scenario) / "performance/run_1"
+
+
+def logged(key: str, value: object, scenario: str = SMALL) -> Change:
+    return lambda root: set_log(run(root, scenario), key, value)
 
 
 def removed(path: str) -> Change:
@@ -68,7 +75,7 @@ def edited(path: str, old: str, new: str) -> Change:
 
 
 def described(**fields: object) -> Change:
-    return lambda root: change_system(root, **fields)
+    return lambda root: change_system(root, find_division(root), **fields)
 
 
 def moved(old: str, new: str) -> Change:
@@ -199,10 +206,10 @@ def points_at_public_code(root: Path) -> None:
 def only_offline(root: Path) -> None:
     """All that the open division needs."""
     for name in ("SingleStream", "MultiStream"):
-        shutil.rmtree(cell(root, name, "open"))
+        shutil.rmtree(cell(root, name))
     for test in ("TEST01", "TEST04"):
-        shutil.rmtree(cell(root, "Offline", "open") / test)
-    folder = cell(root, "Offline", "open") / "accuracy"
+        shutil.rmtree(cell(root, "Offline") / test)
+    folder = cell(root, "Offline") / "accuracy"
     write(folder / "accuracy.txt", "accuracy=11.0%\n")
     shutil.rmtree(root / "open/Acme/documentation")
 
@@ -211,9 +218,10 @@ def networked(root: Path, **fields: str) -> None:
     names = ["network_type", "network_media", "network_rate", "nic_loadgen", "number_nic_loadgen", "nic_sut"]
     names += ["net_software_stack_loadgen", "network_protocol", "number_connections", "number_nic_sut"]
     names += ["net_software_stack_sut", "network_topology"]
-    change_system(root, "network", is_network="true", **{**dict.fromkeys(names, "stated"), **fields})
+    change_system(root, "network", **{**dict.fromkeys(names, "stated"), "is_network": "true", **fields})
     for path in (root / "network").rglob("mlperf_log_detail.txt"):
-        set_log(path.parent, "sut_name", '"Acme Network SUT"')
+        if '"sut_name"' in path.read_text():
+            set_log(path.parent, "sut_name", '"Acme Network SUT"')
 
 
 def other_seeds(root: Path) -> None:
@@ -223,7 +231,7 @@ def other_seeds(root: Path) -> None:
 
 def unnamed_network(root: Path) -> None:
     networked(root)
-    set_log(run(root, SMALL, "network"), "sut_name", '"PySUT"')
+    set_log(run(root), "sut_name", '"PySUT"')
 
 
 def expect(name: str, change: Change, *rules: str, division: str = "closed") -> Mutation:
@@ -398,17 +406,17 @@ MUTATIONS = (
     expect("Offline inferred from MultiStream", partial(copied, "MultiStream", "Offline")),
     expect("SingleStream from MultiStream", partial(copied, "MultiStream", "SingleStream"), "run.scenario"),
     expect("open with one scenario", only_offline, division="open"),
-    expect("open: wrong seed", logged("effective_schedule_rng_seed", 1, division="open"), "run.seeds", division="open"),
-    expect("open: short", logged("effective_min_duration_ms", 1, division="open"), "run.duration", division="open"),
+    expect("open: wrong seed", logged("effective_schedule_rng_seed", 1), "run.seeds", division="open"),
+    expect("open: short", logged("effective_min_duration_ms", 1), "run.duration", division="open"),
     expect(
         "open: few samples",
-        logged("effective_performance_sample_count", 10, division="open"),
+        logged("effective_performance_sample_count", 10),
         "run.samples",
         division="open",
     ),
     expect(
         "open: 10 Offline samples",
-        logged("effective_samples_per_query", 10, "Offline", "open"),
+        logged("effective_samples_per_query", 10, "Offline"),
         "run.samples-per-query",
         division="open",
     ),
@@ -418,7 +426,30 @@ MUTATIONS = (
         "submitter.mapping",
         division="open",
     ),
+    expect(
+        "open: one sample too few scored",
+        lambda root: set_log(cell(root) / "accuracy", "effective_accuracy_sample_count", 49_999),
+        "accuracy.samples",
+        division="open",
+    ),
+    expect(
+        "open: no accuracy stated",
+        edited("accuracy/accuracy.txt", "accuracy=76.456%", "76.456"),
+        "accuracy.bars",
+        division="open",
+    ),
+    expect("open: scalar of NumPy 2", numpy_scalar, "accuracy.bars", division="open"),
+    expect("open: accuracy below target", edited("accuracy/accuracy.txt", "76.456", "7.5"), division="open"),
+    expect("open: resnet on a datacenter", described(system_type="datacenter"), "benchmark.category", division="open"),
+    expect("open: is_network as text", described(is_network="false"), "system.network", division="open"),
+    expect("open: is_network and no network", described(is_network="true"), "system.network", division="open"),
     expect("network", networked, division="network"),
+    expect(
+        "network that says so by a flag",
+        lambda root: networked(root, is_network=True),
+        "system.network",
+        division="network",
+    ),
     expect(
         "network without a field", lambda root: networked(root, network_media=""), "system.network", division="network"
     ),

@@ -54,6 +54,18 @@ def test_the_legacy_layout_has_its_own_places(tree: Path) -> None:
     assert found["compliance.files"] == "closed/Acme/compliance/sys1/resnet/Offline/TEST04/verify_performance.txt"
 
 
+def test_measurements_of_a_system_without_results(tree: Path) -> None:
+    root = as_legacy(tree)
+    write(root / "closed/Acme/measurements/sys2/resnet/Offline/sys2.json", "{}")
+    (finding,) = check_tree(root, round_name="v6.1").findings
+    place = "closed/Acme/measurements/sys2"
+    assert (finding.rule.id, finding.severity, finding.complaint.place.file) == (
+        "submitter.systems",
+        Severity.ERROR,
+        place,
+    )
+
+
 def test_a_measurements_file_for_another_scenario(tree: Path) -> None:
     folder = as_legacy(tree) / "closed/Acme/measurements/sys1/resnet/Offline"
     (folder / "sys1.json").rename(folder / "sys1_impl_Server.json")

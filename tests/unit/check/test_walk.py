@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from pathlib import Path
 
-from reconciler.check.walk import LevelRules, TreeWalk
+from reconciler.check.engine import LevelRules, TreeWalk
 from reconciler.storage.collector import pause_collector
 from reconciler.tree.reading.survey import survey_tree
 from reconciler.tree.reading.view import CellView

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +12,12 @@ from pathlib import Path
 import pytest
 
 from reconciler.importing.read_tree import read_tree
+from reconciler.resource.kinds import Cell
 from reconciler.rules.rounds import load_ruleset
+from reconciler.tree.content import CellCode
+from reconciler.tree.render import place_kept_code
 from tests.unit.check.conftest import clean_trees, logs, tree_of
+from tests.unit.check.made import SCENARIOS
 
 from .conftest import CELL, Reconcile, git
 
@@ -366,3 +371,52 @@ def test_required_compliance_tests_come_along_or_are_asked_for(
     assert code in (0, 2), out + err
     assert json.loads(out)["round"] == "v6.1"
     assert audited(reconcile)["resnet"] == {(status, reason)}
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_tests_that_came_with_runs_count_next_to_a_backend_of_ours(
+    tree_of: Callable[[str], Path], empty: Path, reconcile: Reconcile, missing: bool
+) -> None:
+    """The spec has the settings that REPRODUCE.md states; nothing but a test that did not come along is due."""
+    sent = tree_of("closed")
+    source = sent / "closed/Acme/src/resnet"
+    settings = {"code": "resnet50", "engine": {"backend": "onnxruntime", "precision": "fp32", "batch_size": 2}}
+    cells = [Cell("closed", "sys1", "resnet", scenario) for scenario in SCENARIOS]
+    codes = [CellCode(cell, "resnet", {}, tool="mlperf-reconciler 0.1.0", settings=settings) for cell in cells]
+    instructions = place_kept_code("resnet", codes, {})["REPRODUCE.md"]
+    assert isinstance(instructions, bytes)
+    (source / "REPRODUCE.md").write_bytes(instructions)
+    if missing:
+        shutil.rmtree(sent / "closed/Acme/results/sys1/resnet/Offline/TEST04")
+    code, out, err = reconcile("adopt", str(sent), "--json")
+    assert (code, json.loads(out)["left_out"]) == (0, {}), err
+    assert "backend: onnxruntime" in next((empty / "specs").glob("*.yaml")).read_text()
+    code, out, _ = reconcile("plan", "--json")
+    due = {step["address"] for step in json.loads(out)["steps"]}
+    test = "closed/sys1/resnet/Offline/TEST04"
+    wanted = {f"ComplianceTest:{test}", f"Verdict:{test}"} if missing else set()
+    assert {address for address in due if "Test" in address or "Verdict" in address} == wanted
+    assert bool(due) is missing
+    assert {status for status, _ in audited(reconcile)["resnet"]} == ({"True", "Unknown"} if missing else {"True"})
+
+
+@pytest.mark.parametrize(
+    ("engine", "backend"),
+    [
+        ("{backend: none-such}", "external"),
+        ("{backend: onnxruntime, batch_size: [4, {a: ~}]}", "external"),
+        ("{backend: onnxruntime, batch_size: 4}\n      harness: {code: run.py, service: [~], configs: 1}", "external"),
+        ("{backend: openvino, batch_size: 4}", "openvino"),
+    ],
+)
+def test_instructions_that_no_spec_may_have_are_passed_over(
+    tree: Path, empty: Path, reconcile: Reconcile, engine: str, backend: str
+) -> None:
+    path = tree / "open/Tester/src/digits/REPRODUCE.md"
+    text, count = re.subn(r"(?m)^      engine: .*$", f"      engine: {engine}", path.read_text())
+    assert count == 1
+    path.write_text(text)
+    code, out, err = reconcile("adopt", str(tree), "--rehearsal", "--json")
+    assert (code, json.loads(out)["left_out"]) == (0, {}), err
+    assert f"engine: {{backend: {backend}" in next((empty / "specs").glob("*.yaml")).read_text()
+    assert reconcile("plan")[0] == 0

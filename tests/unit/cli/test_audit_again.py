@@ -29,7 +29,7 @@ from reconciler.record.codec import decode
 from reconciler.record.store import find_object, keep, write_record
 from reconciler.resource.inputs import Origin, Role
 from reconciler.resource.kinds import Address, Kind
-from reconciler.resource.records import IMPORTED, Record, RecordedFact
+from reconciler.resource.records import Record, RecordedFact
 from reconciler.resource.settings import SCORE_COMMAND, CellSettings
 from reconciler.rules.compliance.scores import Slack
 from reconciler.storage.files import Lock, RepositoryPaths
@@ -406,7 +406,6 @@ def test_a_repeat_that_was_not_made_says_why_and_leaves_no_report(
 def test_what_cannot_be_repeated_here_says_why_and_runs_nothing(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     at = read_snapshot(served, git(served, "rev-parse", "HEAD"))
     (cell,) = [c for c, chosen in at.difference.chosen.items() if chosen.performance]
-    identity = at.difference.chosen[cell].performance
 
     def see(obstacle: Obstacle | None, *steps: Step) -> PlanResult:
         systems = {cell.system: obstacle}
@@ -430,27 +429,16 @@ def test_what_cannot_be_repeated_here_says_why_and_runs_nothing(served: Path, mo
         claim, kept = repeat(served, monkeypatch)
         assert (claim.proof, claim.detail, kept) == (Proof.MISSING, f"not repeated: {why}", [])
     assert not left.exists()
-    imported = {**at.records, identity: replace(at.records[identity], marks=(IMPORTED,))}
     system = at.desired.submission.systems[cell.system]
     queued = replace(system, values={**system.values, "executor.slurm": True})
     submission = replace(at.desired.submission, systems={cell.system: queued})
     monkeypatch.setattr(rerun, "compute_plan", None)
-    for other, why in (
-        (
-            replace(at, committed=replace(at.committed, records=cast(Any, imported))),
-            "its run was imported, and cannot be made here",
-        ),
-        (
-            replace(at, desired=replace(at.desired, submission=submission)),
-            "its run is a job of a queue: repeat it there with `reconcile --rerun`",
-        ),
-    ):
-        audited = AuditReport(at.commit, ())
-        found = rerun.repeat_runs(RepositoryPaths(served), other, audited, ("digits",), lambda _: None, busy=True)
-        assert [(claim.proof, claim.detail) for claim in found.audit.claims] == [
-            (Proof.MISSING, f"not repeated: {why}")
-        ]
-        assert found.kept == ()
+    why = "its run is a job of a queue: repeat it there with `reconcile --rerun`"
+    other = replace(at, desired=replace(at.desired, submission=submission))
+    audited = AuditReport(at.commit, ())
+    found = rerun.repeat_runs(RepositoryPaths(served), other, audited, ("digits",), lambda _: None, busy=True)
+    assert [(claim.proof, claim.detail) for claim in found.audit.claims] == [(Proof.MISSING, f"not repeated: {why}")]
+    assert found.kept == ()
 
 
 def test_a_repeat_needs_the_published_log_in_the_commit(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from reconciler.cli.benchmarks import command
+from reconciler.cli.rounds import benchmarks_command as command
 from reconciler.errors import ReconcilerError
 from reconciler.rules.benchmark_facts import find_benchmark_facts
 from reconciler.storage.documents import parse_yaml_mapping
@@ -17,7 +17,7 @@ from tests.unit.spec.writing import load_texts
 
 def test_the_list_names_each_with_its_rounds() -> None:
     reported = CliRunner().invoke(command, [], standalone_mode=False)
-    (row,) = [line for line in reported.output.splitlines() if line.startswith("resnet50")]
+    (row,) = [line for line in reported.output.splitlines() if line.startswith("resnet ")]
     assert "v0.7 to v6.1" in row
     document = json.loads(CliRunner().invoke(command, ["--json"], standalone_mode=False).output)
     assert document["benchmarks"][0]["rounds"]["v4.1"]["datacenter"] == ["Server", "Offline"]
@@ -60,7 +60,7 @@ def test_both_say_what_is_missing_on_this_machine(tmp_path: Path, monkeypatch: p
     (tmp_path / "data/imagenet/val_map.txt").write_text("a 1")
     (tmp_path / "data/imagenet/ILSVRC2012_val_00000001.JPEG").write_text("image")
     reported = CliRunner().invoke(command, [], standalone_mode=False).output
-    assert "2 of 3" in next(line for line in reported.splitlines() if line.startswith("resnet50"))
+    assert "2 of 3" in next(line for line in reported.splitlines() if line.startswith("resnet "))
     page = CliRunner().invoke(command, ["show", "resnet50"], standalone_mode=False).output
     assert "1 of 50,000 files are there" in page
     assert "reconcile fetch resnet50" in page

@@ -58,3 +58,10 @@ def test_a_wrong_word_gets_the_nearest_right_one(command: str, word: str, reconc
     code, out, err = reconcile(command, word, *more)
     assert (code, out) == (1, "")
     assert any(right in err for right in (CELL, OTHER, "scenario=Offline"))
+
+
+@pytest.mark.usefixtures("two")
+@pytest.mark.parametrize("command", ["plan", "status", "apply"])
+def test_a_wrong_value_among_right_ones_is_named(command: str, reconcile: Reconcile) -> None:
+    code, out, err = reconcile(command, "benchmark=digits,digit-2", "scenario=Offline")
+    assert (code, out, "benchmark=digits-2" in err) == (1, "", True)

@@ -37,7 +37,7 @@ def test_a_point_edited_by_hand_contradicts_its_run(root: Path, capsys: pytest.C
 
 
 def test_curves_are_plotted_alone_and_next_to_others(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    need("matplotlib")
+    need("vl_convert")
     assert run("plot", root, "-o", root / "curve.svg") == 0
     assert "7 points" in capsys.readouterr().out
     assert "Offline" in (root / "curve.svg").read_text()

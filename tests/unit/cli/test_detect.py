@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from harness.contract import ProbeRequest
+from reconciler.cli import detect
 from reconciler.errors import ReconcilerError
 from reconciler.launch.nodes import find_differences, probe_nodes
+from reconciler.observed import machine
 from reconciler.resource.launcher import Launcher
 from reconciler.spec.edit import read, set_value
 from reconciler.spec.proposal import propose
@@ -220,3 +222,70 @@ def test_another_machine_is_not_described_as_the_declared_one(
     assert (code, "this machine is not box" in err, path.read_text() == before) == (1, True, True)
     assert reconcile("detect", "--system", "box", "--write", "--overwrite")[0] == 0
     assert path.read_text() != before
+
+
+SYSTEMS = """\
+apiVersion: mlperf-reconciler/v1
+kind: Submission
+metadata: {name: several}
+spec:
+  round: v6.1
+  submitter: ACME
+  systems:
+    host: {category: datacenter, status: available, description: {cooling: water}}
+    h200x8: {extends: host, hardware: {accelerator: NVIDIA H200, count: 8}}
+    h200x4: {extends: h200x8, hardware: {count: 4}}
+    cpu: {extends: host, hardware: {count: 0}}
+"""
+
+
+@pytest.fixture
+def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository whose spec declares several systems."""
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "specs/several.yaml").write_text(SYSTEMS)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "specs/several.yaml"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "system"),
+    [
+        ([], "cpu"),
+        (["NVIDIA H200"] * 8, "h200x8"),
+        (["NVIDIA H200"] * 4, "h200x4"),
+        (["NVIDIA H200"] * 6, "h200x4"),  # which needs no more
+    ],
+)
+def test_this_machine_is_found_among_several_systems(
+    several: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch, gpus: list[str], system: str
+) -> None:
+    for module in (detect, machine):
+        monkeypatch.setattr(module, "list_accelerators", lambda: gpus)
+    code, out, err = reconcile("detect", "--json")
+    assert (code, json.loads(out)["system"]) == (0, system), err
+
+
+@pytest.mark.parametrize(
+    ("gpus", "more"), [(["NVIDIA L4"], ""), (["NVIDIA H200"] * 8, "    maxq: {extends: h200x8}\n")]
+)
+def test_a_machine_that_is_none_or_more_than_one_is_asked_for(
+    several: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch, gpus: list[str], more: str
+) -> None:
+    for module in (detect, machine):
+        monkeypatch.setattr(module, "list_accelerators", lambda: gpus)
+    several.write_text(SYSTEMS + more)
+    code, out, err = reconcile("detect", "--json")
+    assert (code, out, "--system" in err, "maxq" in err) == (1, "", True, bool(more))
+
+
+def test_what_a_system_takes_from_another_is_not_written_again(several: Path, reconcile: Reconcile) -> None:
+    found = describe(SYSTEMS, "h200x4", propose(node(gpus=4)))
+    own = read(found.text)["spec"]["systems"]["h200x4"]
+    assert own["hardware"] == {"count": "4"}
+    assert "cooling" not in own["description"]
+    assert own["description"]["accelerators_per_node"] == "4"
+    several.write_text(found.text)
+    assert reconcile("validate")[0] in (0, 2)
+    again = describe(found.text, "h200x4", propose(node(gpus=4)))
+    assert again.text == found.text

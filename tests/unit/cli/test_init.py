@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from reconciler.cli.shared import new_repository
 from reconciler.errors import ReconcilerError
+from reconciler.reconcile import new_repository
 from tests.unit.cli.conftest import Reconcile, git
 from tests.unit.storage.test_untrusted_files import make_hole
 
@@ -33,6 +33,15 @@ def test_init_makes_a_repository_whose_spec_is_valid(tmp_path: Path, reconcile: 
     code, out, _ = reconcile("-C", str(root), "validate")
     assert (code, out.split(" (")[0]) == (0, "Valid: specs/my-lab.yaml")
     assert reconcile("-C", str(root), "plan")[0] == 2
+
+
+def test_init_keeps_the_submitter(tmp_path: Path, reconcile: Reconcile) -> None:
+    assert reconcile("init", "lab", "--submitter", "ACME")[0] == 0
+    spec = YAML(typ="safe").load((tmp_path / "lab/specs/lab.yaml").read_text())["spec"]
+    assert spec["submitter"] == "ACME"
+    assert reconcile("-C", "lab", "validate")[0] == 0
+    code, _, err = reconcile("init", "other", "--submitter", "A/B")
+    assert (code, "--submitter" in err, (tmp_path / "other").exists()) == (1, True, False)
 
 
 def test_init_writes_a_workflow_whose_command_the_program_takes(tmp_path: Path, reconcile: Reconcile) -> None:

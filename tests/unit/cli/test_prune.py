@@ -80,7 +80,7 @@ def test_prune_removes_records_and_cells_but_never_logs_and_git_brings_them_back
     assert git(swapped, "log", "-1", "--format=%s") == "Prune 3 records that no spec declares"
     assert set(git(swapped, "show", "--name-only", "--format=").splitlines()) == gone
     assert "Nothing to prune" in reconcile("prune", *ALL)[1]
-    back = out.partition("Back again: ")[2].split()
+    back = out.partition("To restore: ")[2].split()
     git(swapped, *back[1:])
     assert records(swapped) == before
     edit(swapped, SECOND, ROW + SECOND)

@@ -15,16 +15,18 @@ from msgspec.structs import replace
 from ruamel.yaml import YAML
 
 from harness.contract import BENCHMARKS, Progress
-from reconciler.cli import rehearse as rehearsing
 from reconciler.cli.rehearse import command
+from reconciler.desired.checks import check_reading
 from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.loadgen.early_stopping import compute_least_queries
 from reconciler.observed.installed_backends import PROJECT
-from reconciler.rehearse import rehearsal_spec
+from reconciler.rehearse import rehearsal, rehearsal_spec
 from reconciler.rehearse.generated_data import Generated, generate
 from reconciler.rehearse.rehearsal_spec import Rehearsed, choose_round, find_rehearsed, list_scenarios
 from reconciler.rules.benchmark_facts import load_benchmark_facts
 from reconciler.rules.rounds import load_ruleset
+from reconciler.spec.files import Source
+from reconciler.spec.loading import read_texts
 from reconciler.spec.proposal import Proposal
 from tests.unit.spec.writing import load_texts
 
@@ -72,13 +74,36 @@ def test_the_spec_has_every_scenario_of_the_round_and_is_a_rehearsal(
         benchmarks=[Rehearsed(name="resnet50", facts=RESNET)],
         generated={"resnet50": made},
         machine=Proposal({}, {}, ()),
-        schema="x",
     )
     declared = load_texts(tmp_path, main=text)
     assert declared.rehearsal.value is True
     found = {(cell.cell.division, cell.cell.benchmark, cell.cell.scenario) for cell in declared.cells}
     scenarios = ("SingleStream", "MultiStream", "Server", "Offline")
     assert found == {(division, "resnet", scenario) for scenario in scenarios}
+
+
+@pytest.mark.parametrize("category", ["datacenter", "edge", rehearsal_spec.CATEGORY])
+@pytest.mark.parametrize("round_name", ["v6.1", "v5.1"])
+def test_every_category_gives_a_spec_that_the_round_takes(tmp_path: Path, round_name: str, category: str) -> None:
+    ruleset = load_ruleset(round_name)
+    rehearsed = [
+        Rehearsed(name=name, facts=facts)
+        for facts in load_benchmark_facts().values()
+        for name in facts.names
+        if facts.rehearsal is not None and list_scenarios(ruleset, facts.find_official_name(name))
+    ]
+    made = Generated(code="any", data="generated/data", model="generated/m", samples=4, made=True)
+    text = rehearsal_spec.render_rehearsal_spec(
+        round_name=round_name,
+        division="closed",
+        category=category,
+        benchmarks=list({item.entry: item for item in rehearsed}.values()),
+        generated={item.facts.code: made for item in rehearsed},
+        machine=Proposal({"count": 0}, {}, ()),
+        schema="x",
+    )
+    declared, _ = check_reading(read_texts([Source("rehearsal.yaml", text, "")], tmp_path, {}), load_ruleset)
+    assert {cell.cell.benchmark for cell in declared.cells} == {item.entry for item in rehearsed}
 
 
 def test_the_round_is_the_newest_that_has_all() -> None:
@@ -97,7 +122,6 @@ def test_a_benchmark_of_no_carried_round_is_rehearsed_in_open_with_its_tests_by_
         benchmarks=both,
         generated={"resnet50": made, "photos": made},
         machine=Proposal({}, {}, ()),
-        schema="x",
     )
     declared = yaml.load(text)["spec"]
     assert {name: list(*systems.values()) for name, systems in declared["divisions"].items()} == {
@@ -116,7 +140,6 @@ def test_a_benchmark_with_a_test_that_no_rehearsal_passes_is_rehearsed_in_open_w
         benchmarks=[Rehearsed(name="gpt-oss-120b", facts=facts)],
         generated={"gpt_oss_120b": made},
         machine=Proposal({}, {}, ()),
-        schema="x",
     )
     declared = yaml.load(text)["spec"]
     assert list(declared["divisions"]) == ["open"]
@@ -135,7 +158,6 @@ def test_the_framework_of_a_system_is_that_of_its_backends() -> None:
         benchmarks=asked,
         generated={code: Generated(code=code, data="d", model="m", samples=4, made=True) for code in codes},
         machine=Proposal({}, {"framework": "none of these"}, ()),
-        schema="x",
     )
     (system,) = yaml.load(text)["spec"]["systems"].values()
     assert system["description"]["framework"] == "ONNX Runtime, OpenVINO GenAI"
@@ -152,7 +174,6 @@ def test_a_benchmark_of_one_category_alone_is_rehearsed_on_a_system_of_it(tmp_pa
         benchmarks=asked,
         generated={"resnet50": made, "wan_2_2": made},
         machine=Proposal({}, {}, ()),
-        schema="x",
     )
     assert load_texts(tmp_path, main=text).cells
     declared = yaml.load(text)["spec"]
@@ -170,7 +191,6 @@ def test_a_server_of_a_rehearsal_is_started_by_the_interpreter_that_has_this_pro
         benchmarks=[Rehearsed(name="qwen3-vl", facts=facts)],
         generated={"qwen3_vl": Generated(code="qwen3_vl", data="g/data", model="g/m", samples=4, made=True)},
         machine=Proposal({}, {}, ()),
-        schema="x",
     )
     (cell, *others) = load_texts(tmp_path, main=text).cells
     assert {other.cell.scenario for other in (cell, *others)} == {"Offline", "Server", "Interactive"}
@@ -228,7 +248,7 @@ def test_a_rehearsal_is_green_then_in_sync_and_cannot_be_packed(
 def test_packages_that_a_named_benchmark_lacks_are_reported_at_once_with_all_that_brings_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, there: dict[str, str], said: str, extras: str
 ) -> None:
-    monkeypatch.setattr(rehearsing, "list_installed", lambda: {PROJECT: "1", **there})
+    monkeypatch.setattr(rehearsal, "list_installed", lambda: {PROJECT: "1", **there})
     reported = CliRunner().invoke(command, [name, "--output", str(tmp_path / "rehearsal")], standalone_mode=False)
     assert isinstance(reported.exception, ReconcilerError)
     assert reported.exception.message.endswith(f": {said}")
@@ -264,7 +284,6 @@ def test_a_benchmark_whose_name_has_another_one_now_is_rehearsed_next_to_it_in_t
         benchmarks=both,
         generated={item.facts.code: made for item in both},
         machine=Proposal({}, {}, ()),
-        schema="s.json",
     )
     cells = yaml.load(text)["spec"]["divisions"]
     assert {name: list(cells[name]["this-machine"]) for name in cells} == {

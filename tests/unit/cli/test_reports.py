@@ -126,8 +126,8 @@ def test_why_of_a_change(recorded: Path, reconcile: Reconcile) -> None:
     assert "target_qps 1000 → 2000  specs/one.yaml:24\n" in out
     assert f"{git(recorded, 'rev-parse', '--short=7', 'HEAD')}, A Tester, " in out
     assert ": Raise the target\n" in out
-    assert "Made again: Run perf → Result\n" in out
-    assert "Not made again: Dataset (" in out
+    assert "To do: Run perf → Result\n" in out
+    assert "In sync: Dataset (" in out
     assert "Run accuracy (" in out
     report = json.loads(reconcile("why", "offline", "--json")[1])
     assert report["causes"] == [f"Run:{CELL}/performance"]
@@ -136,7 +136,7 @@ def test_why_of_a_change(recorded: Path, reconcile: Reconcile) -> None:
 def test_why_not(recorded: Path, reconcile: Reconcile) -> None:
     code, out, _ = reconcile("why", "offline")
     assert code == 0
-    assert out.splitlines()[1].startswith("In sync: 6 resources, none is made again.")
+    assert out.splitlines()[1].startswith("In sync: 6 resources, nothing to do.")
     assert any(line.split() == ["target_qps", "1000", "specs/one.yaml:24"] for line in out.splitlines())
 
 

@@ -132,7 +132,7 @@ def test_an_amendment_says_what_differs_what_was_repeated_and_for_which_objectio
     code, out, err = reconcile(*AMEND, submitted[:10], "--commit")
     assert (code, err) == (0, "")
     assert "engine.batch_size: 8 → 16" in out
-    assert "Made again: performance, accuracy, score" in out
+    assert "Repeated: performance, accuracy, score" in out
     (path,) = (recorded / "state/amended").iterdir()
     found = json.loads(path.read_text())
     assert (found["cell"], found["commit"], found["objection"]) == (CELL, submitted, "https://review.example/42")

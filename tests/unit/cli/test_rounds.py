@@ -50,10 +50,11 @@ def test_show_as_json(reconcile: Reconcile) -> None:
 @pytest.mark.parametrize(
     ("words", "message", "fix"),
     [
-        (("show", "v6.2"), "unknown round 'v6.2'", "did you mean v6."),
+        (("show", "v6.2"), "unknown round 'v6.2'", "did you mean v6.1?"),
         (("show", "v6.1", "resnt"), "round v6.1 has no benchmark 'resnt'", "did you mean resnet?"),
-        (("diff", "v6.0", "6.1"), "unknown round '6.1'", "known rounds: v0.7"),
-        (("conflicts", "v1"), "unknown round 'v1'", "known rounds: v0.7"),
+        (("diff", "v6.0", "6.1"), "unknown round '6.1'", "did you mean v6.1?"),
+        (("conflicts", "v1"), "unknown round 'v1'", "did you mean v1.1?"),
+        (("show", "v7.1"), "unknown round 'v7.1'", "fix: known rounds: v0.7"),
     ],
 )
 def test_unknown_names_are_errors_with_a_hint(

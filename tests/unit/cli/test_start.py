@@ -15,7 +15,7 @@ from reconciler.observed import loadgen_library
 from reconciler.observed.loadgen_library import RELEASES, UNAVAILABLE, find_loadgen_library, read_seeds
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.spec.loading import load
-from reconciler.spec.starting_values import find_family, find_starting_value
+from reconciler.spec.submission_template import find_family, find_starting_value
 from tests.unit.cli.conftest import Reconcile, edit, git
 
 WANTED = ("--round", "v6.1", "--benchmark", "3d-unet-99,llama3.1-8b", "--benchmark", "whisper", "--system", "h200x8")
@@ -102,7 +102,7 @@ def test_init_writes_only_backends_that_can_compute_the_benchmark(
     [
         (("--benchmark", "llama2-70b-99"), "no benchmark 'llama2-70b-99' any more"),
         (("--benchmark", "resnt"), "did you mean resnet?"),
-        (("--benchmark", "resnet"), "does not ask resnet of datacenter systems"),
+        (("--benchmark", "resnet"), "has no datacenter resnet"),
         (("--round", "v6.1"), "--benchmark NAME"),
         (("--round", "v9.1", "--benchmark", "resnet"), "v9.1"),
     ],

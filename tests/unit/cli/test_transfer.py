@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.cli.transfers import PauseWhileTimed
-from reconciler.record.remote import Remote
 from reconciler.storage.files import Lock, RepositoryPaths, hash_file
 from reconciler.storage.machine_locks import make_machine_lock
+from reconciler.stores.command import PauseWhileTimed
+from reconciler.stores.remote import Remote
 
 from .conftest import CELL, Reconcile, console, edit, git
 

@@ -10,8 +10,12 @@ from pathlib import Path
 import pytest
 
 from reconciler.cli.main import main
+from reconciler.history.packaging import load_packed_submission
+from reconciler.reconcile.planning import Options, compute_plan
+from reconciler.storage.files import RepositoryPaths
+from reconciler.tree.layout import CHECKER_LOG
 from tests.unit.check.written import TOKENS, open_cell
-from tests.unit.cli.conftest import git
+from tests.unit.cli.conftest import Reconcile, edit, git
 
 CELL = "open/sys1/llama3.1-8b/Server"
 
@@ -193,3 +197,29 @@ def test_objections_to_one_submitter_hide_those_to_no_other(tree: Path, tmp_path
     assert len({name.casefold() for name in texts}) == len(others) + 1
     assert {text.splitlines()[0].replace("\\", "") for text in texts.values()} == {f"# {n}" for n in ("Acme", *others)}
     assert texts["A_b.md"].startswith("# A\\_b\n")
+
+
+def test_the_log_of_the_official_checker_is_published_from_where_the_spec_says(
+    recorded: Path, tmp_path: Path, reconcile: Reconcile
+) -> None:
+    """Written by a check of the tree without it; committed, it is packed and audited like any document."""
+    checker = tmp_path / "checkout/tools/submission/submission_checker/main.py"
+    checker.parent.mkdir(parents=True)
+    checker.write_text("import sys; print(f'INFO {sys.argv[2]}/open/Tester\\nSUMMARY: submission looks OK')\n")
+    words = ("check", "--official", str(tmp_path / "checkout"), "--carry-log")
+    assert reconcile(*words)[0] == 1
+    edit(recorded, "  submitter: Tester\n", f"  submitter: Tester\n  documents: {{checker_log: {CHECKER_LOG}}}\n")
+    assert reconcile("plan")[0] == 0
+    assert reconcile(*words)[0] == 2
+    written = (recorded / CHECKER_LOG).read_text()
+    assert written.splitlines() == ["INFO open/Tester", "SUMMARY: submission looks OK"]
+    published = recorded / f".reconcile/tree/open/Tester/results/{CHECKER_LOG}"
+    assert (reconcile("plan")[0], published.exists()) == (2, False)
+    assert (reconcile()[0], published.read_text()) == (0, written)
+    git(recorded, "add", "--all")
+    git(recorded, "commit", "--quiet", "--message", "Keep the log of the checker")
+    assert reconcile("plan")[0] == 0
+    packed = dict(load_packed_submission(compute_plan(RepositoryPaths(recorded), Options())).files)
+    assert packed[f"open/Tester/results/{CHECKER_LOG}"] == written.encode()
+    claims = json.loads(reconcile("audit", "--json")[1])["claims"]
+    assert {claim["proof"] for claim in claims if claim["where"] == "submission"} == {"proven"}

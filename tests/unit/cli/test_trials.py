@@ -123,6 +123,22 @@ def test_the_logs_of_a_trial_are_kept_until_trials_are_collected(tried: Path, re
     assert reconcile("plan")[0] == 0
 
 
+def test_a_selection_is_tried_cell_by_cell(recorded: Path, reconcile: Reconcile) -> None:
+    path = recorded / "specs/one.yaml"
+    short = "{min_duration: 0, min_query_count: 64}"
+    cells = f"Offline: {{infer_from: SingleStream}}, SingleStream: {short}, MultiStream: {short}"
+    path.write_text(f"{SPEC[: SPEC.index('        digits:', SPEC.index('  divisions:'))]}        digits: {{{cells}}}\n")
+    found = read_json(reconcile, "try", "scenario=*Stream", "run.streams=1")
+    trials = found["trials"]
+    assert isinstance(trials, list)
+    assert [trial["cell"] for trial in trials] == [f"open/box/digits/{name}Stream" for name in ("Single", "Multi")]
+    assert len({trial["trial"]["id"] for trial in trials}) == 2
+    assert read_json(reconcile, "try", "open/*/Multi*")["cell"] == "open/box/digits/MultiStream"
+    code, _, err = reconcile("try", "digits")
+    assert (code, "matches 3 cells" in err) == (1, True)
+    assert reconcile("try", "scenario=Serve*")[0] == 1
+
+
 def test_a_setting_that_is_none_is_named_with_its_place(recorded: Path, reconcile: Reconcile) -> None:
     code, _, err = reconcile("try", "digits", "target_qsp=700")
     assert code == 1
@@ -145,6 +161,22 @@ def test_a_quick_pass_leaves_what_is_published_as_it_is(recorded: Path, reconcil
     assert reconcile("plan")[0] == 2  # the real run is still to be made
     marks = {mark for found in load(TrialPaths(recorded)).recorded.by_key.values() for s in found for mark in s.marks}
     assert {"trial", "quick"} <= marks
+
+
+def test_a_quick_run_may_have_a_duration(recorded: Path, reconcile: Reconcile) -> None:
+    path = recorded / "specs/one.yaml"
+    path.write_text(SPEC.replace("min_duration: 0, ", ""))
+    durations = {}
+    for option in ("--quick", "--quick=60s", "--quick=2 min"):
+        plan = read_json(reconcile, "plan", option, "scenario=Offline")
+        steps = plan["steps"]
+        assert isinstance(steps, list)
+        durations[option] = json.dumps(steps)
+        assert steps
+    assert len({*durations.values()}) == 3
+    for wrong in ("--quick=60", "--quick=soon"):
+        code, _, err = reconcile("plan", wrong)
+        assert (code, "--quick" in err) == (1, True)
 
 
 def test_quick_runs_are_not_committed_nor_planned_for_later(recorded: Path, reconcile: Reconcile) -> None:

@@ -93,6 +93,12 @@ def test_a_quick_run_lasts_ten_seconds_or_what_is_shorter(declared: int | None, 
     assert prepare(QUICK, min_duration=declared)["min_duration"] == asked
 
 
+def test_a_quick_run_may_be_asked_to_last_longer() -> None:
+    declared = replace(declare("Server", min_duration=600_000), trial=QUICK, quick=60_000)
+    (cell,) = prepare_trial(declared, RULES).cells
+    assert cell.settings["min_duration"] == Value(60_000, BY_ITSELF)
+
+
 # LoadGen's own table: 459 queries of which none is late prove p99, 838 of which two are; 81 of which two are prove p90.
 @pytest.mark.parametrize(
     ("scenario", "official", "declared", "asked"),

@@ -10,10 +10,12 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from harness.contract import LOG_PARTS, Benchmark, BuildRequest, ProbeRequest, Progress, Result
 from reconciler.execute import child, perform
@@ -274,6 +276,25 @@ def test_a_child_has_a_while_to_begin(
     result, cancelled = follow(an_attempt(tmp_path), Watch(lambda _: None, stall, start), GOES_ON, IS_OVER)
     assert cancelled is ended
     assert (result.problem == "the child did not start work within 0 s") is ended
+
+
+def test_a_command_is_timed_from_the_start_of_its_loadgen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its model takes an hour to load, and LoadGen began a minute ago."""
+    attempt = an_attempt(tmp_path, Kind.RUN)
+    rules = cast(Any, SimpleNamespace(endpoints=None))
+    attempt = replace(attempt, intent=replace(attempt.intent, rules=rules))
+    let_count(monkeypatch, Progress("running", 0, 0, 3600.0, 0.0, ""))
+    seconds: list[float] = []
+    watch = Watch(lambda progress: seconds.append(progress.seconds))
+    follow(attempt, watch, GOES_ON, IS_OVER)
+    (attempt.run_dir / "logs").mkdir(parents=True)
+    follow_words(attempt, watch, GOES_ON, IS_OVER)
+    summary = attempt.run_dir / "logs/2026-01-01_mlperf_log_summary.txt"
+    summary.touch()
+    os.utime(summary, (time.time() - 60, time.time() - 60))
+    follow_words(attempt, watch, GOES_ON, IS_OVER)
+    assert seconds[:2] == [3600.0, 0.0]
+    assert 60 <= seconds[2] < 3600
 
 
 def test_a_child_fails_with_the_server_that_it_asks_and_keeps_what_that_printed(tmp_path: Path) -> None:

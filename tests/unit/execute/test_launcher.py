@@ -8,15 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.contract import (
-    CommandRequest,
-    FileMessage,
-    LaunchRequest,
-    ProbeRequest,
-    Ready,
-    ServiceRequest,
-    StateRequest,
-)
+from harness.contract import CommandRequest, FileMessage, LaunchRequest, ProbeRequest, Ready, ServiceRequest
+from harness.power.requests import StateRequest
 from reconciler.execute.attempt import Attempt, Intent, create
 from reconciler.execute.executors.executor import Capacity
 from reconciler.execute.executors.launcher import LauncherExecutor, put_behind_launcher

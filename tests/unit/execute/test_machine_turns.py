@@ -48,7 +48,7 @@ def test_who_waits_for_a_machine_says_so_once_and_looks_whether_it_is_wanted_sti
     lock = Kept(clock, times)
     turns.take(cast(Lock, lock), STEP)
     assert (lock.asked, turns.waited) == (asked, waited)
-    assert events == [Message(text) for text in said]
+    assert events == [Message(text, STEP) for text in said]
     assert checks == [(STEP, False)] * times
     turns.take(cast(Lock, Kept(clock, 1)), STEP)
     assert turns.waited == waited + 0.5

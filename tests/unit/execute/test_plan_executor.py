@@ -189,7 +189,7 @@ class Walk:
         monkeypatch.setattr(plan_executor, "perform", self.perform)
         monkeypatch.setattr(plan_executor, "find_busy", self.find_busy)
         monkeypatch.setattr(plan_executor, "make_machine_lock", self.lock)
-        monkeypatch.setattr(plan_executor, "put_back_state", lambda: self.locks.append("put back"))
+        monkeypatch.setattr("reconciler.execute.power.requests.put_back_state", lambda: self.locks.append("put back"))
 
     def lock(self, name: str) -> Lock:
         self.locks.append(name)

@@ -16,8 +16,8 @@ from harness.contract import (
     LaunchRequest,
     ProbeRequest,
     RunRequest,
-    StateRequest,
 )
+from harness.power.requests import StateRequest
 from reconciler.execute.request_parts import list_locations, list_secrets, select_slices
 from reconciler.resource.settings import SLICES, CellSettings
 

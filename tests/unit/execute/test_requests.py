@@ -8,15 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from harness.contract import (
-    BackgroundLoad,
-    Benchmark,
-    BuildRequest,
-    CommandRequest,
-    PowerRequest,
-    RunRequest,
-    StateRequest,
-)
+from harness.contract import BackgroundLoad, Benchmark, BuildRequest, CommandRequest, RunRequest
+from harness.power.requests import PowerRequest, StateRequest
 from reconciler.desired.cell_settings import CellReaders
 from reconciler.desired.state import Pins
 from reconciler.execute.attempt import Attempt, Intent, ServerAccess, create

@@ -19,7 +19,7 @@ from reconciler.execute.executors.executor import Handle, State, Submission, wri
 from reconciler.execute.executors.queue_executor import QueueExecutor, QueueSilentError
 from reconciler.execute.executors.slurm.queue import SlurmQueue, choose_takeover, list_hidden, make_job_script
 from reconciler.execute.perform import INTERRUPTED
-from reconciler.reconcile.remote_attempts.sender import watch_jobs
+from reconciler.execute.queue_status import watch_jobs
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
 from reconciler.storage.files import RepositoryPaths

@@ -237,7 +237,7 @@ def test_server_that_is_gone_is_named_with_its_last_lines(
 ) -> None:
     (tmp_path / "log.start").write_text("loading weights\nCUDA out of memory\n")
     with Server() as server:
-        client = load(server, options={"service_log": str(tmp_path)})
+        client = load(server, service_log=str(tmp_path))
     client.submit(1, 0)
     error = recorder.failure()
     assert "the server does not answer" in error.problem
@@ -255,7 +255,7 @@ def test_key_is_sent_and_never_reported(
     assert KEY not in str(client.notes)
     (tmp_path / "log.start").write_text(f"refused {KEY}\n")
     with pytest.raises(HarnessError, match="the server refuses the API key") as caught:
-        load(serve("expired"), options={"api_key_env": "SERVER_KEY", "service_log": str(tmp_path)})
+        load(serve("expired"), options={"api_key_env": "SERVER_KEY"}, service_log=str(tmp_path))
     assert caught.value.problem.endswith("refused [key]")
     assert "SERVER_KEY" not in caught.value.problem
     monkeypatch.delenv("SERVER_KEY")

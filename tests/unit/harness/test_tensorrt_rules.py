@@ -14,7 +14,7 @@ from harness.backends.tensorrt.inspection import inspect
 from harness.backends.tensorrt.profiles import Profile, find_profile, plan_profiles
 from harness.backends.tensorrt.timing import TimingCache
 from harness.backends.tensorrt.versions import Flavour, Here, refuse_misfit
-from harness.catalog import BACKENDS
+from harness.catalog import BACKENDS, TensorrtEngineOptions
 from harness.errors import HarnessError
 from tests.unit.harness import fake_cuda
 
@@ -40,7 +40,7 @@ TOKENS = {"ids": (-1, -1), "mask": (-1, -1)}
 )
 def test_what_cannot_be_planned(inputs: dict[str, Any], options: dict[str, Any], named: str) -> None:
     with pytest.raises(HarnessError, match=named):
-        plan_profiles(inputs, 256, options)
+        plan_profiles(inputs, 256, TensorrtEngineOptions(options))
 
 
 def test_the_tightest_profile_is_taken() -> None:
@@ -235,7 +235,7 @@ def test_a_plugin_is_loaded_once_for_all_devices(tmp_path: Path) -> None:
     flavour = Flavour("tensorrt", library(registry))
     (tmp_path / "one.so").write_bytes(b"one")
     (tmp_path / "two.so").write_bytes(b"two")
-    options = {"plugins": f"{tmp_path}/one.so:{tmp_path}/two.so"}
+    options = TensorrtEngineOptions({"plugins": f"{tmp_path}/one.so:{tmp_path}/two.so"})
     reported = [building.load_plugins(flavour, log, options) for _device in range(2)]  # type: ignore[arg-type]
     assert reported[0] == reported[1]
     assert reported[0].keys() == {"one.so", "two.so"}

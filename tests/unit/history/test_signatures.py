@@ -16,6 +16,7 @@ from reconciler.history import signatures as module
 from reconciler.history.signatures import add_signatures
 from reconciler.record.signing import Checked, SignatureStatus
 from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.settings import SubmissionSettings
 
 CELL, OTHER = Cell("open", "box", "net", "Offline"), Cell("open", "box", "net", "Server")
 RUN, TEST = "Run/a-1", "ComplianceTest/t-1"
@@ -74,7 +75,7 @@ class Repository:
         records = {i: SimpleNamespace(address=address, started=f"of {i}") for i, address in LABELS.items()}
         at: Any = SimpleNamespace(
             commit="c0ffee",
-            desired=SimpleNamespace(submission=self.settings),
+            desired=SimpleNamespace(submission=SubmissionSettings(self.settings)),
             difference=SimpleNamespace(chosen=chosen),
             records=records,
         )

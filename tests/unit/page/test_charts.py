@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import xml.etree.ElementTree as ET
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from reconciler.page.charts import describe_spread, draw_charts
-from reconciler.page.plots import FORMATS, THEMES, draw_plot, draw_themes
+from reconciler.page.plots import FORMATS, THEMES, describe_plot, draw_plot
 from reconciler.render.charts import Chart, Curve, Stroke
 from tests.shared import need
 
@@ -105,7 +106,7 @@ HOSTILE = Chart(
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_hostile_words_are_text_in_a_plot(theme: str) -> None:
-    need("matplotlib")
+    need("vl_convert")
     root = ET.fromstring(draw_plot(HOSTILE, theme=theme, title="$\\notacommand <i>"))
     names = {element.tag.removeprefix(SVG) for element in root.iter()}
     assert not names & {"script", "img", "b", "i", "foreignObject", "a"}
@@ -116,7 +117,7 @@ def test_hostile_words_are_text_in_a_plot(theme: str) -> None:
 
 
 def test_the_same_numbers_give_the_same_picture() -> None:
-    need("matplotlib")
+    need("vl_convert")
     found = chart(cell(run("100"), run("110")), "runs")
     digests = {hashlib.sha256(draw_plot(found)).hexdigest() for _ in range(2)}
     assert len(digests) == 1
@@ -124,20 +125,39 @@ def test_the_same_numbers_give_the_same_picture() -> None:
 
 
 def test_a_plot_for_a_dark_page_has_other_colours_and_the_same_shapes() -> None:
-    need("matplotlib")
+    need("vl_convert")
     found = chart(cell(run("100"), run("90", validity="INVALID"), run("110")), "runs")
-    drawn = draw_themes(found)
-    colours = {theme: set(re.findall(rb": (#[0-9a-f]{6})", data)) for theme, data in drawn.items()}
-    assert colours["dark"] == set(re.findall(rb": (#[0-9a-f]{6})", draw_plot(found, theme="dark")))
-    assert not {b"#ffffff", b"#0072b2", b"#1c2430"} & colours["dark"]
-    shapes = [re.sub(rb"#[0-9a-f]{6}", b"", data) for data in drawn.values()]
+    drawn = {theme: draw_plot(found, theme=theme) for theme in THEMES}
+    colours = {theme: set(re.findall(rb"#[0-9a-f]{6}", data)) for theme, data in drawn.items()}
+    assert not colours["light"] - {b"#d55e00"} & colours["dark"]
+    shapes = [re.sub(rb"#[0-9a-f]{6}|white", b"", data) for data in drawn.values()]
     assert shapes[0] == shapes[1]
 
 
 def test_both_formats_are_what_they_are_called() -> None:
-    need("matplotlib")
+    need("vl_convert")
     found = chart(cell(run("100"), run("110")), "runs")
-    begins = {"svg": b"<?xml", "png": b"\x89PNG"}
+    begins = {"svg": b"<svg", "png": b"\x89PNG"}
     assert set(begins) == set(FORMATS)
     for form, head in begins.items():
         assert draw_plot(found, form=form).startswith(head)
+
+
+def test_a_plot_on_the_page_has_no_address_and_text_of_strangers_is_data_in_it() -> None:
+    described = describe_plot(HOSTILE)
+    assert "url" not in json.dumps({**described, "$schema": ""})
+    assert described["encoding"]["x"]["axis"]["labelExpr"] == f"{json.dumps(list(HOSTILE.ticks))}[datum.value]"
+    assert [len(layer["data"]["values"]) for layer in described["layer"]] == [2, 2]
+
+
+def test_one_point_is_no_plot() -> None:
+    assert not chart(cell(run("100")), "runs").has_course
+    assert chart(cell(run("100"), run("110")), "runs").has_course
+
+
+def test_a_bound_far_from_what_was_measured_is_drawn_on_a_scale_that_shows_both() -> None:
+    measured = [("0", 1.0), ("99.00", 2.0)]
+    bounds = ({"limit": limit, "unit": "s"} for limit in ("0.003", "1.5"))
+    near, far = (describe_plot(chart(cell(percentiles=measured, bound=bound), "latency")) for bound in bounds)
+    assert near["encoding"]["y"]["scale"] == {"zero": False}
+    assert far["encoding"]["y"]["scale"] == {"type": "log"}

@@ -10,15 +10,22 @@ import pytest
 
 from harness.contract import Progress
 from reconciler.diff.change import Reason
-from reconciler.execute.outcome import Message, Outcome, Status, StepProgress, StepStarted
-from reconciler.render.events import render_event_part
-from reconciler.render.lines import Failures, Lines
+from reconciler.execute.outcome import Message, Outcome, Status, StepProgress, StepsDue, StepStarted
 from reconciler.render.live import Live
-from reconciler.render.progress import measure_pace, render_progress_text
-from tests.unit.render.builders import PERFORMANCE, step
+from reconciler.render.progress import (
+    Failures,
+    Lines,
+    PassProgress,
+    count_samples,
+    measure_pace,
+    render_event_part,
+    render_progress_text,
+)
+from tests.unit.render.builders import ACCURACY, PERFORMANCE, step
 
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # what moves the cursor of a terminal
 STEP = step(PERFORMANCE, reason=Reason.INPUT_CHANGED, seconds=700.0)
+OTHER = step(ACCURACY, reason=Reason.INPUT_CHANGED, seconds=700.0)
 
 
 def running(done: int, seconds: float, expected: int = 1000, stage: str = "running") -> Progress:
@@ -68,9 +75,68 @@ def test_a_step_under_way_fits_its_line_with_the_time_left(columns: int, monkeyp
     with Live(colour=False) as view:
         view.report(StepStarted(STEP))
         view.report(StepProgress(STEP, running(500_000, 900.0, expected=1_000_000), 600.0))
-    shown = [line for line in _CONTROL.sub("", written.getvalue()).splitlines() if "left" in line]
+    shown = [line for line in _show(written) if "left" in line]
     assert shown
     assert all("15 min left" in line and "Run perf" in line and len(line) <= columns for line in shown)
+
+
+def _show(written: StringIO) -> list[str]:
+    return _CONTROL.sub("", written.getvalue()).splitlines()
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_a_pass_and_what_waits_fit_their_lines(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("TERM", "xterm")
+    written = StringIO()
+    monkeypatch.setattr(written, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdout", written)
+    with Live(colour=False) as view:
+        view.report(StepsDue((STEP, OTHER)))
+        view.report(Message(f"waiting for {'another pass, ' * 12}which takes long", STEP))
+    assert any("0 of 2 steps" in line for line in _show(written))
+    assert any("Run perf" in line and "waiting for" in line for line in _show(written))
+    assert all(len(line.rstrip()) <= columns for line in _show(written))
+
+
+@pytest.mark.parametrize(
+    ("text", "counted"),
+    [
+        ("Processed prompts:  12%|#2 | 120/1000 [00:30<03:40,  4.00it/s]", (120, 1000, 30.0)),
+        ("step 4,000 of 10,000", (4000, 10000, 90.0)),
+        ("120/1000 samples", (120, 1000, 90.0)),
+        ("11/28 10:02:03 INFO ready", (0, 0, 90.0)),
+        ("300 of 200", (0, 0, 90.0)),
+        ("ready", (0, 0, 90.0)),
+    ],
+)
+def test_a_command_is_counted_by_what_it_prints(text: str, counted: tuple[int, int, float]) -> None:
+    found = count_samples(Progress("running", 0, 0, 90.0, 0.0, text))
+    assert (found.done, found.expected, found.seconds) == counted
+
+
+def test_a_pass_counts_its_steps_and_its_time() -> None:
+    progress = PassProgress(100.0)
+    progress.take(StepsDue((STEP, OTHER)), 100.0)
+    progress.take(StepStarted(STEP), 110.0)
+    assert (progress.ended, progress.measure_left(110.0)) == (0, (1400.0, 0))
+    progress.take(StepProgress(STEP, running(500, 10.0), 600.0), 120.0)
+    assert progress.measure_left(120.0) == (1290.0, 0)
+    progress.take(Outcome(STEP, Status.RETRY), 130.0)
+    assert (progress.ended, progress.measure_left(130.0)) == (0, (1400.0, 0))
+    progress.take(StepStarted(STEP), 130.0)
+    progress.take(Outcome(STEP, Status.DONE), 900.0)
+    assert (progress.ended, progress.measure_left(900.0)) == (1, (700.0, 0))
+    assert progress.find_next() == OTHER
+    progress.take(StepStarted(OTHER), 900.0)
+    assert progress.find_next() is None
+    assert progress.measure_left(1700.0)[0] == 0.0
+
+
+def test_the_time_left_is_not_over_before_the_end() -> None:
+    """A step without counter goes by its prediction, and says nothing once that is over."""
+    assert measure_pace(running(0, 3.0, expected=0, stage="loading"), 600.0, 40.0).left == 40.0
+    assert measure_pace(running(0, 90.0, expected=0, stage="loading"), 600.0, 0.0).left is None
 
 
 def test_lines_begin_end_and_at_most_one_each_ten_seconds() -> None:
@@ -97,15 +163,6 @@ def test_a_failure_shows_fix_and_log() -> None:
     lines: list[str] = []
     Lines(lines.append).report(Outcome(STEP, Status.FAILED, "out of memory", "lower batch_size", log="/r/child.log"))
     assert lines[0].endswith("Run perf: failed: out of memory\n      fix: lower batch_size\n      log: /r/child.log")
-
-
-def test_a_message_is_wrapped_to_eighty_columns_and_a_path_stays_whole() -> None:
-    lines: list[str] = []
-    path = f"/srv/{'long/' * 20}run"
-    Lines(lines.append).report(Message(f"waiting for {'another pass, ' * 12}of {path}"))
-    (text,) = lines
-    assert " ".join(text.split()) == " ".join(f"waiting for {'another pass, ' * 12}of {path}".split())
-    assert all(len(line) <= 80 or path in line for line in text.splitlines())
 
 
 def test_a_step_past_its_expected_end_has_no_time_left() -> None:
@@ -137,5 +194,8 @@ def test_live_prints_what_ended_without_a_terminal_too(capsys: pytest.CaptureFix
 
 
 def test_events_as_json() -> None:
-    events = (StepStarted(STEP), StepProgress(STEP, running(1, 1.0)), Outcome(STEP, Status.DONE), Message("x"))
-    assert [render_event_part(event)["event"] for event in events] == ["began", "moved", "outcome", "note"]
+    events = (
+        *(StepsDue((STEP,)), StepStarted(STEP), StepProgress(STEP, running(1, 1.0))),
+        *(Outcome(STEP, Status.DONE), Message("x")),
+    )
+    assert [render_event_part(event)["event"] for event in events] == ["due", "began", "moved", "outcome", "note"]

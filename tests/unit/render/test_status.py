@@ -255,8 +255,8 @@ def test_the_table() -> None:
         "cell                     Built  Accurate  Performed  Valid  Rendered  Ready         result\n"
         "open/box/digits/Offline  no     ok        ok         ok     ok        no     107 samples/s  rehearsal\n"
         "open/box/digits/Server   ok     ok        ok         no     ok        no                 -\n"
-        "  open/box/digits/Offline: Built: InputChanged\n"
-        "  open/box/digits/Server: Valid: Invalid: late\n"
+        "  open/box/digits/Offline: not built: input changed\n"
+        "  open/box/digits/Server: not valid: late\n"
         "0 of 2 cells ready, 2 not."
     )
 

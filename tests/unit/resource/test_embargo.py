@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 
 from reconciler.resource.embargo import explain_refusal, make_embargo, show_embargo
-from reconciler.resource.settings import Settings
+from reconciler.resource.settings import SubmissionSettings
 
 TODAY = date(2026, 3, 15)
 HERE = "git@git.acme.com:mlperf.git"
@@ -25,7 +25,7 @@ HERE = "git@git.acme.com:mlperf.git"
     ],
 )
 def test_refusal_denies_by_default(settings: dict[str, object], refused: bool) -> None:
-    assert bool(explain_refusal(make_embargo(Settings(settings)), HERE, TODAY)) == refused
+    assert bool(explain_refusal(make_embargo(SubmissionSettings(settings)), HERE, TODAY)) == refused
 
 
 @pytest.mark.parametrize(
@@ -49,12 +49,14 @@ def test_refusal_denies_by_default(settings: dict[str, object], refused: bool) -
 )
 def test_one_place_may_be_written_in_several_ways(pattern: str, address: str, allowed: bool) -> None:
     settings = {"embargo.until": "2026-04-01", "embargo.allow": [pattern]}
-    assert (explain_refusal(make_embargo(Settings(settings)), address, TODAY) == "") == allowed
+    assert (explain_refusal(make_embargo(SubmissionSettings(settings)), address, TODAY) == "") == allowed
 
 
 def test_a_refusal_reveals_no_password() -> None:
     why = explain_refusal(
-        make_embargo(Settings({"embargo.until": "2026-04-01"})), "https://ada:s3cret@git.acme.com/m?token=t0k", TODAY
+        make_embargo(SubmissionSettings({"embargo.until": "2026-04-01"})),
+        "https://ada:s3cret@git.acme.com/m?token=t0k",
+        TODAY,
     )
     assert why == "embargo until 2026-04-01: https://git.acme.com/m is not among embargo.allow"
     assert show_embargo("git@git.acme.com:m") == "git@git.acme.com:m"

@@ -135,7 +135,7 @@ BROKEN = {
         35,
         f"{DIGITS}.model.settings.api_key",
     ),
-    "merge key": (replaced("target_qps: 54", "<<: {target_qps: 54}"), 20, 21, f"{OFFLINE}.<<"),
+    "merge key of no group": (replaced("target_qps: 54", "<<: 54"), 20, 21, OFFLINE),
     "second document": (VALID + "---\na: 1\n", 21, 1, ""),
     "unknown alias": (replaced("target_qps: 54", "target_qps: *x"), 20, 33, f"{OFFLINE}.target_qps"),
     "alias of itself": (replaced("  defaults:\n", "  defaults: &d\n    loop: *d\n"), 8, 11, "spec.defaults.loop"),

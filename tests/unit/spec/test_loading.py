@@ -7,16 +7,14 @@ import pickle
 from pathlib import Path
 
 import pytest
-from pydantic import Field
 
 from harness.catalog import read_slices, write_slices
 from reconciler.errors import Problem, SpecError
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import Cell
-from reconciler.spec.background import expand_backgrounds
+from reconciler.spec.declaration import expand_backgrounds
 from reconciler.spec.declared import Declared, DeclaredCell
 from reconciler.spec.executor_models import HardwareGroup
-from reconciler.spec.fields import OptionalText
 from reconciler.spec.files import compute_blob_id
 from reconciler.spec.groups import Group
 from reconciler.spec.layers import flatten
@@ -247,17 +245,6 @@ def names(group: type[Group], text: str) -> set[str]:
     assert not problems
     written = {name: getattr(node, "value", {}) for name, node in root.items.items()}
     return set(flatten(group.model_validate(written), root, ""))
-
-
-class Racked(System):
-    """A system with a field that is not there yet."""
-
-    rack: OptionalText = Field(None)
-
-
-def test_a_new_field_of_a_system_is_named_as_the_others_are() -> None:
-    text = "category: edge\nstatus: available\nrack: left\n"
-    assert names(Racked, text) == {"system.category", "system.status", "system.rack"}
 
 
 def test_a_group_within_a_system_has_its_own_name() -> None:

@@ -14,9 +14,9 @@ from reconciler.desired.checks import check_reading
 from reconciler.desired.compile import find_gaps
 from reconciler.errors import Problem, SpecError
 from reconciler.rules.rounds import load_ruleset
+from reconciler.spec.checks import find_absent_code
 from reconciler.spec.files import Source, decode
 from reconciler.spec.loading import read_texts
-from reconciler.spec.missing_code import find_absent_code
 
 SPEC = """\
 apiVersion: mlperf-reconciler/v1

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconciler.spec.edit import EditError
-from reconciler.spec.move import move, remove
+from reconciler.spec.edit import EditError, move, remove
 from reconciler.spec.nodes import convert_plain, parse
 
 QUICKSTART = (Path(__file__).parents[3] / "specs/quickstart.yaml").read_text()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.machine.hardware import describe_hardware
-from reconciler.spec.numa_layout import find_layout_advice
+from reconciler.reconcile.machine_description import find_layout_advice
 from tests.unit.harness.machines import files
 
 EPYC, XEON = "AMD EPYC 9654 96-Core Processor", "Intel(R) Xeon(R) Platinum 8480C"
@@ -52,7 +52,7 @@ def test_layout_that_the_guides_ask_for_needs_no_advice(tmp_path: Path) -> None:
         (XEON, 2, [("0-15", 512), ("16-31", 256)], (), "differ in memory (node 0 512 GiB, node 1 256 GiB)"),
         (XEON, 2, [("0-15", 512), ("16-27", 512)], (), "differ in processors (node 0 16, node 1 12)"),
         (XEON, 2, PAIR, (0, 0, 0, 0), "not spread evenly over the sockets (4 on socket 0, 0 on socket 1)"),
-        (XEON, 2, PAIR, (0, -1), "beside which NUMA node 1 GPU of 2 stands"),
+        (XEON, 2, PAIR, (0, -1), "the NUMA node of 1 GPU of 2"),
     ],
 )
 def test_layout_that_contradicts_the_guides_is_named(

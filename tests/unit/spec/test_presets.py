@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from harness.contract import BACKENDS
 from reconciler.resource.inputs import Origin, Value
+from reconciler.spec.declaration import list_presets
 from reconciler.spec.files import Source
 from reconciler.spec.loading import load_sources
-from reconciler.spec.presets import list_presets
 from reconciler.spec.proposal import Proposal
 from reconciler.spec.starter import render_starter_spec
 from tests.unit.spec.writing import VALID, load_texts, problems_in
@@ -72,7 +72,7 @@ words = printable.filter(lambda text: text.strip() and "$" not in text)
 def test_it_loads_whatever_the_machine(cpu: str, accelerator: str, count: int) -> None:
     described = {"host_processor_model_name": cpu, "accelerator_model_name": accelerator, "system_name": cpu}
     read = Proposal({"cpu": cpu, "accelerator": accelerator, "count": count}, described, ())
-    text = render_starter_spec(read, schema="../s.json")
+    text = render_starter_spec(read)
     declared = load_sources([Source("starter.yaml", text, "")], Path(), {})
     assert len(declared.cells) == 4
     assert declared.systems["this-machine"].settings["hardware.cpu"].value == cpu

@@ -10,7 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reconciler.resource.kinds import Cell
+from reconciler.tune.candidate_search import BestMetric
+from reconciler.tune.report import render_tuned_part, render_tuned_text
 from reconciler.tune.search import FoundRate, Next, NotFound, RateTrial, conclude, decide, find_bracket
+from reconciler.tune.session import Goal, Tuned
 from tests.unit.tune.queueing import Engine
 
 np = pytest.importorskip("numpy")
@@ -172,6 +176,15 @@ def test_a_search_that_ends_early_says_what_it_knows() -> None:
 def test_a_search_where_nothing_was_valid_says_so() -> None:
     found = conclude([RateTrial(100, False, 5)], "")
     assert found == NotFound("no rate was VALID")
+
+
+def test_a_report_of_nothing_valid_does_not_call_it_settled() -> None:
+    goal = Goal(Cell.parse("open/box/digits/Server"), ((),), 100.0, lower_is_better=False)
+    nothing = Tuned(goal, NotFound("no rate was VALID"), (), known=0, made=3, why="")
+    best = Tuned(goal, BestMetric(0, 5.0, 0.0, 2), (), known=0, made=3, why="")
+    assert render_tuned_text(best, "").splitlines()[2:]
+    assert not render_tuned_text(nothing, "").splitlines()[2:]
+    assert not render_tuned_part(nothing, "", [])["settled"]
 
 
 def test_one_disturbed_run_does_not_pass_for_the_capacity() -> None:

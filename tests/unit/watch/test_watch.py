@@ -80,6 +80,17 @@ def test_watch_when_the_spec_changes_under_a_run_gives_way(recorded: Repository)
     equals_a_clean_pass(recorded)
 
 
+def test_watch_when_the_spec_breaks_under_a_run_reports_it_at_once(recorded: Repository) -> None:
+    recorded.edit(
+        SPEC, "Offline: {", "SingleStream: {min_duration: 10 min, min_query_count: 100}\n          Offline: {"
+    )
+    with Watching(recorded) as watching:
+        watching.wait("moved")
+        recorded.edit(SPEC, "min_duration: 10 min", "min_duratoin: 10 min")
+        assert "min_duratoin" in watching.wait("broken")["text"]
+        assert watching.stop() == 0
+
+
 def test_watch_when_another_cell_changes_lets_a_run_that_is_still_wanted_end(recorded: Repository) -> None:
     server = "Server: {target_qps: 200, target_latency: 9 s, min_query_count: 800}"  # four seconds
     recorded.edit(SPEC, "Offline: {", f"{server}\n          Offline: {{")

@@ -174,7 +174,7 @@ def choose_resources(settings: CellSettings) -> dict[str, object]:
     if not gpus and select_slices(settings):
         fix = "leave it out: a job then holds the GPUs whose slices it computes on"
         raise ReconcilerError("executor.ray.gpus is 0: Ray hides every GPU from its jobs, and every slice", fix=fix)
-    resources = settings.get_below(f"{RAY}.resources.") or {settings.get_text("system.name"): 1}
+    resources = settings.get_below(f"{RAY}.resources.") or {settings.system: 1}
     chosen: dict[str, object] = {
         "entrypoint_num_cpus": settings.get_number(f"{RAY}.cpus"),
         "entrypoint_num_gpus": gpus,

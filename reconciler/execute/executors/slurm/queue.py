@@ -106,7 +106,7 @@ def choose_takeover(submission: Submission, options: object, token: str) -> Take
     seconds = settings.get_seconds(f"{SLURM}.take_over", LONGEST)
     if submission.ticket is not None or (submission.seconds or 0.0) >= seconds:
         return None
-    alike = (settings.get_text("system.name"), find_interpreter(submission.attempt), options)
+    alike = (settings.system, find_interpreter(submission.attempt), options)
     return Takeover(f"{token}-{hash_bytes(repr(alike).encode())[:8]}", seconds)
 
 

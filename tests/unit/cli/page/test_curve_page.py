@@ -48,7 +48,7 @@ def test_the_page_shows_a_curve_its_row_and_its_points(root: Path) -> None:
 def test_a_curve_is_plotted_next_to_itself_at_another_commit(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    need("matplotlib")
+    need("vl_convert")
     monkeypatch.chdir(root)
     drawn = tmp_path / "curve.svg"
     assert main(["status"]) == 0

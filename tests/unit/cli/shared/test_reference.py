@@ -1,8 +1,7 @@
 import click
 import pytest
 
-from reconciler.cli.shared.command_reference import render_command_reference
-from reconciler.cli.shared.reference import BEGIN, DOCUMENTS, END, GENERATED, write_into
+from reconciler.cli.shared.reference import BEGIN, DOCUMENTS, END, GENERATED, render_command_reference, write_into
 
 
 @pytest.mark.parametrize("name", GENERATED)

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from reconciler.cli.shared.spec_reference import find_field_effects, note_reads, render_spec_reference
+from reconciler.cli.shared.reference import find_field_effects, note_reads, render_spec_reference
 from reconciler.desired.cells import SHARED
 from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.loading import load

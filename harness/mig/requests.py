@@ -1,0 +1,21 @@
+"""The request of a load on a slice, which a run writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from harness.contract import BackgroundLoad, FileMessage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadRequest(FileMessage):
+    """Load a slice until this process is ended; the counter has the samples that it has computed."""
+
+    verb: ClassVar[str] = "load"
+    module: ClassVar[str] = "harness.mig.load"
+    load: BackgroundLoad
+    counter: str
+
+
+REQUESTS = (LoadRequest,)

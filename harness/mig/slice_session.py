@@ -1,0 +1,204 @@
+"""A session over several slices of GPUs (MIG): a process for each, since CUDA shows a process one slice at most.
+
+The processes read samples from memory that they share with this one. Batches go to whichever process is free; answers
+come back through its pipe, and a thread for each process completes them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing import reduction
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from harness.backends import LoadPlan, Outputs, Token
+from harness.child.piped_process import end_process, start_process
+from harness.contract import Benchmark
+from harness.errors import HarnessError
+from harness.machine.facts import VISIBLE
+from harness.run.pool import Pool
+from harness.run.qsl import Arrays, Rows
+from harness.run.shared_samples import SharedSamples
+
+_ENDS = 60.0  # seconds that a process may take to free its slice
+_LOST = "the process on slice {} ended"
+_SEE = "its last words are in the log of this run"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerStart:
+    """First message to a process. ``plan``: the fields of its LoadPlan, without callbacks."""
+
+    backend: str
+    benchmark: Benchmark
+    plan: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLoaded:
+    """Its answer. ``depth``: batches that it takes at a time."""
+
+    batch_size: int
+    sizes: Sequence[int]
+    depth: int
+    notes: Mapping[str, Any]
+    evidence: Mapping[str, Any]
+
+
+class SliceWorker:
+    """A process on a slice, as it is seen from here. ``ask`` is for one thread, and for when nothing is in flight."""
+
+    def __init__(self, uuid: str, start: WorkerStart, plan: LoadPlan) -> None:
+        self.uuid, self._plan = uuid, plan
+        self.free: Pool[SliceWorker] = Pool()
+        self._flight: dict[int, Token] = {}
+        self._lost: HarnessError | None = None
+        self._answers: SimpleQueue[Any] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._pipe, self._process = start_process("harness.mig.slice_worker", {VISIBLE: uuid})
+        self._pipe.send(start)
+        self._thread = threading.Thread(target=self._follow, name="slice", daemon=True)
+        self._thread.start()
+
+    def ask(self, *message: Any, hand: int = -1) -> Any:
+        """``hand``: a descriptor that goes with it. Raises what the process met, and HarnessError where it ended."""
+        with suppress(OSError):  # it has ended: the thread that follows it says so
+            self._pipe.send(message)
+            if hand >= 0:
+                reduction.send_handle(self._pipe, hand, self._process.pid)
+        return self.answer()
+
+    def answer(self) -> Any:
+        found = self._answers.get()
+        if isinstance(found, HarnessError):
+            if self._lost is not None:
+                self._answers.put(self._lost)  # a second question gets the same answer
+            raise found
+        return found
+
+    def submit(self, rows: Rows, token: Token) -> None:
+        with self._lock:
+            if self._lost is not None:
+                raise self._lost
+            self._flight[token[0]] = token
+        with suppress(OSError):  # it has ended: the thread that follows it fails what is in flight
+            self._pipe.send(("submit", rows, token))
+
+    def end(self, patience: float = 0.0) -> None:
+        """``patience``: seconds that it may take to end by itself."""
+        end_process(self._process, patience)
+        self._thread.join()
+        self._pipe.close()
+
+    def _follow(self) -> None:
+        try:
+            while True:
+                kind, *said = self._pipe.recv()
+                if kind == "answer":
+                    self._answers.put(said[0])
+                elif kind == "problem":
+                    self._answers.put(HarnessError(*said))
+                else:
+                    self._complete(kind, *said)
+        except (OSError, EOFError):
+            self._lose()
+
+    def _complete(self, kind: str, first: int, *said: Any) -> None:
+        with self._lock:
+            token = self._flight.pop(first)
+        try:
+            if kind == "completed":
+                self._plan.completed(token, said[0])
+            else:
+                self._plan.failed(token, HarnessError(*said))
+        finally:
+            self.free.put(self)
+
+    def _lose(self) -> None:
+        lost = HarnessError(_LOST.format(self.uuid), "resources", _SEE)
+        with self._lock:
+            self._lost = lost
+            left = list(self._flight.values())
+            self._flight.clear()
+        self._answers.put(lost)
+        for token in left:
+            self._plan.failed(token, lost)
+            self.free.put(self)
+
+
+class SliceSession:
+    """The Session over all of them. What each computes is a session of the backend, with loops where the benchmark has
+    them."""
+
+    def __init__(self, backend: str, benchmark: Benchmark, plan: LoadPlan, slices: Sequence[str]) -> None:
+        self.workers: list[SliceWorker] = []
+        self._memory: SharedSamples | None = None
+        try:
+            for number, uuid in enumerate(slices):
+                own = plan.folder / f"slice-{number}"
+                own.mkdir()
+                self.workers.append(SliceWorker(uuid, _make_start(backend, benchmark, plan, own), plan))
+            loaded: list[WorkerLoaded] = [worker.answer() for worker in self.workers]
+        except BaseException:
+            for worker in self.workers:
+                worker.end()
+            raise
+        first = loaded[0]
+        self.batch_size = min(each.batch_size for each in loaded)
+        self.sizes: Sequence[int] = first.sizes
+        self._free: Pool[SliceWorker] = Pool()
+        for worker in self.workers:
+            worker.free = self._free
+        depths = [(worker, each.depth) for worker, each in zip(self.workers, loaded, strict=True)]
+        most = max(depth for _, depth in depths)
+        self._free.fill(worker for turn in range(most) for worker, depth in depths if turn < depth)
+        buses = [bus for each in loaded for bus in each.notes.get("devices", ())]
+        self.notes: dict[str, Any] = {**first.notes, "workers": len(self.workers)}
+        if buses:
+            self.notes["devices"] = list(dict.fromkeys(buses))
+        self.evidence: Mapping[str, Any] = first.evidence
+
+    def place(self, samples: Arrays) -> None:
+        before, self._memory = self._memory, SharedSamples(samples)
+        for worker in self.workers:
+            worker.ask("place", self._memory.layout, hand=self._memory.descriptor)
+        if before is not None:
+            before.close()
+
+    def compute(self, rows: Rows) -> Outputs:
+        outputs: Outputs = self.workers[0].ask("compute", rows)
+        return outputs
+
+    def submit(self, rows: Rows, token: Token) -> None:
+        worker = self._free.get()
+        try:
+            worker.submit(rows, token)
+        except BaseException:
+            self._free.put(worker)
+            raise
+
+    def ready(self) -> None:
+        self._free.wait()
+
+    def drain(self) -> None:
+        self._free.drain()
+        for worker in self.workers:
+            worker.ask("drain")
+
+    def close(self) -> None:
+        for number, worker in enumerate(self.workers):
+            closing = worker.ask("close")
+            if number == 0:  # what a session adds while it ends
+                self.notes |= {name: value for name, value in closing.items() if name not in self.notes}
+            worker.end(_ENDS)
+        if self._memory is not None:
+            self._memory.close()
+
+
+def _make_start(backend: str, benchmark: Benchmark, plan: LoadPlan, folder: Path) -> WorkerStart:
+    fields = {name: getattr(plan, name) for name in plan.__slots__ if name not in ("completed", "failed")}
+    return WorkerStart(backend=backend, benchmark=benchmark, plan={**fields, "folder": folder})

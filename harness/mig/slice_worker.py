@@ -1,0 +1,130 @@
+"""``python -P -m harness.mig.slice_worker DESCRIPTOR``: the process of ``slice_session`` on one slice of a GPU."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from functools import partial
+from multiprocessing import reduction
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from harness.backends import LoadPlan, Outputs, Session, Token, load_backend
+from harness.benchmarks import load_benchmark
+from harness.child.piped_process import serve_pipe
+from harness.errors import HarnessError, explain
+from harness.mig.slice_session import WorkerLoaded, WorkerStart
+from harness.run.shared_samples import Layout, map_samples
+
+
+class SliceServer:
+    """Answers questions one after the other; batches are completed at any time, from any thread."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe, self._lock = pipe, threading.Lock()
+
+    def serve(self) -> None:
+        """Until the other side closes the pipe."""
+        session = self._answer(lambda: self._load(self._pipe.recv()))
+        if session is None:
+            return
+        self._send("answer", _describe(*session))
+        loaded = session[0]
+        does: Mapping[str, Callable[..., Any]] = {
+            "place": lambda layout: self._place(loaded, layout),
+            "compute": lambda rows: _keep(loaded.compute(rows)),
+            "drain": loaded.drain,
+            "close": lambda: _close(loaded),
+        }
+        kind = ""
+        while kind != "close":
+            kind, *said = self._pipe.recv()
+            if kind == "submit":
+                self._submit(loaded, *said)
+            else:
+                self._answer(partial(self._reply, does[kind], *said))
+
+    def _load(self, start: WorkerStart) -> tuple[Session, LoadPlan]:
+        benchmark = load_benchmark(start.benchmark)
+        plan = LoadPlan(**start.plan, completed=self._completed, failed=self._failed)
+        return benchmark.open_session(load_backend(start.backend).load, plan), plan
+
+    def _place(self, session: Session, layout: Layout) -> None:
+        descriptor = reduction.recv_handle(self._pipe)
+        try:
+            session.place(map_samples(layout, descriptor))
+        finally:
+            os.close(descriptor)
+
+    def _reply(self, work: Callable[..., Any], *said: Any) -> None:
+        self._send("answer", work(*said))
+
+    def _submit(self, session: Session, rows: Any, token: Token) -> None:
+        try:
+            session.submit(rows, token)
+        except Exception as error:
+            self._failed(token, error)
+
+    def _completed(self, token: Token, outputs: Outputs) -> None:
+        self._send("completed", token[0], _keep(outputs))
+
+    def _failed(self, token: Token, error: BaseException) -> None:
+        self._send("failed", token[0], *_explain(error))
+
+    def _answer(self, work: Callable[[], Any]) -> Any:
+        """Answer with a result; None where it fails, which is reported."""
+        try:
+            return work()
+        except (EOFError, BrokenPipeError):
+            raise
+        except Exception as error:
+            self._send("problem", *_explain(error))
+            return None
+
+    def _send(self, *message: Any) -> None:
+        with self._lock:
+            self._pipe.send(message)
+
+
+def _explain(error: BaseException) -> tuple[str, str, str]:
+    """Explain an error as it is raised on the other side; for an unforeseen one the log has the traceback."""
+    if not isinstance(error, HarnessError | MemoryError | OSError | ImportError):
+        traceback.print_exception(error)
+        return f"{type(error).__name__}: {error}", "backend", "the traceback is in the log of this run"
+    known = explain(error)
+    return known.problem, known.problem_class, known.fix
+
+
+def _close(session: Session) -> dict[str, Any]:
+    session.close()
+    return dict(session.notes)
+
+
+def _keep(outputs: Outputs) -> list[np.ndarray]:
+    """A session may write to its outputs again, but not before they are on their way."""
+    return [np.ascontiguousarray(output) for output in outputs]
+
+
+def _describe(session: Session, plan: LoadPlan) -> WorkerLoaded:
+    """A session with loops, or with lanes on a device, says itself how many it takes at a time."""
+    notes = dict(session.notes)
+    return WorkerLoaded(
+        batch_size=getattr(session, "surely_fit", session.batch_size),  # the fitting size is not asked for here
+        sizes=session.sizes,
+        depth=int(notes.get("samples_at_once", notes.get("lanes", plan.depth))),
+        notes=notes,
+        evidence=dict(getattr(session, "evidence", {})),
+    )
+
+
+def main(arguments: list[str]) -> None:
+    serve_pipe(arguments, lambda pipe: SliceServer(pipe).serve())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

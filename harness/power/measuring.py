@@ -1,0 +1,113 @@
+"""``power``: a run under the client of MLCommons' power kit. What the kit leaves is kept as it is."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import shlex
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.child.group import Command, GroupEnd, run_group
+from harness.child.output import BoundedOutput
+from harness.contract import Counter, Fact, Result
+from harness.errors import HarnessError
+from harness.power.requests import PowerRequest
+from harness.verbs.command import LAST_LINE
+
+DEFAULT_PORT = 4950
+_CLIENT, _CHECK = "ptd_client_server/client.py", "compliance/check.py"
+_CHECKED = "check.txt"
+_LEFT = ("power/client.json", "power/server.json", "run_1/spl.txt", "ranging/spl.txt")
+# A line of the analyzer's samples: when, then what, each behind its name.
+_WATTS = re.compile(r"^Time,[^,]*,Watts,(?P<watts>-?\d{1,12}(?:\.\d{1,12})?),")
+_LARGEST = 64 << 20  # bytes of a log of a session: a day of samples has ten million
+_NEVER = "see what the client and the director say; nothing of a session that failed can be submitted"
+
+
+def execute(request: PowerRequest, _give_up: Callable[[BaseException], None]) -> Result:
+    """values: those of the measured run, and power: session, watts (their mean), samples, check ("passed", or what the
+    kit's own check says). Raises HarnessError where the session failed."""
+    began = time.monotonic()
+    Counter(request.counter).close()
+    kit, session, place = Path(request.kit), Path(request.session), Path(request.counter).parent
+    if not (kit / _CLIENT).is_file():
+        raise HarnessError(f"{kit} has no {_CLIENT}", "missing", "let `kit` name a folder of mlcommons/power-dev")
+    answer = place / "measured.json"
+    workload = _write_workload(request, place, answer)
+    host, _, port = request.director.partition(":")
+    words = [
+        *(sys.executable, str(kit / _CLIENT), "-a", host, "-p", port or str(DEFAULT_PORT), "-n", request.ntp),
+        *("-w", workload, "-L", request.run.log_dir, "-o", str(session), "-T"),
+    ]
+    ended = _run(words, place, request)
+    missing = [name for name in _LEFT if not (session / name).is_file()]
+    if ended.status or missing:
+        left = f"; {missing[0]} is missing" if missing else ""
+        raise HarnessError(f"the power kit's client ended with status {ended.status}{left}", "backend", _NEVER)
+    measured = Result.read(answer)
+    if not measured.done:
+        return measured
+    power = {**_describe(session), "check": _check(kit, session, place, request)}
+    facts = {**measured.facts, "power.session": Fact(value=power["session"], role="note")}
+    return dataclasses.replace(
+        measured, values={**measured.values, "power": power}, facts=facts, seconds=time.monotonic() - began
+    )
+
+
+def _write_workload(request: PowerRequest, place: Path, answer: Path) -> str:
+    """Write the workload that the client starts, twice: the folder of the logs is empty each time, as every run expects
+    it."""
+    inner = place / "measure.json"
+    dataclasses.replace(request.run, counter=request.counter).write(inner)
+    logs = shlex.quote(request.run.log_dir)
+    run = shlex.join([sys.executable, "-P", "-m", "harness", request.run.verb, str(inner), str(answer)])
+    return f"find {logs} -mindepth 1 -delete; rm -f {shlex.quote(str(answer))}; exec {run}"
+
+
+def _run(words: list[str], place: Path, request: PowerRequest) -> GroupEnd:
+    """Its own folder is left alone: the client makes it. The run's parent is the client's shell, none of ours."""
+    environment = {name: value for name, value in os.environ.items() if name != "RECONCILE_PARENT"}
+    output = BoundedOutput(sys.stdout.fileno(), Path(request.counter).with_name(LAST_LINE))
+    return run_group(Command(words, place, environment), output, lambda: None)
+
+
+def _describe(session: Path) -> Mapping[str, Any]:
+    """The session as its client names it, and what the analyzer saw while it was measured."""
+    lines = _read_log(session / "run_1/spl.txt").decode(errors="replace").splitlines()
+    watts = [float(found["watts"]) for line in lines if (found := _WATTS.match(line))]
+    watts = [each for each in watts if each > 0]  # an analyzer that was not ready says -1
+    if not watts:
+        raise HarnessError("the analyzer's samples of the measured run hold no power", "backend", _NEVER)
+    mean = sum(watts) / len(watts)
+    return {"session": _read_name(session / "power/client.json"), "watts": f"{mean:.6g}", "samples": len(watts)}
+
+
+def _read_name(path: Path) -> str:
+    try:
+        return str(json.loads(_read_log(path)).get("session_name", ""))
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise HarnessError(f"{path.name} of the session is damaged: {error}", "backend", _NEVER) from error
+
+
+def _read_log(path: Path) -> bytes:
+    """Whatever the director sent was written down."""
+    with path.open("rb") as stream:
+        data = stream.read(_LARGEST + 1)
+    if len(data) > _LARGEST:
+        raise HarnessError(f"{path.name} of the session has more than {_LARGEST:,} bytes", "backend", _NEVER)
+    return data
+
+
+def _check(kit: Path, session: Path, place: Path, request: PowerRequest) -> str:
+    """Check the session with the kit's own check, where it is there; its words are kept with the session."""
+    if not (kit / _CHECK).is_file():
+        return "not there"
+    words = f"{shlex.join([sys.executable, str(kit / _CHECK), str(session)])} > {_CHECKED} 2>&1"
+    ended = _run(["sh", "-c", words], place, request)
+    return "passed" if ended.status == 0 else f"failed, see {_CHECKED}"

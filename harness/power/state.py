@@ -1,0 +1,127 @@
+"""``state``: a run while its machine is in a declared power state, which is set before and put back in every case.
+
+A keeper sits between this process and the run (``harness.child.group``), so that a SIGKILL of this process, or of the
+pass above it, puts the state back as well. The state to restore is written down before anything is set: where the
+keeper was killed too, the next run on the machine, or the next pass, restores it first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from harness.child.group import Command, run_group
+from harness.child.output import BoundedOutput
+from harness.contract import FORMAT, Counter, Fact, Result
+from harness.errors import HarnessError
+from harness.power.requests import StateRequest
+from harness.verbs.command import LAST_LINE
+
+_LIMIT = 60.0  # seconds that setting or reading a state may take
+_AFTER = "state-after"  # what the machine read when the run had ended, and before it was put back
+
+
+def execute(request: StateRequest, _give_up: Callable[[BaseException], None]) -> Result:
+    """Run in the state: the run's result, and the state as it was read: evidence, since runs of one cell must have had
+    the same. Raises HarnessError where the state could not be set, did not last, or was not put back."""
+    began = time.monotonic()
+    Counter(request.counter).close()
+    journal, place = Path(request.journal), Path(request.counter).parent
+    put_back(journal)  # of a run that was killed together with its keeper
+    before = _read(request)
+    _write_journal(journal, request, before)
+
+    def end() -> None:
+        if journal.exists():
+            with contextlib.suppress(HarnessError, OSError):
+                (place / _AFTER).write_text(_read(request), encoding="utf-8")
+            put_back(journal)
+
+    try:
+        _run(request.set_by, request.cwd, "set")
+        _expect(request, _read(request), "was set")
+        answer = _carry_out(request, place, end)
+    finally:
+        end()
+    if journal.exists():
+        fix = f"put it back by hand: {' '.join(request.restore)}; then remove {journal}"
+        raise HarnessError(f"the power state was not put back: it was {before!r} before", "resources", fix)
+    result = Result.read(answer)
+    if not result.done:
+        return result
+    after = place / _AFTER
+    _expect(request, after.read_text(encoding="utf-8") if after.exists() else "", "had ended")
+    facts = {**result.facts, "power.state": Fact(value=request.expect, role="evidence")}
+    return dataclasses.replace(result, facts=facts, seconds=time.monotonic() - began)
+
+
+def put_back(journal: Path) -> None:
+    """Put the written state back; it stays written down where that fails."""
+    try:
+        said = json.loads(journal.read_text(encoding="utf-8"))
+        restore, read, cwd, before = said["restore"], said["read"], said["cwd"], said["before"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    with contextlib.suppress(HarnessError):
+        _run(restore, cwd, "put back")
+        if _run(read, cwd, "read") == before:
+            journal.unlink(missing_ok=True)
+
+
+def _carry_out(request: StateRequest, place: Path, end: Callable[[], None]) -> Path:
+    """The run as a child of its own; its result is read once the state is put back."""
+    inner, answer = place / "state-request.json", place / "state-answer.json"
+    inner.write_text(json.dumps({"format": FORMAT, **request.inner, "counter": request.counter}), encoding="utf-8")
+    environment = {name: value for name, value in os.environ.items() if name != "RECONCILE_PARENT"}
+    words = [sys.executable, "-P", "-m", "harness", request.inner_verb, str(inner), str(answer)]
+    output = BoundedOutput(sys.stdout.fileno(), Path(request.counter).with_name(LAST_LINE))
+    ended = run_group(Command(words, place, environment), output, end)
+    if not answer.exists():
+        problem = f"the run in its power state ended with status {ended.status} and left no result"
+        raise HarnessError(problem, "crash", "see the child's log")
+    return answer
+
+
+def _write_journal(journal: Path, request: StateRequest, before: str) -> None:
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    partial = journal.with_name(f"{journal.name}.{os.getpid()}")
+    said = {"restore": request.restore, "read": request.read_by, "cwd": request.cwd, "before": before}
+    with partial.open("w", encoding="utf-8") as stream:
+        json.dump(said, stream)
+        stream.flush()
+        os.fsync(stream.fileno())
+    partial.replace(journal)
+
+
+def _read(request: StateRequest) -> str:
+    return _run(request.read_by, request.cwd, "read")
+
+
+def _expect(request: StateRequest, found: str, when: str) -> None:
+    """Several devices print a line each; all must say the same."""
+    if found != request.expect:
+        problem = f"the power state reads {found!r} when it {when}, not {request.expect!r}"
+        raise HarnessError(problem, "resources", "correct power_state of the system, or what its commands may do")
+
+
+def _run(words: Sequence[str], cwd: str, verb: str) -> str:
+    """Run a command: the lines that it prints, each once."""
+    try:
+        ended = subprocess.run(
+            list(words), cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, timeout=_LIMIT, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise HarnessError(f"the power state cannot be {verb}: {error}", "resources", "see power_state") from error
+    if ended.returncode:
+        said = ended.stderr.decode(errors="replace").strip()[-200:]
+        problem = f"the power state cannot be {verb}: {words[0]} ended with {ended.returncode} {said}".rstrip()
+        raise HarnessError(problem, "resources", "see power_state of the system; its commands may need privileges")
+    lines = (line.strip() for line in ended.stdout.decode(errors="replace").splitlines())
+    return ", ".join(dict.fromkeys(line for line in lines if line))

@@ -1,0 +1,87 @@
+"""A run under a power meter, and in the declared power state of its system, which is put back afterwards."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from harness.contract import FileMessage, RunRequest
+from harness.power.requests import PowerRequest, StateRequest
+from reconciler.execute.attempt import Attempt
+from reconciler.execute.request_parts import list_locations, list_secrets
+from reconciler.resource.kinds import PERFORMANCE
+from reconciler.resource.settings import (
+    DIRECTOR,
+    KIT,
+    NTP,
+    STATE,
+    STATE_EXPECT,
+    STATE_READ,
+    STATE_RESTORE,
+    STATE_SET,
+)
+from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.machine_locks import lock_folder
+from reconciler.storage.process import ask
+
+_LIMIT = 120.0  # seconds
+
+
+def wrap_run(run: FileMessage, attempt: Attempt, paths: RepositoryPaths) -> FileMessage:
+    """The request of a run as its system declares it: measured, in its power state, both or neither."""
+    settings = attempt.intent.settings
+    if not isinstance(run, RunRequest) or attempt.intent.address.mode != PERFORMANCE or DIRECTOR not in settings:
+        return hold_state(run, attempt, paths)
+    measured = PowerRequest(
+        run=run,
+        kit=str((paths.root / settings.get_text(KIT)).resolve()),
+        director=settings.get_text(DIRECTOR),
+        ntp=settings.get_text(NTP),
+        session=str(attempt.session),
+        counter=str(attempt.counter),
+    )
+    return hold_state(measured, attempt, paths, run)
+
+
+def hold_state(
+    request: FileMessage, attempt: Attempt, paths: RepositoryPaths, named: FileMessage | None = None
+) -> FileMessage:
+    """The same request, carried out in the power state of the attempt's system, where it declares one. ``named``: what
+    names its files, where that is within the request."""
+    settings = attempt.intent.settings
+    if STATE_SET not in settings:
+        return request
+    return StateRequest(
+        inner_verb=request.verb,
+        inner=asdict(request),
+        set_by=settings.get_words(STATE_SET),
+        restore=settings.get_words(STATE_RESTORE),
+        read_by=settings.get_words(STATE_READ),
+        expect=settings.get_text(STATE_EXPECT),
+        cwd=str(paths.root),
+        journal=str(find_journal()),
+        counter=str(attempt.counter),
+        secrets=dict(list_secrets(named or request)),
+        places=tuple(map(str, list_locations(named or request))),
+    )
+
+
+def find_journal() -> Path:
+    """One for the machine, of whichever repository."""
+    return lock_folder() / f"{STATE}.json"
+
+
+def put_back_state() -> None:
+    """Put back the state of a killed run that lost its keeper too. Called while no other run can be under way."""
+    journal = find_journal()
+    if journal.exists():
+        ask([sys.executable, "-P", "-c", _PUT_BACK, json.dumps(str(journal))], _LIMIT)
+
+
+_PUT_BACK = """
+import json, pathlib, sys
+from harness.power.state import put_back
+put_back(pathlib.Path(json.loads(sys.argv[1])))
+"""

@@ -1,0 +1,270 @@
+"""A new repository: its first spec, the documents that it names, and the folders that git keeps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from string import Template
+
+from msgspec import Struct
+
+from harness.contract import ProbeRequest
+from reconciler.errors import ReconcilerError, RepositoryError, StorageError, suggest_nearest
+from reconciler.launch.nodes import probe_nodes
+from reconciler.resource.launcher import Launcher
+from reconciler.resource.quantities import join_listing
+from reconciler.rules.rounds import list_rounds, load_ruleset
+from reconciler.rules.ruleset import BenchmarkRules, Ruleset, normalise_category
+from reconciler.spec.adapters import HarnessAdapter, describe_missing, list_adapters
+from reconciler.spec.declared import NOT_DECLARED
+from reconciler.spec.files import leads_out
+from reconciler.spec.names import give_advice
+from reconciler.spec.proposal import Proposal, propose
+from reconciler.spec.quantities import UnfitError
+from reconciler.spec.scalars import parse_name
+from reconciler.spec.starter import NOTHING_READ, render_starter_spec
+from reconciler.spec.submission_template import Wanted, find_family, render_submission_spec
+from reconciler.storage import git
+from reconciler.storage.files import RepositoryPaths, replace
+from reconciler.storage.leftovers import open_temporary, sweep_folders, sweep_repository
+from reconciler.storage.packaged_files import SCHEMA, read_shipped
+from reconciler.storage.untrusted_files import LARGEST_RECORD, read_regular
+
+_README = Template("""\
+# $name
+
+An MLPerf Inference submission, kept by `reconcile`.
+
+- `specs/` declares it. `reconcile validate` checks it, `reconcile plan` shows what is to be done, `reconcile` does it.
+- `state/` holds what was measured: records and logs. Commit it (`reconcile --commit` does).
+- `.reconcile/` holds what can be made again or fetched; it is not committed.
+""")
+
+WORKFLOW_FILE = ".github/workflows/submission.yml"
+# The verdict goes to the run's own page: what a comment says can leave an embargoed repository by mail.
+_WORKFLOW = """\
+name: submission
+on: pull_request
+permissions: {contents: read}
+jobs:
+  check:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v4
+        with: {fetch-depth: 0}
+      - uses: actions/setup-python@v5
+        with: {python-version: "3.12"}
+      - run: pip install mlperf-reconciler
+      - run: reconcile pr --base "origin/$GITHUB_BASE_REF" --fail-on errors --markdown "$RUNNER_TEMP/impact.md"
+      - if: always()
+        run: cat "$RUNNER_TEMP/impact.md" >> "$GITHUB_STEP_SUMMARY"
+"""
+
+
+@contextmanager
+def explain_unwritable(root: Path, command: str) -> Iterator[None]:
+    """Whatever the file system refuses is the folder's fault: a file in its path, a place where nothing can be made.
+    ``command``: how another folder is chosen."""
+    try:
+        yield
+    except OSError as error:
+        where = error.filename or root
+        fix = f"choose a folder that can be made and written: {command}"
+        raise StorageError(f"cannot make a repository at {root}: {where}: {error.strerror}", fix=fix) from error
+
+
+def write_repository(root: Path, name: str, spec: str) -> None:
+    """``spec``: its text, for specs/``name``.yaml. What git is to know stays as it is where it exists already. The spec
+    comes last: what was killed before that can be begun again."""
+    sweep_repository(RepositoryPaths(root))
+    sweep_folders(((root / SCHEMA).parent, (root / WORKFLOW_FILE).parent))
+    replace(root / SCHEMA, read_shipped(SCHEMA))
+    for kept in ("state/records/.gitkeep", "state/logs/.gitkeep"):
+        replace(root / kept, b"")
+    # Without a slash at its end: a link to a folder elsewhere is ignored too.
+    _line(root / ".gitignore", ".reconcile")
+    # Records and logs go by the digest of their bytes: git must not change a line end.
+    _line(root / ".gitattributes", "state/** -text")
+    for path, text in (("README.md", _README.substitute(name=name)), (WORKFLOW_FILE, _WORKFLOW)):
+        if not (root / path).exists():
+            replace(root / path, text.encode())
+    replace(root / "specs" / f"{name}.yaml", spec.encode())
+
+
+def propose_this_machine() -> Proposal:
+    """As `reconcile detect` reads it; a machine that cannot be read is for the user to describe."""
+    try:
+        with open_temporary("probe") as shared:
+            (node,) = probe_nodes(ProbeRequest(hardware=True), Launcher(), shared)
+    except ReconcilerError:
+        return NOTHING_READ
+    return propose(node)
+
+
+def _line(path: Path, wanted: str) -> None:
+    """Add a line to a file, unless it is there."""
+    line, before = wanted.encode(), read_regular(path, LARGEST_RECORD) if path.exists() else b""
+    if line not in before.splitlines():
+        joined = before if not before or before.endswith(b"\n") else before + b"\n"
+        replace(path, joined + line + b"\n")
+
+
+_CALIBRATION = """\
+# Calibration
+
+How each model was quantized, with which data. `reconcile check` asks for this file in the closed and network divisions.
+
+"""
+
+
+class SubmissionRequest(Struct, frozen=True, kw_only=True):
+    """A whole submission, as typed. ``benchmarks``: names, or several with commas between them."""
+
+    round_name: str | None
+    division: str
+    category: str
+    benchmarks: tuple[str, ...]
+    system: str | None
+    harness: str
+    code: str
+
+
+class NewRepository(Struct, frozen=True):
+    """``spec``: relative to the root. ``wanted``: None for the starter spec."""
+
+    root: Path
+    spec: str
+    made_git: bool
+    wanted: Wanted | None
+    documents: tuple[str, ...] = ()
+
+
+def make_repository(root: Path, name: str | None, submitter: str, request: SubmissionRequest | None) -> NewRepository:
+    """Make the folder a repository with a spec for this machine, or of the whole submission that is asked for.
+
+    Raises ReconcilerError for what the spec cannot say, RepositoryError where there are specs already.
+    """
+    chosen = _name_after(root.name) if name is None else _check_name("--name", name)
+    submitter = _check_name("--submitter", submitter)
+    wanted = _prepare_submission(chosen, submitter, request) if request is not None else None
+    documents = _list_documents(wanted) if wanted is not None else {}
+    with explain_unwritable(root, "reconcile init DIR"):
+        _refuse_existing(root)
+        root.mkdir(parents=True, exist_ok=True)
+        made_git = git.initialise(root)
+        for path, content in documents.items():
+            if not (root / path).exists():
+                replace(root / path, content.encode())
+        if wanted is not None:
+            spec = render_submission_spec(wanted)
+        else:
+            spec = render_starter_spec(propose_this_machine(), name=chosen, submitter=submitter)
+        write_repository(root, chosen, spec)
+    return NewRepository(root, f"specs/{chosen}.yaml", made_git, wanted, tuple(documents))
+
+
+def _prepare_submission(name: str, submitter: str, request: SubmissionRequest) -> Wanted:
+    """Raises ReconcilerError for a round, a benchmark or a category that is not to be had."""
+    ruleset = load_ruleset(request.round_name or list_rounds()[-1])
+    names = [name.strip() for text in request.benchmarks for name in text.split(",") if name.strip()]
+    adapter = _find_adapter(request.harness) if request.harness else None
+    if adapter is not None and not names:
+        names = _list_adapted(adapter, ruleset, request.category)
+    rules = [_find_rules(ruleset, name, request.category) for name in dict.fromkeys(names)]
+    for each in rules:
+        if adapter is not None and each.name not in adapter.known.benchmarks:
+            message, fix = describe_missing(adapter, each.name)
+            raise ReconcilerError(message, fix=fix)
+    system = request.system or "this-machine"
+    family = find_family(system)
+    if family is None:
+        read = propose_this_machine()
+    elif family.accelerator:
+        counted = str(family.count)
+        described = {"accelerator_model_name": family.accelerator, "accelerators_per_node": counted}
+        read = Proposal({"accelerator": family.accelerator, "count": family.count}, described, ())
+    else:
+        read = NOTHING_READ
+    known = {"system_name": request.system or NOT_DECLARED, "framework": NOT_DECLARED, **read.description}
+    return Wanted(
+        name=name,
+        ruleset=ruleset,
+        submitter=submitter,
+        division=request.division,
+        category=request.category,
+        system=system,
+        benchmarks=rules,
+        family=family,
+        read=Proposal(read.hardware, known, read.unread),
+        adapter=adapter,
+        code=str(Path(request.code).resolve()) if request.code else "",
+    )
+
+
+def _find_adapter(name: str) -> HarnessAdapter:
+    if (found := list_adapters().get(name)) is None:
+        raise ReconcilerError(f"{name!r} is not an adapter", fix=give_advice(name, [*list_adapters()], what="adapter"))
+    return found
+
+
+def _list_adapted(adapter: HarnessAdapter, ruleset: Ruleset, category: str) -> list[str]:
+    """What it runs, of the benchmarks that the round has for such a system."""
+    own = [name for name in adapter.known.benchmarks if name in ruleset.benchmarks]
+    able = [name for name in own if normalise_category(category) in ruleset.benchmarks[name].tables]
+    if not able:
+        runs = ", ".join(adapter.known.benchmarks)
+        message = f"adapter {adapter.name} runs nothing that round {ruleset.round} asks of {category} systems"
+        raise ReconcilerError(message, fix=f"name another --round or --category; it runs {runs}")
+    return able
+
+
+def _find_rules(ruleset: Ruleset, name: str, category: str) -> BenchmarkRules:
+    official = ruleset.find_official_name(name)
+    if official is None:
+        gone = " any more" if name in ruleset.earlier else ""
+        fix = f"{suggest_nearest(name, ruleset.benchmarks)}it has {', '.join(ruleset.benchmarks)}"
+        raise ReconcilerError(f"round {ruleset.round} has no benchmark {name!r}{gone}", fix=fix)
+    rules = ruleset.benchmarks[official]
+    if normalise_category(category) not in rules.tables:
+        able = [other for other, found in ruleset.benchmarks.items() if normalise_category(category) in found.tables]
+        fix = f"it is for {join_listing(rules.tables)}; {category} has {', '.join(able)}"
+        raise ReconcilerError(f"{ruleset.round} has no {category} {official}", fix=fix)
+    return rules
+
+
+def _list_documents(wanted: Wanted) -> Mapping[str, str]:
+    """Path → text of the documents that the spec names."""
+    if not wanted.writes_calibration:
+        return {}
+    blanks = "\n".join(f"## {rules.name}\n\nNot written yet.\n" for rules in wanted.benchmarks)
+    return {"documents/calibration.md": _CALIBRATION + blanks}
+
+
+def _check_name(option: str, name: str) -> str:
+    try:
+        return parse_name(name)
+    except UnfitError as error:
+        raise ReconcilerError(f"{option}: {error.message}", fix=error.fix) from error
+
+
+def _name_after(folder: str) -> str:
+    """A folder's name as a name that specs take."""
+    return re.sub(r"[^a-z0-9._-]+", "-", folder.lower()).strip("-._")[:100] or "submission"
+
+
+def _refuse_existing(root: Path) -> None:
+    if out := [name for name in ("specs", "schemas", "state", ".github") if leads_out(root / name, root)]:
+        raise RepositoryError(
+            f"{root / out[0]} leads out of {root}: no command reads a spec there; nothing was written",
+            fix="remove the link, or choose another folder: reconcile init DIR",
+        )
+    present = sorted(path for path in (root / "specs").glob("**/*") if path.suffix in (".yaml", ".yml"))
+    present += [path for path in (root / SCHEMA,) if path.exists() and read_regular(path) != read_shipped(SCHEMA)]
+    if present:
+        names = ", ".join(path.relative_to(root).as_posix() for path in present[:4])
+        raise RepositoryError(
+            f"{root} has {names} already; nothing was written",
+            fix="`reconcile plan` works with what is there; or choose an empty folder: reconcile init DIR",
+        )

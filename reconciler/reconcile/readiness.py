@@ -1,0 +1,424 @@
+"""List what real runs and the submission still need, and install the LoadGen of the round."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import platform
+import re
+import shutil
+import socket
+import sys
+import venv
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from harness.contract import ProbeRequest
+from reconciler.errors import ReconcilerError, SpecError
+from reconciler.fetch.scratch import FileState, find_scratch, look_for
+from reconciler.launch.nodes import Node, probe_nodes
+from reconciler.observed.installed_backends import find_backend_version, list_installed
+from reconciler.observed.loadgen_library import (
+    RELEASES,
+    explain_install,
+    explain_unavailable,
+    find_loadgen_library,
+    read_seeds,
+)
+from reconciler.observed.machine import find_unlike, list_accelerators, read_driver
+from reconciler.reconcile.planning import Options, PlanResult, compute_plan
+from reconciler.resource.kinds import Kind
+from reconciler.resource.launcher import Launcher
+from reconciler.resource.programs import find_program
+from reconciler.resource.quantities import join_listing, show_count, show_size
+from reconciler.resource.records import REHEARSAL
+from reconciler.resource.settings import DIRECTOR, KIT, STATE_SET, SystemSettings
+from reconciler.rules.benchmark_files import SCRATCH_DEFAULTS, SCRATCH_VARIABLE, find_benchmark_files
+from reconciler.rules.rounds import list_rounds, load_ruleset
+from reconciler.spec.submission_template import FILL_IN
+from reconciler.storage import git
+from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.process import run_pip
+
+_LIMIT = 600  # seconds for a package of a few megabytes
+
+_BENEATH = "beneath.pth"  # site reads it when an interpreter starts
+
+
+def _locate_environment(paths: RepositoryPaths, round_name: str) -> Path:
+    return paths.work / "environments" / round_name
+
+
+def _find_python(paths: RepositoryPaths, round_name: str) -> Path | None:
+    """The interpreter of a round's environment; None where there is none that carries the round's seeds."""
+    environment = _locate_environment(paths, round_name)
+    library = find_loadgen_library([str(_locate_packages(environment))])
+    fits = library is not None and read_seeds(library) == load_ruleset(round_name).seeds()
+    return environment / "bin" / "python" if fits else None
+
+
+def install_loadgen(paths: RepositoryPaths, round_name: str) -> Path:
+    """The interpreter of the round's environment, made now; the round is one of ``RELEASES``. ReconcilerError where pip
+    does not bring it; nothing is left of an environment that did not get whole."""
+    environment = _locate_environment(paths, round_name)
+    _refuse_place(environment)
+    shutil.rmtree(environment, ignore_errors=True)
+    try:
+        venv.EnvBuilder(symlinks=True, with_pip=False).create(environment)
+        packages = _locate_packages(environment)
+        wanted = f"mlcommons-loadgen=={RELEASES[round_name]}"
+        # First, so that an environment that has LoadGen has everything, wherever this was killed.
+        lines = [f"import site; site.addsitedir({folder!r})" for folder in _list_packages_here()]
+        (packages / _BENEATH).write_text("\n".join(lines) + "\n")
+        ended = run_pip(["install", "--quiet", "--no-deps", "--target", str(packages), wanted], _LIMIT)
+        if ended.status:
+            said = ended.error.splitlines()[-1:] or ["it says nothing"]
+            fix = "see that a package index can be reached, and that there is a compiler where it has no wheel"
+            raise ReconcilerError(f"pip does not install {wanted}: {said[0]}", fix=fix)
+        python = _find_python(paths, round_name)
+        if python is None:
+            raise ReconcilerError(
+                f"{wanted} does not carry the seeds of round {round_name}", fix="install the LoadGen of the round"
+            )
+    except BaseException:
+        shutil.rmtree(environment, ignore_errors=True)
+        raise
+    return python
+
+
+def _refuse_place(environment: Path) -> None:
+    """A link would lead to a folder of somebody else's, which is removed or written into."""
+    for path in (environment.parent, environment):
+        if path.is_symlink() or (path.exists() and not path.is_dir()):
+            fix = "see who put it there, and move it away; an environment is made in a folder of this repository"
+            raise ReconcilerError(f"{path} is a link or no folder", fix=fix)
+    try:
+        str(environment).encode()
+    except UnicodeEncodeError:
+        unfit = "is no text"
+    else:
+        unfit = f"holds {os.pathsep!r}" if os.pathsep in str(environment) else ""
+    if unfit:
+        problem = f"no Python environment can be in {environment}: its name {unfit}"
+        raise ReconcilerError(problem, fix="give the folder of the repository another name")
+
+
+def _locate_packages(environment: Path) -> Path:
+    return environment / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+
+
+def _list_packages_here() -> list[str]:
+    """The folders of packages that this interpreter reads, in its order."""
+    return [folder for folder in sys.path if Path(folder).name in ("site-packages", "dist-packages")]
+
+
+MACHINE, REPOSITORY, SPEC, RUNS = "Machine", "Repository", "Spec", "Runs"
+
+
+class Check(Struct, frozen=True):
+    """``missing``: real runs, or the submission, lack this. ``where``: a place in a file, a cell, or nothing.
+    ``advice``: nothing lacks it, and the guides of submitters advise it."""
+
+    topic: str
+    text: str
+    missing: bool = False
+    fix: str = ""
+    where: str = ""
+    advice: bool = False
+
+
+def examine(paths: RepositoryPaths, specs: tuple[str, ...] = ()) -> list[Check]:
+    """Examine everything, in the order in which one would fix it. Problems of the spec are included."""
+    found = list(_machine())
+    try:
+        seen = compute_plan(paths, Options(specs=specs))
+    except SpecError as error:
+        problems = [Check(SPEC, p.message, True, p.fix, f"{p.file}:{p.line}:{p.column}") for p in error.problems]
+        return [*found, *problems]
+    found += _seeds(seen)
+    found += _disk(seen)
+    found += _advise(seen)
+    found += _repository(seen)
+    found += _spec(seen)
+    found += _runs(seen)
+    return found
+
+
+def install_missing(paths: RepositoryPaths, specs: tuple[str, ...] = ()) -> None:
+    """The LoadGen of the declared round, where neither this environment nor the round's own has it. ReconcilerError
+    where pip does not bring it; nothing is done while a spec cannot be read, or of a round without any."""
+    try:
+        seen = compute_plan(paths, Options(specs=specs))
+    except SpecError:
+        return
+    installed, library = list_installed().get("mlcommons-loadgen", ""), find_loadgen_library()
+    round_name = seen.desired.submission.round
+    fits = find_program(round_name) or (library and _explain_wrong_round(seen, installed, library) is None)
+    if not fits and not explain_unavailable(round_name) and _find_python(paths, round_name) is None:
+        install_loadgen(paths, round_name)
+
+
+def _machine() -> Iterator[Check]:
+    yield Check(MACHINE, f"Python {sys.version.partition(' ')[0]}")
+    if shutil.which("git") is None:
+        yield Check(MACHINE, "git is not installed", True, "install git: records are kept in it")
+
+
+def _seeds(seen: PlanResult) -> Iterator[Check]:
+    if find_program(seen.desired.submission.round):
+        return  # no LoadGen drives it, and its client gets the seeds
+    installed, library = list_installed().get("mlcommons-loadgen"), find_loadgen_library()
+    if installed is None or library is None:
+        yield Check(MACHINE, "LoadGen is not installed", True, explain_install(seen.desired.submission.round))
+        return
+    if mismatch := _explain_wrong_round(seen, installed, library):
+        yield _find_environment(seen) or Check(MACHINE, *mismatch)
+    else:
+        yield Check(MACHINE, f"LoadGen {installed} carries the seeds of round {seen.desired.submission.round}")
+
+
+def _find_environment(seen: PlanResult) -> Check | None:
+    """Find a LoadGen that has an environment of its own; true where every system runs there."""
+    python = _find_python(seen.paths, seen.desired.submission.round)
+    if python is None:
+        return None
+    text = f"LoadGen of round {seen.desired.submission.round} is installed in {python.parent.parent}"
+    others = [name for name, system in seen.desired.submission.systems.items() if system.launcher.python != str(python)]
+    fix = f"let {join_listing(others)} run there: `launcher: [env]` and `python: {python}`" if others else ""
+    return Check(MACHINE, text, bool(others), fix)
+
+
+def _explain_wrong_round(seen: PlanResult, installed: str, library: Path) -> tuple[str, bool, str] | None:
+    """(text, missing, fix) where the installed LoadGen carries the seeds of another round; None where it does not."""
+    round_name = seen.desired.submission.round
+    if find_program(round_name):
+        return None
+    carried, wanted = read_seeds(library), load_ruleset(round_name).seeds()
+    if reason := explain_unavailable(round_name):
+        return reason, True, explain_install(round_name)
+    if carried == wanted:
+        return None
+    other = next((name for name in list_rounds() if load_ruleset(name).seeds() == carried), "")
+    whose = f"those of round {other}" if other else "those of no round known here" if carried else "none"
+    text = f"LoadGen {installed} does not carry the seeds of round {round_name}, but {whose}"
+    return text, True, explain_install(round_name)
+
+
+def _disk(seen: PlanResult) -> Iterator[Check]:
+    """Check that the files still to be fetched fit where they go."""
+    try:
+        scratch = find_scratch(os.environ)
+    except ReconcilerError:
+        return
+    due = 0
+    datasets = [r.address for r in seen.desired.resources if r.kind is Kind.DATASET]
+    for code in {seen.desired.detail(address).locations.get("benchmark.code", "") for address in datasets}:
+        files = find_benchmark_files(code)
+        for file in files.files if files is not None else ():
+            if look_for(scratch, file, deep=False).presence is FileState.MISSING and not file.optional:
+                due += file.size or 0
+    top = next((folder for folder in (scratch.root, *scratch.root.parents) if folder.is_dir()), Path("/"))
+    free = shutil.disk_usage(top).free
+    if due > free:
+        text = (
+            f"{show_size(due)} of datasets and models are still to be brought, and {scratch.root} has {show_size(free)}"
+        )
+        yield Check(MACHINE, text, True, "free space there, or export MLPERF_SCRATCH_PATH=DIR on a larger disk")
+    elif due:
+        yield Check(MACHINE, f"{show_size(due)} are still to be brought; {show_size(free)} are free for them")
+
+
+# Advice of submitters' guides: each check reads what it judges on this machine, and says nothing where it cannot.
+
+# Major version of CUDA → the least driver on Linux that runs what is built for it (CUDA compatibility, minor versions).
+_LEAST_DRIVERS = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
+
+_BUILT_FOR = re.compile(r"tensorrt(?:-rtx)?-cu(\d+)(?:-libs|-bindings)?")
+
+_CONNECTING = 2.0  # seconds
+
+_LISTENING = "0.0.0.0 4950"  # of the power kit's server where its configuration does not say
+
+
+def _advise(seen: PlanResult) -> Iterator[Check]:
+    if os.geteuid() == 0:
+        fix = "run as an ordinary user: files that root makes cannot be changed by others"
+        yield Check(MACHINE, "you are root", fix=fix, advice=True)
+    yield from _check_scratch()
+    systems = {name: each for name, each in seen.desired.submission.systems.items() if each.runs_here}
+    fitting = {name: each for name, each in systems.items() if find_unlike(each.hardware) is None}
+    own = {name: each for name, each in fitting.items() if each.hardware.accelerator}
+    if own and list_accelerators():
+        yield from _check_driver(seen, own)
+        yield from _check_gpus(seen, own)
+    for name, system in fitting.items():
+        yield from _check_power(seen.paths.root, name, system)
+
+
+def _check_scratch() -> Iterator[Check]:
+    named = os.environ.get(SCRATCH_VARIABLE, "")
+    there = [path for path in SCRATCH_DEFAULTS if Path(path).is_dir()]
+    if named and not Path(named).is_dir():
+        yield Check(MACHINE, f"{SCRATCH_VARIABLE} is {named}, which is no folder", fix="correct it", advice=True)
+    elif not named and len(there) > 1:
+        text = f"two scratch spaces of the guides are there, and {there[0]} is used, not {there[1]}"
+        yield Check(MACHINE, text, fix=f"export {SCRATCH_VARIABLE}=DIR, the one that you mean", advice=True)
+    for path in [named] if named and Path(named).is_dir() else there[: not named]:
+        if not os.access(path, os.R_OK | os.X_OK):
+            fix = "let this user read it, such as with: sudo chmod -R a+rX"
+            yield Check(MACHINE, f"the scratch space {path} cannot be read", True, f"{fix} {path}")
+
+
+def _check_driver(seen: PlanResult, systems: Collection[str]) -> Iterator[Check]:
+    """Check that the driver runs the CUDA that the TensorRT in use was built for."""
+    details = (seen.desired.detail(each.address) for each in seen.desired.resources if each.kind is Kind.RUN)
+    used = {each.settings.get_text("engine.backend") for each in details if each.locations.get("system") in systems}
+    driver, installed = read_driver(), list_installed()
+    for backend in sorted(used.intersection(("tensorrt", "tensorrt-rtx"))):
+        version = find_backend_version(backend, installed)
+        mine = [name for name in installed if name.startswith("tensorrt-rtx") == (backend == "tensorrt-rtx")]
+        built = {int(found[1]) for name in mine if (found := _BUILT_FOR.fullmatch(name))}
+        least = _LEAST_DRIVERS.get(max(built, default=0))
+        if not (driver and version and least):
+            continue
+        text = f"driver {driver}; {backend} {version} for CUDA {max(built)} needs {least} or later"
+        old = _split_version(driver) < _split_version(least)
+        fix = f"install a driver of at least {least}, or {backend} for an older CUDA" if old else ""
+        yield Check(MACHINE, text, old, fix)
+
+
+def _split_version(version: str) -> list[int]:
+    return [int(part) for part in version.split(".")]
+
+
+def _check_gpus(seen: PlanResult, systems: Mapping[str, SystemSettings]) -> Iterator[Check]:
+    """Check modes and limits of the GPUs, as NVML has them."""
+    try:
+        (node,) = probe_nodes(ProbeRequest(), Launcher(), seen.paths.work)
+    except ReconcilerError:
+        return
+    gpus: Sequence[Node] = node.get("accelerators", ())
+
+    def count(test: Callable[[Node], bool]) -> str:
+        found = sum(map(test, gpus))
+        return f"{found} of {show_count(len(gpus), 'GPU')}" if found else ""
+
+    categories = " ".join(each.get_text("system.category") for each in systems.values())
+    limited = any(each.hardware.power_limit or STATE_SET in each for each in systems.values())
+    if "datacenter" in categories and (off := count(lambda gpu: gpu.get("ecc") is False)):
+        text = f"ECC is off on {off}; systems of the datacenter category have it on"
+        yield Check(MACHINE, text, fix="sudo nvidia-smi -e 1, and restart", advice=True)
+    if off := count(lambda gpu: gpu.get("persistence") is False):
+        text = f"persistence mode is off on {off}: the driver loads anew for each process, and forgets its settings"
+        yield Check(MACHINE, text, fix="sudo nvidia-smi -pm 1", advice=True)
+    if low := count(lambda gpu: gpu.get("application_mhz", 0) < gpu.get("default_mhz", 0)):
+        yield Check(MACHINE, f"application clocks are below the default on {low}", fix="nvidia-smi -rac", advice=True)
+    if not limited and (low := count(lambda gpu: gpu.get("power_limit_watts", 0) < gpu.get("default_limit_watts", 0))):
+        fix = "raise it with nvidia-smi -pl, or declare power_limit in the system's hardware"
+        yield Check(MACHINE, f"the power limit is below the default on {low}", fix=fix, advice=True)
+
+
+def _check_power(root: Path, name: str, system: SystemSettings) -> Iterator[Check]:
+    """Check that the director of a system's meter answers where the spec has it, and that the configuration of the
+    kit's server on this machine, if there is one, has it there too."""
+    if not (director := system.get_text(DIRECTOR)):
+        return
+    host, _, written = director.partition(":")
+    port = written or _LISTENING.split()[-1]
+    try:
+        socket.create_connection((host, int(port)), timeout=_CONNECTING).close()
+        yield Check(MACHINE, f"the power director of {name} answers at {host}:{port}")
+    except (OSError, ValueError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or error
+        fix = "start server.py of the kit there, with its server.cfg, and let this machine through the firewall"
+        yield Check(MACHINE, f"the power director of {name} does not answer at {host}:{port}: {why}", True, fix)
+    kit = system.get_text(KIT)
+    folders = [root / kit, root / kit / "ptd_client_server", root / "power"] if kit else [root / "power"]
+    names = (f"server-{platform.node()}.cfg", "server.cfg", "server.conf")
+    file = next((folder / each for each in names for folder in folders if (folder / each).is_file()), None)
+    if file is not None:
+        yield from _check_server(file, port)
+
+
+def _check_server(file: Path, port: str) -> Iterator[Check]:
+    configured = configparser.ConfigParser(interpolation=None, strict=False)
+    try:
+        configured.read_string(file.read_text(encoding="utf-8", errors="replace"))
+    except (OSError, configparser.Error):
+        return
+    listening = configured.get("server", "listen", fallback=_LISTENING).split()[-1:]
+    daemon = configured.get("ptd", "networkPort", fallback="8888").strip()
+    if listening != [port]:
+        text = f"the kit's server is configured to listen at port {''.join(listening)}, and the spec has {port}"
+        fix = "correct `director` in the spec, or listen in the file"
+        yield Check(MACHINE, text, fix=fix, where=str(file), advice=True)
+    if [daemon] == listening:
+        text = f"the kit's server and the analyzer's daemon are configured for one port, {daemon}"
+        yield Check(MACHINE, text, fix="write another networkPort", where=str(file), advice=True)
+
+
+def _repository(seen: PlanResult) -> Iterator[Check]:
+    root = seen.paths.root
+    if git.find_head(root) is None:
+        yield Check(
+            REPOSITORY,
+            "nothing is committed yet",
+            True,
+            "git add . && git commit; results count only once the spec is committed",
+        )
+        return
+    dirty = [path for path in seen.spec if git.is_dirty(root, [path])]
+    if dirty:
+        fix = "commit them, before or after the runs: what was run counts once a commit holds the same bytes"
+        yield Check(REPOSITORY, f"not committed: {join_listing(dirty)}", True, fix)
+    else:
+        yield Check(REPOSITORY, f"{show_count(len(seen.spec), 'spec')} committed")
+    new = git.count_new_files(root, ["state"]) if (root / "state").is_dir() else 0
+    if new:
+        yield Check(
+            REPOSITORY, f"{show_count(new, 'file')} of records and logs not committed", True, "reconcile --commit"
+        )
+
+
+def _marked(seen: PlanResult) -> Iterator[Check]:
+    """Lines that `init` left to the user, and that still say so."""
+    for name in seen.spec:
+        try:
+            lines = (seen.paths.root / name).read_text(encoding="utf-8").splitlines()
+        except (OSError, ValueError):
+            continue  # what is wrong with a file, loading it has said
+        blanks = ((number, line) for number, line in enumerate(lines, 1) if FILL_IN in line)
+        numbers = [number for number, line in blanks if not line.startswith("#")]  # the header explains the mark
+        if numbers:
+            listed = join_listing(map(str, numbers), most=4)
+            text = f"{show_count(len(numbers), 'line')} still {'says' if len(numbers) == 1 else 'say'} '{FILL_IN}'"
+            fix = f"write what belongs there and take the mark out: line{'s' * (len(numbers) > 1)} {listed}"
+            yield Check(SPEC, text, True, fix, f"{name}:{numbers[0]}")
+
+
+def _spec(seen: PlanResult) -> Iterator[Check]:
+    for gap in seen.desired.gaps:
+        yield Check(SPEC, gap.message, True, gap.fix, f"{gap.file}:{gap.line}:{gap.column}")
+    for cell in seen.desired.missing_cells:
+        yield Check(SPEC, "required by the round, and not declared", True, "declare it below spec.divisions", cell)
+    marked = list(_marked(seen))
+    yield from marked
+    if not marked and not seen.desired.gaps and not seen.desired.missing_cells:
+        rehearsal = any(REHEARSAL in seen.desired.detail(each.address).marks for each in seen.desired.resources)
+        fits = "a rehearsal, which is never submitted: nothing is asked of its descriptions and settings"
+        yield Check(SPEC, fits if rehearsal else "nothing is missing that a submission needs")
+
+
+def _runs(seen: PlanResult) -> Iterator[Check]:
+    """List the reasons that block steps, each once with the number of steps that wait for it."""
+    waiting: dict[tuple[str, str], list[str]] = {}
+    for step in seen.plan.steps:
+        if step.blocked and step.fix:  # the others wait for these
+            waiting.setdefault((step.blocked, step.fix), []).append(str(step.change.address))
+    for (why, fix), steps in waiting.items():
+        yield Check(RUNS, f"{why} ({show_count(len(steps), 'step')} blocked)", True, fix, steps[0])
+    ready = sum(1 for step in seen.plan.steps if not step.blocked)
+    if ready:
+        yield Check(RUNS, f"{show_count(ready, 'step')} can be made here: reconcile")

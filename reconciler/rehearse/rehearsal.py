@@ -1,0 +1,198 @@
+"""Choose what to rehearse, write its repository, and judge its check."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from harness.catalog import BACKENDS, installing
+from harness.contract import BENCHMARKS
+from reconciler.errors import ReconcilerError
+from reconciler.observed.installed_backends import find_backend_version, find_missing_libraries, list_installed
+from reconciler.publish.preconditions import Refusal
+from reconciler.reconcile.new_repository import (
+    WORKFLOW_FILE,
+    explain_unwritable,
+    propose_this_machine,
+    write_repository,
+)
+from reconciler.rehearse.generated_data import FOLDER, Generated, Moved, Size, generate
+from reconciler.rehearse.rehearsal_spec import (
+    CALIBRATION,
+    CALIBRATION_TEXT,
+    CATEGORY,
+    Rehearsed,
+    choose_round,
+    find_rehearsed,
+    has_earlier,
+    render_rehearsal_spec,
+)
+from reconciler.resource.quantities import join_listing
+from reconciler.rules.benchmark_facts import BenchmarkFacts, load_benchmark_facts
+from reconciler.rules.rounds import load_ruleset
+from reconciler.storage import git
+from reconciler.storage.files import replace
+from reconciler.storage.packaged_files import SCHEMA
+from reconciler.tree.findings import TreeReport
+
+# A rehearsal has neither the round's durations nor its number of samples, nor answers as long as those of its model.
+SHORT = frozenset(
+    {
+        "run.duration",
+        "run.samples",
+        "run.samples-per-query",
+        "run.early-stopping",
+        "accuracy.samples",
+        "accuracy.extra-samples",
+        "accuracy.lengths",
+    }
+)
+
+
+class RehearsalCheck(Struct, frozen=True):
+    """``expected``: rule → how often it was broken, by nature. ``unexpected``: the report without those. ``refused``:
+    why it cannot be packed, as far as that is because it is a rehearsal."""
+
+    expected: Mapping[str, int]
+    unexpected: TreeReport
+    refused: tuple[Refusal, ...]
+
+
+def judge_rehearsal(report: TreeReport, refusals: Iterable[Refusal], *, earlier: bool) -> RehearsalCheck:
+    """``earlier``: it has benchmarks that the round has no more, as it says when it plans."""
+    natural = SHORT | {"benchmark.known"} if earlier else SHORT
+    short = Counter(finding.rule.id for finding in report.findings if finding.rule.id in natural)
+    others = tuple(finding for finding in report.findings if finding.rule.id not in natural)
+    marked = tuple(item for item in refusals if item.reason.startswith(("it is a rehearsal", "its data")))
+    return RehearsalCheck(dict(sorted(short.items())), structs.replace(report, findings=others), marked)
+
+
+_NAME = "rehearsal"
+
+
+class ChosenBenchmarks(Struct, frozen=True):
+    """``left_out``: benchmarks whose packages are missing, with the packages; ``fix``: how to install them."""
+
+    benchmarks: tuple[Rehearsed, ...]
+    left_out: str = ""
+    fix: str = ""
+
+
+def choose_benchmarks(words: Sequence[str]) -> ChosenBenchmarks:
+    """By any name of the benchmarks; where none is named, all that have a rehearsal and what it needs here.
+
+    Raises ReconcilerError where packages of a named one are missing, or those of all."""
+    facts = [
+        found for code, found in load_benchmark_facts().items() if code in BENCHMARKS and BENCHMARKS[code].rehearsed
+    ]
+    named = [find_rehearsed(name, facts) for word in words for name in word.split(",") if name]
+    asked = [item.facts for item in named] or facts
+    missing = _find_all_missing(asked, list_installed())
+    absent, fix = _name_missing(asked, missing), _install(missing) if missing else ""
+    if named:
+        if missing:
+            raise ReconcilerError(f"packages are missing for the rehearsal: {absent}", fix=fix)
+        return ChosenBenchmarks(tuple({item.entry: item for item in named}.values()))
+    if len(missing) == len(facts):
+        raise ReconcilerError(f"no benchmark can be rehearsed here; what is missing: {absent}", fix=fix)
+    ready = (find_rehearsed(next(iter(item.names)), facts) for item in facts if item.code not in missing)
+    return ChosenBenchmarks(tuple({item.entry: item for item in ready}.values()), absent, fix)
+
+
+def _find_all_missing(facts: Iterable[BenchmarkFacts], installed: Mapping[str, str]) -> dict[str, list[str]]:
+    """Code of a benchmark → its packages that are not here; nothing of one that has all."""
+    return {item.code: needed for item in facts if (needed := _find_missing(item, installed))}
+
+
+def _name_missing(facts: Iterable[BenchmarkFacts], missing: Mapping[str, Sequence[str]]) -> str:
+    names = {item.code: next(iter(item.names)) for item in facts}
+    return ", ".join(f"{names[code]} ({join_listing(needed)})" for code, needed in missing.items())
+
+
+def _install(missing: Mapping[str, Sequence[str]]) -> str:
+    """Install the missing packages of a benchmark, and of the backend that it is rehearsed with."""
+    extras: list[str] = []
+    for code, needed in missing.items():
+        backend = BACKENDS[_find_backend(load_benchmark_facts()[code])]
+        of_backend = backend.distributions[0] in needed
+        extras += [BENCHMARKS[code].extra or code] if len(needed) > of_backend else []
+        extras += [backend.extra] if of_backend else []
+    return installing(",".join(dict.fromkeys(extras)))
+
+
+def _find_backend(facts: BenchmarkFacts) -> str:
+    assert facts.rehearsal is not None, f"{facts.code} has no rehearsal"
+    return str(facts.rehearsal.benchmark["engine"]["backend"])
+
+
+def _find_missing(facts: BenchmarkFacts, installed: Mapping[str, str]) -> list[str]:
+    """Packages that its rehearsal needs and this interpreter does not have, each by its usual name."""
+    backend = _find_backend(facts)
+    missing = find_missing_libraries(BENCHMARKS[facts.code], installed)
+    if find_backend_version(backend, installed) is None:
+        missing.append(BACKENDS[backend].distributions[0])
+    return list(dict.fromkeys(missing))
+
+
+class RehearsalRequest(Struct, frozen=True, kw_only=True):
+    """``round_name``: "" for the newest that fits. ``samples``: 0 for each benchmark's own number."""
+
+    round_name: str = ""
+    division: str = "closed"
+    category: str = CATEGORY
+    size: Size = "small"
+    samples: int = 0
+    seed: int = 1
+
+
+class Rehearsal(Struct, frozen=True):
+    """``has_earlier``: the round has one of the benchmarks no more."""
+
+    round_name: str
+    has_earlier: bool
+    generated: tuple[Generated, ...]
+
+
+def prepare_rehearsal(
+    root: Path,
+    chosen: Sequence[Rehearsed],
+    asked: RehearsalRequest,
+    moved: Moved,
+    change: Callable[[str], str] = str,
+) -> Rehearsal:
+    """Generate the data and make the repository, with its spec as a commit of its own. What is there is kept.
+    ``change``: of the spec's text."""
+    round_name = load_ruleset(asked.round_name or choose_round(chosen)).round  # before anything is generated
+    with explain_unwritable(root, "reconcile rehearse --output DIR"):
+        root.mkdir(parents=True, exist_ok=True)
+        generated = {
+            item.facts.code: generate(
+                root, item.facts, size=asked.size, seed=asked.seed, samples=asked.samples, moved=moved
+            )
+            for item in chosen
+        }
+        spec = render_rehearsal_spec(
+            round_name=round_name,
+            division=asked.division,
+            category=asked.category,
+            benchmarks=chosen,
+            generated=generated,
+            machine=propose_this_machine(),
+        )
+        _write(root, change(spec))
+    return Rehearsal(round_name, has_earlier(round_name, chosen), tuple(generated.values()))
+
+
+def _write(root: Path, spec: str) -> None:
+    git.initialise(root, own=True)
+    write_repository(root, _NAME, spec)
+    replace(root / CALIBRATION, CALIBRATION_TEXT.encode())
+    ignored = root / FOLDER / ".gitignore"
+    if not ignored.exists():
+        replace(ignored, b"*\n")
+    paths = (f"specs/{_NAME}.yaml", SCHEMA, CALIBRATION, ".gitignore", ".gitattributes", "README.md", WORKFLOW_FILE)
+    if git.is_dirty(root, paths):
+        git.commit(root, paths, "Declare the rehearsal")

@@ -1,0 +1,330 @@
+"""Transfers between the object store here and one elsewhere: only what is missing, each object checked by its digest.
+
+An object lands under its name only when its bytes are what the name says; a part of one waits in ``incoming`` for the
+rest. So a transfer that ends anywhere goes on there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
+from contextlib import suppress
+from enum import StrEnum
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import TypeVar
+
+from msgspec import Struct, field
+
+from reconciler.errors import StorageError, StoreError
+from reconciler.record.store import find_object, put_object
+from reconciler.resource.kinds import Address
+from reconciler.resource.records import Recorded
+from reconciler.storage.files import RepositoryPaths, hash_file, remove
+from reconciler.storage.storage_errors import PARTIAL, convert_storage_errors
+from reconciler.stores.remote import Remote, TransferStoppedError
+
+_Item = TypeVar("_Item")
+_Ended = TypeVar("_Ended")
+_BEAT = 1.0  # seconds between two looks at what has passed
+_LEAST = 1024  # bytes that must pass while one is patient
+_LAST_BYTES = 5.0  # seconds in which what is under way ends, once it was stopped
+NOT_PUSHED = "it was never pushed there"
+_SPARE = 64 << 20  # bytes that a pull leaves free on this disk
+
+
+class TransferStatus(StrEnum):
+    """Status of one object. ABSENT: the side that should give it does not have it. WRONG: that side has other bytes
+    under its name; they were not taken."""
+
+    MOVED = "moved"
+    PRESENT = "present"
+    ABSENT = "absent"
+    WRONG = "wrong"
+
+
+class ObjectRef(Struct, frozen=True):
+    """An object that records name and git does not hold. ``name``, ``address``: of one artifact that it is."""
+
+    sha256: str
+    size: int
+    name: str
+    address: Address
+
+
+class TransferResult(Struct, frozen=True):
+    """The end of one object's transfer; ``why`` when it is neither moved nor present."""
+
+    what: ObjectRef
+    fate: TransferStatus
+    why: str = ""
+
+
+class Transfer(Struct):
+    """One push or pull. ``report`` gets the bytes that passed so far; it is called from several threads, one at a
+    time. ``turn`` is called now and then, and waits while the machine is somebody else's. ``patience``: seconds without
+    bytes after which the store is given up."""
+
+    paths: RepositoryPaths
+    remote: Remote
+    report: Callable[[int], None] = lambda _: None
+    turn: Callable[[], None] = lambda: None
+    patience: float = 600.0
+    passed: int = 0
+    beats: int = 0
+    pausing: int = 0
+    stopped: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def moved(self, count: int) -> None:
+        self.note_bytes(count)
+        with self.lock:
+            self.passed += count
+            self.report(self.passed)
+
+    def note_bytes(self, count: int) -> None:
+        """Bytes came from the store, whatever they are for."""
+        if self.stopped.is_set():
+            raise TransferStoppedError
+        with self.lock:
+            self.beats += count
+            self.pausing += 1
+        try:
+            self.turn()
+        finally:
+            with self.lock:
+                self.pausing -= 1
+
+
+def list_wanted(recorded: Recorded, chosen: Callable[[Address], bool] = lambda _: True) -> tuple[ObjectRef, ...]:
+    """Each object once, in a fixed order."""
+    found: dict[str, ObjectRef] = {}
+    for key in sorted(recorded.by_key):
+        for summary in recorded.by_key[key]:
+            if any(map(chosen, (summary.address, *summary.shared))):
+                for artifact in summary.artifacts:
+                    if artifact.place == "objects":
+                        item = ObjectRef(artifact.sha256, artifact.size, artifact.name, summary.address)
+                        found.setdefault(artifact.sha256, item)
+    return tuple(sorted(found.values(), key=lambda item: (str(item.address), item.name, item.sha256)))
+
+
+def list_push_due(
+    transfer: Transfer, items: Iterable[ObjectRef], *, deep: bool = False, parallel: int = 1
+) -> tuple[list[ObjectRef], list[TransferResult], dict[str, int]]:
+    """(to be pushed, what need not or cannot be, everything there by file name). ``deep`` reads back what is there."""
+    (there,) = _all(transfer, [transfer.remote], Remote.list_files, parallel)
+    items = tuple(items)
+    alike = {item.sha256 for item in items if there.get(item.sha256) == item.size}
+    if deep:
+        alike = set(filter(None, _all(transfer, sorted(alike), partial(_read_back, transfer), parallel)))
+    due, rest = [], []
+    for item in items:
+        here = find_object(transfer.paths, item.sha256).is_file()
+        if item.sha256 in alike:
+            rest.append(TransferResult(item, TransferStatus.PRESENT))
+        elif here:
+            due.append(item)
+        elif item.sha256 in there:
+            rest.append(
+                TransferResult(
+                    item, TransferStatus.WRONG, "different bytes are there under its name, and it is not here either"
+                )
+            )
+        else:
+            rest.append(TransferResult(item, TransferStatus.ABSENT, "it is neither here nor there"))
+    return due, rest, there
+
+
+def _read_back(transfer: Transfer, sha256: str) -> str:
+    """The digest when the bytes there have it, else ""."""
+    total = hashlib.sha256()
+    with suppress(FileNotFoundError):
+        for chunk in transfer.remote.read(sha256):
+            transfer.note_bytes(len(chunk))
+            total.update(chunk)
+    return sha256 if total.hexdigest() == sha256 else ""
+
+
+def push(transfer: Transfer, due: Iterable[ObjectRef], there: Iterable[str], *, parallel: int) -> list[TransferResult]:
+    """Raises StoreError when the store fails; what has passed stays there."""
+
+    def one(item: ObjectRef) -> TransferResult:
+        source = find_object(transfer.paths, item.sha256)
+        if hash_file(source) != item.sha256:
+            return TransferResult(item, TransferStatus.WRONG, "damaged here: `reconcile --deep` finds and repairs it")
+        transfer.remote.put(source, item.sha256, transfer.moved)
+        return TransferResult(item, TransferStatus.MOVED)
+
+    ended = _all(transfer, due, one, parallel)
+    whole = {item.what.sha256 for item in ended if item.fate is TransferStatus.MOVED}.union(there)
+    for name in there:
+        if name.endswith(PARTIAL) and name.partition(".")[0] in whole:
+            transfer.remote.remove(name)  # of a push that was killed
+    return ended
+
+
+def list_pull_due(
+    paths: RepositoryPaths, items: Iterable[ObjectRef], *, deep: bool = False
+) -> tuple[list[ObjectRef], list[TransferResult]]:
+    """(to be pulled, what is here). A file of another size is damaged, and is pulled again; ``deep`` hashes those of
+    the right size too."""
+    due, rest = [], []
+    for item in items:
+        path = find_object(paths, item.sha256)
+        alike = path.is_file() and path.stat().st_size == item.size
+        if alike and not (deep and hash_file(path) != item.sha256):
+            rest.append(TransferResult(item, TransferStatus.PRESENT))
+        else:
+            due.append(item)
+    return due, rest
+
+
+def pull(transfer: Transfer, due: list[ObjectRef], *, parallel: int) -> list[TransferResult]:
+    """Raises StoreError when the store fails, StorageError when this disk has no room; what has landed stays, and so
+    does the part of what has not."""
+    folder = transfer.paths.incoming
+    folder.mkdir(parents=True, exist_ok=True)
+    needed = sum(item.size for item in due) - sum(min(item.size, _size(folder / item.sha256)) for item in due)
+    free = shutil.disk_usage(folder).free
+    if needed > free - _SPARE:
+        fix = "free space (`reconcile gc` removes what no record names), or pull less: reconcile pull kind=Engine"
+        raise StorageError(f"{needed} bytes are to be pulled, and {free} are free below {folder}", fix=fix)
+    ended = _all(transfer, due, lambda item: _pull_one(transfer, item), parallel)
+    _forget_parts(folder)
+    return ended
+
+
+def foresee_transfer(transfer: Transfer, due: list[ObjectRef], *, parallel: int) -> list[TransferResult]:
+    """Foresee what a pull would find there, without reading an object."""
+
+    def one(item: ObjectRef) -> TransferResult:
+        size = transfer.remote.get_size(item.sha256)
+        if size is None:
+            return TransferResult(item, TransferStatus.ABSENT, NOT_PUSHED)
+        if size not in (item.size, -1):
+            return TransferResult(item, TransferStatus.WRONG, f"{size} bytes are there, and {item.size} were recorded")
+        return TransferResult(item, TransferStatus.MOVED)
+
+    return _all(transfer, due, one, parallel)
+
+
+def _pull_one(transfer: Transfer, item: ObjectRef) -> TransferResult:
+    part = transfer.paths.incoming / item.sha256
+    for _ in range(2):
+        resumed = _size(part)
+        try:
+            size, digest = _fetch(transfer, item, part)
+        except FileNotFoundError:
+            return TransferResult(item, TransferStatus.ABSENT, NOT_PUSHED)
+        if digest == item.sha256:
+            put_object(transfer.paths, part, item.sha256)
+            remove(part)
+            return TransferResult(item, TransferStatus.MOVED)
+        remove(part)
+        if not resumed:
+            break  # else the part may have been wrong: once more, from the beginning
+    return TransferResult(
+        item, TransferStatus.WRONG, f"the bytes there ({size}, of {item.size}) have the digest {digest[:12]}…: refused"
+    )
+
+
+def _fetch(transfer: Transfer, item: ObjectRef, part: Path) -> tuple[int, str]:
+    """Append what is missing to a part; gives the bytes and digest of the whole."""
+    total = hashlib.sha256()
+    with convert_storage_errors(part), part.open("a+b") as stream:
+        have = stream.seek(0, 2)
+        chunks = _rest(transfer.remote, item, have)
+        if chunks is None:
+            have = 0
+            stream.truncate(0)
+            chunks = transfer.remote.read(item.sha256)
+        stream.seek(0)
+        while data := stream.read(1 << 20):
+            total.update(data)
+        transfer.moved(have)
+        for chunk in chunks:
+            have += len(chunk)
+            total.update(chunk)
+            stream.write(chunk)
+            transfer.moved(len(chunk))
+            if have > item.size:
+                break
+    return have, total.hexdigest()
+
+
+def _rest(remote: Remote, item: ObjectRef, have: int) -> Iterator[bytes] | None:
+    """Find the bytes that follow those here; None when the object is to be read from its beginning."""
+    if have == item.size:
+        return iter(())
+    if not 0 < have < item.size:
+        return None
+    chunks = remote.read(item.sha256, have)
+    try:
+        return chain([next(chunks, b"")], chunks)
+    except ValueError:
+        return None  # this store cannot begin in the middle
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0
+
+
+def _forget_parts(folder: Path) -> None:
+    """The folder goes once no part waits in it."""
+    if not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def _all(transfer: Transfer, items: Iterable[_Item], one: Callable[[_Item], _Ended], parallel: int) -> list[_Ended]:
+    """The first failure of the store ends all of them; transfers under way stop at their next bytes. A store that gives
+    no bytes any more ends them too: their threads are not awaited, and end with the process."""
+    waiting = deque((item, Future[_Ended]()) for item in items)
+    futures = [future for _, future in waiting]
+
+    def work() -> None:
+        while waiting and not transfer.stopped.is_set():
+            with suppress(IndexError):  # another thread took the last
+                item, future = waiting.popleft()
+                try:
+                    future.set_result(one(item))
+                except BaseException as error:
+                    future.set_exception(error)
+
+    for _ in range(min(parallel, len(futures))):
+        threading.Thread(target=work, daemon=True).start()
+    try:
+        _await(transfer, futures)
+    finally:
+        if not all(future.done() for future in futures):
+            transfer.stopped.set()
+            for _, future in waiting:
+                future.cancel()
+            wait(futures, timeout=_LAST_BYTES)
+    causes = [error for f in futures if f.done() and not f.cancelled() and (error := f.exception()) is not None]
+    for error in causes:
+        if not isinstance(error, TransferStoppedError):
+            raise error
+    return [f.result() for f in futures]
+
+
+def _await(transfer: Transfer, futures: Sequence[Future[_Ended]]) -> None:
+    """Until all have ended or one has failed. Raises StoreError when too little passes for too long."""
+    passed, since = -1, time.monotonic()
+    while True:
+        done, left = wait(futures, timeout=min(_BEAT, transfer.patience), return_when=FIRST_EXCEPTION)
+        if not left or any(f.exception() is not None for f in done):
+            return
+        now = transfer.beats + _LEAST * len(done)
+        if transfer.pausing or now - passed >= _LEAST:
+            passed, since = now, time.monotonic()
+        elif time.monotonic() - since > transfer.patience:
+            transfer.stopped.set()
+            problem = f"{transfer.remote.url}: hardly a byte has passed for {transfer.patience:g} s"
+            raise StoreError(problem, fix="the same command goes on from there, once the store answers")

@@ -1,0 +1,75 @@
+"""States of cells in the matrix, and how it is laid out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reconciler.page.matrix_view import NOTHING, UnderWay, arrange_matrix, list_under_way
+
+CELL = "closed/box/resnet50/Offline"
+RATE = {"value": "800", "unit": "samples/s"}
+
+
+def entry(cell: str = CELL, reason: str = "InSync", **changes: Any) -> dict[str, Any]:
+    """A cell that is ready, unless ``reason`` says why it is not."""
+    ready = "True" if reason == "InSync" else "False"
+    conditions = [{"type": name, "status": ready, "reason": reason, "message": ""} for name in ("Performed", "Ready")]
+    measured = {"metric": RATE, "accuracy": None, "efficiency": None, "validity": "VALID"}
+    return {"cell": cell, "ready": ready, "steps": 0, "marks": [], "conditions": conditions, **measured, **changes}
+
+
+def arrange(*entries: dict[str, Any], under_way: UnderWay = NOTHING) -> dict[str, Any]:
+    named = {"submission": "acme", "round": "v6.1", "looked": "", "findings": [], "curves": []}
+    return arrange_matrix({"cells": list(entries), **named}, under_way)
+
+
+def squares(matrix: dict[str, Any]) -> list[list[list[str]]]:
+    lines = (line for division in matrix["divisions"] for line in division["lines"])
+    return [[[row["cell"] for row in square] for square in line["squares"]] for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("found", "state"),
+    [
+        (entry(), "ready"),
+        (entry(reason="NotRecorded", metric=None, steps=4), "never"),
+        (entry(reason="PreviousAttemptFailed", metric=None, steps=4), "failed"),
+        (entry(reason="PreviousAttemptFailed", steps=1), "failed"),
+        (entry(reason="AccuracyBelowBar"), "failed"),
+        (entry(reason="Invalid", validity="INVALID"), "invalid"),
+        (entry(reason="InputChanged", steps=2), "stale"),
+    ],
+)
+def test_state_of_a_cell(found: dict[str, Any], state: str) -> None:
+    matrix = arrange(found)
+    assert [name for name, _, _ in matrix["states"]] == [state]
+    assert matrix["ready"] == (state == "ready")
+
+
+def test_the_pass_in_progress_comes_before_what_was_measured() -> None:
+    live = {
+        "attempts": [{"cell": CELL}],
+        "next": [{"address": "Run:closed/box/resnet50/Server/performance"}],
+        "jobs": [],
+    }
+    under_way = list_under_way(live)
+    matrix = arrange(entry(), entry("closed/box/resnet50/Server"), under_way=under_way)
+    assert [(name, number) for name, number, _ in matrix["states"]] == [("running", 1), ("waiting", 1)]
+
+
+def test_benchmarks_are_lines_and_systems_columns() -> None:
+    cells = ["closed/a/x/Offline", "closed/b/x/Server", "closed/a/x/Server", "closed/b/y/Offline", "open/a/x/Offline"]
+    matrix = arrange(*map(entry, cells))
+    assert squares(matrix) == [[[cells[0], cells[2]], [cells[1]]], [[], [cells[3]]], [[cells[4]]]]
+    assert [division["systems"] for division in matrix["divisions"]] == [[("a", 2, 2), ("b", 2, 2)], [("a", 1, 1)]]
+
+
+def test_rate_of_one_accelerator() -> None:
+    latency = entry("closed/box/resnet50/SingleStream", metric={"value": "2", "unit": "ms"}, accelerators=8)
+    matrix = arrange(entry(accelerators=8), latency)
+    (line,) = matrix["divisions"][0]["lines"]
+    assert [(row["metric"], row["each"]) for row in line["squares"][0]] == [("800 /s", "100 /s"), ("2 ms", "")]
+    assert matrix["shared"]
+    assert not arrange(entry(accelerators=1))["shared"]

@@ -1,0 +1,52 @@
+"""Names that people bring from elsewhere: each is answered by what to write here, or by why nothing takes its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from reconciler.spec.schema import find_schema_node
+from tests.unit.spec.writing import problems_in, replaced
+
+# Fields of a stub, and of the configuration, in the guides of NVIDIA's submissions v2.1 and v5.1.
+STUB = """
+input_dtype tensor_path active_sms bert_opt_seqlen buffer_manager_thread_count cache_file coalesced_tensor
+deque_timeout_usec graph_specs graphs_max_seqlen instance_group_count max_queue_delay_usec model_path
+offline_expected_qps preferred_batch_size request_timeout_usec run_infer_on_copy_streams soft_drop use_jemalloc
+use_spin_wait workspace_size use_graphs numa_config gpu_batch_size use_small_tile_gemm_plugin
+gemm_plugin_fairshare_cache_size
+"""
+
+
+@pytest.mark.parametrize("name", STUB.split())
+@pytest.mark.parametrize("where", ["cell", "engine", "option"])
+def test_a_field_of_the_guides_stubs_is_answered(tmp_path: Path, name: str, where: str) -> None:
+    cell, engine = ("target_qps: 54", "engine: {backend: onnxruntime, batch_size: 1}")
+    text = {
+        "cell": replaced(cell, f"{name}: 1"),
+        "engine": replaced(engine, f"engine: {{backend: onnxruntime, batch_size: 1, {name}: 1}}"),
+        "option": replaced(engine, f"engine: {{backend: onnxruntime, batch_size: 1, options: {{{name}: 1}}}}"),
+    }[where]
+    (problem,) = problems_in(tmp_path, main=text)
+    assert problem.path.endswith(f".{name}")
+    if problem.fix.startswith("take it out: "):
+        return
+    written = re.search(r"'([a-z_]+: .*?)'(?!\w)", problem.fix)
+    if written is None:
+        assert find_schema_node(f"spec.benchmarks.{problem.fix.removeprefix('write ')}").path
+        return
+    for path in list_paths(YAML(typ="safe").load(written[1].replace("…", "1"))):
+        assert find_schema_node(f"spec.benchmarks.NAME.{path}").path.endswith(path)
+
+
+def list_paths(value: Mapping[str, Any], above: str = "") -> Iterator[str]:
+    for name, below in value.items():
+        if isinstance(below, Mapping):
+            yield from list_paths(below, f"{above}{name}.")
+        else:
+            yield f"{above}{name}"

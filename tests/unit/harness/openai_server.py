@@ -156,7 +156,8 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"data: [DONE]\n\n")
 
     def _event(self, choices: list[dict[str, Any]], **more: Any) -> None:
-        model = "swapped-model" if self.server.mischief == "swapped model" else MODEL
+        named = {"swapped model": "swapped-model", "revision": f"{MODEL}@main"}
+        model = named.get(self.server.mischief, MODEL)
         self.wfile.write(b"data: " + json.dumps({"model": model, "choices": choices, **more}).encode() + b"\n\n")
 
     def _send(self, status: int, document: Any) -> None:

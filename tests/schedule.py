@@ -25,7 +25,7 @@ LONG = (
     "tests/mig",
     "tests/unit/execute/test_child.py",
     "tests/unit/execute/test_ray_jobs.py",
-    "tests/unit/record/test_transfer.py",
+    "tests/unit/stores/test_transfer.py",
     "tests/unit/watch",
     "tests/unit/check/test_damage.py",
     "tests/unit/verify/test_hostile.py",
@@ -70,7 +70,7 @@ WAITING = (
     "tests/unit/harness/test_openai.py",
     "tests/unit/harness/test_scenarios.py",
     "tests/unit/loadgen/test_log.py",
-    "tests/unit/record/test_transfer.py",
+    "tests/unit/stores/test_transfer.py",
 )
 
 

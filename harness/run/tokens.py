@@ -6,6 +6,7 @@ A backend that generates is a module like any other (``TokenBackend``); what it 
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -117,6 +118,17 @@ class GenerationPlan:
     samples: str = PROMPTS
     service_url: str = ""
     service_log: str = ""
+
+
+def read_extra(text: str) -> dict[str, Any]:
+    """Read the option ``extra``: an object as JSON, "" for an empty one."""
+    try:
+        found = json.loads(text) if text else {}
+    except ValueError as error:
+        raise HarnessError(f"run.options.extra is not JSON: {error}", "input", "write '{\"name\": value}'") from error
+    if not isinstance(found, dict):
+        raise HarnessError("run.options.extra is not an object", "input", "write '{\"name\": value}'")
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,13 @@ from reconciler.cli.shared.tree_options import (
 from reconciler.diff.change import Finding
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
 from reconciler.reconcile.planning import PlanResult, compute_plan
-from reconciler.reconcile.rendered_check import find_contradicted, find_stored_logs, read_round, trace_cells
+from reconciler.reconcile.rendered_check import (
+    find_contradicted,
+    find_stored_logs,
+    point_to_settings,
+    read_round,
+    trace_cells,
+)
 from reconciler.render.documents import render_document
 from reconciler.render.findings import LIMIT, render_findings_part, render_findings_text
 from reconciler.rules.programs import find_program_of_tree
@@ -84,6 +90,7 @@ def command(
     """
     original = open_archive(originals)
     origin: Callable[[str], str] | None = None
+    seen: PlanResult | None = None
     withheld: tuple[Finding, ...] = ()
     carried: Path | None = None
     if path is None:
@@ -95,6 +102,7 @@ def command(
         output = output or seen.paths.work / _OUTPUT
     with show_progress(quiet=as_json) as report:
         tree_report = check_tree(path, round_name=round_name, original=original, origin=origin, progress=report)
+    tree_report = point_to_settings(tree_report, seen) if seen is not None else tree_report
     if official is not None and (program := find_program_of_tree(path)) is not None:
         tree_report = program.run_official_checker(tree_report, path, official, output or Path(_OUTPUT))
     elif official is not None:
@@ -120,7 +128,7 @@ def _seen(specs: tuple[str, ...]) -> PlanResult:
 
 def _find_log(seen: PlanResult) -> Path:
     """Where the repository has the output of the checker that its tree shows."""
-    if not (location := seen.desired.submission.get_text("documents.checker_log")):
+    if not (location := seen.desired.submission.checker_log):
         raise ReconcilerError(
             "the spec does not say where the checker's log is",
             fix=f"declare it: documents: {{checker_log: documents/{CHECKER_LOG}}}",

@@ -21,16 +21,16 @@ from harness.contract import BENCHMARKS
 from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
-from reconciler.launch.adapters import build_launch
 from reconciler.observed.installed_backends import find_missing_libraries, list_installed
 from reconciler.observed.machine import list_accelerators, read_cpu_model
 from reconciler.rehearse.rehearsal import RehearsalRequest, prepare_rehearsal
 from reconciler.rehearse.rehearsal_spec import SYSTEM, Rehearsed, find_rehearsed
 from reconciler.render.documents import render_document
-from reconciler.resource.launcher import Launcher, is_pinned
 from reconciler.rules.benchmark_facts import load_benchmark_facts
 from reconciler.spec.edit import New, set_value
 from reconciler.storage.files import replace
+from reconciler.storage.launch.adapters import build_launch
+from reconciler.storage.launch.launcher import Launcher, is_pinned
 from reconciler.storage.leftovers import open_temporary
 from reconciler.storage.process import ask
 

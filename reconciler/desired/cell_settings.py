@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from harness.catalog import BACKENDS
-from reconciler.desired.inputs import Reader
+from reconciler.desired.inputs import SettingsReader
 from reconciler.desired.state import Pins
 from reconciler.loadgen import keys
 from reconciler.loadgen.settings import find_settings
@@ -40,7 +40,7 @@ class CellReaders(Struct):
         official = cell.official
         return self.ruleset.find_rules(cell.cell.division, str(official.value)) if official else None
 
-    def make_reader(self, cell: DeclaredCell) -> Reader:
+    def make_reader(self, cell: DeclaredCell) -> SettingsReader:
         system = self.declared.systems[cell.cell.system]
         rules = self.find_rules(cell)
         settings = dict(cell.settings)
@@ -53,7 +53,7 @@ class CellReaders(Struct):
         if self.declared.trial:
             settings[TRIAL] = Value(self.declared.trial, Origin(TRIAL))
         ruled = self.find_benchmark_rules(rules, cell.cell.scenario) if rules else {}
-        return Reader(settings, ruled, self.pins, set() if self.noting else None, unread=self.declared.unread)
+        return SettingsReader(settings, ruled, self.pins, set() if self.noting else None, unread=self.declared.unread)
 
     def find_benchmark_rules(self, rules: BenchmarkRules, scenario: str) -> Mapping[str, Value]:
         """Many cells are of one benchmark and scenario."""
@@ -123,12 +123,12 @@ def find_source_cell(cell: DeclaredCell) -> Cell:
     return Cell(own.division, own.system, named, own.scenario)
 
 
-def is_trained(reader: Reader) -> bool:
+def is_trained(reader: SettingsReader) -> bool:
     """A model without a file of its own is trained on the dataset; one that is quantized is calibrated on it."""
     return not reader.model_path or bool(reader.take_below("model.settings"))
 
 
-def collect_marks(declared: Declared, reader: Reader) -> tuple[str, ...]:
+def collect_marks(declared: Declared, reader: SettingsReader) -> tuple[str, ...]:
     """Marks that the record keeps forever; ``package`` refuses each of them."""
     backend = BACKENDS.get(reader.backend)
     reads = (
@@ -143,7 +143,7 @@ def collect_marks(declared: Declared, reader: Reader) -> tuple[str, ...]:
 _CLIENT = (*CLIENT_SOURCES, "client.python")
 
 
-def collect_locations(reader: Reader) -> dict[str, str]:
+def collect_locations(reader: SettingsReader) -> dict[str, str]:
     """Paths: where things are found here. They never enter a key."""
     found = {name: reader.get_text(name) for name in ("model.path", "dataset.path", "benchmark.path")}
     found |= {name: reader.get_text(name) for name in ("model.looked_for", "dataset.looked_for", "dataset.prepared")}

@@ -30,7 +30,7 @@ from reconciler.desired.compliance import (
     use_own_dataset,
 )
 from reconciler.desired.inputs import (
-    Reader,
+    SettingsReader,
     collect_dataset_inputs,
     collect_driving_inputs,
     collect_engine_inputs,
@@ -243,20 +243,20 @@ class CellCompiler:
     def _scenario(self) -> str:
         return self._cell.cell.scenario
 
-    def _start_reader(self) -> Reader:
+    def _start_reader(self) -> SettingsReader:
         """A reader that has noted nothing yet: each kind's notes say what makes it stale."""
         return self._reader.start_fresh()
 
     def _effective(self, inputs: list[Input]) -> CellSettings:
         return CellSettings({**self._settings.values, **{i.name: i.value for i in inputs}})
 
-    def _put(self, kind: Kind, part: str, inputs: list[Input], reader: Reader, **extra: Any) -> Input:
+    def _put(self, kind: Kind, part: str, inputs: list[Input], reader: SettingsReader, **extra: Any) -> Input:
         """``part``: a run's mode or a test's name behind the cell."""
         address = Address(kind, f"{self._cell.cell}/{part}" if part else str(self._cell.cell))
         own = {"settings": self._read_settings, "locations": self._read_locations, "rules": self._rules, **extra}
         return self._making.put(address, inputs, reader, self._cell, marks=self._marks, **own)
 
-    def _put_shared(self, kind: Kind, key: str, common: str, collect: Callable[[Reader], list[Input]]) -> Input:
+    def _put_shared(self, kind: Kind, key: str, common: str, collect: Callable[[SettingsReader], list[Input]]) -> Input:
         """The key that most of a benchmark's cells share is under the benchmark's name; one that differs under its
         cell's."""
         cell, reader = self._cell.cell, self._start_reader()
@@ -275,13 +275,13 @@ class CellCompiler:
         return collect_locations(self._reader)
 
 
-def _read_settings_of(reader: Reader, kind: Kind) -> CellSettings:
+def _read_settings_of(reader: SettingsReader, kind: Kind) -> CellSettings:
     """The preprocessing of a dataset, the quantisation of a model: without its prefix."""
     settings = CellSettings(strip_origins(reader.settings))
     return CellSettings(settings.get_below(f"{str(kind).lower()}.settings."))
 
 
-def _collect_own_model_inputs(reader: Reader, dataset: Input) -> list[Input]:
+def _collect_own_model_inputs(reader: SettingsReader, dataset: Input) -> list[Input]:
     return collect_model_inputs(reader, dataset if is_trained(reader) else None)
 
 
@@ -307,7 +307,7 @@ def find_shared_keys(readers: CellReaders, kept: Mapping[Cell, CachedCell]) -> S
     return SharedKeys(common, kept)
 
 
-def _make_shared_keys(reader: Reader, benchmark: str) -> tuple[str, str]:
+def _make_shared_keys(reader: SettingsReader, benchmark: str) -> tuple[str, str]:
     dataset = make_key(Kind.DATASET, collect_dataset_inputs(reader))
     # The dataset's address does not matter to a key, only its key does.
     data = make_upstream_input("dataset", Address(Kind.DATASET, benchmark), dataset)

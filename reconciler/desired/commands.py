@@ -5,7 +5,7 @@ No run's own path is in there, and no secret: a variable that is taken from the 
 
 from __future__ import annotations
 
-from reconciler.desired.inputs import Reader, collect_launcher_inputs
+from reconciler.desired.inputs import SettingsReader, collect_launcher_inputs
 from reconciler.resource.inputs import Input
 from reconciler.resource.pins import CODE, Pin, make_source_pin
 from reconciler.resource.settings import CLIENT_SOURCES, COMMAND, RESULTS, SCORE_COMMAND, USUAL
@@ -14,7 +14,7 @@ from reconciler.rules.results.table import find_declared_format
 CONFIG = "harness.config"
 
 
-def collect_command_inputs(reader: Reader) -> list[Input]:
+def collect_command_inputs(reader: SettingsReader) -> list[Input]:
     """Collect the inputs of a run; nothing where our own harness runs it."""
     results = reader.take(RESULTS, "harness.model_name")
     if find_declared_format(reader.settings).NAME == USUAL:
@@ -26,7 +26,7 @@ def collect_command_inputs(reader: Reader) -> list[Input]:
     return [*said, *results, *official, *reader.take_below("harness.env"), *_sources(reader)]
 
 
-def collect_scorer_inputs(reader: Reader) -> list[Input]:
+def collect_scorer_inputs(reader: SettingsReader) -> list[Input]:
     """Collect the inputs of a score; nothing where the benchmark has its own scorer here."""
     if not reader.get_text(SCORE_COMMAND):
         return []
@@ -34,7 +34,7 @@ def collect_scorer_inputs(reader: Reader) -> list[Input]:
     return [*said, *reader.take_below("harness.env"), *_sources(reader), *collect_launcher_inputs(reader)]
 
 
-def list_command_pins(reader: Reader) -> dict[str, Pin]:
+def list_command_pins(reader: SettingsReader) -> dict[str, Pin]:
     """Name of the input → pin, of the code and the configuration files of a command."""
     if not reader.get_text(COMMAND) and not reader.get_text(SCORE_COMMAND):
         return {}
@@ -50,6 +50,6 @@ def list_command_pins(reader: Reader) -> dict[str, Pin]:
     return found
 
 
-def _sources(reader: Reader) -> list[Input]:
+def _sources(reader: SettingsReader) -> list[Input]:
     """Their digests; where they are is not identity."""
     return reader.pins.list_inputs(list_command_pins(reader))

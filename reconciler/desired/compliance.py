@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from harness.catalog import BACKENDS
 from reconciler.desired.commands import collect_command_inputs, collect_scorer_inputs
-from reconciler.desired.inputs import Reader, collect_run_inputs, find_benchmark_code
+from reconciler.desired.inputs import SettingsReader, collect_run_inputs, find_benchmark_code
 from reconciler.loadgen import keys
 from reconciler.resource.inputs import Input, Origin, Value
 from reconciler.resource.kinds import Address, Kind
@@ -74,12 +74,12 @@ def has_test(rules: BenchmarkRules, test: str, scenario: str) -> bool:
     return True
 
 
-def has_own_dataset(reader: Reader, test: str) -> bool:
+def has_own_dataset(reader: SettingsReader, test: str) -> bool:
     """True where a test reads other samples than the cell's runs."""
     return any(name.startswith(f"{ASKED}{test}.{_DATASET}") for name in reader.settings)
 
 
-def use_test_settings(reader: Reader, test: str) -> Reader:
+def use_test_settings(reader: SettingsReader, test: str) -> SettingsReader:
     """Use the cell's settings with the test's own over them. All of its own samples are kept in memory: LoadGen ends
     with a crash where it is to keep more than there are."""
     own = {name: value for name in _OWN if (value := reader.settings.get(f"{ASKED}{test}.{name}")) is not None}
@@ -88,7 +88,7 @@ def use_test_settings(reader: Reader, test: str) -> Reader:
     return reader.use_settings({**reader.settings, **own}, reader.noted)
 
 
-def count_attempts(reader: Reader, address: Address) -> int:
+def count_attempts(reader: SettingsReader, address: Address) -> int:
     """How often a test is run; a verdict is made of each of them, and of each new run that they are compared with."""
     test = address.part
     settings = use_test_settings(reader, test).settings
@@ -96,7 +96,7 @@ def count_attempts(reader: Reader, address: Address) -> int:
     return found[0] if address.kind is Kind.COMPLIANCE_TEST else sum(found)
 
 
-def use_own_dataset(reader: Reader, test: str) -> Reader:
+def use_own_dataset(reader: SettingsReader, test: str) -> SettingsReader:
     """The cell's settings with the test's dataset in place of the cell's: its file is none of the cell's, its
     preprocessing is the cell's but for what the test says."""
     prefix = f"{ASKED}{test}."
@@ -107,7 +107,7 @@ def use_own_dataset(reader: Reader, test: str) -> Reader:
 
 
 def collect_test_inputs(
-    reader: Reader, scenario: str, rules: TestRules, made_from: Input, dataset: Input
+    reader: SettingsReader, scenario: str, rules: TestRules, made_from: Input, dataset: Input
 ) -> list[Input]:
     """Collect the inputs of the performance run, with the audit settings in place of those that they override."""
     own = (*_OWN, f"{_DATASET}sha256", f"{_DATASET}settings")
@@ -121,7 +121,7 @@ def collect_test_inputs(
     ]
 
 
-def _take_answer_type(reader: Reader, name: str) -> list[Input]:
+def _take_answer_type(reader: SettingsReader, name: str) -> list[Input]:
     """The type of a command's answers where the test does not declare it; nothing where it is the test's default."""
     test = find_test(name)
     if not test.usual_dtype or COMMAND not in reader.settings or f"{ASKED}{name}.dtype" in reader.settings:
@@ -167,7 +167,7 @@ def _list_said_types(settings: Mapping[str, Value]) -> Iterator[tuple[str, Origi
 
 
 def collect_verdict_inputs(
-    reader: Reader, rules: TestRules, audit: Input, compared: list[Input], dataset: Input
+    reader: SettingsReader, rules: TestRules, audit: Input, compared: list[Input], dataset: Input
 ) -> list[Input]:
     """The audit run, the runs it is compared with, the round's limits; and the scorer, which some verdicts ask."""
     reader.note(*(f"{ASKED}{name}" for name in _VERDICT))

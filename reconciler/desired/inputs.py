@@ -1,7 +1,7 @@
 """Inputs of each kind: one pure function per kind. Anything not named here makes nothing stale.
 
-The functions read a cell's settings through a ``Reader``, which notes every name it was asked for; the effect of a
-spec field (which kinds it makes stale) is derived from those notes, so the printed reference cannot lie.
+The functions read a cell's settings through a ``SettingsReader``, which notes every name it was asked for; the effect
+of a spec field (which kinds it makes stale) is derived from those notes, so the printed reference cannot lie.
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ from msgspec import Struct, field
 from harness.benchmark_catalog import BENCHMARKS
 from harness.catalog import BACKENDS, read_slices
 from reconciler.desired.state import Pins
-from reconciler.launch.adapters import select_identity
 from reconciler.loadgen import keys
 from reconciler.resource.inputs import DEFAULT, Input, Origin, Value
 from reconciler.resource.kinds import PERFORMANCE, Address
-from reconciler.resource.launcher import LAUNCHER
 from reconciler.resource.pins import Pin, PinKind, make_source_pin
 from reconciler.resource.records import TRIAL
 from reconciler.resource.settings import (
@@ -33,9 +31,11 @@ from reconciler.resource.settings import (
     CellFields,
 )
 from reconciler.rules.results.table import find_declared_format
+from reconciler.storage.launch.adapters import select_identity
+from reconciler.storage.launch.launcher import LAUNCHER
 
 
-class Reader(CellFields, Struct):
+class SettingsReader(CellFields, Struct):
     """A cell's settings over the round's rules, and the pins. ``noted`` collects every requested name where that is
     wanted: None where it is not, as in nearly every compilation."""
 
@@ -67,15 +67,15 @@ class Reader(CellFields, Struct):
         found = self.known.get(name)
         return default if found is None or found.value is None else str(found.value)
 
-    def start_fresh(self) -> Reader:
+    def start_fresh(self) -> SettingsReader:
         """The same, which has noted nothing yet."""
         if self.noted is None:
             return self
-        return Reader(self.settings, self.rules, self.pins, set(), self.known, self.ordered, self.unread)
+        return SettingsReader(self.settings, self.rules, self.pins, set(), self.known, self.ordered, self.unread)
 
-    def use_settings(self, settings: Mapping[str, Value], noted: set[str] | None) -> Reader:
+    def use_settings(self, settings: Mapping[str, Value], noted: set[str] | None) -> SettingsReader:
         """The same rules and pins with other settings."""
-        return Reader(settings, self.rules, self.pins, noted, unread=self.unread)
+        return SettingsReader(settings, self.rules, self.pins, noted, unread=self.unread)
 
     def take(self, *names: str) -> list[Input]:
         """The named settings that have a value, as inputs."""
@@ -120,7 +120,7 @@ def make_upstream_input(name: str, address: Address, key: str) -> Input:
     return Input(name, key, Origin(str(address)), address)
 
 
-def find_benchmark_code(reader: Reader) -> list[Input]:
+def find_benchmark_code(reader: SettingsReader) -> list[Input]:
     """A built-in benchmark counts by name and revision, a user's own file by its bytes."""
     pin = reader.find_source_pin("benchmark")
     if pin:
@@ -136,7 +136,7 @@ def find_benchmark_code(reader: Reader) -> list[Input]:
     return [Input("benchmark.code", f"{found.value} revision {facts.revision if facts else 0}", found.origin)]
 
 
-def collect_source_inputs(reader: Reader, kind: str) -> list[Input]:
+def collect_source_inputs(reader: SettingsReader, kind: str) -> list[Input]:
     """The digest of the file that ``model.path`` or ``dataset.path`` names; the path itself is not identity."""
     declared = reader.get(f"{kind}.sha256")
     pin = reader.find_source_pin(kind)
@@ -145,7 +145,7 @@ def collect_source_inputs(reader: Reader, kind: str) -> list[Input]:
     return reader.take_pinned(pin) if pin else []
 
 
-def collect_backend_inputs(reader: Reader) -> list[Input]:
+def collect_backend_inputs(reader: SettingsReader) -> list[Input]:
     """Backend, our revision of it, and its version: the spec's pin, else this machine's, else the last record's."""
     name = reader.backend
     inputs = reader.take("engine.backend", "engine.precision")
@@ -158,19 +158,19 @@ def collect_backend_inputs(reader: Reader) -> list[Input]:
     return inputs + reader.take_pinned(reader.find_version_pin())
 
 
-def collect_dataset_inputs(reader: Reader) -> list[Input]:
+def collect_dataset_inputs(reader: SettingsReader) -> list[Input]:
     return (
         find_benchmark_code(reader) + collect_source_inputs(reader, "dataset") + reader.take_below("dataset.settings")
     )
 
 
-def collect_model_inputs(reader: Reader, dataset: Input | None) -> list[Input]:
+def collect_model_inputs(reader: SettingsReader, dataset: Input | None) -> list[Input]:
     """``dataset`` only where the model is trained or calibrated on it."""
     own = find_benchmark_code(reader) + collect_source_inputs(reader, "model") + reader.take_below("model.settings")
     return own + ([dataset] if dataset else [])
 
 
-def collect_launcher_inputs(reader: Reader) -> list[Input]:
+def collect_launcher_inputs(reader: SettingsReader) -> list[Input]:
     """Collect the environment in which the system's launcher runs commands; nothing without one, or where it only says
     on which machine."""
     found = reader.get(LAUNCHER)
@@ -178,19 +178,19 @@ def collect_launcher_inputs(reader: Reader) -> list[Input]:
     return [Input("launcher", words, found.origin)] if found is not None and words else []
 
 
-def _collect_computing_inputs(reader: Reader) -> list[Input]:
+def _collect_computing_inputs(reader: SettingsReader) -> list[Input]:
     """Collect the inputs of computing: of an engine, and of the runs of a backend that builds none."""
     return [*collect_backend_inputs(reader), *reader.take("engine.batch_size")]
 
 
-def collect_engine_inputs(reader: Reader, model: Input) -> list[Input]:
+def collect_engine_inputs(reader: SettingsReader, model: Input) -> list[Input]:
     """An engine belongs to a device model, not to a system: two boxes with the same accelerator share it."""
     device = reader.take("hardware.accelerator", "hardware.cpu")
     own = [*_collect_computing_inputs(reader), *reader.take_below("engine.options")]
     return [model, *own, *device, *_collect_slice_inputs(reader), *collect_launcher_inputs(reader)]
 
 
-def _collect_slice_inputs(reader: Reader) -> list[Input]:
+def _collect_slice_inputs(reader: SettingsReader) -> list[Input]:
     """Collect the slices that an engine is made for where GPUs are cut: the profiles, of however many slices."""
     found = reader.get(SLICES)
     if found is None:
@@ -199,7 +199,7 @@ def _collect_slice_inputs(reader: Reader) -> list[Input]:
     return [Input("mig.profiles", ", ".join(profiles), found.origin)]
 
 
-def _collect_generation_inputs(reader: Reader, mode: str) -> list[Input]:
+def _collect_generation_inputs(reader: SettingsReader, mode: str) -> list[Input]:
     """Collect the round's rules for answers, of a backend that generates them."""
     facts = BACKENDS.get(reader.backend)
     if facts is None or not facts.generates:
@@ -208,7 +208,7 @@ def _collect_generation_inputs(reader: Reader, mode: str) -> list[Input]:
     return [Input(f"generation.{at[2]}", value.value, value.origin) for at, value in ruled if at[1] in ("both", mode)]
 
 
-def _list_unread(reader: Reader) -> frozenset[str]:
+def _list_unread(reader: SettingsReader) -> frozenset[str]:
     """Settings of ``run`` that are no part of what a run measures."""
     return reader.unread | _list_unread_options(reader.backend)
 
@@ -220,7 +220,7 @@ def _list_unread_options(backend: str) -> frozenset[str]:
     return frozenset(f"run.options.{name}" for name, option in options if not option.identity)
 
 
-def collect_driving_inputs(reader: Reader) -> list[Input]:
+def collect_driving_inputs(reader: SettingsReader) -> list[Input]:
     """Collect how a backend is driven where nothing is measured: in the background of a run."""
     return [
         *reader.take_below("run", but=_list_unread(reader)),
@@ -228,7 +228,9 @@ def collect_driving_inputs(reader: Reader) -> list[Input]:
     ]
 
 
-def collect_run_inputs(reader: Reader, scenario: str, mode: str, made_from: Input, dataset: Input) -> list[Input]:
+def collect_run_inputs(
+    reader: SettingsReader, scenario: str, mode: str, made_from: Input, dataset: Input
+) -> list[Input]:
     """``made_from`` is the engine, or the model where the backend builds none."""
     own = []
     if made_from.name != "engine":
@@ -251,18 +253,18 @@ def collect_run_inputs(reader: Reader, scenario: str, mode: str, made_from: Inpu
     ]
 
 
-def _collect_meter_inputs(reader: Reader) -> list[Input]:
+def _collect_meter_inputs(reader: SettingsReader) -> list[Input]:
     """That power is measured, and by what."""
     found = reader.get(DIRECTOR)
     analyzer = reader.take(ANALYZER)
     return [Input("power.measured", True, found.origin), *analyzer] if found is not None else []
 
 
-def collect_score_inputs(reader: Reader, run: Input, dataset: Input) -> list[Input]:
+def collect_score_inputs(reader: SettingsReader, run: Input, dataset: Input) -> list[Input]:
     return [run, dataset, *find_benchmark_code(reader)]
 
 
-def collect_result_inputs(reader: Reader, upstreams: list[Input]) -> list[Input]:
+def collect_result_inputs(reader: SettingsReader, upstreams: list[Input]) -> list[Input]:
     """Collect the rendered values apart from the logs: the measurements, the names, the policy that chooses the
     published run."""
     official = reader.take("benchmark.official", "policy.publish")

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from reconciler.desired.compliance import count_attempts
 from reconciler.desired.detail import Detail
-from reconciler.desired.inputs import Reader, make_upstream_input
+from reconciler.desired.inputs import SettingsReader, make_upstream_input
 from reconciler.resource.inputs import Input, make_key
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.resources import Resource
@@ -44,7 +44,7 @@ class ResourceBuilder(Struct):
         self,
         address: Address,
         inputs: list[Input],
-        reader: Reader | None,
+        reader: SettingsReader | None,
         cell: DeclaredCell | None,
         brought: tuple[str, ...] = (),
         **extra: Any,
@@ -90,7 +90,7 @@ def _make_detail(
     return Detail(tuple(sorted(inputs, key=_name)), settings=settings(), locations=locations(), **extra)
 
 
-def _attempts(address: Address, reader: Reader | None, cell: DeclaredCell | None) -> int:
+def _attempts(address: Address, reader: SettingsReader | None, cell: DeclaredCell | None) -> int:
     if cell is not None and address.kind in (Kind.RUN, Kind.SERVICE) and "attempts" in cell.settings:
         return int(cell.settings["attempts"].value)
     if reader is not None and address.kind in (Kind.COMPLIANCE_TEST, Kind.VERDICT):

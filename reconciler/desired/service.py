@@ -6,7 +6,7 @@ does not say of itself, it has from the harness.
 
 from __future__ import annotations
 
-from reconciler.desired.inputs import Reader, collect_engine_inputs, collect_launcher_inputs
+from reconciler.desired.inputs import SettingsReader, collect_engine_inputs, collect_launcher_inputs
 from reconciler.resource.inputs import Input, Value
 from reconciler.resource.pins import Pin, make_source_pin
 from reconciler.resource.settings import BUILD, SERVICE
@@ -21,7 +21,7 @@ _SETTINGS = {
 }
 
 
-def collect_service_inputs(reader: Reader, scenario: str, made_from: Input, dataset: Input) -> list[Input]:
+def collect_service_inputs(reader: SettingsReader, scenario: str, made_from: Input, dataset: Input) -> list[Input]:
     """``made_from``: the engine or the model, which a server loads whatever its words say. Everything else that may
     differ between cells counts only where its words use it: so a server is shared by the cells that need the same."""
     asked = _collect_asked(reader, SERVICE, scenario, dataset)
@@ -29,7 +29,7 @@ def collect_service_inputs(reader: Reader, scenario: str, made_from: Input, data
     return [made_from, *asked, *_said(reader, SERVICE), *machine, *collect_launcher_inputs(reader)]
 
 
-def collect_built_inputs(reader: Reader, scenario: str, model: Input, dataset: Input) -> list[Input]:
+def collect_built_inputs(reader: SettingsReader, scenario: str, model: Input, dataset: Input) -> list[Input]:
     """Collect the inputs of an engine that a user's command builds: as of any engine, with those of the command's
     words."""
     own = collect_engine_inputs(reader, model)
@@ -38,7 +38,7 @@ def collect_built_inputs(reader: Reader, scenario: str, model: Input, dataset: I
     return [*own, *asked, *_said(reader, BUILD)]
 
 
-def _collect_asked(reader: Reader, part: str, scenario: str, dataset: Input) -> list[Input]:
+def _collect_asked(reader: SettingsReader, part: str, scenario: str, dataset: Input) -> list[Input]:
     """Collect the further inputs that its words use."""
     said = " ".join(_texts(reader, part))
     found = [Input("scenario", scenario)] if "{scenario}" in said else []
@@ -48,7 +48,7 @@ def _collect_asked(reader: Reader, part: str, scenario: str, dataset: Input) -> 
     return found
 
 
-def list_part_pins(reader: Reader, part: str) -> dict[str, Pin]:
+def list_part_pins(reader: SettingsReader, part: str) -> dict[str, Pin]:
     """Name of the input → pin, of the code and the configuration files of a service or a build command."""
     if not reader.get_text(f"{part}.command"):
         return {}
@@ -60,7 +60,7 @@ def list_part_pins(reader: Reader, part: str) -> dict[str, Pin]:
     return {name: make_source_pin(name, cell, path) for name, path in paths.items()}
 
 
-def _said(reader: Reader, part: str) -> list[Input]:
+def _said(reader: SettingsReader, part: str) -> list[Input]:
     image = _own(reader, part, "image")
     return [
         *reader.take(f"{part}.command"),
@@ -70,11 +70,11 @@ def _said(reader: Reader, part: str) -> list[Input]:
     ]
 
 
-def _own(reader: Reader, part: str, name: str) -> Value | None:
+def _own(reader: SettingsReader, part: str, name: str) -> Value | None:
     return reader.get(f"{part}.{name}") or reader.get(f"harness.{name}")
 
 
-def _texts(reader: Reader, part: str) -> list[str]:
+def _texts(reader: SettingsReader, part: str) -> list[str]:
     """List the texts where placeholders may be. The folder itself is not identity, so it is not asked of the reader."""
     command, settings = reader.get(f"{part}.command"), reader.settings
     cwd = settings.get(f"{part}.cwd") or settings.get("harness.cwd")

@@ -26,7 +26,6 @@ from reconciler.execute.outcome import Event, Outcome, Status, StepProgress, Ste
 from reconciler.execute.perform import INTERRUPTED, AttemptContext, Finished, derive_outcome, perform
 from reconciler.execute.request_parts import load_power, select_slices
 from reconciler.execute.service import Services
-from reconciler.launch.nodes import find_first_busy, probe_nodes
 from reconciler.loadgen import keys
 from reconciler.plan.plan import Plan, Step
 from reconciler.resource.kinds import PERFORMANCE, Address, Kind, RunAddress
@@ -35,6 +34,7 @@ from reconciler.resource.queues import EXECUTOR
 from reconciler.resource.records import REHEARSAL, Summary
 from reconciler.resource.settings import STATE_SET, CellSettings
 from reconciler.storage.files import Lock, RepositoryPaths
+from reconciler.storage.launch.nodes import find_first_busy, probe_nodes
 from reconciler.storage.machine_locks import make_machine_lock
 from reconciler.storage.storage_errors import convert_storage_errors
 

@@ -26,7 +26,6 @@ from reconciler.diff.run_selection import find_differing_evidence, select_valid
 from reconciler.errors import LogError, ReconcilerError
 from reconciler.execute.outcome import Event, Message, Status
 from reconciler.history.snapshot import Snapshot
-from reconciler.launch.nodes import Node, probe_nodes
 from reconciler.loadgen.log import parse_detail
 from reconciler.loadgen.log_files import DETAIL
 from reconciler.observed.node_probe import probe_machines
@@ -45,6 +44,7 @@ from reconciler.storage import git
 from reconciler.storage.files import Lock, RepositoryPaths, hash_bytes, ignore_work
 from reconciler.storage.files import replace as write
 from reconciler.storage.git import clone_at
+from reconciler.storage.launch.nodes import Node, probe_nodes
 from reconciler.storage.leftovers import open_temporary
 
 FEWEST = 3
@@ -199,7 +199,7 @@ def _unlike(record: Record, machine: Node) -> list[str]:
 
 def _find_other_version(settings: CellSettings, machine: Node) -> list[str]:
     """Find a backend of another version than the spec pins: of an imported run, no fact of its record says it."""
-    name, pinned = settings.get_text("engine.backend"), settings.get_text("engine.version")
+    name, pinned = settings.backend, settings.backend_version
     here = str(machine["backends"].get(name) or "")
     return [f"{name} was {pinned}, here it is {here}"] if pinned and here and here != pinned else []
 

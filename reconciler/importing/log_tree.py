@@ -182,7 +182,7 @@ class LogTree(Struct):
             detail = self.recorder.desired.detail(RunAddress(cell, PERFORMANCE).address)
             template = PurePath(detail.settings.get_text(_CONF_AT)).parts
             own = (before for before, part in pairwise(template) if part == "{scenario}")
-            official, key = detail.settings.get_text("benchmark.official"), str(detail.values().get("model_key", ""))
+            official, key = detail.settings.official, str(detail.values().get("model_key", ""))
             self.names[cell] = frozenset(_plain(name) for name in (cell.benchmark, official, key, *own) if name)
         return self.names[cell]
 

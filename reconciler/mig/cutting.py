@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from harness.contract import ProbeRequest
 from reconciler.errors import ReconcilerError
-from reconciler.launch.nodes import probe_nodes
 from reconciler.mig.journal import (
     CreatedSlice,
     GpuHere,
@@ -22,8 +21,9 @@ from reconciler.mig.journal import (
     write_slice_journal,
 )
 from reconciler.mig.steps import TOOL, Cut, find_made, list_cuts, write_cut, write_joins, write_switch
-from reconciler.resource.launcher import Launcher
 from reconciler.resource.settings import Hardware
+from reconciler.storage.launch.launcher import Launcher
+from reconciler.storage.launch.nodes import probe_nodes
 from reconciler.storage.leftovers import open_temporary
 from reconciler.storage.process import ask
 

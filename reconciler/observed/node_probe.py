@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Mapping
 
 from harness.contract import ProbeRequest
 from reconciler.errors import ReconcilerError
-from reconciler.launch.nodes import probe_nodes
 from reconciler.observed.probed_nodes import (
     NodeFacts,
     name_nodes,
@@ -15,9 +14,10 @@ from reconciler.observed.probed_nodes import (
     summarise_node,
     write_probed_nodes,
 )
-from reconciler.resource.launcher import Launcher
 from reconciler.resource.settings import SystemSettings
 from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.launch.launcher import Launcher
+from reconciler.storage.launch.nodes import probe_nodes
 
 
 def probe_machines(

@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from reconciler.desired.state import Pins
-from reconciler.launch.audit_config_files import find_placed_below
 from reconciler.observed.digest_cache import DigestCache, is_of_system, seal
 from reconciler.observed.installed_backends import find_backend_version
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE, Address, Cell, Kind, RunAddress
@@ -19,6 +18,7 @@ from reconciler.resource.records import Ended, Recorded, Summary
 from reconciler.resource.settings import ACCURACY_DATASET, BUILD, HARNESS, SERVICE
 from reconciler.storage.code_files import list_code_names, select_kept_names
 from reconciler.storage.files import RepositoryPaths, hash_listing
+from reconciler.storage.launch.audit_config_files import find_placed_below
 from reconciler.storage.storage_errors import refuse_storage_error
 
 # The digest of a harness command's code: a file, or a folder without what git ignores there.

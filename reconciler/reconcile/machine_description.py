@@ -15,10 +15,8 @@ from msgspec import Struct
 
 from harness.contract import ProbeRequest
 from reconciler.errors import ReconcilerError
-from reconciler.launch.nodes import Node, find_differences, probe_nodes
 from reconciler.observed.machine import find_unlike, list_accelerators
 from reconciler.reconcile.desired_cache import list_spec_paths
-from reconciler.resource.launcher import Launcher
 from reconciler.resource.quantities import join_listing
 from reconciler.resource.settings import Hardware, SystemSettings
 from reconciler.spec.edit import EditError
@@ -26,6 +24,8 @@ from reconciler.spec.files import read_sources
 from reconciler.spec.proposal import Proposal, propose
 from reconciler.spec.system_proposal import Described, describe, list_systems
 from reconciler.storage.files import RepositoryPaths, replace
+from reconciler.storage.launch.launcher import Launcher
+from reconciler.storage.launch.nodes import Node, find_differences, probe_nodes
 from reconciler.storage.leftovers import open_temporary, sweep_siblings
 
 # Contradictions of a machine's NUMA nodes to the guides' advice. Pure.

@@ -12,8 +12,6 @@ from msgspec import Struct
 
 from harness.contract import ProbeRequest
 from reconciler.errors import ReconcilerError, RepositoryError, StorageError, suggest_nearest
-from reconciler.launch.nodes import probe_nodes
-from reconciler.resource.launcher import Launcher
 from reconciler.resource.quantities import join_listing
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset, normalise_category
@@ -28,6 +26,8 @@ from reconciler.spec.starter import NOTHING_READ, render_starter_spec
 from reconciler.spec.submission_template import Wanted, find_family, render_submission_spec
 from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths, replace
+from reconciler.storage.launch.launcher import Launcher
+from reconciler.storage.launch.nodes import probe_nodes
 from reconciler.storage.leftovers import open_temporary, sweep_folders, sweep_repository
 from reconciler.storage.packaged_files import SCHEMA, read_shipped
 from reconciler.storage.untrusted_files import LARGEST_RECORD, read_regular

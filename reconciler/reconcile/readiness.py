@@ -18,7 +18,6 @@ from msgspec import Struct
 from harness.contract import ProbeRequest
 from reconciler.errors import ReconcilerError, SpecError
 from reconciler.fetch.scratch import FileState, find_scratch, look_for
-from reconciler.launch.nodes import Node, probe_nodes
 from reconciler.observed.installed_backends import find_backend_version, list_installed
 from reconciler.observed.loadgen_library import (
     RELEASES,
@@ -30,7 +29,6 @@ from reconciler.observed.loadgen_library import (
 from reconciler.observed.machine import find_unlike, list_accelerators, read_driver
 from reconciler.reconcile.planning import Options, PlanResult, compute_plan
 from reconciler.resource.kinds import Kind
-from reconciler.resource.launcher import Launcher
 from reconciler.resource.programs import find_program
 from reconciler.resource.quantities import join_listing, show_count, show_size
 from reconciler.resource.records import REHEARSAL
@@ -40,6 +38,8 @@ from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.spec.submission_template import FILL_IN
 from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.launch.launcher import Launcher
+from reconciler.storage.launch.nodes import Node, probe_nodes
 from reconciler.storage.process import run_pip
 
 _LIMIT = 600  # seconds for a package of a few megabytes
@@ -274,7 +274,7 @@ def _check_scratch() -> Iterator[Check]:
 def _check_driver(seen: PlanResult, systems: Collection[str]) -> Iterator[Check]:
     """Check that the driver runs the CUDA that the TensorRT in use was built for."""
     details = (seen.desired.detail(each.address) for each in seen.desired.resources if each.kind is Kind.RUN)
-    used = {each.settings.get_text("engine.backend") for each in details if each.locations.get("system") in systems}
+    used = {each.settings.backend for each in details if each.locations.get("system") in systems}
     driver, installed = read_driver(), list_installed()
     for backend in sorted(used.intersection(("tensorrt", "tensorrt-rtx"))):
         version = find_backend_version(backend, installed)
@@ -305,7 +305,7 @@ def _check_gpus(seen: PlanResult, systems: Mapping[str, SystemSettings]) -> Iter
         found = sum(map(test, gpus))
         return f"{found} of {show_count(len(gpus), 'GPU')}" if found else ""
 
-    categories = " ".join(each.get_text("system.category") for each in systems.values())
+    categories = " ".join(each.category for each in systems.values())
     limited = any(each.hardware.power_limit or STATE_SET in each for each in systems.values())
     if "datacenter" in categories and (off := count(lambda gpu: gpu.get("ecc") is False)):
         text = f"ECC is off on {off}; systems of the datacenter category have it on"

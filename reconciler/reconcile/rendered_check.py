@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from reconciler.check.engine import check_tree
 from reconciler.diff.change import CONTRADICTED, Finding
+from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_LOG
 from reconciler.reconcile.planning import PlanResult
 from reconciler.record.store import find_artifact
-from reconciler.resource.inputs import Origin
-from reconciler.resource.kinds import Kind
+from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind
 from reconciler.tree.findings import TreeReport
 
 
@@ -22,7 +24,10 @@ def find_contradicted(seen: PlanResult) -> tuple[Finding, ...]:
 
 def check_rendered(seen: PlanResult) -> TreeReport:
     """The rendered tree, with what only its own repository knows of it."""
-    return check_tree(seen.tree, round_name=read_round(seen), original=find_stored_logs(seen), origin=trace_cells(seen))
+    checked = check_tree(
+        seen.tree, round_name=read_round(seen), original=find_stored_logs(seen), origin=trace_cells(seen)
+    )
+    return point_to_settings(checked, seen)
 
 
 def read_round(seen: PlanResult) -> str:
@@ -46,17 +51,54 @@ def find_stored_logs(seen: PlanResult) -> Callable[[str], Path | None] | None:
 
 
 def trace_cells(seen: PlanResult) -> Callable[[str], str]:
-    """Cell, or the beginning of one → the spec line that declares it."""
-    found: dict[str, Origin] = {}
+    """Cell of a tree, or the beginning of one → the spec line that declares the cell, its benchmark or its system."""
+    found: dict[str, str] = {}
     for resource in seen.desired.resources:
-        if resource.kind is Kind.RESULT:
-            inputs = seen.desired.detail(resource.address).inputs
-            line = next((item.origin for item in inputs if item.origin.line), None)
-            if line is not None:
-                found[str(resource.cell)] = line
+        inputs = seen.desired.detail(resource.address).inputs
+        lines = {item.name: str(item.origin) for item in inputs if item.origin.line}
+        if resource.kind is Kind.SUBMISSION:
+            named = [item for item in inputs if item.origin.line and item.name.startswith("systems.")]
+            named.sort(key=lambda item: -item.origin.line)  # the first line of each
+            systems = {item.name.split(".")[1]: str(item.origin) for item in named}
+        elif resource.kind is Kind.RESULT and resource.cell is not None:
+            for cell in _name_in_tree(seen, resource.cell):
+                found.setdefault(f"{cell.division}/{cell.system}/{cell.benchmark}", lines.get("benchmark.official", ""))
+                found.setdefault(str(cell), lines.get("benchmark.official", ""))
+        elif resource.kind is Kind.RUN and resource.cell is not None:
+            found |= {str(cell): lines.get("system.name", "") for cell in _name_in_tree(seen, resource.cell)}
 
     def origin(cell: str) -> str:
-        exact = found.get(cell) or next((line for name, line in found.items() if name.startswith(f"{cell}/")), None)
-        return str(exact) if exact else ""
+        division, _, rest = cell.partition("/")
+        return found.get(cell, "") or (systems.get(rest, "") if division in ("closed", "open", "network") else "")
 
     return origin
+
+
+def _name_in_tree(seen: PlanResult, cell: Cell) -> tuple[Cell, ...]:
+    """Name a cell as the spec does and as its folder may be named, which is the round's name of the benchmark."""
+    inputs = seen.desired.detail(Address(Kind.RESULT, str(cell))).inputs
+    official = next((str(item.value) for item in inputs if item.name == "benchmark.official"), cell.benchmark)
+    return cell, replace(cell, benchmark=official)
+
+
+# Rule → the setting of a spec that it is about.
+_SETTINGS = {
+    "run.target-latency": keys.TARGET_LATENCY,
+    "run.duration": keys.MIN_DURATION,
+    "run.samples": keys.PERFORMANCE_SAMPLE_COUNT,
+    "run.samples-per-query": keys.MIN_QUERY_COUNT,
+    "run.token-limits": keys.TARGET_QPS,
+}
+
+
+def point_to_settings(report: TreeReport, seen: PlanResult) -> TreeReport:
+    """Point each finding that a setting of the spec leads to at the line of that setting."""
+    lines: dict[tuple[str, str], str] = {}
+    for resource in seen.desired.resources:
+        if resource.address.mode == PERFORMANCE and resource.cell is not None:
+            for item in seen.desired.detail(resource.address).inputs:
+                if item.origin.line:
+                    named = _name_in_tree(seen, resource.cell)
+                    lines |= {(str(cell), item.name): str(item.origin) for cell in named}
+    found = [replace(f, origin=lines.get((f.cell, _SETTINGS.get(f.rule.id, "")), f.origin)) for f in report.findings]
+    return replace(report, findings=tuple(found))

@@ -30,7 +30,6 @@ from reconciler.execute.plan_executor import PlanExecutor
 from reconciler.execute.record_clock import RecordClock
 from reconciler.execute.requests import write_confs
 from reconciler.execute.service import Services
-from reconciler.launch.audit_config_files import find_placed_by
 from reconciler.loadgen.log_files import DETAIL
 from reconciler.observed.installed_backends import list_installed
 from reconciler.observed.observe import list_installed_for
@@ -47,6 +46,7 @@ from reconciler.resource.kinds import PERFORMANCE, Address, Kind
 from reconciler.resource.records import CHILD_LOG, POWER_CHECK, SESSION, Ended, Record
 from reconciler.resource.settings import DIRECTOR, SystemSettings
 from reconciler.storage.files import RepositoryPaths, hash_file, is_leftover, offer, remove
+from reconciler.storage.launch.audit_config_files import find_placed_by
 from reconciler.storage.storage_errors import convert_storage_errors, refuse_storage_error
 
 # Harvest of earlier passes: a complete attempt becomes its record now; one without a result was lost with its pass.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-
-from msgspec import Struct
+from typing import NamedTuple
 
 from reconciler.storage.escaping import seal_style
 
@@ -22,7 +21,7 @@ class Tone(Enum):
 _CODES = {Tone.HEADING: "1", Tone.GOOD: "32", Tone.BAD: "31", Tone.DOUBT: "33", Tone.FAINT: "2"}  # SGR
 
 
-class Paint(Struct, frozen=True):
+class Paint(NamedTuple):
     """How a view is shown: with colours or without, and in how many columns; None: as many as it needs."""
 
     is_coloured: bool = False

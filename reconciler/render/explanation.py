@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from reconciler.diff.change import Finding, InputChange, MovedSource
+from reconciler.diff.change import Finding, InputChange, MovedSource, Reason
 from reconciler.plan.plan import Step
 from reconciler.render.causes import choose_action_word, describe_cause, label
 from reconciler.render.colour import Paint, Tone, show_plain
@@ -51,9 +51,12 @@ class Explanation(Struct, frozen=True):
 
 
 def find_first_causes(explanation: Explanation) -> tuple[Reasoned, ...]:
-    """The changed resources that hang on no other change of this cell: where the story begins."""
-    changed = {part.resource.address for part in explanation.parts if part.step is not None}
-    return tuple(p for p in explanation.parts if p.step is not None and not changed.intersection(p.resource.upstream))
+    """The changed resources that hang on no other change of this cell: where the story begins. A lost file is made
+    because something else needs it."""
+    due = [part for part in explanation.parts if part.step is not None]
+    causes = [p for p in due if p.step and p.step.change.reason is not Reason.ARTIFACT_MISSING] or due
+    changed = {part.resource.address for part in causes}
+    return tuple(part for part in causes if not changed.intersection(part.resource.upstream))
 
 
 def trace_chain(explanation: Explanation) -> str:

@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from types import TracebackType
 from typing import Self
 
@@ -30,20 +29,18 @@ from rich.progress import Progress as Bars
 from rich.text import Text
 
 from reconciler.execute.outcome import Event, Message, Outcome, StepProgress, StepStarted
-from reconciler.plan.plan import Step
 from reconciler.render.colour import Paint, show_coloured, show_plain
 from reconciler.render.progress import (
     EVERY,
     PassProgress,
     fit_name,
     fit_progress,
-    fit_text,
     measure_pace,
     name_step,
     render_outcome_text,
     render_started_text,
 )
-from reconciler.render.table import fold
+from reconciler.render.table import fold, fold_line
 from reconciler.resource.kinds import Address
 from reconciler.resource.quantities import show_duration, show_size
 from reconciler.storage.escaping import escape_line, escape_output
@@ -140,7 +137,10 @@ class Live:
             self._pass.take(event, now)
         match event:
             case StepStarted(step=step, attempt=attempt):
-                self._add(step, render_started_text(step, attempt))
+                began = escape_line(render_started_text(step, attempt))
+                name = escape_line(fit_name(name_step(step), self._room - len(began)))
+                self._drop(step.change.address)
+                self._tasks[step.change.address] = self._bars.add_task(name, total=None, now=began)
             case StepProgress(step=step, progress=progress, minimum=minimum):
                 task_id = self._tasks.get(step.change.address)
                 if task_id is not None:
@@ -154,27 +154,21 @@ class Live:
                 self._print(f"{name_step(step)}  {render_outcome_text(event, self._paint)}")
             case Message(text=text, waits=None):
                 self._print(text)
-            case Message(text=text, waits=Step() as step):
-                self._add(step, f"{text}, since {datetime.now():%H:%M}")
 
     def _render(self) -> Group:
         if not self._pass.due:
             return Group(self._bars)
         with self._lock:
-            lines, following = [self._pass.render(time.monotonic())], self._pass.find_next()
-        lines += [f"next: {fit_name(name_step(following), self._console.width - len('next: '))}"] if following else []
+            now, width = time.monotonic(), self._console.width
+            lines, following = [self._pass.render(now)], self._pass.find_next()
+            lines += [part for text in self._pass.list_waiting(now) for part in fold_line(text, width, 2)]
+        lines += [f"next: {fit_name(name_step(following), width - len('next: '))}"] if following else []
         text = "\n".join(map(escape_line, lines))
         return Group(Text(text, no_wrap=True, overflow="ellipsis"), self._bars)
 
     @property
     def _room(self) -> int:
         return self._console.width - self._taken
-
-    def _add(self, step: Step, text: str) -> None:
-        name, said = map(escape_line, fit_text(name_step(step), text, self._room))
-        task = self._bars.add_task(name, total=None, now=said)
-        self._drop(step.change.address)
-        self._tasks[step.change.address] = task
 
     def _drop(self, address: Address) -> None:
         task = self._tasks.pop(address, None)

@@ -165,20 +165,25 @@ def _fraction(progress: Progress, left: float | None) -> float | None:
 
 class PassProgress(Struct):
     """How far a pass has come. ``due``: steps that have not ended, in their order; ``began``: those under way, and
-    ``left`` what they say to have left, in seconds; ``ended``: how many have. All times are
-    monotonic."""
+    ``left`` what they say to have left, in seconds; ``ended``: how many have. ``waiting``: steps that do not begin,
+    with for what and since when. All times are monotonic."""
 
     start: float
     due: dict[Address, Step] = field(default_factory=dict)
     began: dict[Address, float] = field(default_factory=dict)
     left: dict[Address, float] = field(default_factory=dict)
     ended: int = 0
+    waiting: dict[Address, tuple[Step, str, float]] = field(default_factory=dict)
 
     def take(self, event: Event, now: float) -> None:
         match event:
             case StepsDue(steps=steps):
                 self.due = {step.change.address: step for step in steps}
+            case Message(text=text, waits=Step() as step):
+                since = self.waiting[step.change.address][2] if step.change.address in self.waiting else now
+                self.waiting[step.change.address] = step, text, since
             case StepStarted(step=step):
+                self.waiting.pop(step.change.address, None)
                 self.began[step.change.address] = now
                 self.left.pop(step.change.address, None)
             case StepProgress(step=step, progress=progress, minimum=minimum):
@@ -186,6 +191,7 @@ class PassProgress(Struct):
                 if left is not None:
                     self.left[step.change.address] = left
             case Outcome(step=step, status=status):
+                self.waiting.pop(step.change.address, None)
                 self.began.pop(step.change.address, None)
                 self.left.pop(step.change.address, None)
                 if status is not Status.RETRY and self.due.pop(step.change.address, None) is not None:
@@ -222,9 +228,15 @@ class PassProgress(Struct):
         parts += [f"{show_count(unknown, 'step')} without a prediction"] if unknown else []
         return ", ".join(parts)
 
+    def list_waiting(self, now: float) -> list[str]:
+        return [
+            f"{name_step(step)}: {text}, {show_duration(now - since)}" for step, text, since in self.waiting.values()
+        ]
+
     def find_next(self) -> Step | None:
-        """Find the step that this pass makes next."""
-        return next((step for address, step in self.due.items() if address not in self.began), None)
+        """Find the step that this pass makes next, behind those that are under way or wait."""
+        begun = {*self.began, *self.waiting}
+        return next((step for address, step in self.due.items() if address not in begun), None)
 
 
 def name_step(step: Step) -> str:
@@ -274,13 +286,6 @@ def fit_progress(name: str, moved: StepProgress, width: int, predicted: float = 
     of one cell."""
     now = render_progress_text(moved, width - min(len(name), _LEAST_NAME), predicted)
     return fit_name(name, width - len(now)), now
-
-
-def fit_text(name: str, text: str, width: int) -> tuple[str, str]:
-    """Name and text on one line; the text keeps its beginning."""
-    room = max(_LEAST_NAME, width - min(len(name), _LEAST_NAME))
-    text = text if len(text) <= room else f"{text[: room - 1]}…"
-    return fit_name(name, width - len(text)), text
 
 
 def fit_name(name: str, room: int) -> str:

@@ -10,9 +10,9 @@ from msgspec import Struct, field
 
 from harness.catalog import read_slices
 from reconciler.resource.kinds import Cell
-from reconciler.resource.launcher import LAUNCHER, LAUNCHING, PYTHON, Launcher
 from reconciler.resource.queues import EXECUTOR, find_queue
 from reconciler.resource.records import QUICK
+from reconciler.storage.launch.launcher import LAUNCHER, LAUNCHING, PYTHON, Launcher
 
 T = TypeVar("T")
 
@@ -82,21 +82,25 @@ class Hardware(Struct, frozen=True):
 class SpecField(Generic[T]):
     """A field of a spec as an attribute of settings. ``read``: its value from settings, or the default."""
 
-    __slots__ = ("read",)
+    __slots__ = ("name", "read")
 
-    def __init__(self, read: Callable[[Any], T]) -> None:
-        self.read = read
+    def __init__(self, name: str, read: Callable[[Any], T]) -> None:
+        self.name, self.read = name, read
 
     def __get__(self, settings: object, _: type) -> T:
         return self.read(settings)
 
 
 def text_of(name: str, default: str = "") -> SpecField[str]:
-    return SpecField(lambda settings: settings.get_text(name, default))
+    return SpecField(name, lambda settings: settings.get_text(name, default))
 
 
 def words_of(name: str) -> SpecField[tuple[str, ...]]:
-    return SpecField(lambda settings: settings.get_words(name))
+    return SpecField(name, lambda settings: settings.get_words(name))
+
+
+def seconds_of(name: str) -> SpecField[float]:
+    return SpecField(name, lambda settings: settings.get_seconds(name))
 
 
 class CellFields:
@@ -192,7 +196,7 @@ class CellSettings(CellFields, Settings, frozen=True):
     build_command = words_of(BUILD_COMMAND)
     service_command = words_of(SERVICE_COMMAND)
     harness_outputs = words_of("harness.outputs")
-    harness_timeout = SpecField[float](lambda settings: settings.get_seconds("harness.timeout"))
+    harness_timeout = seconds_of("harness.timeout")
     results = text_of(RESULTS, USUAL)
     image = text_of("harness.image")
     model_name = text_of("harness.model_name")
@@ -253,6 +257,7 @@ class SubmissionSettings(Settings, frozen=True):
     documents_folder = text_of("documents.folder")
     calibration = text_of("documents.calibration")
     bandwidth = text_of("documents.bandwidth")
+    checker_log = text_of("documents.checker_log")
     embargo_until = text_of("embargo.until")
     embargo_allow = words_of("embargo.allow")
     signers = text_of("signing.signers")

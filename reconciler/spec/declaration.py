@@ -513,7 +513,7 @@ class Declaring:
                 continue
             total = show_decimal(Decimal(written.removesuffix(PER_ACCELERATOR)) * count)
             origin, path = layers[0].value.origin, layers[0].path
-            shown = LayeredSetting(Value(f"{written}, of {count}", origin), path)
+            shown = LayeredSetting(Value(written, origin), path)
             block[name] = (LayeredSetting(Value(total, origin), path), shown, *layers[1:])
 
     def _benchmark(self, name: str, benchmark: BenchmarkGroup) -> Block:

@@ -38,7 +38,7 @@ class SpecFile(Struct, frozen=True):
 
 
 def _value_of(name: str) -> SpecField[Value | None]:
-    return SpecField(lambda declared: declared.settings.get(name))
+    return SpecField(name, lambda declared: declared.settings.get(name))
 
 
 class DeclaredSystem(Struct, frozen=True):

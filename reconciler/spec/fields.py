@@ -14,7 +14,7 @@ from harness.benchmark_catalog import BENCHMARKS
 from harness.catalog import BACKENDS
 from reconciler.spec import scalars
 from reconciler.spec.quantities import parse_count, parse_duration, parse_power, parse_rate
-from reconciler.spec.scalars import Reader, choose_from
+from reconciler.spec.scalars import FieldReader, choose_from
 from reconciler.storage.packaged_files import UNIT
 
 MAY_NAME_VARIABLES = "may name environment variables"  # marks a type: ${NAME} is expanded, or left to a shell
@@ -22,11 +22,11 @@ _NUMBER = r"[0-9][0-9_.]*([eE][-+]?[0-9]+)?"
 _PER_SECOND = f"^{_NUMBER}( ?(/s|qps|queries/s|samples/s))?( per accelerator)?$"
 
 
-def _read_duration(unit: str, *examples: str, zero: bool = True) -> Reader:
+def _read_duration(unit: str, *examples: str, zero: bool = True) -> FieldReader:
     """``unit``: in which its value is kept, by which it is shown."""
     timed = {"type": "string", "pattern": f"^{_NUMBER} ?(ns|us|µs|ms|s|min|h)$", "examples": list(examples)}
     schema = {"oneOf": [timed, {"const": 0}]} if zero else timed
-    return Reader(partial(parse_duration, base=unit, zero=zero), {**schema, UNIT: unit})
+    return FieldReader(partial(parse_duration, base=unit, zero=zero), {**schema, UNIT: unit})
 
 
 def _count_schema(least: int, most: int | None = None) -> dict[str, Any]:
@@ -34,9 +34,9 @@ def _count_schema(least: int, most: int | None = None) -> dict[str, Any]:
     return {"oneOf": [whole, {"type": "string", "pattern": "^[0-9][0-9_]*$"}]}
 
 
-def _read_count(least: int, most: int | None = None) -> Reader:
+def _read_count(least: int, most: int | None = None) -> FieldReader:
     bounds = {"least": least} if most is None else {"least": least, "most": most}
-    return Reader(partial(parse_count, **bounds), _count_schema(least, most))
+    return FieldReader(partial(parse_count, **bounds), _count_schema(least, most))
 
 
 def _one_or_more(item: dict[str, Any], **bounds: int) -> dict[str, Any]:
@@ -63,16 +63,18 @@ _FROM_ENVIRONMENT = {
     "additionalProperties": False,
 }
 
-Text = Annotated[str, Reader(scalars.parse_text, _TEXT)]
-OptionalText = Annotated[str | None, Reader(scalars.parse_text, _TEXT)]
-Accelerator = Annotated[str | None, Reader(scalars.parse_accelerator, _TEXT)]
-Name = Annotated[str, Reader(scalars.parse_name, _FOLDER)]
-OptionalName = Annotated[str | None, Reader(scalars.parse_name, _FOLDER)]
-Round = Annotated[str, Reader(scalars.parse_round_name, {"type": "string", "pattern": f"^{scalars.ROUND.pattern}$"})]
-Flag = Annotated[bool | None, Reader(scalars.parse_flag, {"type": "boolean"})]
+Text = Annotated[str, FieldReader(scalars.parse_text, _TEXT)]
+OptionalText = Annotated[str | None, FieldReader(scalars.parse_text, _TEXT)]
+Accelerator = Annotated[str | None, FieldReader(scalars.parse_accelerator, _TEXT)]
+Name = Annotated[str, FieldReader(scalars.parse_name, _FOLDER)]
+OptionalName = Annotated[str | None, FieldReader(scalars.parse_name, _FOLDER)]
+Round = Annotated[
+    str, FieldReader(scalars.parse_round_name, {"type": "string", "pattern": f"^{scalars.ROUND.pattern}$"})
+]
+Flag = Annotated[bool | None, FieldReader(scalars.parse_flag, {"type": "boolean"})]
 Rate = Annotated[
     str | None,
-    Reader(
+    FieldReader(
         parse_rate,
         {"oneOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": _PER_SECOND}]},
     ),
@@ -87,25 +89,25 @@ Threads = Annotated[int | None, _read_count(0, 4096)]
 Attempts = Annotated[int | None, _read_count(1, 10)]
 Power = Annotated[
     int | None,
-    Reader(
+    FieldReader(
         parse_power,
         {"type": "string", "pattern": f"^{_NUMBER} ?(mW|W|kW)$", "examples": ["300 W", "1.2 kW"], UNIT: "mW"},
     ),
 ]
 Slices = Annotated[
     str | None,
-    Reader(scalars.parse_slices, {"oneOf": [_SLICES, {"type": "array", "items": _SLICES, "minItems": 1}]}),
+    FieldReader(scalars.parse_slices, {"oneOf": [_SLICES, {"type": "array", "items": _SLICES, "minItems": 1}]}),
 ]
 Digest = Annotated[
-    str | None, Reader(scalars.parse_sha256, {"type": "string", "pattern": "^(sha256:)?[0-9a-fA-F]{64}$"})
+    str | None, FieldReader(scalars.parse_sha256, {"type": "string", "pattern": "^(sha256:)?[0-9a-fA-F]{64}$"})
 ]
-Location = Annotated[str | None, Reader(scalars.parse_location, _PATH, expands=True), MAY_NAME_VARIABLES]
+Location = Annotated[str | None, FieldReader(scalars.parse_location, _PATH, expands=True), MAY_NAME_VARIABLES]
 Locations = Annotated[
-    tuple[str, ...] | None, Reader(scalars.parse_locations, _one_or_more(_PATH), expands=True), MAY_NAME_VARIABLES
+    tuple[str, ...] | None, FieldReader(scalars.parse_locations, _one_or_more(_PATH), expands=True), MAY_NAME_VARIABLES
 ]
 StoreUrl = Annotated[
     str,
-    Reader(
+    FieldReader(
         scalars.parse_store_url,
         {
             "type": "string",
@@ -118,11 +120,11 @@ StoreUrl = Annotated[
 ]
 StoreOption = Annotated[
     str | int | bool | tuple[str, str],
-    Reader(scalars.parse_store_option, {"oneOf": [{"type": ["string", "integer", "boolean"]}, _FROM_ENVIRONMENT]}),
+    FieldReader(scalars.parse_store_option, {"oneOf": [{"type": ["string", "integer", "boolean"]}, _FROM_ENVIRONMENT]}),
 ]
 Code = Annotated[
     str | None,
-    Reader(
+    FieldReader(
         scalars.parse_code,
         {"anyOf": [{"enum": list(BENCHMARKS)}, {"type": "string", "pattern": r"(\.py|\})$"}]},
         expands=True,
@@ -131,22 +133,22 @@ Code = Annotated[
 ]
 Names = Annotated[
     tuple[str, ...] | None,
-    Reader(scalars.parse_list_of("names", "write use: [name, other]"), _one_or_more({"type": "string"})),
+    FieldReader(scalars.parse_list_of("names", "write use: [name, other]"), _one_or_more({"type": "string"})),
 ]
 Patterns = Annotated[
     tuple[str, ...] | None,
-    Reader(scalars.parse_list_of("patterns", 'write ["git@host:*", …]'), _one_or_more({"type": "string"})),
+    FieldReader(scalars.parse_list_of("patterns", 'write ["git@host:*", …]'), _one_or_more({"type": "string"})),
 ]
-Command = Annotated[tuple[str, ...] | None, Reader(scalars.parse_command, _WORDS)]
+Command = Annotated[tuple[str, ...] | None, FieldReader(scalars.parse_command, _WORDS)]
 CommandOfHarness = Annotated[Command, MAY_NAME_VARIABLES]
-Launcher = Annotated[tuple[str, ...] | None, Reader(scalars.parse_launcher, _WORDS)]
-VariableName = Annotated[str, Reader(scalars.parse_variable_name, {"type": "string"})]
+Launcher = Annotated[tuple[str, ...] | None, FieldReader(scalars.parse_launcher, _WORDS)]
+VariableName = Annotated[str, FieldReader(scalars.parse_variable_name, {"type": "string"})]
 Variable = Annotated[
     str | tuple[str, str],
-    Reader(scalars.parse_variable, {"oneOf": [_TEXT, _FROM_ENVIRONMENT]}),
+    FieldReader(scalars.parse_variable, {"oneOf": [_TEXT, _FROM_ENVIRONMENT]}),
     MAY_NAME_VARIABLES,
 ]
-Image = Annotated[str | None, Reader(scalars.parse_image, {"type": "string", "pattern": "@sha256:[0-9a-f]{64}$"})]
+Image = Annotated[str | None, FieldReader(scalars.parse_image, {"type": "string", "pattern": "@sha256:[0-9a-f]{64}$"})]
 UserConf = Annotated[str | None, choose_from(("written", "harvested"), "way to settle user.conf")]
 HarnessResults = Annotated[str | None, choose_from(scalars.HARNESS_RESULTS, "form of results")]
 Program = Annotated[str | None, choose_from(scalars.PROGRAM_NAMES, "program")]
@@ -157,17 +159,22 @@ StopSignal = Annotated[
     ),
 ]
 AuditConfig = Annotated[str | None, choose_from(("path", "placed"), "way to hand over audit settings")]
-Day = Annotated[str | None, Reader(scalars.parse_day, {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"})]
-FreeValue = Annotated[str | int | bool, Reader(scalars.parse_free_value, {"type": ["string", "number", "boolean"]})]
+Day = Annotated[
+    str | None, FieldReader(scalars.parse_day, {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"})
+]
+FreeValue = Annotated[
+    str | int | bool, FieldReader(scalars.parse_free_value, {"type": ["string", "number", "boolean"]})
+]
 LabelName = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9./_-]*$"})]
-DescriptionName = Annotated[str, Reader(scalars.parse_description_name, {"type": "string"})]
-DescriptionValue = Annotated[str | int, Reader(scalars.parse_description_value, _TEXT)]
+DescriptionName = Annotated[str, FieldReader(scalars.parse_description_name, {"type": "string"})]
+DescriptionValue = Annotated[str | int, FieldReader(scalars.parse_description_value, _TEXT)]
 Backend = Annotated[str | None, choose_from(BACKENDS, "backend")]
 Precision = Annotated[str | None, choose_from(scalars.PRECISIONS, "precision")]
 Dtype = Annotated[str | None, choose_from(("byte", "int16", "int32", "int64", "float32"), "data type")]
-TestName = Annotated[str, Reader(scalars.parse_test_name, {"type": "string", "pattern": "^TEST[0-9]{2}$"})]
+TestName = Annotated[str, FieldReader(scalars.parse_test_name, {"type": "string", "pattern": "^TEST[0-9]{2}$"})]
 Publish = Annotated[str | None, choose_from(("latest", "median", "best"), "choice of the published run")]
 Category = Annotated[
-    str | None, Reader(scalars.parse_category, {"type": "string", "enum": [*scalars.CATEGORIES, "edge,datacenter"]})
+    str | None,
+    FieldReader(scalars.parse_category, {"type": "string", "enum": [*scalars.CATEGORIES, "edge,datacenter"]}),
 ]
 Status = Annotated[str | None, choose_from(("available", "preview", "rdi"), "status")]

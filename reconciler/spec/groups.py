@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 from reconciler.resource.parts import PARTS
 from reconciler.spec import fields
 from reconciler.spec.quantities import UnfitError
-from reconciler.spec.scalars import Reader
+from reconciler.spec.scalars import FieldReader
 
 
 def _empty_is_a_group(value: Any) -> Any:
@@ -53,7 +53,7 @@ class Group(BaseModel):
         return self
 
 
-def read_by(part: str) -> Reader:
+def read_by(part: str) -> FieldReader:
     """Marks a field that an optional part reads: it is refused where the part was removed."""
 
     def refuse_where_removed(value: Any) -> Any:
@@ -61,7 +61,7 @@ def read_by(part: str) -> Reader:
             raise UnfitError(f"this installation has no {part}", "leave it out, or install the whole project")
         return value
 
-    return Reader(refuse_where_removed)
+    return FieldReader(refuse_where_removed)
 
 
 Empty = BeforeValidator(_empty_is_a_group)

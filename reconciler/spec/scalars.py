@@ -13,13 +13,13 @@ from pydantic_core import PydanticCustomError, core_schema
 
 from harness.benchmark_catalog import BENCHMARKS
 from harness.catalog import BACKENDS, read_slices, write_slices
-from reconciler.launch.adapters import find_unfit as unfit_launcher
 from reconciler.resource.canonical import show_decimal
 from reconciler.resource.programs import BUILT_IN, PROGRAMS
 from reconciler.spec.locations import Variables
 from reconciler.spec.names import give_advice
 from reconciler.spec.nodes import Number
 from reconciler.spec.quantities import UnfitError, parse_count, show_quantity
+from reconciler.storage.launch.adapters import find_unfit as unfit_launcher
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 ROUND = re.compile(r"v[0-9]{1,3}\.[0-9]{1,3}")
@@ -42,7 +42,7 @@ PROGRAM_NAMES = (BUILT_IN, *PROGRAMS)
 PRECISIONS = tuple(sorted({precision for facts in BACKENDS.values() for precision in facts.precisions}))
 
 
-class Reader(Struct, frozen=True):
+class FieldReader(Struct, frozen=True):
     """How a field is read, and its schema for an editor, None for that of its type. ``parse`` raises UnfitError.
 
     ``expands``: it also gets the environment, as Variables, from which ``${NAME}`` is replaced."""
@@ -67,9 +67,9 @@ class Reader(Struct, frozen=True):
             raise PydanticCustomError("unfit", "{message}", {"message": error.message, "fix": error.fix}) from error
 
 
-def choose_from(valid: Iterable[str], noun: str) -> Reader:
+def choose_from(valid: Iterable[str], noun: str) -> FieldReader:
     names = tuple(valid)
-    return Reader(parse_one_of(names, noun), {"type": "string", "enum": list(names)})
+    return FieldReader(parse_one_of(names, noun), {"type": "string", "enum": list(names)})
 
 
 def parse_text(value: Any) -> str:

@@ -269,7 +269,7 @@ class SettingsGroup(Group):
     )
     compliance: Annotated[
         dict[fields.TestName, Audit],
-        scalars.Reader(scalars.parse_tests),
+        scalars.FieldReader(scalars.parse_tests),
     ] = Field(
         {},
         description="Compliance tests by name, such as [TEST01], or with settings of their own. Tests that the round"

@@ -373,7 +373,7 @@ def _documents(submission: SubmissionSettings, sources: Sources) -> dict[str, by
     if bandwidth := submission.bandwidth:
         name = f"documentation/bandwidth{PurePosixPath(bandwidth).suffix}"
         found[name] = sources.choose(bandwidth, "documents.bandwidth")
-    if log := submission.get_text("documents.checker_log"):
+    if log := submission.checker_log:
         with contextlib.suppress(ReconcilerError):  # a check of the tree without it writes it
             found[f"results/{CHECKER_LOG}"] = sources.choose(log, "documents.checker_log")
     return found

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from reconciler.diff.change import Work
-from reconciler.errors import ReconcilerError
+from reconciler.errors import ReconcilerError, SpecError
 from reconciler.execute.outcome import Event, Status
 from reconciler.reconcile.planning import Options, PlanResult, choose_quick, compute_plan
 from reconciler.reconcile.run import PassReport, run_pass
@@ -32,13 +32,11 @@ def find_run(seen: PlanResult, cell: Cell) -> Address:
 def make_trial(paths: RepositoryPaths, options: Options, trial: Trial, report: Callable[[Event], None]) -> TrialRun:
     """One performance run with the settings of a trial. ``options``: the specs, and how to run.
 
-    Raises ReconcilerError when no run came of it: it failed, or this machine cannot make it.
+    Raises ReconcilerError when no run came of it: a setting is wrong, it failed, or this machine cannot make it.
     """
     assert trial.cell is not None
     address = RunAddress(trial.cell, PERFORMANCE).address
-    _prepare(paths, options, trial, report)
     there = TrialPaths(paths.root, paths.apart)
-    adopt_upstream(paths, there)
     chosen = replace(
         options,
         select=(f"cell={trial.cell}", f"mode={PERFORMANCE}"),
@@ -48,7 +46,21 @@ def make_trial(paths: RepositoryPaths, options: Options, trial: Trial, report: C
         commit=False,
         trial=trial,
     )
-    return _find_made(run_pass(there, chosen, report=report), there, address)
+    try:
+        _prepare(paths, options, trial, report)
+        adopt_upstream(paths, there)
+        return _find_made(run_pass(there, chosen, report=report), there, address)
+    except SpecError as error:
+        raise _blame_setting(error, trial) from error
+
+
+def _blame_setting(error: SpecError, trial: Trial) -> ReconcilerError:
+    """The problem of a setting that was given for a trial, without the spec, which does not have it."""
+    for problem in error.problems:
+        for name, value in trial.settings:
+            if problem.path.endswith(f".{name}"):
+                return ReconcilerError(f"{name}={value}: {problem.message}", fix=problem.fix)
+    return error
 
 
 def prepare_quick(

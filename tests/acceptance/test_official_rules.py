@@ -2,7 +2,7 @@
 and trees with one fault each before them and before `check`.
 
 ``INFERENCE_CHECKOUT`` names a checkout of mlcommons/inference of the newest round, ``INFERENCE_CHECKOUT_V5_1`` one of
-v5.1, whose only checker is the older one.
+v5.1, whose only checker is the older one, ``PUBLISHED_V5_1`` a folder with published trees of a few submitters of v5.1.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -70,7 +72,7 @@ def find_checkout(variable: str) -> Path:
     return Path(named) / SUBMISSION
 
 
-def list_answers(checker: str) -> Iterator[tuple[str, object]]:
+def list_answers(checker: str) -> Iterator[tuple[str, str | list[str]]]:
     """Place of a check or a message → what the table says of it."""
     for place, found in TABLE[checker].items():
         yield from (
@@ -183,6 +185,78 @@ def test_nothing_that_the_official_checker_refuses_is_accepted_here(
     known = [item for item in TABLE["exceptions"] if (item["checker"], item["round"]) == (checker, round_name)]
     exceptions = [item["message"] for item in known if division in item["divisions"]]
     assert {of: said for of, said in accepted.items() if not any(e in s for e in exceptions for s in said)} == {}
+
+
+_RUN, _ACCURACY = "**/performance/run_1/mlperf_log_detail.txt", "**/accuracy/accuracy.txt"
+# Fault of published results, of language models too → files, what is replaced in them, and by what; "" for all of it.
+FAULTS = {
+    **{
+        f"{key} {value}": (_RUN, rf'("key": "{re.escape(key)}", "value": )[^,]*,', rf"\g<1>{value},")
+        for key, value in (
+            ("requested_use_token_latencies", "false"),
+            ("result_first_token_99.00_percentile_latency_ns", 10**13),
+            ("result_time_per_output_token_99.00_percentile_ns", 10**13),
+            ("early_stopping_met", "false"),
+            ("effective_sample_concatenate_permutation", "false"),
+            ("effective_samples_per_query", 7),
+            ("effective_target_latency_ns", 10**15),
+            ("result_validity", '"INVALID"'),
+        )
+    },
+    **{
+        f"{metric} {value}": (_ACCURACY, rf"({metric}'?\"?: ?'?)[0-9.]+", rf"\g<1>{value}")
+        for metric, value in (
+            *(("rouge1", "1.0"), ("exact_match", "1.0"), ("gsm8k", "1.0"), ("CLIP_SCORE", "1.0"), ("FID_SCORE", "99")),
+            *(("tokens_per_sample", "1.0"), ("tokens_per_sample", "99999.0"), ("gen_len", "99999999")),
+        )
+    },
+    "no hash": (_ACCURACY, "hash=.*", "none"),
+    "a failed check of TEST06": ("**/TEST06/verify_accuracy.txt", "check pass: True", "check pass: False"),
+    "another category": ("*/*/systems/*.json", '"datacenter"', '"edge"'),
+    **{f"no {glob}": (glob, "", "") for glob in ("**/TEST06", "*/*/code", "*/*/systems/*.json", "**/user.conf")},
+    **{f"no {glob}": (glob, "", "") for glob in ("*/*/results/*/*/Offline", _ACCURACY, "**/measurements/*/*")},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_faults_of_published_results_are_refused_as_the_official_checker_does(tmp_path: Path) -> None:
+    name, round_name, variable = CHECKERS["older of v5.1"]
+    folder, published = find_checkout(variable), os.environ.get("PUBLISHED_V5_1")
+    if not published:
+        pytest.skip("PUBLISHED_V5_1 names no folder with published trees")
+    accepted, faults = {}, set()
+    for submitter in sorted(path for path in Path(published).glob("*/*") if path.is_dir()):
+        trees: dict[str, Path] = {}
+        for number, (fault, replaced) in enumerate(FAULTS.items()):
+            root = tmp_path / str(number) / "tree"
+            shutil.copytree(submitter, root / submitter.relative_to(published), symlinks=True)
+            if spoil(root, *replaced):
+                trees[fault] = root
+        for (fault, root), (ok, said) in zip(
+            trees.items(), ask(folder, name, round_name, list(trees.values())), strict=True
+        ):
+            faults |= set() if ok else {fault}
+            if not ok and not has_errors(root, round_name):
+                accepted[submitter.name, fault] = said
+        shutil.rmtree(tmp_path)
+        tmp_path.mkdir()
+    assert len(faults) > len(FAULTS) // 2
+    assert accepted == {}
+
+
+def spoil(root: Path, glob: str, before: str, after: str) -> bool:
+    """True where there is anything to spoil."""
+    found = False
+    for path in [path for path in root.glob(glob) if path.exists()]:
+        if not before:
+            found = True
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        elif "/compliance/" not in path.as_posix() or "TEST" in glob:
+            text, count = re.subn(before, after, path.read_text(encoding="utf-8", errors="surrogateescape"))
+            found = found or count > 0
+            path.write_text(text, encoding="utf-8", errors="surrogateescape")
+    return found
 
 
 def ask(folder: Path, module: str, round_name: str, trees: list[Path]) -> list[tuple[bool, list[str]]]:

@@ -14,7 +14,7 @@ EDGES = (
     "reconciler.endpoints",
     "reconciler.execute.attempt",
     "reconciler.importing.adopted_spec",
-    "reconciler.launch.nodes",
+    "reconciler.storage.launch.nodes",
     "reconciler.rules.benchmark_facts",
     "reconciler.rules.benchmark_files",
     "reconciler.storage.documents",

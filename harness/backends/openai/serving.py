@@ -3,7 +3,6 @@ called."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
@@ -18,7 +17,7 @@ from harness.backends.openai.answers import Event, decode_event, read_events
 from harness.catalog import OpenaiRunOptions
 from harness.contract import LOG_PARTS
 from harness.errors import HarnessError, ProblemClass
-from harness.run.tokens import MESSAGES, GenerationPlan
+from harness.run.tokens import MESSAGES, GenerationPlan, read_extra
 
 _LINES, _END = 8, 4096  # of a server's output that a failure shows; bytes that are read for it
 _LAST_WORDS = 2.0  # seconds at most, once, until a dying server's last lines have passed its keeper
@@ -156,7 +155,7 @@ def find_server(plan: GenerationPlan) -> Server:
         timeout=options.timeout_s,
         idle=options.idle_timeout_s,
         shares=options.prefix_caching,
-        extra=_read_extra(options.extra),
+        extra=read_extra(options.extra),
         log=plan.service_log,
     )
 
@@ -169,16 +168,6 @@ def _read_key(variable: str) -> str:
         problem = f"the environment variable {variable}, which holds the API key, is not set"
         raise HarnessError(problem, "missing", f"export {variable}, then run again")
     return key
-
-
-def _read_extra(text: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text) if text else {}
-    except ValueError as error:
-        raise HarnessError(f"run.options.extra is not JSON: {error}", "input", "write '{\"name\": value}'") from error
-    if not isinstance(found, dict):
-        raise HarnessError("run.options.extra is not an object", "input", "write '{\"name\": value}'")
-    return found
 
 
 # What a server can, which it shows with requests of two tokens before the run: prompts and answers as token ids, the

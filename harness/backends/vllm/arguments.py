@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.catalog import VllmEngineOptions, VllmRunOptions, WeightOptions
 from harness.errors import HarnessError
-from harness.run.tokens import SOUNDS, GenerationPlan
+from harness.run.tokens import SOUNDS, GenerationPlan, read_extra
 
 _CONFIG, _GENERATION = "config.json", "generation_config.json"
 _PLAIN = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
@@ -75,7 +75,7 @@ def choose_arguments(plan: GenerationPlan, checkpoint: TransformersCheckpoint) -
         "enable_expert_parallel": engine.expert_parallel,
         "disable_log_stats": True,
         **{argument: value for argument, value in said.items() if value},  # else what vLLM decides
-        **_read_extra(run.extra),
+        **read_extra(run.extra),
     }
 
 
@@ -121,14 +121,3 @@ def _read_ends(folder: Path) -> tuple[int, ...]:
         if ends is not None:
             return tuple(ends) if isinstance(ends, list) else (int(ends),)
     return ()
-
-
-def _read_extra(text: str) -> dict[str, Any]:
-    problem = "run.options.extra is not an object of vLLM's engine arguments"
-    try:
-        found = json.loads(text) if text else {}
-    except ValueError as error:
-        raise HarnessError(f"{problem}: {error}", "input", "write '{\"name\": value}'") from error
-    if not isinstance(found, dict):
-        raise HarnessError(problem, "input", "write '{\"name\": value}'")
-    return found

@@ -11,7 +11,7 @@ from reconciler.rules.programs import ProgramReference
 from reconciler.spec import fields
 from reconciler.spec.groups import Empty, Group, Options
 from reconciler.spec.quantities import UnfitError, show_quantity
-from reconciler.spec.scalars import Reader, choose_from, parse_text
+from reconciler.spec.scalars import FieldReader, choose_from, parse_text
 from reconciler.spec.settings_models import SettingsGroup
 
 AUTO = "auto"  # points that the rules place
@@ -41,10 +41,12 @@ def _parse_concurrencies(value: Any) -> tuple[int, ...]:
 
 
 _Api = Annotated[str | None, choose_from(_APIS, "API of an endpoint")]
-_Concurrency = Annotated[str, Reader(_parse_concurrency, {"type": "string", "pattern": "^([1-9][0-9]*|auto|offline)$"})]
+_Concurrency = Annotated[
+    str, FieldReader(_parse_concurrency, {"type": "string", "pattern": "^([1-9][0-9]*|auto|offline)$"})
+]
 _Concurrencies = Annotated[
     tuple[int, ...] | None,
-    Reader(_parse_concurrencies, {"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 1}),
+    FieldReader(_parse_concurrencies, {"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 1}),
 ]
 
 

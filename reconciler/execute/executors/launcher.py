@@ -16,9 +16,9 @@ from reconciler.execute.attempt import Attempt
 from reconciler.execute.executors.executor import HERE, PATIENCE, Capacity, Handle, Progressing, Submission
 from reconciler.execute.executors.local import LocalExecutor, name_submission
 from reconciler.execute.request_parts import list_locations, list_secrets
-from reconciler.launch.adapters import build_launch, choose_interpreter, find_outermost, reaches_own_machine
 from reconciler.resource.settings import SERVICE_COMMAND, CellSettings
 from reconciler.storage.files import RepositoryPaths, hash_bytes
+from reconciler.storage.launch.adapters import build_launch, choose_interpreter, find_outermost, reaches_own_machine
 from reconciler.storage.process import build_elsewhere_environment, build_harness_command
 
 _MARGIN = 5.0  # seconds beyond those that a server may take to end, for its end to be reported

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from harness.contract import ProbeRequest
-from reconciler.cli import detect
 from reconciler.errors import ReconcilerError
-from reconciler.launch.nodes import find_differences, probe_nodes
 from reconciler.observed import machine
-from reconciler.resource.launcher import Launcher
+from reconciler.reconcile import machine_description
 from reconciler.spec.edit import read, set_value
 from reconciler.spec.proposal import propose
 from reconciler.spec.system_proposal import describe
+from reconciler.storage.launch.launcher import Launcher
+from reconciler.storage.launch.nodes import find_differences, probe_nodes
 from tests.unit.cli.conftest import Reconcile
 
 SPEC = """\
@@ -260,7 +260,7 @@ def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_this_machine_is_found_among_several_systems(
     several: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch, gpus: list[str], system: str
 ) -> None:
-    for module in (detect, machine):
+    for module in (machine_description, machine):
         monkeypatch.setattr(module, "list_accelerators", lambda: gpus)
     code, out, err = reconcile("detect", "--json")
     assert (code, json.loads(out)["system"]) == (0, system), err
@@ -272,7 +272,7 @@ def test_this_machine_is_found_among_several_systems(
 def test_a_machine_that_is_none_or_more_than_one_is_asked_for(
     several: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch, gpus: list[str], more: str
 ) -> None:
-    for module in (detect, machine):
+    for module in (machine_description, machine):
         monkeypatch.setattr(module, "list_accelerators", lambda: gpus)
     several.write_text(SYSTEMS + more)
     code, out, err = reconcile("detect", "--json")

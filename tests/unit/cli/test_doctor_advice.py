@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from reconciler.cli import doctor
 from reconciler.observed import machine
 from reconciler.observed.machine import read_driver
+from reconciler.reconcile import readiness
 from tests.unit.cli.conftest import Reconcile
 
 SPEC = """\
@@ -52,7 +52,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "specs/acme.yaml").write_text(SPEC)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(doctor, "SCRATCH_DEFAULTS", (str(tmp_path / "new"), str(tmp_path / "old")))
+    monkeypatch.setattr(readiness, "SCRATCH_DEFAULTS", (str(tmp_path / "new"), str(tmp_path / "old")))
     monkeypatch.delenv("MLPERF_SCRATCH_PATH", raising=False)
     show(monkeypatch, [], driver="")
     return tmp_path
@@ -61,10 +61,10 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def show(monkeypatch: pytest.MonkeyPatch, gpus: list[Mapping[str, Any]], driver: str) -> None:
     """What the kernel, NVML in a probe, and Python's packages say of this machine."""
     names = [str(gpu["name"]) for gpu in gpus]
-    for module in (doctor, machine):
+    for module in (readiness, machine):
         monkeypatch.setattr(module, "list_accelerators", lambda: names)
-    monkeypatch.setattr(doctor, "probe_nodes", lambda *_: ({"accelerators": gpus},))
-    monkeypatch.setattr(doctor, "read_driver", lambda: driver)
+    monkeypatch.setattr(readiness, "probe_nodes", lambda *_: ({"accelerators": gpus},))
+    monkeypatch.setattr(readiness, "read_driver", lambda: driver)
 
 
 def look(reconcile: Reconcile) -> list[dict[str, Any]]:
@@ -128,7 +128,7 @@ def test_driver_of_the_tensorrt_in_use(
     missing: bool | None,
 ) -> None:
     show(monkeypatch, [GPU, GPU], driver)
-    monkeypatch.setattr(doctor, "list_installed", lambda: wheels)
+    monkeypatch.setattr(readiness, "list_installed", lambda: wheels)
     found = [each["missing"] for each in look(reconcile) if each["text"].startswith("driver ")]
     assert found == ([] if missing is None else [missing])
 

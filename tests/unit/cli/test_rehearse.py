@@ -100,7 +100,6 @@ def test_every_category_gives_a_spec_that_the_round_takes(tmp_path: Path, round_
         benchmarks=list({item.entry: item for item in rehearsed}.values()),
         generated={item.facts.code: made for item in rehearsed},
         machine=Proposal({"count": 0}, {}, ()),
-        schema="x",
     )
     declared, _ = check_reading(read_texts([Source("rehearsal.yaml", text, "")], tmp_path, {}), load_ruleset)
     assert {cell.cell.benchmark for cell in declared.cells} == {item.entry for item in rehearsed}
@@ -227,7 +226,7 @@ def test_a_rehearsal_is_green_then_in_sync_and_cannot_be_packed(
     first = run(asked)
     assert first["pass"]["in_sync"], first["pass"]
     assert {cell["ready"] for cell in first["pass"]["cells"]} == {"True"}
-    assert {cell["accuracy"]["value"] for cell in first["pass"]["cells"]} == {"100.000"}
+    assert {cell["accuracy"]["value"] for cell in first["pass"]["cells"]} == {100.0}
     assert {refused["reason"] for refused in first["refused"]} >= {"it is a rehearsal"}
     assert "run.duration" in first["expected_findings"]
     again = run(asked)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -116,6 +117,17 @@ def test_status(recorded: Path, reconcile: Reconcile) -> None:
     cell = json.loads(out)["cells"][0]
     assert (cell["ready"], cell["validity"], cell["marks"]) == ("True", "VALID", ["rehearsal", "synthetic"])
     assert cell["metric"]["unit"] == "samples/s"
+
+
+def test_why_begins_with_what_was_edited_and_not_with_a_file_that_it_needs(
+    recorded: Path, reconcile: Reconcile
+) -> None:
+    for folder in ("objects", "scratch"):
+        shutil.rmtree(recorded / ".reconcile" / folder, ignore_errors=True)
+    edit(recorded, "target_qps: 1000", "target_qps: 2000")
+    report = json.loads(reconcile("why", "offline", "--json")[1])
+    assert report["causes"] == [f"Run:{CELL}/performance"]
+    assert "Dataset" in report["chain"]
 
 
 def test_why_of_a_change(recorded: Path, reconcile: Reconcile) -> None:

@@ -174,6 +174,13 @@ def test_the_rendered_tree_is_checked_by_default(recorded: Path, capsys: pytest.
     of_cell = [finding for finding in document["findings"] if finding["cell"] == "open/box/digits/Offline"]
     assert "run.duration" in {finding["rule"] for finding in of_cell}
     assert all(finding["origin"].startswith("specs/one.yaml:") for finding in of_cell)
+    named = (recorded / "specs/one.yaml").read_text().splitlines()
+    for finding in document["findings"]:
+        line = named[int(finding["origin"].rpartition(":")[2]) - 1] if finding["origin"] else ""
+        if finding["rule"] == "run.duration":
+            assert "min_duration" in line
+        if finding["rule"] == "system.fields":
+            assert "category" in line
     assert "accuracy.hash-of-log" not in {finding["rule"] for finding in of_cell}
 
 

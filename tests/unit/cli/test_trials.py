@@ -144,6 +144,7 @@ def test_a_setting_that_is_none_is_named_with_its_place(recorded: Path, reconcil
     assert code == 1
     assert "target_qsp" in err
     assert "target_qps" in err
+    assert "specs/" not in err
     assert reconcile("try", "digits", "700")[0] != 0
     assert not (recorded / ".reconcile/trials/records/Run").exists()
 

@@ -64,6 +64,28 @@ def test_closed_results_need_what_the_checkers_of_their_round_read(
     assert not [each for each in find_problems(closed(taken), rules) if setting in each.message]
 
 
+@pytest.mark.parametrize(
+    ("division", "scenario", "more", "refused"),
+    [
+        ("closed", "Server", {}, True),
+        ("closed", "Interactive", {}, True),
+        ("closed", "Offline", {}, False),
+        ("open", "Server", {}, False),
+        ("closed", "Server", {"benchmark__official": "resnet"}, False),
+        ("closed", "Server", {"engine__backend": "external"}, False),
+        ("closed", "Server", {"target_latency": None}, False),
+    ],
+)
+def test_a_latency_of_answers_is_refused_where_that_of_tokens_counts(
+    division: str, scenario: str, more: dict[str, object], refused: bool
+) -> None:
+    changes = {"target_latency": 10**7, "benchmark__official": "llama3.1-8b", **more}
+    declared = declare(scenario, **changes)
+    (cell,) = declared.cells
+    placed = replace(declared, cells=(replace(cell, cell=replace(cell.cell, division=division)),))
+    assert any("no effect" in each.message for each in find_problems(placed, RULES)) is refused
+
+
 def test_runs_made_elsewhere_have_issued_their_queries() -> None:
     declared = declare("Offline", min_query_count=100, engine__backend="external")
     (cell,) = declared.cells

@@ -96,7 +96,7 @@ def test_what_is_no_correction_is_refused_with_its_reason() -> None:
     )
     fix = f"make it (reconcile cell={CELL}), or withdraw it: take it out of the spec, which needs no amendment"
     assert judge(before, stand(world, replace(NET, batch=2))) == (
-        Refused("it is not complete: Engine, Run accuracy, Run performance, Score must be made again", fix),
+        Refused("it is not complete: Engine, Run accuracy, Run performance, Score must be repeated", fix),
     )
     assert judge(before, stand(world, SERVER)) == (Refused("it is not published any more", fix),)
     assert judge(before, before) == (
@@ -105,7 +105,7 @@ def test_what_is_no_correction_is_refused_with_its_reason() -> None:
     repeat(world, "performance")
     assert judge(before, stand(world, NET)) == (
         Refused(
-            "performance was made again, and no input differs: another run of the same is not a correction",
+            "performance was repeated, and no input differs: another run of the same is not a correction",
             "publish the submitted run: policy `publish`, or take the later records back",
         ),
     )

@@ -121,7 +121,7 @@ def came_with(world: World) -> Situation:
         ("Test/4", "TEST04", ()),
     ):
         at = Address(Kind.COMPLIANCE_TEST, f"{NET.cell}/{name}")
-        world.summaries.append(replace(like, id=identity, address=at, key=identity, marks=marks))
+        world.summaries.append(replace(like, id=identity, address=at, key=identity, marks=marks, upstream=()))
     return Situation(desire([NET]))
 
 

@@ -8,8 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.launch.adapters import build_launch, choose_interpreter, find_outermost, find_unfit, select_identity
-from reconciler.resource.launcher import Launcher
+from reconciler.storage.launch.adapters import (
+    build_launch,
+    choose_interpreter,
+    find_outermost,
+    find_unfit,
+    select_identity,
+)
+from reconciler.storage.launch.launcher import Launcher
 
 IMAGE = f"nvcr.io/lab/mlperf@sha256:{'a' * 64}"
 CHILD = ["python", "-m", "harness", "run", "/lab/it's/request.json"]

@@ -14,11 +14,11 @@ from reconciler.execute.executors.executor import read_handle
 from reconciler.execute.executors.slurm.queue import read_member
 from reconciler.fetch.fetch import read_listed
 from reconciler.fetch.scratch import Scratch, read_note
-from reconciler.launch.audit_config_files import find_placed_by
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.observed.pass_in_progress import find_pass_in_progress
 from reconciler.plan.saved import load
 from reconciler.storage.files import Lock, RepositoryPaths, hash_bytes, write_checked
+from reconciler.storage.launch.audit_config_files import find_placed_by
 from reconciler.verify.command import read_baseline
 
 DEEP = b"[" * 200_000

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from reconciler.endpoints.views.page import arrange_curve, draw_curve, sum_up_curve
-from reconciler.resource.conditions import CONDITIONS
 
 NAME = "standardized/box/oss"
 
@@ -73,18 +72,11 @@ def test_a_curve_without_a_measured_point_has_no_plots() -> None:
     assert draw_curve({**curve, "points": []}) == ()
 
 
-def test_the_row_of_a_curve_is_as_good_as_its_worst_point() -> None:
-    good = {"word": "ok", "kind": "ok", "absent": False, "said": ""}
-    bad = {"word": "no", "kind": "no", "absent": False, "said": "NotRecorded"}
-    rows = [
-        {"marks": [good] * len(CONDITIONS), "steps": 0},
-        {"marks": [good, bad, *[good] * (len(CONDITIONS) - 2)], "steps": 3},
-    ]
-    row = sum_up_curve(make_document()["curves"][0], rows)
-    assert [(mark["kind"], mark["said"]) for mark in row["marks"][:3]] == [
-        ("ok", ""),
-        ("no", "1 of 2 points"),
-        ("ok", ""),
-    ]
-    assert (row["metric"], row["steps"]) == ("at most 160 tokens/s", 3)
+def test_a_curve_is_ready_where_all_its_points_are() -> None:
+    states = ["ready", "stale", "stale", "never"]
+    row = sum_up_curve(make_document()["curves"][0], [{"state": state, "steps": 1} for state in states])
+    assert row["state"] == "stale"
+    alone = sum_up_curve(make_document()["curves"][0], [{"state": "ready", "steps": 0}] * 3)
+    assert alone["state"] == "ready"
+    assert (row["metric"], row["steps"]) == ("at most 160 tokens/s", 4)
     assert row["notes"] == "2 of 3 points; nothing measured in Medium"

@@ -3,7 +3,7 @@ pyxis."""
 
 from __future__ import annotations
 
-from reconciler.resource.launcher import Launch, Launcher, Problem, Started, drop_options, find_values, is_pinned
+from reconciler.storage.launch.launcher import Launch, Launcher, Problem, Started, drop_options, find_values, is_pinned
 
 # Options that say where, when and for whom, or what a container sees of the disk; none changes a result.
 _PLACE = (

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from reconciler.launch import container, prefix, sflow, srun, ssh
-from reconciler.resource.launcher import Adapter, Launch, Launcher, Problem, Started, Words
+from reconciler.storage.launch import container, prefix, sflow, srun, ssh
+from reconciler.storage.launch.launcher import Adapter, Launch, Launcher, Problem, Started, Words
 
 # The program that a launcher's words begin with → its adapter; any other is a mere prefix.
 ADAPTERS: dict[str, Adapter] = {

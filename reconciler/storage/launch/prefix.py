@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reconciler.resource.launcher import Launch, Launcher, Problem, Started
+from reconciler.storage.launch.launcher import Launch, Launcher, Problem, Started
 
 
 def build(launch: Launch) -> Started:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 
-from reconciler.resource.launcher import Launch, Launcher, Problem, Started, drop_options, is_pinned
+from reconciler.storage.launch.launcher import Launch, Launcher, Problem, Started, drop_options, is_pinned
 
 _PLACE = (
     *("-v", "--volume", "--mount", "-w", "--workdir", "-u", "--user", "-h", "--hostname", "-l", "--label"),

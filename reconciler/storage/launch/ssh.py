@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from reconciler.resource.launcher import Launch, Launcher, Problem, Started
+from reconciler.storage.launch.launcher import Launch, Launcher, Problem, Started
 
 
 def build(launch: Launch) -> Started:

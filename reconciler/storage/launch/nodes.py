@@ -12,8 +12,8 @@ from typing import Any
 
 from harness.contract import Busy, ProbeRequest, Result
 from reconciler.errors import ReconcilerError
-from reconciler.launch.adapters import build_launch, choose_interpreter
-from reconciler.resource.launcher import Launcher
+from reconciler.storage.launch.adapters import build_launch, choose_interpreter
+from reconciler.storage.launch.launcher import Launcher
 from reconciler.storage.leftovers import open_temporary
 from reconciler.storage.process import (
     Child,

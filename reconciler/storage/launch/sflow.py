@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 
-from reconciler.resource.launcher import Launch, Launcher, Problem, Started, drop_options
+from reconciler.storage.launch.launcher import Launch, Launcher, Problem, Started, drop_options
 
 VARIABLE = "RECONCILE_COMMAND"
 _PLACE = (

@@ -179,12 +179,15 @@ atexit.register(swap)
     ),
     "target in the conf edited": (
         """
-import pathlib, re
+import atexit, pathlib, re
 
-for conf in pathlib.Path("build/loadgen-configs").rglob("user.conf"):
-    conf.write_text(re.sub(r"target_qps = .*", "target_qps = 7", conf.read_text()))
+def edit():
+    for conf in pathlib.Path("build/loadgen-configs").rglob("user.conf"):
+        conf.write_text(re.sub(r"target_qps = .*", "target_qps = 7", conf.read_text()))
+
+atexit.register(edit)
 """,
-        r"mlperf_log_detail\.txt shows: .*target_qps: expected \d+, LoadGen logged 7 \(line \d+\)",
+        r"user\.conf:\d+: target_qps: expected 7, LoadGen logged \d+ \(line \d+\)",
     ),
 }
 

@@ -195,13 +195,13 @@ async def probe(server: Server, usual: Mapping[str, Any], post: Post) -> tuple[S
         if status == 200:
             break
         words = set(re.findall(r"[A-Za-z_]+", data.decode(errors="replace")))
-        named = next((name for name in _OPTIONAL if name in words and asked.get(name) is not None), "")
+        named = [name for name in _OPTIONAL if name in words and asked.get(name) is not None]
         if status in _REFUSED and named:
-            fields[named] = None
-            if named == _IDS_WANTED:  # trtllm-serve gives them for this one
+            fields |= dict.fromkeys(named)
+            if _IDS_WANTED in named:  # trtllm-serve gives them for this one
                 fields["detokenize"] = False
         elif status in _REFUSED and ids:
-            ids, fields = False, {}
+            ids, fields["detokenize"] = False, None
         else:
             return server, {}
     else:

@@ -23,6 +23,8 @@ TRTLLM = {
     *("model", "prompt", "max_tokens", "min_tokens", "temperature", "top_p", "top_k", "seed", "stop_token_ids"),
     *("stream", "stream_options", "ignore_eos", "detokenize", "stop", "include_stop_str_in_output", "min_p"),
 }
+# Those that `transformers serve` has nothing against; it takes text.
+PLAIN = {"model", "prompt", "max_tokens", "temperature", "stream", "stream_options"}
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -65,6 +67,12 @@ class Handler(BaseHTTPRequestHandler):
             return
         if mischief == "strict" and (strange := sorted(set(asked) - TRTLLM)):
             self._send(400, {"object": "error", "message": f"{strange[0]}: Extra inputs are not permitted"})
+            return
+        if mischief == "picky" and (strange := set(asked) - PLAIN):
+            self._send(422, {"detail": f"Unexpected fields in the request: {strange}"})
+            return
+        if mischief == "picky" and isinstance(asked["prompt"], list):
+            self._send(400, {"detail": "prompt must be a string."})
             return
         if mischief not in ("ignores", "text only") and asked.get("min_tokens", 0) > asked["max_tokens"]:
             self._send(400, {"message": "min_tokens must be less than or equal to max_tokens"})
@@ -148,7 +156,8 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"data: [DONE]\n\n")
 
     def _event(self, choices: list[dict[str, Any]], **more: Any) -> None:
-        model = "swapped-model" if self.server.mischief == "swapped model" else MODEL
+        named = {"swapped model": "swapped-model", "revision": f"{MODEL}@main"}
+        model = named.get(self.server.mischief, MODEL)
         self.wfile.write(b"data: " + json.dumps({"model": model, "choices": choices, **more}).encode() + b"\n\n")
 
     def _send(self, status: int, document: Any) -> None:

@@ -355,6 +355,7 @@ ABILITIES = {
     "text": (False, True, "read", {"min_tokens": 2}),
     "text only": (False, False, "ignored", {"return_token_ids": None}),
     "ignores": (True, True, "ignored", {"return_token_ids": True}),
+    "picky": (False, False, "refused", {"return_token_ids": None, "detokenize": None, "min_tokens": None}),
 }
 
 
@@ -382,3 +383,11 @@ def test_a_server_that_shows_nothing_is_asked_as_before(mischief: str, load: Ask
     """What is wrong with it, the run says."""
     client = load(serve(mischief), options={"token_ids": None})
     assert client.notes["token_ids"] is True
+
+
+def test_a_server_may_add_the_revision_to_the_name_of_its_model(
+    load: Ask, serve: Callable[..., Server], recorder: Recorder
+) -> None:
+    """As `transformers serve` does."""
+    load(serve("revision")).submit(1, 0)
+    assert recorder.wait(1) == {1: expected(0)}

@@ -219,7 +219,7 @@ def _append(run: _RunningDownload, address: str) -> _Whole:
             run.has(opened.start)
             _receive(run, opened, stream, whole)
         finally:
-            opened.close()
+            opened.stream.close()
             stream.flush()
             os.fsync(stream.fileno())
     if opened.total is not None and whole.size != opened.total:

@@ -1,28 +1,107 @@
-"""Opens an address for reading from some byte on: http and https with redirects, and files of a local mirror."""
+"""Opens an address for reading from some byte on: http and https with redirects, and files of a mirror on this machine.
+
+The only module that speaks HTTP. The standard library does: it knows proxies and certificates of the machine, and a
+base install fetches without another package.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import email.utils
+import http.client
+import io
 import os
 import re
+import socket
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import suppress
-from functools import cache, partial
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from functools import partial
+from http.client import HTTPException, HTTPMessage
 from pathlib import Path
-from typing import TypeVar
+from typing import IO, Any, Protocol
 from urllib.parse import unquote, urlsplit
 
-import httpx2
 from msgspec import Struct
 
 from reconciler import __version__
 from reconciler.errors import StoreError
 from reconciler.storage.untrusted_files import open_regular
 
-T = TypeVar("T")
+# Connections whose server must get on: what answers a byte at a time, or talks without end, is given up.
+#
+# A timeout of a socket begins anew with each byte. The standard library reads the head of an answer, the length of a
+# chunk and what follows the last one to their ends, whatever they hold, before it gives anything back.
+
+
+class Patience(Struct):
+    """``seconds`` for each step of an exchange; a step is what the standard library does on its own."""
+
+    seconds: float
+    _until: float = 0.0
+
+    def begin_step(self) -> None:
+        self._until = time.monotonic() + self.seconds
+
+    def check(self) -> None:
+        """Raises TimeoutError."""
+        if time.monotonic() > self._until:
+            raise TimeoutError
+
+
+class _PatientBytes(io.RawIOBase):
+    def __init__(self, raw: io.RawIOBase, patience: Patience) -> None:
+        self._raw, self._patience = raw, patience
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        self._patience.check()
+        return self._raw.readinto(buffer)
+
+    def fileno(self) -> int:
+        return self._raw.fileno()
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _PatientAnswer(http.client.HTTPResponse):
+    def __init__(self, patience: Patience, connected: socket.socket, *arguments: Any, **more: Any) -> None:
+        super().__init__(connected, *arguments, **more)
+        self.fp = io.BufferedReader(_PatientBytes(self.fp.detach(), patience))
+
+
+class _PatientHandler(urllib.request.AbstractHTTPHandler):
+    def __init__(self, patience: Patience) -> None:
+        super().__init__()
+        self._patience = patience
+
+    def do_open(self, http_class: Any, req: urllib.request.Request, **given: Any) -> http.client.HTTPResponse:
+        def connect(host: str, /, **more: Any) -> http.client.HTTPConnection:
+            connection: http.client.HTTPConnection = http_class(host, **more)
+            connection.response_class = partial(_PatientAnswer, self._patience)  # type: ignore[assignment]
+            return connection
+
+        return super().do_open(connect, req, **given)
+
+
+class _PatientHttp(_PatientHandler, urllib.request.HTTPHandler):
+    """Reads http."""
+
+
+class _PatientHttps(_PatientHandler, urllib.request.HTTPSHandler):
+    """Reads https."""
+
+
+def make_opener(patience: Patience, *handlers: Any) -> urllib.request.OpenerDirector:
+    return urllib.request.build_opener(_PatientHttp(patience), _PatientHttps(patience), *handlers)
+
+
 CHUNK = 1 << 20
 REDIRECTS = 10
 _COUNT = r"[0-9]{1,18}"
@@ -48,72 +127,35 @@ class TransientError(StoreError):
         self.after = after
 
 
+class _Stream(Protocol):
+    def read1(self, size: int = -1, /) -> bytes: ...
+
+    def close(self) -> None: ...
+
+
 class Opened(Struct, frozen=True):
     """``start``: of the first byte that follows, 0 where the server gives all of it. ``total``: bytes of the whole
     file, None where that is not said. ``validator``: what must still be true when more of it is asked for, "" for none.
-    ``read_next``: the next bytes as they arrive, none at the end; raises TransientError.
+    ``patience``: with the sender.
     """
 
     start: int
     total: int | None
     validator: str
-    read_next: Callable[[], bytes]
-    close: Callable[[], None]
+    stream: _Stream
+    patience: Patience
 
     def read(self) -> Iterator[bytes]:
-        while data := self.read_next():
+        """Read the bytes as they arrive. Raises TransientError where the connection ends or stalls."""
+        while True:
+            self.patience.begin_step()
+            try:
+                data = self.stream.read1(CHUNK)
+            except (OSError, HTTPException) as error:
+                raise TransientError(f"the connection broke: {_say(error)}") from error
+            if not data:
+                return
             yield data
-
-
-@cache
-def _load_certificates() -> ssl.SSLContext:
-    return httpx2.create_ssl_context()
-
-
-class _Exchange:
-    """A request and its answer. Each step of it ends within ``patience`` seconds, whatever bytes come: a timeout of a
-    connection begins anew with each byte."""
-
-    def __init__(self, timeout: float, patience: float) -> None:
-        self._runner, self._patience = asyncio.Runner(), patience
-        headers = {"User-Agent": f"mlperf-reconciler/{__version__}", "Accept-Encoding": "identity"}
-        self._client = httpx2.AsyncClient(headers=headers, timeout=timeout, verify=_load_certificates())
-        self._pieces: AsyncIterator[bytes]
-
-    def send(self, address: str, headers: Mapping[str, str]) -> httpx2.Response:
-        """Follow a few redirects, to http and https alone, and never from https to http."""
-        request = self._client.build_request("GET", address, headers=headers)
-        for _ in range(REDIRECTS + 1):
-            answer = self._step(self._client.send(request, stream=True))
-            if (following := answer.next_request) is None:
-                self._pieces = answer.aiter_raw()
-                return answer
-            self._step(answer.aclose())  # anything more that it says would be read to its end
-            was, then = request.url.scheme, following.url.scheme
-            if then not in ("http", "https") or (was == "https" and then == "http"):
-                raise AddressError(
-                    f"{address}: it leads from {was} to {then}, which is not followed", fix="name a mirror"
-                )
-            request = following
-        raise AddressError(f"{address}: the server answers {answer.status_code} again and again", fix="name a mirror")
-
-    def read_next(self) -> bytes:
-        try:
-            return self._step(anext(self._pieces, b""))
-        except (httpx2.HTTPError, OSError) as error:
-            raise TransientError(f"the connection broke: {_say(error)}") from error
-
-    def close(self) -> None:
-        with suppress(httpx2.HTTPError, OSError):
-            self._step(self._client.aclose())
-        self._runner.close()
-
-    def _step(self, work: Awaitable[T]) -> T:
-        async def finish() -> T:
-            async with asyncio.timeout(self._patience):
-                return await work
-
-        return self._runner.run(finish())
 
 
 def open_source(address: str, start: int, validator: str, *, timeout: float, patience: float) -> Opened:
@@ -122,22 +164,16 @@ def open_source(address: str, start: int, validator: str, *, timeout: float, pat
     whatever bytes come. Raises AddressError, TransientError."""
     scheme = urlsplit(address).scheme.lower()
     if scheme == "file":
-        return _open_file(address, start)
+        return _open_file(address, start, Patience(patience))
     if scheme not in ("http", "https"):
         raise AddressError(f"{address}: only http, https and file are read", fix="name another mirror")
-    headers = {"Range": f"bytes={start}-", **({"If-Range": validator} if validator else {})} if start else {}
-    exchange = _Exchange(timeout, patience)
-    try:
-        return _read_head(address, exchange, exchange.send(address, headers), start)
-    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
-        exchange.close()
-        raise _judge_failure(address, error) from error
-    except BaseException:
-        exchange.close()
-        raise
+    headers = {"User-Agent": f"mlperf-reconciler/{__version__}", "Accept-Encoding": "identity"}
+    if start:
+        headers |= {"Range": f"bytes={start}-", **({"If-Range": validator} if validator else {})}
+    return _open_http(address, start, headers, timeout, Patience(patience))
 
 
-def _open_file(address: str, start: int) -> Opened:
+def _open_file(address: str, start: int, patience: Patience) -> Opened:
     path = Path(unquote(urlsplit(address).path))
     try:
         stream = open_regular(path)
@@ -146,60 +182,76 @@ def _open_file(address: str, start: int) -> Opened:
         raise AddressError(f"{path}: {error.strerror}", fix="put it there, or name another mirror") from error
     begin = start if start <= size else 0
     stream.seek(begin)
-    return Opened(begin, size, "", partial(stream.read, CHUNK), stream.close)
+    return Opened(begin, size, "", stream, patience)
 
 
-def _read_head(address: str, exchange: _Exchange, answer: httpx2.Response, start: int) -> Opened:
-    if answer.status_code not in (_WHOLE, _PART):
-        raise _judge_refusal(address, answer, start)
-    length, validator = answer.headers.get("Content-Length", ""), find_validator(answer.headers)
-    total = int(length) if re.fullmatch(_COUNT, length) else None
-    if answer.status_code == _PART:
+def _open_http(address: str, start: int, headers: Mapping[str, str], timeout: float, patience: Patience) -> Opened:
+    request = urllib.request.Request(address, headers=dict(headers))  # noqa: S310  only http and https come here
+    opener = make_opener(patience, Redirects)
+    patience.begin_step()
+    try:
+        answer: http.client.HTTPResponse = opener.open(request, timeout=timeout)
+    except urllib.error.HTTPError as error:
+        with closing(error):  # which may be closed already
+            return _judge_refusal(address, error, start)
+    except urllib.error.URLError as error:
+        raise _judge_failure(address, error.reason) from error
+    except (OSError, HTTPException, ValueError) as error:
+        raise _judge_failure(address, error) from error
+    return _read_head(address, answer, start, patience)
+
+
+def _read_head(address: str, answer: http.client.HTTPResponse, start: int, patience: Patience) -> Opened:
+    length = answer.headers.get("Content-Length", "")
+    validator = find_validator(answer.headers)
+    if answer.status == _PART:
         found = _CONTENT_RANGE.match(answer.headers.get("Content-Range", ""))
         if found is None or int(found[1]) != start:
+            answer.close()
             raise AddressError(f"{address}: the server sent another part than was asked for", fix="name a mirror")
         total = None if found[3] == "*" else int(found[3])
-    begin = start if answer.status_code == _PART else 0
-    return Opened(begin, total, validator, exchange.read_next, exchange.close)
+        return Opened(start, total, validator, answer, patience)
+    if answer.status != _WHOLE:
+        answer.close()
+        raise AddressError(f"{address}: the server answered {answer.status}", fix="name a mirror")
+    return Opened(0, int(length) if re.fullmatch(_COUNT, length) else None, validator, answer, patience)
 
 
-def find_validator(headers: Mapping[str, str]) -> str:
+def find_validator(headers: HTTPMessage | Mapping[str, str]) -> str:
     """For If-Range, which takes a strong entity tag or a date."""
     tag = headers.get("ETag") or ""
     return tag if tag.startswith('"') else headers.get("Last-Modified") or ""
 
 
-def _judge_refusal(address: str, answer: httpx2.Response, start: int) -> StoreError:
-    code, said = answer.status_code, f"{address}: the server answers {answer.status_code} {answer.reason_phrase}"
+def _judge_refusal(address: str, error: urllib.error.HTTPError, start: int) -> Opened:
+    reason = " ".join(str(error.reason).split())  # that of a loop of redirects has several lines
+    code, said = error.code, f"{address}: the server answers {error.code} {reason}"
     if code == _NOTHING_LEFT and start:
-        return NothingLeftError(said)
+        raise NothingLeftError(said)
     if code in _BUSY:
-        return TransientError(said, after=parse_retry_after(answer.headers.get("Retry-After", ""), time.time()))
+        raise TransientError(said, after=parse_retry_after(error.headers.get("Retry-After", ""), time.time()))
     if code in _REFUSED:
-        return RefusedError(said, fix="accept its licence there, or name a mirror that you may read: --mirror URL|DIR")
+        raise RefusedError(said, fix="accept its licence there, or name a mirror that you may read: --mirror URL|DIR")
     if code in _GONE:
-        return AddressError(said, fix="name a mirror that has it: --mirror URL|DIR")
-    return AddressError(said, fix="name a mirror: --mirror URL|DIR")
+        raise AddressError(said, fix="name a mirror that has it: --mirror URL|DIR")
+    raise AddressError(said, fix="name a mirror: --mirror URL|DIR")
 
 
 class NothingLeftError(StoreError):
     """The part here is as long as the file there, or longer."""
 
 
-def _judge_failure(address: str, error: BaseException) -> StoreError:
-    cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
-        cause = cause.__cause__ or cause.__context__
-    if cause is not None:
+def _judge_failure(address: str, error: object) -> StoreError:
+    if isinstance(error, ssl.SSLCertVerificationError):
         fix = "correct the clock or the certificates of this machine, or name a mirror: --mirror URL|DIR"
-        return AddressError(f"{address}: its certificate is not trusted: {cause.verify_message}", fix=fix)
-    if isinstance(error, httpx2.UnsupportedProtocol | httpx2.InvalidURL | ValueError):
-        return AddressError(f"{address}: {error}", fix="name a mirror: --mirror URL|DIR")
-    return TransientError(f"{address} does not answer: {_say(error)}")
+        return AddressError(f"{address}: its certificate is not trusted: {error.verify_message}", fix=fix)
+    if isinstance(error, ssl.SSLError | OSError | HTTPException):
+        return TransientError(f"{address} does not answer: {_say(error)}")
+    return AddressError(f"{address}: {error}", fix="name a mirror: --mirror URL|DIR")
 
 
 def _say(error: BaseException) -> str:
-    if isinstance(error, httpx2.TimeoutException | TimeoutError):
+    if isinstance(error, socket.timeout | TimeoutError):
         return "nothing came for too long"
     return f"{type(error).__name__}: {error}".removesuffix(": ")
 
@@ -213,3 +265,19 @@ def parse_retry_after(text: str, now: float) -> float:
         return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - now)
     except (ValueError, OverflowError):
         return 0.0
+
+
+class Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows a few, to http and https alone, and never from https to http."""
+
+    max_redirections = REDIRECTS
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> Any:
+        was, then = urlsplit(req.full_url).scheme.lower(), urlsplit(newurl).scheme.lower()
+        if then not in ("http", "https") or (was == "https" and then == "http"):
+            why = f"it leads from {was} to {then}, which is not followed"
+            raise urllib.error.HTTPError(req.full_url, code, why, headers, fp)
+        fp.close()  # anything more that it says would be read to its end
+        return super().redirect_request(req, fp, code, msg, headers, newurl)

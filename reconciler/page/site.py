@@ -77,7 +77,7 @@ def _arrange_group(group: tuple[object, ...], steps: list[Document]) -> Document
         "blocked": cause,
         "fix": next((step["fix"] for step in steps if step["fix"]), ""),
         "kinds": [f"{number} {kind}" for kind, number in kinds.items()],
-        "about": show_duration(sum(seconds)) if seconds else "",
+        "about": _about(sum(seconds)) if sum(seconds) >= 1 else "",
         "steps": [(*step["address"].split(":", 1), len(step["shared"]), _about(step["seconds"])) for step in steps],
     }
 

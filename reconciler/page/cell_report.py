@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -30,7 +29,20 @@ from reconciler.storage.untrusted_files import read_regular
 
 _MEASURING = (Kind.RUN, Kind.SCORE, Kind.COMPLIANCE_TEST, Kind.VERDICT)
 _MADE = (Kind.MODEL, Kind.ENGINE)
-_PERCENTILE = re.compile(r"result_(?P<percentile>\d+\.\d+)_percentile_latency_ns")
+# What is bounded → percentile → LoadGen's key.
+_LATENCIES = {
+    "latency": {"0": keys.RESULT_MIN_LATENCY_NS, **keys.RESULT_PERCENTILES, "100": keys.RESULT_MAX_LATENCY_NS},
+    "TTFT": {
+        "0": keys.RESULT_FIRST_TOKEN_MIN_LATENCY_NS,
+        **keys.FIRST_TOKEN_PERCENTILES,
+        "100": keys.RESULT_FIRST_TOKEN_MAX_LATENCY_NS,
+    },
+    "TPOT": {
+        "0": keys.RESULT_TIME_TO_OUTPUT_TOKEN_MIN,
+        **keys.OUTPUT_TOKEN_PERCENTILES,
+        "100": keys.RESULT_TIME_TO_OUTPUT_TOKEN_MAX,
+    },
+}
 _LARGEST_LOG = 64 << 20  # bytes; a longer one is not read for a page
 _LONGEST_SERIES = 4 << 20
 _POINTS = 600  # of a series, at most
@@ -135,17 +147,19 @@ def _performance(look: PlanSnapshot, cell: Cell) -> dict[str, Any] | None:
     if record is None:
         return None
     telemetry = {n.removeprefix("telemetry."): f.value for n, f in record.facts.items() if n.startswith("telemetry.")}
-    latency = (m for m in record.values.get("margins") or () if "latency" in str(m.get("name")))
+    margins = record.values.get("margins") or []
+    bounds = {what: m for m in margins for what in _LATENCIES if str(m.get("name")).endswith(f" {what}")}
     return {
         "record": identity,
         "metric": record.values.get("metric"),
         "validity": record.values.get("validity", ""),
         "reasons": record.values.get("reasons") or [],
         "suggestion": record.values.get("suggestion"),
-        "margins": record.values.get("margins") or [],
-        "bound": next(latency, None),
+        "started": record.started,
+        "margins": margins,
+        "bounds": bounds,
         "point": record.values.get("point"),
-        "percentiles": _percentiles(look.paths, record),
+        "percentiles": _list_percentiles(look.paths, record),
         "telemetry": telemetry,
         "series": read_series(look.paths, record),
     }
@@ -167,20 +181,16 @@ def _read(paths: RepositoryPaths, record: Record, name: str, limit: int) -> byte
         return None
 
 
-def _percentiles(paths: RepositoryPaths, record: Record) -> list[tuple[str, float]]:
-    """(percentile, latency in ms), as LoadGen logged them: lowest and highest as 0 and 100."""
+def _list_percentiles(paths: RepositoryPaths, record: Record) -> list[tuple[str, str, float]]:
+    """(what, percentile, ms) as LoadGen logged them: lowest and highest as 0 and 100."""
     data = _read(paths, record, DETAIL, _LARGEST_LOG)
-    if data is None:
-        return []
     try:
-        log = parse_detail(data, DETAIL)
+        log = parse_detail(data or b"", DETAIL)
     except ReconcilerError:
         return []
     named = {line.key: line.value for line in log.lines if line.key.startswith("result_")}
-    found = [(m["percentile"], v) for key, v in named.items() if (m := _PERCENTILE.fullmatch(key))]
-    found += [("0", named.get(keys.RESULT_MIN_LATENCY_NS)), ("100", named.get(keys.RESULT_MAX_LATENCY_NS))]
-    known = ((name, float(value) / 1e6) for name, value in found if isinstance(value, (int, float)))
-    return sorted(known, key=lambda item: float(item[0]))
+    found = ((what, rank, named.get(key)) for what, ranks in _LATENCIES.items() for rank, key in ranks.items())
+    return [(what, rank, value / 1e6) for what, rank, value in found if isinstance(value, (int, float))]
 
 
 def read_series(paths: RepositoryPaths, record: Record) -> list[dict[str, float]]:

@@ -37,6 +37,7 @@ def arrange_cell(document: Document) -> Document:
         "charts": draw_charts(document),
         "reasons": performance.get("reasons", []),
         "margins": performance.get("margins", []),
+        "measured": performance.get("started", ""),
         "telemetry": [_reading(name, value) for name, value in (performance.get("telemetry") or {}).items()],
         "made": [_made(item) for item in document["made"]],
         "compliance": [_judged(item) for item in document["compliance"]],

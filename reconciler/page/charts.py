@@ -16,7 +16,16 @@ _QUANTITIES = {"watts": ("power", "Power", "W"), "mhz": ("clocks", "Clocks", "MH
     "celsius": ("temperature", "Temperature", "°C"),
     "percent": ("load", "Load", "%"),
 }
-CHARTS = ("runs", "efficiency", "latency", "throughput", *(name for name, _, _ in _QUANTITIES.values()), "history")
+CHARTS = (
+    "runs",
+    "efficiency",
+    "latency",
+    "first-token",
+    "per-token",
+    "throughput",
+    *(name for name, _, _ in _QUANTITIES.values()),
+    "history",
+)
 _MOST_ROWS = 40  # of a table beneath a plot
 
 
@@ -28,7 +37,7 @@ def draw_charts(document: Document) -> tuple[Chart, ...]:
     found = [
         *_chart_runs(document),
         *_chart_efficiency(document),
-        *_chart_latency(performance),
+        *_chart_latencies(performance),
         *_chart_throughput(series),
         *_chart_readings(series),
     ]
@@ -141,25 +150,38 @@ def describe_spread(runs: Sequence[Document]) -> str:
     return f"{len(values)} valid runs with these inputs: {between}; {differ}."
 
 
-def _chart_latency(performance: Document) -> Iterator[Chart]:
-    percentiles = performance.get("percentiles") or []
-    if not percentiles:
-        return
+_LATENCIES = {
+    "latency": ("latency", "Latency by percentile"),
+    "TTFT": ("first-token", "Time to first token by percentile"),
+    "TPOT": ("per-token", "Time per output token by percentile"),
+}
+
+
+def _chart_latencies(performance: Document) -> Iterator[Chart]:
+    """Of a language model those of tokens, which the rules bound, in place of whole answers."""
+    measured = {
+        what: [(p, ms) for found, p, ms in performance.get("percentiles") or () if found == what] for what in _LATENCIES
+    }
+    for what, percentiles in measured.items():
+        if percentiles and (what != "latency" or not (measured["TTFT"] or measured["TPOT"])):
+            yield _chart_latency(*_LATENCIES[what], percentiles, _bound((performance.get("bounds") or {}).get(what)))
+
+
+def _chart_latency(name: str, title: str, percentiles: Sequence[tuple[str, float]], bound: float | None) -> Chart:
     points = tuple((float(i), value) for i, (_, value) in enumerate(percentiles))
-    bound = _bound(performance)
     curves = [Curve("latency", points), Curve("", points, Stroke.POINTS)]
     if bound is not None:
         curves.append(Curve("bound", ((0.0, bound), (float(len(points) - 1), bound)), Stroke.BOUND))
-    named = tuple(_name_percentile(name) for name, _ in percentiles)
+    named = tuple(_name_percentile(rank) for rank, _ in percentiles)
     against = f" against a bound of {bound:g} ms" if bound is not None else ""
-    yield Chart(
-        "latency",
-        "Latency by percentile",
+    return Chart(
+        name,
+        title,
         "percentile",
         "ms",
         tuple(curves),
         ("Percentile", "Latency in ms"),
-        tuple((name, f"{value:.6g}") for name, (_, value) in zip(named, percentiles, strict=True)),
+        tuple((rank, f"{value:.6g}") for rank, (_, value) in zip(named, percentiles, strict=True)),
         f"From {percentiles[0][1]:.4g} ms to {percentiles[-1][1]:.4g} ms{against}.",
         named,
     )
@@ -169,9 +191,8 @@ def _name_percentile(text: str) -> str:
     return {"0": "lowest", "100": "highest"}.get(text, f"{float(text):g}")
 
 
-def _bound(performance: Document) -> float | None:
+def _bound(bound: Document | None) -> float | None:
     """In ms."""
-    bound = performance.get("bound")
     scale = {"s": 1000.0, "ms": 1.0, "us": 1e-3, "µs": 1e-3, "ns": 1e-6}.get(str(bound.get("unit"))) if bound else None
     try:
         return float(bound["limit"]) * scale if bound and scale else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from functools import cached_property
@@ -18,6 +19,7 @@ from reconciler.page.links import Links
 from reconciler.page.live_view import arrange_live
 from reconciler.page.matrix_view import NOTHING, UnderWay, arrange_matrix, list_under_way, load_program_page
 from reconciler.page.plots import THEMES, can_draw, describe_plot, describe_theme
+from reconciler.render.causes import word_reason
 from reconciler.render.charts import Chart, find_curve
 from reconciler.render.documents import Document
 from reconciler.render.html import make_environment
@@ -29,7 +31,7 @@ from reconciler.storage.escaping import escape_hidden
 
 # Preview of a pass, and of merging one commit into another.
 
-_MOST_STEPS = 500  # steps that are shown
+_WAITS = re.compile(r"waits for .*? \((?P<cause>.*)\)", re.DOTALL)
 
 
 def arrange_plan(document: Document, impact: Document | None) -> Document:
@@ -39,11 +41,10 @@ def arrange_plan(document: Document, impact: Document | None) -> Document:
         "title": "Plan",
         "looked": document["looked"],
         "in_sync": document["in_sync"],
-        "counts": sorted(Counter(step["action"] for step in steps).items()),
+        "counts": list(Counter(_name_action(step) for step in steps).items()),
         "unchanged": document["unchanged"],
         "expected": show_duration(sum(known)) if known else "",
-        "steps": [_step(step) for step in steps[:_MOST_STEPS]],
-        "left_out": max(0, len(steps) - _MOST_STEPS),
+        "groups": _fold_steps(steps),
         "drifts": document["drifts"],
         "findings": document["findings"],
         "undeclared": document["undeclared"],
@@ -51,15 +52,39 @@ def arrange_plan(document: Document, impact: Document | None) -> Document:
     }
 
 
-def _step(step: Document) -> Document:
-    kind, _, rest = step["address"].partition(":")
+def _fold_steps(steps: list[Document]) -> list[Document]:
+    """Steps by what is done and why, the first of each in the order of the plan; what is blocked comes last."""
+    groups: dict[tuple[object, ...], list[Document]] = {}
+    for step in steps:
+        blocked = step["blocked"]
+        waits = _WAITS.fullmatch(blocked)
+        cause = waits["cause"] if waits else blocked
+        changes = tuple(_change(item) for item in step["inputs"])
+        groups.setdefault((bool(cause), _name_action(step), step["reason"], changes, cause), []).append(step)
+    return [
+        _arrange_group(group, found) for group, found in sorted(groups.items(), key=lambda item: item[0][0] is True)
+    ]
+
+
+def _arrange_group(group: tuple[object, ...], steps: list[Document]) -> Document:
+    _, action, reason, changes, cause = group
+    seconds = [step["seconds"] for step in steps if step["seconds"] is not None]
+    kinds = Counter(step["address"].partition(":")[0] for step in steps)
     return {
-        **step,
-        "kind": kind,
-        "about": show_duration(step["seconds"]) if step["seconds"] is not None else "",
-        "changes": [_change(item) for item in step["inputs"]],
-        "what": rest,
+        "action": action,
+        "reason": word_reason(str(reason)),
+        "changes": changes,
+        "blocked": cause,
+        "fix": next((step["fix"] for step in steps if step["fix"]), ""),
+        "kinds": [f"{number} {kind}" for kind, number in kinds.items()],
+        "about": _about(sum(seconds)) if sum(seconds) >= 1 else "",
+        "steps": [(*step["address"].split(":", 1), len(step["shared"]), _about(step["seconds"])) for step in steps],
     }
+
+
+def _name_action(step: Document) -> str:
+    """As `plan` counts them: "create"; or "restore" and "render" where nothing is made."""
+    return str(step["action"]).lower() if step["how"] == "make" else str(step["how"])
 
 
 def _change(item: Document) -> str:

@@ -39,6 +39,10 @@ def chart(document: dict[str, Any], name: str) -> Chart:
     return next(chart for chart in draw_charts(document) if chart.name == name)
 
 
+def ranks(what: str, *measured: tuple[str, float]) -> list[tuple[str, str, float]]:
+    return [(what, rank, value) for rank, value in measured]
+
+
 def test_a_cell_without_a_run_has_no_plot() -> None:
     assert draw_charts(cell()) == ()
     assert draw_charts(cell(run("1", performance=False))) == ()
@@ -68,12 +72,20 @@ def test_noise_is_of_valid_runs_with_the_inputs_of_today() -> None:
 
 
 def test_latency_is_checked_against_its_bound_in_ms() -> None:
-    percentiles = [("0", 1.0), ("50.00", 2.0), ("99.90", 8.5), ("100", 9.0)]
-    found = chart(cell(percentiles=percentiles, bound={"limit": "0.015", "unit": "s"}), "latency")
+    percentiles = ranks("latency", ("0", 1.0), ("50.00", 2.0), ("99.90", 8.5), ("100", 9.0))
+    found = chart(cell(percentiles=percentiles, bounds={"latency": {"limit": "0.015", "unit": "s"}}), "latency")
     bound = next(curve for curve in found.curves if curve.stroke is Stroke.BOUND)
     assert {y for _, y in bound.points} == {15.0}
     assert found.ticks == ("lowest", "50", "99.9", "highest")
     assert found.summary == "From 1 ms to 9 ms against a bound of 15 ms."
+
+
+def test_a_language_model_has_latencies_of_tokens_in_place_of_whole_answers() -> None:
+    measured = [*ranks("latency", ("0", 9.0)), *ranks("TTFT", ("0", 1.0), ("100", 3.0)), *ranks("TPOT", ("0", 0.5))]
+    document = cell(percentiles=measured, bounds={"TTFT": {"limit": "450", "unit": "ms"}})
+    assert [found.name for found in draw_charts(document)] == ["first-token", "per-token"]
+    assert [curve.stroke for curve in chart(document, "first-token").curves].count(Stroke.BOUND) == 1
+    assert [curve.stroke for curve in chart(document, "per-token").curves].count(Stroke.BOUND) == 0
 
 
 def test_throughput_is_what_was_done_between_two_readings() -> None:
@@ -156,8 +168,10 @@ def test_one_point_is_no_plot() -> None:
 
 
 def test_a_bound_far_from_what_was_measured_is_drawn_on_a_scale_that_shows_both() -> None:
-    measured = [("0", 1.0), ("99.00", 2.0)]
+    measured = ranks("latency", ("0", 1.0), ("99.00", 2.0))
     bounds = ({"limit": limit, "unit": "s"} for limit in ("0.003", "1.5"))
-    near, far = (describe_plot(chart(cell(percentiles=measured, bound=bound), "latency")) for bound in bounds)
+    near, far = (
+        describe_plot(chart(cell(percentiles=measured, bounds={"latency": bound}), "latency")) for bound in bounds
+    )
     assert near["encoding"]["y"]["scale"] == {"zero": False}
     assert far["encoding"]["y"]["scale"] == {"type": "log"}

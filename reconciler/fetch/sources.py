@@ -1,4 +1,4 @@
-"""Opens an address for reading from some byte on: http and https with redirects, and files of a mirror on this machine."""
+"""Opens an address for reading from some byte on: http and https with redirects, and files of a local mirror."""
 
 from __future__ import annotations
 

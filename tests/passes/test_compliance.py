@@ -406,7 +406,7 @@ def test_failing_verdict_repeats_its_test_while_attempts_last(tmp_path: Path) ->
     (finding,) = [f for f in report.after.plan.findings if f.kind == "AuditFails"]
     assert finding.message.startswith("TEST01: ")
     last = [o for o in report.outcomes if o.step.change.address.label == "TEST01 verdict"][-1]
-    assert last.message == f"TEST FAIL: {finding.message.removeprefix('TEST01: ')}"
+    assert finding.message.removeprefix("TEST01: ").startswith(last.message.removeprefix("TEST FAIL: "))
     assert not any("/results/" in path for path in repository.tree())
     assert made(repository.reconcile()) == {}
 

@@ -61,7 +61,7 @@ def test_what_fits_nothing_is_refused(made: Repository, tmp_path: Path, words: t
         copied.reconcile(rerun=words)
     assert caught.value.message == f"no declared cell matches {' '.join(words)}"
     assert "scenario: Offline" in caught.value.fix
-    assert ("kinds that can be made again: Dataset, Model, Engine, Run, Score" in caught.value.fix) is (
+    assert ("kinds that can be repeated: Dataset, Model, Engine, Run, Score" in caught.value.fix) is (
         words[0] != "scenario=Nope"
     )
     assert set(copied.records()) == before

@@ -259,7 +259,7 @@ def test_paths_that_are_absent_closed_or_of_another_kind_are_distinguished(
     assert "File 'file/none' does not exist." in reconcile("unpack", "file/none")[2]
     assert "(ELOOP)" in reconcile("unpack", "loop")[2]
     assert "File '.' is a directory" in reconcile("unpack", ".")[2]
-    assert "Directory 'file' is a file." in reconcile("-C", "file")[2]
+    assert "Directory 'file' is a file" in reconcile("-C", "file")[2]
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert "cannot read file: Permission denied (EACCES)\nfix: make it readable" in reconcile("unpack", "file")[2]
 

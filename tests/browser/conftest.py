@@ -33,8 +33,9 @@ def find_browser() -> str:
     return found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    """Not for the whole session: as long as the driver runs, this process cannot begin another event loop."""
     need("playwright", "axe_playwright_python", "starlette", "uvicorn", "vl_convert")
     path = find_browser()
     from playwright.sync_api import sync_playwright

@@ -33,6 +33,7 @@ _VERSIONS = {  # where a server reports its own: vLLM and trtllm-serve; llama.cp
     _LLAMA: "build_info",
     _SGLANG: "version",
 }
+_MOST_EVENTS = 256  # of the answer to a probing request, which asks for a few tokens
 _SHARED = re.compile(r'^vllm:cache_config_info\{.*enable_prefix_caching="True"', re.MULTILINE)
 _ALL = -1  # of the tokens, where the likeliest are counted
 _ENDED = ("stop", "length")  # else the server gave up: SGLang's abort, trtllm-serve's timeout and cancelled, …
@@ -199,8 +200,13 @@ class Client:
 
         async def post(asked: Mapping[str, Any]) -> tuple[int, bytes]:
             body = json.dumps({name: value for name, value in asked.items() if value is not None})
+            data = b""
             async with self._session.post(url + self._server.path, data=body, timeout=timeout) as response:
-                return response.status, await response.read()
+                async for piece in response.content.iter_any():
+                    data += piece
+                    if data.count(b"data:") > _MOST_EVENTS:
+                        raise self._server.explain(url, "the stream goes on", "see the server's log")
+                return response.status, data
 
         try:
             self._server, found = await probe(self._server, self._say_how(), post)

@@ -148,7 +148,7 @@ def _try_tensorrt_llm(_: Given, root: Path) -> dict[str, Any]:
 
 
 def _try_container(given: Given, root: Path) -> dict[str, Any]:
-    """As a pass starts a harness in an image: what it writes must be ours, and it must end when it is told to."""
+    """As a pass starts a harness in an image: what it writes must be ours, and it must end when asked."""
     root.mkdir(parents=True, exist_ok=True)
     program, mark = _find_container_program(), root / "written"
     gpus = ("--gpus", "all") if list_accelerators() and program == "docker" else ()
@@ -224,8 +224,8 @@ def _missing_slices(_: Given) -> str:
 
 
 def _missing_meter(given: Given) -> str:
-    lacking = [f"--{name}" for name in ("director", "ntp", "kit") if not getattr(given, name)]
-    return f"name the meter: {', '.join(lacking)}" if lacking else ""
+    missing = [f"--{name}" for name in ("director", "ntp", "kit") if not getattr(given, name)]
+    return f"name the meter: {', '.join(missing)}" if missing else ""
 
 
 PARTS: Mapping[str, MachinePart] = {

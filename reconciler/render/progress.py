@@ -273,7 +273,7 @@ def render_progress_of(
 
 
 def _show_left(seconds: float | None, progress: Progress) -> str:
-    """The last samples are out, or LoadGen goes on after its minimum: nobody knows how long."""
+    """The last samples are out, or LoadGen goes on after its minimum, for an unknown time."""
     if seconds is None:
         return ""
     if seconds > 0:

@@ -217,7 +217,7 @@ class _Builder:
         groups = merged.items if isinstance(merged, ListNode) else [merged]
         refused = {(problem.line, problem.column) for problem in self.problems}
         if not all(isinstance(g, MapNode) or (g.origin.line, g.origin.column) in refused for g in groups):
-            fix = "write '<<: *name' or '<<: [*one, *other]', where &name stands before a group above it"
+            fix = "write '<<: *name' or '<<: [*one, *other]', with &name before a group above it"
             self._complain(origin, f"{_MERGE} merges groups of settings", fix)
         for group in groups:
             if isinstance(group, MapNode):

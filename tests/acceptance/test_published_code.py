@@ -27,7 +27,7 @@ PUBLISHED = os.environ.get("PUBLISHED", "")
 pytestmark = pytest.mark.skipif(not PUBLISHED, reason="PUBLISHED names no folder of checkouts")
 SYSTEM = "B200-SXM-180GBx8"
 CELLS = [f"closed/{SYSTEM}_TRT/llama3.1-8b/{scenario}" for scenario in ("Offline", "Server")]
-# Libraries of GPUs: whatever is asked of them is a stand-in.
+# Libraries of GPUs: replaced by stand-ins.
 LIBRARIES = """\
 import importlib.abc, importlib.machinery, sys, types
 from unittest.mock import MagicMock
@@ -156,7 +156,7 @@ def test_published_code_runs_through_its_adapter(tmp_path: Path) -> None:
     assert console(submission, "plan").code == 0
 
 
-CHEATS = {  # name: (what the engine does besides, what names file and line)
+CHEATS = {  # name: (what the engine does in addition, what names file and line)
     "answers shorter than stated": (
         "SHORTER = 1\n",
         r"TEST06: .*\(mlperf_log_accuracy\.json:2\)",

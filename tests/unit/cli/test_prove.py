@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from reconciler.cli.main import main
-from reconciler.cli.prove import PARTS, Given, redact
 from reconciler.observed.installed_backends import list_installed
 from reconciler.observed.machine import list_accelerators
+from reconciler.rehearse.machine_parts import PARTS, Given, redact
 from tests.processes import find_free_ports
 from tests.shared import need
 

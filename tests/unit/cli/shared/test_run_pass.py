@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.cli.watch import WatchOutput, WatchReport
 from reconciler.plan.plan import Step
 from reconciler.reconcile.planning import Options
 from reconciler.resource.kinds import Kind
 from reconciler.watch.backoff import Backoff
+from reconciler.watch.report import WatchOutput, WatchReport
 from reconciler.watch.settings import WatchSettings
 from tests.unit.cli.conftest import Reconcile, edit, git
 from tests.unit.diff.simulated import Wish, World, desire

@@ -30,7 +30,7 @@ C_MIN = "c_min_override"
 
 def is_agentic(curve: CurveFolder, rules: CurveRules) -> bool:
     """True where every point but a dedicated Offline one says so by its load pattern."""
-    return _patterns(curve) == {rules.get("agentic_load_pattern")}
+    return _patterns(curve) == {rules.values.agentic_load_pattern}
 
 
 def _patterns(curve: CurveFolder) -> set[object]:
@@ -48,7 +48,7 @@ def find_declared_minimum(curve: CurveFolder, rules: CurveRules) -> tuple[int | 
     stated = {point: _read_minimum(point) for point in curve.points}
     if all(value is _NOTHING for value in stated.values()):
         return None, ()
-    limit, found, problems = rules.get_number("most_ultra_low_concurrency"), set(), []
+    limit, found, problems = rules.values.most_ultra_low_concurrency, set(), []
     for point, value in stated.items():
         place = point.description.file
         if value is _NOTHING:
@@ -78,7 +78,7 @@ def derive_curve_regions(curve: CurveFolder, rules: CurveRules) -> tuple[Regions
     if problems or c_max is None or not curve.points:
         return None, ()
     fixed = {point.concurrency for point in curve.points if point.state("offline") != DEDICATED}
-    limit = rules.get_number("most_ultra_low_concurrency")
+    limit = rules.values.most_ultra_low_concurrency
     try:
         if declared is None:
             return compute_regions(c_max, min(min(point.concurrency for point in curve.points), limit), rules), ()
@@ -131,7 +131,7 @@ def check_placement(view: CurveView) -> Iterator[Complaint]:
 def _coverage(band: str) -> Callable[[CurveView], Iterator[Complaint]]:
     def check(view: CurveView) -> Iterator[Complaint]:
         regions = derive_curve_regions(view.folder, view.rules)[0]
-        limit = view.rules.get_number("most_ultra_low_concurrency")
+        limit = view.rules.values.most_ultra_low_concurrency
         present = [point.concurrency for point in view.folder.points]
         if band == ULTRA_LOW:
             last = regions.ultra_low.last if regions is not None else limit
@@ -146,15 +146,15 @@ def _coverage(band: str) -> Callable[[CurveView], Iterator[Complaint]]:
 
 def check_count(view: CurveView) -> Iterator[Complaint]:
     dedicated = any(point.state("offline") == DEDICATED for point in view.folder.stated)
-    agentic = is_agentic(view.folder, view.rules)
-    name = "least_points_with_dedicated_offline" if dedicated and not agentic else "least_points"
-    least = view.rules.get_number(name)
+    least = view.rules.values.least_points
+    if dedicated and not is_agentic(view.folder, view.rules):
+        least = view.rules.values.least_points_with_dedicated_offline
     if view.folder.points and len(view.folder.points) < least:
         yield complain(view.folder.shown, f"{len(view.folder.points)} points", f"at least {least}")
 
 
 def check_cap(view: CurveView) -> Iterator[Complaint]:
-    most = view.rules.get_number("most_points")
+    most = view.rules.values.most_points
     if len(view.folder.points) > most:
         yield complain(view.folder.shown, f"{len(view.folder.points)} points", f"at most {most}")
 
@@ -200,7 +200,7 @@ def check_offline_order(view: CurveView) -> Iterator[Complaint]:
     top = next((point.measured for point in view.folder.stated if point.concurrency == c_max and point.measured), None)
     if top is None or offline.measured is None:
         return
-    least = view.rules.get_decimal("least_offline_share") * top.system_tps
+    least = view.rules.values.least_offline_share * top.system_tps
     if offline.measured.system_tps < least:
         found = f"Offline {offline.measured.system_tps:.2f} tokens/s"
         yield complain(offline.summary.file, found, f"at least {least:.2f}, 0.98 of the point at the maximum")
@@ -301,7 +301,7 @@ def check_drafter(view: CurveView) -> Iterator[Complaint]:
 
 
 def check_drafter_time(view: CurveView) -> Iterator[Complaint]:
-    lead = view.rules.get_number("drafter_lead_cohorts")
+    lead = view.rules.values.drafter_lead_cohorts
     for point, block, approved in _drafted(view):
         drafter = next((item for item in approved if item.checksum == block.get("weight_checksum")), None)
         try:
@@ -324,7 +324,7 @@ def _drafted(view: CurveView) -> Iterator[tuple[PointFolder, Mapping[str, object
 
 def check_descriptions(view: CurveView) -> Iterator[Complaint]:
     """One system: only what the rules let vary may differ from the first point's description."""
-    free = set(view.rules.get_words("per_point_description"))
+    free = set(view.rules.values.per_point_description)
     read = [(point, point.description.value) for point in view.folder.points if point.description.value is not None]
     for point, document in read[1:]:
         first = read[0][1].values

@@ -225,8 +225,8 @@ def _find_shortcomings(
 
 def _regions_around(concurrency: int, rules: CurveRules) -> Regions:
     """Some curve that the point is on: every region has the same duration here."""
-    c_max = max(concurrency, rules.get_number("least_max_concurrency"))
-    return compute_regions(c_max, min(concurrency, rules.get_number("most_ultra_low_concurrency")), rules)
+    c_max = max(concurrency, rules.values.least_max_concurrency)
+    return compute_regions(c_max, min(concurrency, rules.values.most_ultra_low_concurrency), rules)
 
 
 def _describe(point: MeasuredPoint) -> dict[str, object]:

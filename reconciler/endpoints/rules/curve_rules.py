@@ -1,6 +1,6 @@
 """The rules of MLPerf Endpoints: values with their sources, seed sets, benchmarks, drafters and open questions.
 
-They are data (``rules.yaml``); code asks for them by name and never branches on a version or a benchmark's name.
+They are data (``rules.yaml``); code reads them as attributes and never branches on a version or a benchmark's name.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError, convert
 from msgspec.structs import replace
 
 from reconciler.endpoints.rules.cohorts import Cohort, list_adoption_window
@@ -32,13 +32,69 @@ class RuleSource(Struct, frozen=True):
     date: str
 
 
-class EndpointsRule(Struct, frozen=True):
-    """A ruled value. ``sources``: source → where it says so; ``differs``: source → what it says instead."""
+class RuleOrigin(Struct, frozen=True):
+    """Origin of a ruled value. ``sources``: source → where it says so; ``differs``: source → what it says instead."""
 
-    value: Any
     sources: Mapping[str, str]
     differs: Mapping[str, str]
     question: str = ""
+
+
+class ProcessorWatts(Struct, frozen=True):
+    """``words`` in the names of an architecture's processors; ``watts``: (most cores, None for any number; watts)."""
+
+    words: tuple[str, ...]
+    watts: tuple[tuple[int | None, int], ...]
+
+
+class RuleValues(Struct, frozen=True, forbid_unknown_fields=True):
+    """Every ruled value, under its name in the file. Durations in seconds, those of regions by the region's name."""
+
+    least_points: int
+    least_points_with_dedicated_offline: int
+    most_points: int
+    most_ultra_low_concurrency: int
+    least_max_concurrency: int
+    margin: Decimal
+    margin_covers_high: bool
+    choice_points: int
+    load_patterns: tuple[str, ...]
+    agentic_load_pattern: str
+    offline_load_pattern: str
+    least_seconds: Mapping[str, int]
+    least_seconds_agentic: Mapping[str, int]
+    whole_passes: bool
+    streaming: bool
+    most_warmup_seconds: int
+    warmup_from_performance_dataset_needs_salt: bool
+    failed_samples_allowed: int
+    least_queries: Mapping[str, int]
+    least_super_passes: int
+    least_drift: Decimal
+    most_scatter: Decimal
+    ramp_band: Decimal
+    coverage_statuses: tuple[str, ...]
+    verdicts: tuple[str, ...]
+    metric_states: tuple[str, ...]
+    gating_metrics: tuple[str, ...]
+    least_offline_share: Decimal
+    accuracy_points: int
+    accuracy_points_agentic: int
+    adoption_cohorts: int
+    drafter_lead_cohorts: int
+    most_short_name: int
+    metric_tolerance: Decimal
+    utilization_tolerance: Decimal
+    disclosure: tuple[str, ...]
+    per_point_description: tuple[str, ...]
+    divisions: tuple[str, ...]
+    availabilities: tuple[str, ...]
+    power_optional: tuple[str, ...]
+    overhead: Mapping[str, Decimal]
+    nic_watts: Decimal
+    accelerator_watts: Mapping[str, Decimal]
+    switch_watts: Mapping[str, Mapping[str, Decimal]]
+    processor_watts: tuple[ProcessorWatts, ...]
 
 
 class SeedSet(Struct, frozen=True):
@@ -90,45 +146,34 @@ class OpenQuestion(Struct, frozen=True):
 
 
 class CurveRules(Struct, frozen=True):
-    """All rules of one version. ``rehearsal``: durations are not the published ones, so nothing may be submitted."""
+    """All rules of one version. ``origins``: of each of the ``values``. ``rehearsal``: durations are not the published
+    ones, so nothing may be submitted."""
 
     version: str
     sources: Mapping[str, RuleSource]
-    rules: Mapping[str, EndpointsRule]
+    values: RuleValues
+    origins: Mapping[str, RuleOrigin]
     seed_sets: Mapping[str, SeedSet]
     benchmarks: Mapping[str, RuledBenchmark]
     drafters: tuple[Drafter, ...]
     questions: Mapping[str, OpenQuestion]
     rehearsal: bool = False
 
-    def get(self, name: str) -> Any:
-        """The value of a rule. KeyError for a name that no rule has."""
-        return self.rules[name].value
-
-    def get_number(self, name: str) -> int:
-        return int(self.get(name))
-
-    def get_decimal(self, name: str) -> Decimal:
-        return Decimal(str(self.get(name)))
-
-    def get_words(self, name: str) -> tuple[str, ...]:
-        return tuple(self.get(name))
-
     def find_least_seconds(self, region: str, concurrency: int, *, agentic: bool) -> int:
         """Find the seconds that a point's window must span. Up to 32 requests at a time the shorter duration applies,
         whatever region the point falls into."""
-        table = self.get("least_seconds_agentic" if agentic else "least_seconds")
-        if concurrency <= self.get_number("most_ultra_low_concurrency"):
-            return int(table["low_latency"])
-        return int(table.get(region, 0))
+        table = self.values.least_seconds_agentic if agentic else self.values.least_seconds
+        if concurrency <= self.values.most_ultra_low_concurrency:
+            return table["low_latency"]
+        return table.get(region, 0)
 
     def find_offline_seconds(self) -> int:
         """Find the seconds that a dedicated Offline run must last: it is of no region, so that the longest duration
         applies."""
-        return max(map(int, self.get("least_seconds").values()))
+        return max(self.values.least_seconds.values())
 
     def count_accuracy_points(self, *, agentic: bool) -> int:
-        return self.get_number("accuracy_points_agentic" if agentic else "accuracy_points")
+        return self.values.accuracy_points_agentic if agentic else self.values.accuracy_points
 
     def find_seed_set(self, name: str) -> SeedSet:
         """ReconcilerError names the nearest published set."""
@@ -140,14 +185,15 @@ class CurveRules(Struct, frozen=True):
 
     def list_adopting_cohorts(self, seeds: SeedSet) -> tuple[Cohort, ...]:
         """In which cohorts a new submission may bind itself to these seeds."""
-        return list_adoption_window(seeds.published, self.get_number("adoption_cohorts"))
+        return list_adoption_window(seeds.published, self.values.adoption_cohorts)
 
     def shorten(self, seconds: int) -> CurveRules:
         """For a rehearsal: every point lasts ``seconds`` at least, and everything else stays as it is."""
-        rules = dict(self.rules)
-        for name in ("least_seconds", "least_seconds_agentic"):
-            rules[name] = replace(rules[name], value=dict.fromkeys(rules[name].value, seconds))
-        return replace(self, rules=rules, rehearsal=True)
+        plain, agentic = (
+            dict.fromkeys(table, seconds) for table in (self.values.least_seconds, self.values.least_seconds_agentic)
+        )
+        values = replace(self.values, least_seconds=plain, least_seconds_agentic=agentic)
+        return replace(self, values=values, rehearsal=True)
 
 
 @functools.cache
@@ -164,7 +210,7 @@ def parse_endpoints_rules(data: bytes) -> CurveRules:
     document = parse_yaml_mapping(data).values
     sources = {name: RuleSource(**_texts(entry)) for name, entry in document["sources"].items()}
     questions = {name: OpenQuestion(**_texts(entry)) for name, entry in document["questions"].items()}
-    rules = {name: _rule(name, entry, sources, questions) for name, entry in document["rules"].items()}
+    origins = {name: _origin(name, entry, sources, questions) for name, entry in document["rules"].items()}
     for name, entry in document["benchmarks"].items():
         _check_sources(f"benchmarks.{name}", entry.get("sources"), sources)
     for entry in document["seed_sets"]:
@@ -172,7 +218,8 @@ def parse_endpoints_rules(data: bytes) -> CurveRules:
     return CurveRules(
         version=document["version"],
         sources=sources,
-        rules=rules,
+        values=_values({name: entry["value"] for name, entry in document["rules"].items()}),
+        origins=origins,
         seed_sets={entry["id"]: _seed_set(entry) for entry in document["seed_sets"]},
         benchmarks={name: _benchmark(name, entry) for name, entry in document["benchmarks"].items()},
         drafters=tuple(_drafter(entry) for entry in document["drafters"]),
@@ -184,16 +231,25 @@ def _texts(entry: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(value) for name, value in entry.items()}
 
 
-def _rule(
+def _values(stated: Mapping[str, Any]) -> RuleValues:
+    try:
+        return convert(stated, RuleValues)
+    except ValidationError as error:
+        raise ReconcilerError(
+            f"rules: {error}", fix="write each rule as its field in RuleValues is declared"
+        ) from error
+
+
+def _origin(
     name: str, entry: Mapping[str, Any], sources: Mapping[str, RuleSource], questions: Mapping[str, OpenQuestion]
-) -> EndpointsRule:
+) -> RuleOrigin:
     _check_sources(name, entry.get("sources"), sources)
     question = entry.get("question", "")
     if question and question not in questions:
         raise ReconcilerError(f"{name}: there is no open question {question!r}", fix="name one of `questions`")
     if isinstance(entry["value"], float):
         raise ReconcilerError(f"{name}: {entry['value']!r} is not exact as a number", fix="write it in quotes")
-    return EndpointsRule(entry["value"], _texts(entry["sources"]), _texts(entry.get("differs", {})), question)
+    return RuleOrigin(_texts(entry["sources"]), _texts(entry.get("differs", {})), question)
 
 
 def _check_sources(name: str, stated: Mapping[str, Any] | None, sources: Mapping[str, RuleSource]) -> None:

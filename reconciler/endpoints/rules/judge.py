@@ -196,7 +196,7 @@ def classify_window(window: SteadyWindow, least_seconds: int, rules: CurveRules)
         verdict = UP
     else:
         verdict = DOWN if drifting else STEADY
-    if window.super_passes < rules.get_number("least_super_passes") or not window.found:
+    if window.super_passes < rules.values.least_super_passes or not window.found:
         return FEW, verdict
     # The table has no row for a long window that drifts; this one falls back to the whole run as it must.
     if drifting or window.seconds is None or window.seconds < least_seconds:
@@ -214,7 +214,7 @@ def find_least_seconds(point: MeasuredPoint, rules: CurveRules, regions: Regions
 
 
 def is_agentic(point: MeasuredPoint, rules: CurveRules) -> bool:
-    return point.load_pattern == str(rules.get("agentic_load_pattern"))
+    return point.load_pattern == rules.values.agentic_load_pattern
 
 
 def _invalid(rule: str, text: str) -> PointFinding:
@@ -231,12 +231,12 @@ def _ended(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[Poin
     if point.issued and point.completed + point.failed != point.issued:
         counted = f"{point.completed} completed and {point.failed} failed of {point.issued} issued"
         yield _invalid("metric-consistency-accounting", counted)
-    if point.failed > rules.get_number("failed_samples_allowed"):
+    if point.failed > rules.values.failed_samples_allowed:
         yield _invalid("failed-samples", f"{show_count(point.failed, 'sample')} failed")
 
 
 def _pattern(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[PointFinding]:
-    allowed = (*rules.get_words("load_patterns"), str(rules.get("offline_load_pattern")))
+    allowed = (*rules.values.load_patterns, rules.values.offline_load_pattern)
     if point.load_pattern not in allowed:
         text = f"load pattern {point.load_pattern or 'unknown'}; a curve has {', '.join(allowed)}"
         yield _invalid("load-pattern", text)
@@ -286,25 +286,25 @@ def _figures(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[Po
 
 
 def _streamed(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[PointFinding]:
-    if rules.get("streaming") and not point.is_offline and not point.streaming:
+    if rules.values.streaming and not point.is_offline and not point.streaming:
         yield _invalid("streaming-config", "responses were not streamed (model_params.streaming)")
 
 
 def _warmed(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[PointFinding]:
     """The client warms up with samples of the performance dataset."""
-    if point.warmup is not None and not point.warmup.salt and rules.get("warmup_from_performance_dataset_needs_salt"):
+    if point.warmup is not None and not point.warmup.salt and rules.values.warmup_from_performance_dataset_needs_salt:
         yield _invalid("warmup-salt", "the client warmed up with the performance dataset, and without salt")
 
 
 def _counts(point: MeasuredPoint, rules: CurveRules, dataset_size: int) -> Iterator[PointFinding]:
-    least: Mapping[str, int] = rules.get("least_queries")
+    least: Mapping[str, int] = rules.values.least_queries
     # The client's datasets may carry the preset's name behind colons.
     needed = least.get(point.dataset.partition("::")[0], 0) or dataset_size
     if rules.rehearsal:
         needed = dataset_size
     if point.completed < needed:
         yield _invalid("min-query-count", f"{point.completed} samples completed, one pass has {needed}")
-    if dataset_size and point.issued % dataset_size and rules.get("whole_passes"):
+    if dataset_size and point.issued % dataset_size and rules.values.whole_passes:
         passes = Decimal(point.issued) / dataset_size
         text = f"{point.issued} samples issued are {passes:.2f} passes over {dataset_size}; only whole passes count"
         yield _invalid("whole-passes", text)

@@ -127,8 +127,9 @@ def _check_offline(size: int, c_max: int) -> int:
 
 def find_curve_problems(placed: PlacedCurve, rules: CurveRules) -> Iterator[CurveProblem]:
     """Find what the official checker would refuse at the end, before days are spent."""
-    count, most = len(placed.all_points), rules.get_number("most_points")
-    least = rules.get_number("least_points_with_dedicated_offline" if placed.offline else "least_points")
+    count, most, least = len(placed.all_points), rules.values.most_points, rules.values.least_points
+    if placed.offline:
+        least = rules.values.least_points_with_dedicated_offline
     if count < least:
         fix = f"write 'points: auto', or add {least - count}"
         yield CurveProblem("points", f"{count} points are declared; the rules ask at least {least}", fix)

@@ -225,7 +225,7 @@ def _curve(cells: Sequence[CellContent], system: SystemContent, rules: CurveRule
 
 def _point(content: CellContent, system: SystemContent, rules: CurveRules, *, elects: bool) -> PointContent:
     """``elects``: the curve has no dedicated Offline run, so that the point at the maximum counts as one."""
-    facts, own = _facts(content), rules.get_words("per_point_description")
+    facts, own = _facts(content), rules.values.per_point_description
     assert content.configuration is not None
     ids, short = _number_nodes(system), facts.shortfall
     elected = ELECTED if elects and facts.measured.concurrency == facts.max_concurrency else ""
@@ -262,7 +262,7 @@ def _power(system: SystemContent, division: str, rules: CurveRules) -> dict[str,
     it."""
     if system.nameplate:
         return _read_power(system)
-    wanted = division not in rules.get_words("power_optional") or POWER_FIELDS & set(system.description)
+    wanted = division not in rules.values.power_optional or POWER_FIELDS & set(system.description)
     return make_power(system.name, system.description, _list_nodes(system)) if wanted else {}
 
 

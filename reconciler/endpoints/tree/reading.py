@@ -160,7 +160,7 @@ class CurveFolder(Struct, frozen=True, dict=True):
         """Pareto curve of the points whose result can be read."""
         measured = [point.measured for point in self.points if point.measured is not None]
         patterns = {point.load_pattern for point in measured if not point.is_offline}
-        agentic = load_endpoints_rules().get("agentic_load_pattern")
+        agentic = load_endpoints_rules().values.agentic_load_pattern
         return make_curve(measured, agentic=patterns == {agentic})
 
     @property

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import importlib.resources
+import json
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -9,15 +12,39 @@ from reconciler.endpoints.rules.curve_rules import RuledBenchmark, SeedSet, load
 from reconciler.endpoints.rules.ruleset import load_endpoints_ruleset
 from reconciler.errors import ReconcilerError
 from reconciler.rules.rounds import load_ruleset
+from reconciler.storage.documents import parse_yaml_mapping
 
 _RULES = load_endpoints_rules()
 
 
+def read_shipped() -> dict[str, Any]:
+    data = (importlib.resources.files("reconciler.endpoints.rules") / "rules.yaml").read_bytes()
+    return dict(parse_yaml_mapping(data).values)
+
+
+def dump(document: dict[str, Any]) -> bytes:
+    return json.dumps(document, default=str).encode()
+
+
+@pytest.mark.parametrize(
+    ("value", "named"), [("seven", "least_points"), (None, "least_points")], ids=["no number", "no rule"]
+)
+def test_a_rule_that_is_missing_or_of_another_kind_is_refused(value: str | None, named: str) -> None:
+    document = read_shipped()
+    rules = {name: dict(entry) for name, entry in document["rules"].items()}
+    if value is None:
+        rules.pop(named)
+    else:
+        rules[named]["value"] = value
+    with pytest.raises(ReconcilerError, match=named):
+        parse_endpoints_rules(dump({**document, "rules": rules}))
+
+
 def test_every_value_names_a_known_source_and_every_source_its_date() -> None:
-    assert len(_RULES.rules) > 30
-    for name, rule in _RULES.rules.items():
-        assert rule.sources, name
-        assert set(rule.sources) | set(rule.differs) <= set(_RULES.sources), name
+    assert set(_RULES.origins) == set(_RULES.values.__struct_fields__)
+    for name, origin in _RULES.origins.items():
+        assert origin.sources, name
+        assert set(origin.sources) | set(origin.differs) <= set(_RULES.sources), name
     assert all(len(source.date) == 10 and source.version for source in _RULES.sources.values())
 
 
@@ -29,7 +56,7 @@ def test_a_shortened_rule_set_is_a_rehearsal_and_changes_nothing_else() -> None:
     short = _RULES.shorten(2)
     assert (_RULES.rehearsal, short.rehearsal) == (False, True)
     assert short.find_least_seconds("high_concurrency", 500, agentic=True) == 2
-    assert {name for name in short.rules if short.rules[name] != _RULES.rules[name]} == {
+    assert {name for name in _RULES.origins if getattr(short.values, name) != getattr(_RULES.values, name)} == {
         "least_seconds",
         "least_seconds_agentic",
     }
@@ -69,11 +96,10 @@ def test_a_round_of_curves_is_found_by_its_name_and_measures_the_tokens_of_the_s
 
 
 def test_each_bound_of_a_benchmark_is_there_where_it_is_stated() -> None:
-    head = "version: v1.0\nsources: {policy: {title: t, version: v, date: 2026-10-02}}\nquestions: {}\nrules: {}\n"
-    full = "{accuracy: {one: ['1.5'], both: ['2', '3']}, least_accuracy_samples: 4, agentic: true, inline: '5', "
-    full += "swe_bench: '6', output_tokens: ['7', '8'], sources: {policy: §1}}"
-    text = f"{head}seed_sets: []\nbenchmarks: {{full: {full}, bare: {{sources: {{policy: §1}}}}}}\ndrafters: []\n"
-    assert parse_endpoints_rules(text.encode()).benchmarks == {
+    full = {"accuracy": {"one": ["1.5"], "both": ["2", "3"]}, "least_accuracy_samples": 4, "agentic": True}
+    full |= {"inline": "5", "swe_bench": "6", "output_tokens": ["7", "8"], "sources": {"policy": "§1"}}
+    document = read_shipped() | {"benchmarks": {"full": full, "bare": {"sources": {"policy": "§1"}}}}
+    assert parse_endpoints_rules(dump(document)).benchmarks == {
         "full": RuledBenchmark(
             name="full",
             accuracy={"one": (Decimal("1.5"), None), "both": (Decimal(2), Decimal(3))},

@@ -7,7 +7,7 @@ from typing import Any
 
 from reconciler.endpoints.check.structure import CHECKER, CurveView, complain, make_rule
 from reconciler.endpoints.rules.cohorts import Cohort
-from reconciler.endpoints.rules.curve_rules import CurveRules
+from reconciler.endpoints.rules.curve_rules import CurveRules, Drafter
 from reconciler.endpoints.rules.regions import (
     BAND_TITLES,
     CHOICE,
@@ -280,19 +280,20 @@ def check_seeds(view: CurveView) -> Iterator[Complaint]:
 
 
 def check_adoption(view: CurveView) -> Iterator[Complaint]:
-    for point in view.folder.stated:
+    """Nothing is known where no list says for which cohort it was published."""
+    for point in view.folder.stated if any(seeds.cohorts for seeds in view.rules.seed_sets.values()) else ():
         seeds, target = view.rules.seed_sets.get(str(point.state("seed_set"))), point.state("target_cohort")
         if seeds is None or target is None:
             continue
-        allowed = [str(cohort) for cohort in view.rules.list_adopting_cohorts(seeds)]
+        allowed = [str(cohort) for cohort in seeds.cohorts]
         if target not in allowed:
-            wanted = f"one of {', '.join(allowed)}, in which seed set {seeds.id} may be adopted"
+            wanted = f"one of {', '.join(allowed) or 'none'}, in which seed set {seeds.id} may be adopted"
             yield complain(point.point.file, f"target_cohort {target!r}", wanted)
 
 
 def check_drafter(view: CurveView) -> Iterator[Complaint]:
     for point, block, approved in _drafted(view):
-        if not any(drafter.checksum == block.get("weight_checksum") for drafter in approved):
+        if not any(drafter.matches(block) for drafter in approved):
             wanted = "a drafter that is approved for the benchmark, known by the checksum of its weights"
             named = block.get("model_id")
             yield complain(
@@ -303,17 +304,23 @@ def check_drafter(view: CurveView) -> Iterator[Complaint]:
 def check_drafter_time(view: CurveView) -> Iterator[Complaint]:
     lead = view.rules.values.drafter_lead_cohorts
     for point, block, approved in _drafted(view):
-        drafter = next((item for item in approved if item.checksum == block.get("weight_checksum")), None)
-        try:
-            target = Cohort.parse(str(point.state("target_cohort")))
-        except ReconcilerError:
+        drafter = next((item for item in approved if item.matches(block)), None)
+        if drafter is None:
             continue
-        if drafter is not None and target < drafter.approved.add(lead):
-            found = f"{drafter.model}, approved in {drafter.approved}, in cohort {target}"
+        named, stated = drafter.model or "the drafter", point.state("target_cohort")
+        try:
+            target = Cohort.parse(str(stated))
+        except ReconcilerError:
+            target = None
+        if target is None or drafter.approved is None:
+            found = f"{named}, approved in {drafter.approved or 'no stated cohort'}, in cohort {stated}"
+            yield complain(point.point.file, found, f"both cohorts, {lead} apart", warning=True)
+        elif target < drafter.approved.add(lead):
+            found = f"{named}, approved in {drafter.approved}, in cohort {target}"
             yield complain(point.point.file, found, f"cohort {drafter.approved.add(lead)} or later")
 
 
-def _drafted(view: CurveView) -> Iterator[tuple[PointFolder, Mapping[str, object], list[Any]]]:
+def _drafted(view: CurveView) -> Iterator[tuple[PointFolder, Mapping[str, object], list[Drafter]]]:
     model = next(iter(_first_by(view.folder, "model_name")), view.folder.model)
     approved = [drafter for drafter in view.rules.drafters if drafter.benchmark == model]
     for point in view.folder.stated:

@@ -17,7 +17,9 @@ from msgspec.structs import replace
 from reconciler.endpoints.rules.cohorts import Cohort, list_adoption_window
 from reconciler.errors import ReconcilerError, suggest_nearest
 from reconciler.loadgen import keys
+from reconciler.rules.programs import PublishedLists
 from reconciler.storage.documents import parse_yaml_mapping
+from reconciler.storage.untrusted_files import read_regular
 
 V1_0 = "v1.0"
 _FILE = "rules.yaml"
@@ -98,10 +100,11 @@ class RuleValues(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SeedSet(Struct, frozen=True):
-    """Seeds that a submission binds itself to. ``published``: the cohort that the set came out for."""
+    """Seeds that a submission binds itself to. ``cohorts``: in which a new submission may adopt them, ascending; none
+    where a list does not say for which cohort it was published."""
 
     id: str
-    published: Cohort
+    cohorts: tuple[Cohort, ...]
     scheduler_rng_seed: int
     sample_index_rng_seed: int
     model_seed: int
@@ -130,12 +133,22 @@ class RuledBenchmark(Struct, frozen=True):
 
 
 class Drafter(Struct, frozen=True):
-    """An approved draft model, known by the checksum of its weights."""
+    """An approved drafter: a draft model, known by the ``checksum`` of its weights, or a ``configuration`` of a target
+    model whose checksum is ``target``. ``approved``: in which cohort, None where a list does not say."""
 
     benchmark: str
-    approved: Cohort
-    model: str
-    checksum: str
+    approved: Cohort | None
+    model: str = ""
+    checksum: str = ""
+    target: str = ""
+    configuration: Mapping[str, Any] = {}
+
+    def matches(self, stated: Mapping[str, object]) -> bool:
+        """True for the ``speculative_decoding`` of a point.yaml that is of this drafter. Its name is no proof."""
+        if self.checksum:
+            return stated.get("weight_checksum") == self.checksum
+        configured = bool(self.configuration) and stated.get("configuration") == self.configuration
+        return configured and stated.get("target_checksum") == self.target
 
 
 class OpenQuestion(Struct, frozen=True):
@@ -183,10 +196,6 @@ class CurveRules(Struct, frozen=True):
             raise ReconcilerError(f"{name!r} is not a published seed set", fix=f"{hint}published sets: {known}")
         return self.seed_sets[name]
 
-    def list_adopting_cohorts(self, seeds: SeedSet) -> tuple[Cohort, ...]:
-        """In which cohorts a new submission may bind itself to these seeds."""
-        return list_adoption_window(seeds.published, self.values.adoption_cohorts)
-
     def shorten(self, seconds: int) -> CurveRules:
         """For a rehearsal: every point lasts ``seconds`` at least, and everything else stays as it is."""
         plain, agentic = (
@@ -215,16 +224,34 @@ def parse_endpoints_rules(data: bytes) -> CurveRules:
         _check_sources(f"benchmarks.{name}", entry.get("sources"), sources)
     for entry in document["seed_sets"]:
         _check_sources(f"seed_sets.{entry['id']}", entry.get("sources"), sources)
+    values = _values({name: entry["value"] for name, entry in document["rules"].items()})
     return CurveRules(
         version=document["version"],
         sources=sources,
-        values=_values({name: entry["value"] for name, entry in document["rules"].items()}),
+        values=values,
         origins=origins,
-        seed_sets={entry["id"]: _seed_set(entry) for entry in document["seed_sets"]},
+        seed_sets=_parse_seed_sets({"seed_sets": document["seed_sets"]}, values),
         benchmarks={name: _benchmark(name, entry) for name, entry in document["benchmarks"].items()},
-        drafters=tuple(_drafter(entry) for entry in document["drafters"]),
+        drafters=_parse_drafters({"drafters": document["drafters"]}),
         questions=questions,
     )
+
+
+def adopt_lists(rules: CurveRules, lists: PublishedLists) -> CurveRules:
+    """The rules with newer lists of seed sets and drafters, as MLCommons publishes them for the official checker.
+    ReconcilerError names the file that is none."""
+    read = {"seed_sets": lists.seed_sets, "drafters": lists.approved_drafters}
+    found: dict[str, Any] = {}
+    for name, path in read.items():
+        try:
+            if path is not None:
+                values = parse_yaml_mapping(read_regular(path)).values
+                found[name] = _parse_seed_sets(values, rules.values) if name == "seed_sets" else _parse_drafters(values)
+        except (OSError, ValueError, TypeError, KeyError, RecursionError, ReconcilerError) as error:
+            said = error.message if isinstance(error, ReconcilerError) else " ".join(str(error).split())
+            fix = "take the file that MLCommons publishes, seedset.yaml or approved_drafters.yaml"
+            raise ReconcilerError(f"{path} is no list of {name.replace('_', ' ')}: {said}", fix=fix) from error
+    return replace(rules, **found)
 
 
 def _texts(entry: Mapping[str, Any]) -> dict[str, str]:
@@ -258,15 +285,25 @@ def _check_sources(name: str, stated: Mapping[str, Any] | None, sources: Mapping
         raise ReconcilerError(f"{name}: it names no known source", fix=f"write `sources: {{SOURCE: where}}`; {known}")
 
 
-def _seed_set(entry: Mapping[str, Any]) -> SeedSet:
-    published = Cohort.parse(entry["published"])
-    return SeedSet(
-        id=entry["id"],
-        published=published,
-        scheduler_rng_seed=entry["scheduler_rng_seed"],
-        sample_index_rng_seed=entry[keys.SAMPLE_INDEX_RNG_SEED],
-        model_seed=entry["model_seed"],
-    )
+def _parse_seed_sets(document: Mapping[str, Any], values: RuleValues) -> dict[str, SeedSet]:
+    """Either the seed sets alone, or below ``cohort`` with the cohort for which all of them were published."""
+    cohort = document.get("cohort")
+    whole = cohort if isinstance(cohort, Mapping) else document
+    sets = {}
+    for entry in whole["seed_sets"]:
+        published = entry.get("published", whole.get("cohort-id"))
+        window = list_adoption_window(Cohort.parse(str(published)), values.adoption_cohorts) if published else ()
+        named = entry.get("cohorts")
+        sets[str(entry["id"])] = SeedSet(
+            id=str(entry["id"]),
+            cohorts=window if named is None else tuple(sorted(Cohort.parse(str(name)) for name in named)),
+            scheduler_rng_seed=int(entry["scheduler_rng_seed"]),
+            sample_index_rng_seed=int(entry[keys.SAMPLE_INDEX_RNG_SEED]),
+            model_seed=int(entry["model_seed"]),
+        )
+    if not sets:
+        raise ValueError("it has no seed set")
+    return sets
 
 
 def _benchmark(name: str, entry: Mapping[str, Any]) -> RuledBenchmark:
@@ -283,5 +320,20 @@ def _benchmark(name: str, entry: Mapping[str, Any]) -> RuledBenchmark:
     )
 
 
-def _drafter(entry: Mapping[str, Any]) -> Drafter:
-    return Drafter(entry["benchmark"], Cohort.parse(entry["approved"]), entry["model"], entry["checksum"])
+def _parse_drafters(document: Mapping[str, Any]) -> tuple[Drafter, ...]:
+    return tuple(_parse_drafter(entry) for entry in document["drafters"])
+
+
+def _parse_drafter(entry: Mapping[str, Any]) -> Drafter:
+    benchmark, approved = str(entry["benchmark"]), entry.get("approved_cohort")
+    checksum, target = (str(entry.get(name) or "") for name in ("weight_checksum", "target_checksum"))
+    if not checksum and not target:
+        raise ValueError(f"a drafter of {benchmark} has neither weight_checksum nor target_checksum")
+    return Drafter(
+        benchmark=benchmark,
+        approved=Cohort.parse(str(approved)) if approved is not None else None,
+        model=str(entry.get("model_id") or ""),
+        checksum=checksum,
+        target=target,
+        configuration=dict(entry.get("configuration") or {}),
+    )

@@ -82,7 +82,7 @@ def _of_point(cell: DeclaredCell, rules: CurveRules) -> Iterator[Problem]:
         fix = f"write 'disclosure: {{{absent[0]}: …}}'; the fields are published in point.yaml"
         yield _at(_place(cell), path, f"the disclosure of {cell.cell.benchmark} has no {', '.join(absent)}", fix)
     seeds = rules.find_seed_set(str(settings["seed_set"].value))
-    yield from _unadopted(settings, seeds, rules, path)
+    yield from _unadopted(settings, seeds, path)
     stated = settings.get("client.parameters.seed")
     if stated is not None and str(stated.value) != str(seeds.model_seed):
         message = f"the model's seed is {stated.value}, seed set {seeds.id} has {seeds.model_seed}"
@@ -98,11 +98,11 @@ def _of_point(cell: DeclaredCell, rules: CurveRules) -> Iterator[Problem]:
         yield _at(cell.origin.origin, f"spec.divisions.{str(cell.cell).replace('/', '.')}", message, fix)
 
 
-def _unadopted(settings: Mapping[str, Value], seeds: SeedSet, rules: CurveRules, path: str) -> Iterator[Problem]:
+def _unadopted(settings: Mapping[str, Value], seeds: SeedSet, path: str) -> Iterator[Problem]:
     target = settings.get("disclosure.target_cohort")
     if target is None:
         return
-    allowed = rules.list_adopting_cohorts(seeds)
+    allowed = seeds.cohorts
     try:
         fits = Cohort.parse(str(target.value)) in allowed
     except ReconcilerError:

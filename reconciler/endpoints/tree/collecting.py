@@ -213,7 +213,7 @@ def _curve(cells: Sequence[CellContent], system: SystemContent, rules: CurveRule
         min_concurrency=facts.min_concurrency or None,
         dataset=facts.measured.dataset,
         seed_set=facts.seed_set,
-        target_cohort=str(facts.disclosed.get(_TARGET) or seeds.published),
+        target_cohort=str(facts.disclosed.get(_TARGET) or seeds.cohorts[0]),
         implementation=first.cell.benchmark,
         points=tuple(_point(content, system, rules, elects=elects) for content in cells),
         disclosed={name: value for name, value in facts.disclosed.items() if name != _TARGET},

@@ -3,14 +3,21 @@ from __future__ import annotations
 import importlib.resources
 import json
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reconciler.endpoints.rules.cohorts import Cohort, list_adoption_window
-from reconciler.endpoints.rules.curve_rules import RuledBenchmark, SeedSet, load_endpoints_rules, parse_endpoints_rules
+from reconciler.endpoints.rules.curve_rules import (
+    RuledBenchmark,
+    adopt_lists,
+    load_endpoints_rules,
+    parse_endpoints_rules,
+)
 from reconciler.endpoints.rules.ruleset import load_endpoints_ruleset
 from reconciler.errors import ReconcilerError
+from reconciler.rules.programs import PublishedLists
 from reconciler.rules.rounds import load_ruleset
 from reconciler.storage.documents import parse_yaml_mapping
 
@@ -64,8 +71,7 @@ def test_a_shortened_rule_set_is_a_rehearsal_and_changes_nothing_else() -> None:
 
 def test_a_seed_set_may_be_adopted_in_four_cohorts() -> None:
     seeds = _RULES.find_seed_set("A")
-    cohorts = [str(cohort) for cohort in _RULES.list_adopting_cohorts(seeds)]
-    assert cohorts == ["2026-10-C1", "2026-11-C0", "2026-11-C1", "2026-12-C0"]
+    assert [str(cohort) for cohort in seeds.cohorts] == ["2026-10-C1", "2026-11-C0", "2026-11-C1", "2026-12-C0"]
     with pytest.raises(ReconcilerError, match="not a published seed set"):
         _RULES.find_seed_set("B")
 
@@ -113,7 +119,55 @@ def test_each_bound_of_a_benchmark_is_there_where_it_is_stated() -> None:
     }
 
 
-B, A = (
-    SeedSet("B", Cohort(2026, 12, 1), scheduler_rng_seed=1, sample_index_rng_seed=2, model_seed=3),
-    SeedSet("A", Cohort(2026, 10, 0), scheduler_rng_seed=4, sample_index_rng_seed=5, model_seed=6),
+SEEDS = "scheduler_rng_seed: 1, sample_index_rng_seed: 2, model_seed: 3"
+
+
+@pytest.mark.parametrize(
+    ("text", "cohorts"),
+    [
+        (
+            f"cohort: {{cohort-id: 2027-01-C0, seed_sets: [{{id: B, {SEEDS}}}]}}",
+            ["2027-01-C0", "2027-01-C1", "2027-02-C0", "2027-02-C1"],
+        ),
+        (
+            f"cohort: {{cohort-id: 2027-01-C0, seed_sets: [{{id: B, cohorts: [2027-03-C1], {SEEDS}}}]}}",
+            ["2027-03-C1"],
+        ),
+        (f"seed_sets: [{{id: B, {SEEDS}}}]", []),
+    ],
+    ids=["for a cohort", "for its own cohorts", "for no cohort"],
 )
+def test_a_newer_list_of_seed_sets_takes_the_place_of_the_shipped_one(
+    tmp_path: Path, text: str, cohorts: list[str]
+) -> None:
+    (tmp_path / "seeds.yaml").write_text(text)
+    rules = adopt_lists(_RULES, PublishedLists(seed_sets=tmp_path / "seeds.yaml"))
+    assert (set(rules.seed_sets), rules.drafters) == ({"B"}, _RULES.drafters)
+    assert [str(cohort) for cohort in rules.find_seed_set("B").cohorts] == cohorts
+    assert list(rules.find_seed_set("B").seeds.values()) == [1, 2, 3]
+
+
+def test_a_newer_list_of_drafters_takes_the_place_of_the_shipped_one(tmp_path: Path) -> None:
+    text = "drafters: [{benchmark: kimi-k3, target_checksum: 'sha256:1', configuration: {exit_layer: 24}}]"
+    (tmp_path / "drafters.yaml").write_text(text)
+    (drafter,) = adopt_lists(_RULES, PublishedLists(approved_drafters=tmp_path / "drafters.yaml")).drafters
+    assert drafter.matches({"target_checksum": "sha256:1", "configuration": {"exit_layer": 24}})
+    assert not drafter.matches({"target_checksum": "sha256:1", "configuration": {"exit_layer": 25}})
+    assert not drafter.matches({"target_checksum": "sha256:2", "configuration": {"exit_layer": 24}})
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("seed_sets", "- 1"),
+        ("seed_sets", "seed_sets: []"),
+        ("seed_sets", "seed_sets: [{id: B}]"),
+        ("seed_sets", f"cohort: {{cohort-id: soon, seed_sets: [{{id: B, {SEEDS}}}]}}"),
+        ("approved_drafters", "drafters: [{benchmark: kimi-k3, model_id: a}]"),
+        ("approved_drafters", "a: 1"),
+    ],
+)
+def test_a_file_that_is_no_such_list_is_refused_by_its_name(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / "list.yaml").write_text(text)
+    with pytest.raises(ReconcilerError, match=r"list\.yaml"):
+        adopt_lists(_RULES, PublishedLists(**{name: tmp_path / "list.yaml"}))

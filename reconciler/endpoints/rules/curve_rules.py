@@ -121,7 +121,9 @@ class SeedSet(Struct, frozen=True):
 
 class RuledBenchmark(Struct, frozen=True):
     """``accuracy``: metric in lower case → least and most, in percent where it is a share; ``inline``, ``swe_bench``
-    and ``output_tokens`` are the gates of agentic benchmarks, None where nothing is published."""
+    and ``output_tokens`` are the gates of agentic benchmarks, None where nothing is published. ``parameters``: the only
+    ones of the client's model_params that a run may have, none where nothing is published; ``dataset``: the SHA-256 of
+    the performance dataset; ``extras``: of the SWE-bench scorer."""
 
     name: str
     accuracy: Mapping[str, tuple[Decimal, Decimal | None]]
@@ -130,6 +132,9 @@ class RuledBenchmark(Struct, frozen=True):
     inline: Decimal | None
     swe_bench: Decimal | None
     output_tokens: tuple[Decimal, Decimal] | None
+    parameters: Mapping[str, Any] = {}
+    dataset: str = ""
+    extras: Mapping[str, Any] = {}
 
 
 class Drafter(Struct, frozen=True):
@@ -317,6 +322,9 @@ def _benchmark(name: str, entry: Mapping[str, Any]) -> RuledBenchmark:
         inline=Decimal(entry["inline"]) if "inline" in entry else None,
         swe_bench=Decimal(entry["swe_bench"]) if "swe_bench" in entry else None,
         output_tokens=(Decimal(tokens[0]), Decimal(tokens[1])) if tokens else None,
+        parameters=entry.get("parameters", {}),
+        dataset=entry.get("dataset", ""),
+        extras=entry.get("extras", {}),
     )
 
 

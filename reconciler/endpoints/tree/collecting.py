@@ -24,9 +24,10 @@ from reconciler.errors import ReconcilerError
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.observed.rendered import SHARED
 from reconciler.resource.quantities import parse_decimal, read_count
-from reconciler.resource.settings import ACCURACY_FROM, MAXIMUM, CellSettings
+from reconciler.resource.settings import ACCURACY_FROM, AGENTIC, MAXIMUM, CellSettings
 from reconciler.storage.documents import parse_json_object
 from reconciler.tree.content import CellContent, Content, LogRef, SubmissionContent, SystemContent
+from reconciler.tree.documents import encode_json
 
 # system_power.json, derived from what the spec says of a system: its parts with their rated power, or one figure that
 # was published (rules §4.5.2, appendix E).
@@ -172,9 +173,12 @@ def describe_point(
 ) -> PointFacts:
     """Describe a point for its files other than the client's own, from the client's files as they were recorded."""
     own = ACCURACY_FROM not in settings
-    chosen = {CONFIG: performance[CONFIG], RESULT_SUMMARY: performance[RESULT_SUMMARY]}
-    chosen |= {ACCURACY_RESULTS: accuracy[ACCURACY_RESULTS]} if own else {}
-    files = {name: load_bytes(ref) for name, ref in chosen.items()}
+    files = {name: load_bytes(performance[name]) for name in (CONFIG, RESULT_SUMMARY)}
+    scores = [load_bytes(accuracy[ACCURACY_RESULTS])] if own else []
+    if AGENTIC in settings:  # the performance run is scored, too
+        scores = [load_bytes(performance[ACCURACY_RESULTS]), *scores]
+    if scores:
+        files[ACCURACY_RESULTS] = _join_scores(scores)
     return PointFacts(
         measured=parse_point(files, settings.get_number("point.concurrency")),
         nodes={name: int(str(count)) for name, count in settings.get_below("nodes_used.").items()},
@@ -185,8 +189,18 @@ def describe_point(
         min_concurrency=settings.get_number("min_concurrency"),
         seed_set=settings.get_text("seed_set"),
         own_accuracy=own,
+        scores=files.get(ACCURACY_RESULTS) if AGENTIC in settings else None,
         disclosed=settings.get_below("disclosure."),
     )
+
+
+def _join_scores(files: Sequence[bytes]) -> bytes:
+    """Join the entries of several accuracy_results.json; one alone stays as the client wrote it. ValueError for what is
+    none."""
+    if len(files) == 1:
+        return files[0]
+    entries = [score for data in files for score in parse_json_object(data).get("accuracy_scores") or ()]
+    return encode_json({"accuracy_scores": entries})
 
 
 def group_by_cell(files: Mapping[str, str], points: Iterable[CellContent]) -> dict[str, dict[str, str]]:
@@ -233,7 +247,7 @@ def _point(content: CellContent, system: SystemContent, rules: CurveRules, *, el
         measured=facts.measured,
         config=content.configuration,
         summary=content.performance[RESULT_SUMMARY],
-        accuracy=content.accuracy[ACCURACY_RESULTS] if facts.own_accuracy else None,
+        accuracy=content.accuracy[ACCURACY_RESULTS] if facts.own_accuracy and facts.scores is None else facts.scores,
         deployment={name: value for name, value in facts.disclosed.items() if name in own},
         disclosed={name: value for name, value in facts.disclosed.items() if name not in own},
         offline=DEDICATED if facts.measured.is_offline else elected,

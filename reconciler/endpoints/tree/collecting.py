@@ -218,7 +218,8 @@ def _curve(cells: Sequence[CellContent], system: SystemContent, rules: CurveRule
     first = cells[0]
     facts = _facts(first)
     seeds = rules.find_seed_set(facts.seed_set)
-    elects = not any(_facts(content).measured.is_offline for content in cells)
+    measured = [_facts(content).measured for content in cells]
+    elects = not any(point.is_offline or point.is_agentic for point in measured)
     return CurveContent(
         system=first.cell.system,
         model=_name_model(first),
@@ -238,7 +239,8 @@ def _curve(cells: Sequence[CellContent], system: SystemContent, rules: CurveRule
 
 
 def _point(content: CellContent, system: SystemContent, rules: CurveRules, *, elects: bool) -> PointContent:
-    """``elects``: the curve has no dedicated Offline run, so that the point at the maximum counts as one."""
+    """``elects``: the curve has no dedicated Offline run and is not agentic, so that the point at the maximum counts as
+    one."""
     facts, own = _facts(content), rules.values.per_point_description
     assert content.configuration is not None
     ids, short = _number_nodes(system), facts.shortfall

@@ -84,9 +84,7 @@ def test_the_tree_shows_the_settings_of_the_runs_that_count(recorded: Path, reco
     assert readme.read_bytes() == before
 
 
-def test_a_further_change_makes_it_stale_again_and_taking_it_back_does_not(
-    recorded: Path, reconcile: Reconcile
-) -> None:
+def test_a_further_change_makes_it_stale_and_undoing_it_does_not(recorded: Path, reconcile: Reconcile) -> None:
     changed(recorded)
     accept(reconcile)
     edit(recorded, "target_qps: 1000", "target_qps: 1100")
@@ -134,9 +132,7 @@ def test_accept_list_and_revoke(recorded: Path, reconcile: Reconcile) -> None:
     assert reconcile("plan")[0] == 2
 
 
-def test_revoking_that_was_killed_before_its_commit_or_after_it_is_finished_by_the_next(
-    recorded: Path, reconcile: Reconcile
-) -> None:
+def test_a_revocation_killed_around_its_commit_is_finished_next(recorded: Path, reconcile: Reconcile) -> None:
     changed(recorded)
     accept(reconcile, "--commit")
     (path,) = Path("state/accepted").glob("*.json")
@@ -189,9 +185,7 @@ def test_accept_wants_a_reason_and_an_end(
         pytest.param("name: one", "name: other", "nothing to accept", id="as-declared"),
     ],
 )
-def test_what_cannot_be_accepted_is_refused_with_its_rule(
-    recorded: Path, reconcile: Reconcile, before: str, after: str, said: str
-) -> None:
+def test_a_refusal_names_its_rule(recorded: Path, reconcile: Reconcile, before: str, after: str, said: str) -> None:
     edit(recorded, before, after)
     code, _, err = reconcile("accept", "digits", "--reason", "please")
     assert (code, said in err) == (1, True), err
@@ -236,9 +230,7 @@ def test_an_audit_holds_an_acceptance_to_the_day_of_its_commit(recorded: Path, r
 
 
 @pytest.mark.parametrize("later", [False, True], ids=["edited", "decided again"])
-def test_an_audit_knows_an_acceptance_that_was_edited_under_a_new_digest(
-    recorded: Path, reconcile: Reconcile, later: bool
-) -> None:
+def test_an_audit_knows_an_edited_acceptance(recorded: Path, reconcile: Reconcile, later: bool) -> None:
     """Nothing in the file itself gives it away; one that was revoked and made again says another time."""
     changed(recorded)
     path = accept(reconcile)

@@ -109,9 +109,7 @@ def test_a_freeze_ends_on_its_day(recorded: Path, reconcile: Reconcile) -> None:
     assert "(over)" in reconcile("freeze", "--list")[1]
 
 
-def test_a_freeze_that_was_edited_is_listed_as_one_that_counts_for_nothing(
-    recorded: Path, reconcile: Reconcile
-) -> None:
+def test_an_edited_freeze_is_listed_as_one_that_counts_for_nothing(recorded: Path, reconcile: Reconcile) -> None:
     assert reconcile("freeze", "digits", "--reason", "the deadline is over")[0] == 0
     path = next((recorded / "state/frozen").glob("*.json"))
     path.write_text(path.read_text().replace("deadline", "party"))
@@ -159,9 +157,7 @@ def test_a_cell_that_publishes_the_runs_of_a_frozen_one_is_frozen_with_it(declar
     assert all(step["blocked"].startswith("frozen since") for step in steps), steps
 
 
-def test_an_unfreeze_that_was_killed_before_its_commit_is_finished_by_the_next(
-    recorded: Path, reconcile: Reconcile
-) -> None:
+def test_an_unfreeze_killed_before_its_commit_is_finished_by_the_next(recorded: Path, reconcile: Reconcile) -> None:
     freeze(reconcile, "digits", "--commit")
     (path,) = Path("state/frozen").glob("*.json")
     path.unlink()

@@ -67,9 +67,7 @@ def test_history_when_a_record_was_removed_still_knows_it(twice: Path, reconcile
     assert "no longer recorded" in out
 
 
-def test_history_when_a_branch_dropped_its_record_before_it_was_merged_still_knows_it(
-    recorded: Path, reconcile: Reconcile
-) -> None:
+def test_history_knows_a_record_that_a_branch_dropped_before_its_merge(recorded: Path, reconcile: Reconcile) -> None:
     git(recorded, "switch", "--quiet", "--create", "try")
     edit(recorded, "target_qps: 1000", "target_qps: 1100")
     git(recorded, "commit", "--quiet", "--all", "--message", "Ask for more")
@@ -82,9 +80,7 @@ def test_history_when_a_branch_dropped_its_record_before_it_was_merged_still_kno
     assert [run["kept"] for run in runs] == [True, False]
 
 
-def test_history_and_why_when_a_merge_itself_brought_the_record_name_the_merge(
-    recorded: Path, reconcile: Reconcile
-) -> None:
+def test_history_and_why_name_the_merge_that_brought_a_record(recorded: Path, reconcile: Reconcile) -> None:
     git(recorded, "switch", "--quiet", "--create", "side")
     git(recorded, "commit", "--quiet", "--allow-empty", "--message", "Side")
     git(recorded, "switch", "--quiet", "main")
@@ -146,9 +142,7 @@ def test_blame_when_a_run_is_only_repeated_names_no_output_as_a_cause(recorded: 
     assert [(s["after"]["what"], s["causes"]) for s in steps] == [("Run performance", []), ("Score", [])]
 
 
-def test_blame_when_an_engine_follows_from_an_input_does_not_name_its_digest_too(
-    twice: Path, reconcile: Reconcile
-) -> None:
+def test_blame_of_an_engine_that_follows_from_an_input_names_no_digest(twice: Path, reconcile: Reconcile) -> None:
     edit(twice, "batch_size: 8", "batch_size: 16")
     git(twice, "commit", "--quiet", "--all", "--message", "Use larger batches")
     assert reconcile("--commit")[0] == 0
@@ -175,9 +169,7 @@ def test_diff_when_a_commit_added_records_alone_shows_only_the_result(twice: Pat
     assert reconcile("diff", "HEAD..HEAD")[0] == 0
 
 
-def test_diff_lists_what_each_cell_has_not_recorded_yet_and_nothing_of_others(
-    twice: Path, reconcile: Reconcile
-) -> None:
+def test_diff_lists_what_each_cell_has_not_recorded_yet(twice: Path, reconcile: Reconcile) -> None:
     edit(twice, "target_qps: 1100", "target_qps: 1200")
     edit(twice, "          Offline:", "          SingleStream: {target_latency: 1 ms}\n          Offline:")
     git(twice, "commit", "--quiet", "--all", "--message", "Ask for more, and for another scenario")
@@ -205,9 +197,7 @@ def test_compare_counts_the_accelerators_of_all_nodes(recorded: Path) -> None:
 
 
 @pytest.mark.parametrize("written", [int, str])
-def test_compare_reads_the_counts_of_a_tree_as_number_and_as_text(
-    twice: Path, reconcile: Reconcile, written: type
-) -> None:
+def test_compare_reads_counts_as_number_and_as_text(twice: Path, reconcile: Reconcile, written: type) -> None:
     system = next((twice / ".reconcile/tree").glob("open/*/systems/box.json"))
     found = json.loads(system.read_text())
     counts = {"number_of_nodes": written(2), "accelerators_per_node": written(4)}

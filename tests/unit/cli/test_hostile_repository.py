@@ -234,9 +234,7 @@ PRIVATE = "do not show"
 
 
 @pytest.mark.parametrize("names", ["{outside}", "../outside.md"])
-def test_an_audit_reads_no_file_next_to_the_repository(
-    recorded: Path, reconcile: Reconcile, tmp_path: Path, names: str
-) -> None:
+def test_an_audit_reads_no_outer_file(recorded: Path, reconcile: Reconcile, tmp_path: Path, names: str) -> None:
     """Nor would two people see the same, who have different ones."""
     outside = tmp_path / "outside.md"
     outside.write_text(PRIVATE)
@@ -268,9 +266,7 @@ LOOKS = (
 )
 
 
-def test_looking_at_a_pull_request_runs_nothing_that_it_brings(
-    recorded: Path, reconcile: Reconcile, tmp_path: Path
-) -> None:
+def test_looking_at_a_pull_request_runs_no_code_of_it(recorded: Path, reconcile: Reconcile, tmp_path: Path) -> None:
     """A folder that git takes for a bare repository is the code of a harness; its command, scorer and launcher leave
     a trace too."""
     code, ran, program = recorded / "code", tmp_path / "ran", recorded / "launch"

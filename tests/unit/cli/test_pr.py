@@ -173,9 +173,7 @@ def test_pr_when_the_base_is_broken_says_why_all_cells_are_added(recorded: Path,
     ]
 
 
-def test_pr_when_an_editor_left_a_hidden_copy_reads_the_specs_as_a_pass_does(
-    recorded: Path, reconcile: Reconcile
-) -> None:
+def test_pr_reads_the_specs_as_a_pass_does_next_to_a_hidden_copy(recorded: Path, reconcile: Reconcile) -> None:
     (recorded / "specs/.one.yaml").write_text("broken: {")
     commit(recorded, "Leave a copy")
     code, found = impact(reconcile, "--base", "HEAD~1")
@@ -281,9 +279,7 @@ def no_workflow(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def test_pr_when_under_embargo_withholds_what_was_measured_from_the_comment(
-    recorded: Path, reconcile: Reconcile
-) -> None:
+def test_pr_under_embargo_withholds_measurements_from_the_comment(recorded: Path, reconcile: Reconcile) -> None:
     git(recorded, "remote", "add", "origin", "git@github.com:acme/results.git")
     under_embargo(recorded)
     comment, out = commented(reconcile, recorded)
@@ -315,9 +311,7 @@ def test_pr_when_it_ends_the_embargo_itself_still_withholds(recorded: Path, reco
     assert "withheld" in commented(reconcile, recorded)[0]
 
 
-def test_pr_in_a_workflow_withholds_from_its_page_too(
-    recorded: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pr_withholds_from_the_page_too(recorded: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch) -> None:
     git(recorded, "remote", "add", "origin", "git@git.acme.com:results.git")
     under_embargo(recorded)
     monkeypatch.setenv("CI", "true")

@@ -66,9 +66,7 @@ def test_prune_shows_and_removes_nothing_until_it_is_asked(swapped: Path, reconc
     assert (records(swapped), objects(swapped), logs(swapped)) == before
 
 
-def test_prune_removes_records_and_cells_but_never_logs_and_git_brings_them_back(
-    swapped: Path, reconcile: Reconcile
-) -> None:
+def test_prune_removes_no_logs_and_git_brings_records_and_cells_back(swapped: Path, reconcile: Reconcile) -> None:
     before, raw = records(swapped), (objects(swapped), logs(swapped))
     code, out, err = reconcile("prune", *ALL, "--yes", "--commit")
     assert code == 0, out + err

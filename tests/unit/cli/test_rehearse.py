@@ -64,9 +64,7 @@ def test_a_rehearsed_scenario_has_queries_enough_for_its_percentile(code: str) -
 
 @pytest.mark.parametrize("round_name", ["v4.1", "v5.1", "v6.1"])
 @pytest.mark.parametrize("division", ["closed", "open"])
-def test_the_spec_has_every_scenario_of_the_round_and_is_a_rehearsal(
-    tmp_path: Path, round_name: str, division: str
-) -> None:
+def test_the_spec_rehearses_every_scenario_of_the_round(tmp_path: Path, round_name: str, division: str) -> None:
     made = Generated(code="resnet50", data="generated/data", model="generated/m.onnx", samples=4, made=True)
     text = rehearsal_spec.render_rehearsal_spec(
         round_name=round_name,
@@ -217,9 +215,7 @@ def test_data_is_generated_once_and_again_for_another_seed(tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("libraries")
-def test_a_rehearsal_is_green_then_in_sync_and_cannot_be_packed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rehearsal_is_green_in_sync_and_not_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rehearsal_spec, "list_scenarios", lambda *_: ("SingleStream", "Offline"))
     folder = tmp_path / "rehearsal"
     asked = ["resnet50", "--division", "open", "--samples", "8", "--output", str(folder), "--json", "--busy"]
@@ -270,7 +266,7 @@ def run(arguments: list[str]) -> dict[str, Any]:
     return document
 
 
-def test_a_benchmark_whose_name_has_another_one_now_is_rehearsed_next_to_it_in_the_open_division(
+def test_a_benchmark_whose_name_went_to_another_is_rehearsed_next_to_it_in_open(
     tmp_path: Path,
 ) -> None:
     facts = list(load_benchmark_facts().values())

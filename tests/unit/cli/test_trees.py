@@ -184,9 +184,7 @@ def test_the_rendered_tree_is_checked_by_default(recorded: Path, capsys: pytest.
     assert "accuracy.hash-of-log" not in {finding["rule"] for finding in of_cell}
 
 
-def test_a_rendered_rehearsal_says_so_and_nothing_else_is_found(
-    recorded: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_rendered_rehearsal_is_the_only_finding(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify-tree", ".reconcile/tree", "--json"]) == 2
     found = json.loads(capsys.readouterr().out)["findings"]
     assert {(item["rule"], item["severity"]) for item in found} == {("measurements.rehearsal", "warning")}

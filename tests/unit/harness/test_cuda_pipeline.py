@@ -240,9 +240,7 @@ def test_samples_of_many_rows_share_batches_and_get_all_of_theirs(fake: Fake, lo
 
 
 @pytest.mark.parametrize(("lockable", "on_device"), [(True, False), (False, False), (True, True)])
-def test_samples_that_take_one_call_are_gathered_where_their_rows_are(
-    fake: Fake, lockable: bool, on_device: bool
-) -> None:
+def test_samples_of_one_call_are_gathered_where_their_rows_are(fake: Fake, lockable: bool, on_device: bool) -> None:
     fake.lockable = lockable
     reported = {"start_from_device": True, "start_from_device_evidence": "measured.md"} if on_device else {}
     found: dict[int, list[np.ndarray]] = {}

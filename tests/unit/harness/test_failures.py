@@ -196,9 +196,7 @@ def test_a_stream_that_cannot_begin_ends_the_run_with_its_reason(
     assert "broken on purpose" in ended.result.problem
 
 
-def test_failure_does_not_wait_for_the_end_of_the_schedule(
-    children: Children, artifacts: Artifacts, tmp_path: Path
-) -> None:
+def test_failure_does_not_wait_for_the_schedule(children: Children, artifacts: Artifacts, tmp_path: Path) -> None:
     """LoadGen cannot be aborted and would issue queries for another hour."""
     ended = children.run(
         "Server",

@@ -172,9 +172,7 @@ MISCHIEF = {
 
 
 @pytest.mark.parametrize("mischief", MISCHIEF)
-def test_misbehaviour_is_a_failure_with_a_name(
-    mischief: str, load: Ask, serve: Callable[..., Server], recorder: Recorder
-) -> None:
+def test_misbehaviour_is_named(mischief: str, load: Ask, serve: Callable[..., Server], recorder: Recorder) -> None:
     server = serve(mischief)
     load(server).submit(1, 0)
     error = recorder.failure()
@@ -199,9 +197,7 @@ def test_first_failure_cancels_what_is_under_way_and_sends_nothing_more(
     assert "device lost" in recorder.failure(8).problem
 
 
-def test_processes_have_no_more_under_way_than_is_declared(
-    load: Ask, serve: Callable[..., Server], recorder: Recorder
-) -> None:
+def test_processes_have_as_much_as_declared(load: Ask, serve: Callable[..., Server], recorder: Recorder) -> None:
     """And when one of them ends, the run does."""
     server = serve("keeps alive")
     client = load(server, options={"client_processes": 2, "concurrency": 3})
@@ -232,9 +228,7 @@ def test_address_of_something_else_is_refused(load: Ask, serve: Callable[..., Se
         load(options={"url": ""})
 
 
-def test_server_that_is_gone_is_named_with_its_last_lines(
-    tmp_path: Path, load: Ask, serve: Callable[..., Server], recorder: Recorder
-) -> None:
+def test_a_gone_server_is_named(tmp_path: Path, load: Ask, serve: Callable[..., Server], recorder: Recorder) -> None:
     (tmp_path / "log.start").write_text("loading weights\nCUDA out of memory\n")
     with Server() as server:
         client = load(server, service_log=str(tmp_path))
@@ -339,9 +333,7 @@ def test_messages_are_sent_as_they_are_and_answered_with_a_text(
     assert "prompt" not in asked
 
 
-def test_a_text_whose_tokens_no_one_counts_is_refused(
-    load: Ask, serve: Callable[..., Server], recorder: Recorder
-) -> None:
+def test_a_text_without_a_count_is_refused(load: Ask, serve: Callable[..., Server], recorder: Recorder) -> None:
     client = load(serve("uncounted"), streaming=False, samples=MESSAGES)
     client.place([np.frombuffer(b'[{"role": "user", "content": "30"}]', np.uint8)])
     client.submit(1, 0)
@@ -385,9 +377,7 @@ def test_a_server_that_shows_nothing_is_asked_as_before(mischief: str, load: Ask
     assert client.notes["token_ids"] is True
 
 
-def test_a_server_may_add_the_revision_to_the_name_of_its_model(
-    load: Ask, serve: Callable[..., Server], recorder: Recorder
-) -> None:
+def test_a_server_may_add_the_revision(load: Ask, serve: Callable[..., Server], recorder: Recorder) -> None:
     """As `transformers serve` does."""
     load(serve("revision")).submit(1, 0)
     assert recorder.wait(1) == {1: expected(0)}

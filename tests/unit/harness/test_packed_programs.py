@@ -76,9 +76,7 @@ def far(found: list[np.ndarray], wanted: list[np.ndarray], mask: np.ndarray) -> 
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16", "fp8"])
-def test_logits_are_those_of_the_padded_network(
-    place: Path, samples: dict[str, np.ndarray], tmp_path: Path, precision: str
-) -> None:
+def test_logits_are_as_padded(place: Path, samples: dict[str, np.ndarray], tmp_path: Path, precision: str) -> None:
     path = tmp_path / "model.pt2"
     path.write_bytes((place / "deeper.pt2").read_bytes())
     if precision == "fp8":

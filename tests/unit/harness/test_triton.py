@@ -97,9 +97,7 @@ def test_server_at_an_address_answers_every_sample(engine: Path, tmp_path: Path)
     assert session.notes["server.model"] == MODEL
 
 
-def test_run_asks_the_server_that_the_pass_started(
-    children: Children, artifacts: Artifacts, engine: Path, tmp_path: Path
-) -> None:
+def test_run_asks_the_passs_server(children: Children, artifacts: Artifacts, engine: Path, tmp_path: Path) -> None:
     inputs = {"dataset": str(artifacts.dataset()), "engine": str(engine)}
     settings = {"batch_size": 8, "streams": 2, "threads": 1, "model": MODEL}
     log = tmp_path / "log"
@@ -128,9 +126,7 @@ def test_run_asks_the_server_that_the_pass_started(
         ("never ready", "the server was not ready within 1 s", "backend"),
     ],
 )
-def test_server_that_does_not_fit_is_refused_before_the_run(
-    mischief: str, problem: str, kind: str, engine: Path, tmp_path: Path
-) -> None:
+def test_an_unfit_server_is_refused(mischief: str, problem: str, kind: str, engine: Path, tmp_path: Path) -> None:
     with serve(mischief) as server, pytest.raises(HarnessError, match=problem) as refused:
         open_session(engine, tmp_path, server.url, Answers(), ready_timeout_s=1)
     assert refused.value.problem_class == kind
@@ -148,9 +144,7 @@ def test_server_that_does_not_fit_is_refused_before_the_run(
         ("no JSON", "KServe", "backend"),
     ],
 )
-def test_failure_of_a_running_server_has_a_name(
-    mischief: str, problem: str, kind: str, engine: Path, tmp_path: Path
-) -> None:
+def test_a_servers_failure_is_named(mischief: str, problem: str, kind: str, engine: Path, tmp_path: Path) -> None:
     answers = Answers()
     with serve() as server:
         session = open_session(engine, tmp_path, server.url, answers, streams=1, timeout_s=1)
@@ -180,9 +174,7 @@ def test_requests_share_a_batch_inside_the_server(engine: Path) -> None:
 
 @real
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_real_server_answers_every_sample_with_its_own_class(
-    scenario: str, children: Children, artifacts: Artifacts, engine: Path
-) -> None:
+def test_real_server_answers_as_expected(scenario: str, children: Children, artifacts: Artifacts, engine: Path) -> None:
     inputs = {"dataset": str(artifacts.dataset()), "engine": str(engine)}
     settings = {"batch_size": 8, "streams": 2, "threads": 1}
     if scenario == "Server":  # single samples, of which the server makes batches

@@ -100,9 +100,7 @@ def test_no_more_samples_are_used_than_the_library_has(total: int, samples: str)
         ([0, 1, 2, 3], [("effective_performance_sample_count", "3")]),
     ],
 )
-def test_loaded_samples_are_of_the_library_and_as_many_as_are_used(
-    loaded: list[int], expected: list[tuple[str, str]]
-) -> None:
+def test_loaded_samples_are_the_librarys_and_all_used(loaded: list[int], expected: list[tuple[str, str]]) -> None:
     key = "effective_performance_sample_count"
     values = {key: 3, "qsl_reported_total_count": 4}
     found = re.findall(r"^(\w+): \D*?(-?\d+) ", "\n".join(find(**values, loaded_qsl_set=loaded)), re.MULTILINE)

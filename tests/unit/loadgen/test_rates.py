@@ -18,9 +18,7 @@ from tests.unit.loadgen.test_verdict import changed
 
 
 @pytest.mark.parametrize("name", ["unique", "same"])
-def test_more_samples_than_the_target_needs_are_inconsistent_but_where_few_are_issued(
-    loadgen_run: Callable[[str], Run], name: str
-) -> None:
+def test_too_many_samples_are_wrong_unless_few_are_issued(loadgen_run: Callable[[str], Run], name: str) -> None:
     run, key = loadgen_run("offline-valid"), "generated_samples_per_query"
     many = changed(run, **{key: "9000000"})
     assert key in {item.key for item in find_inconsistencies(many)}
@@ -38,9 +36,7 @@ def test_a_log_that_leaves_out_a_figure_is_not_judged_by_it(loadgen_run: Callabl
 
 
 @pytest.mark.parametrize(("late", "inconsistent"), [(-0.01, False), (1.5, True)])
-def test_few_queries_may_be_over_a_gap_before_their_schedule_is(
-    loadgen_run: Callable[[str], Run], late: float, inconsistent: bool
-) -> None:
+def test_a_run_of_few_queries_may_end_early(loadgen_run: Callable[[str], Run], late: float, inconsistent: bool) -> None:
     """``late``: when the last of forty queries was issued, in seconds behind the run's end; a gap comes after it."""
     run = loadgen_run("server-valid")
     elapsed = elapsed_seconds(run.detail)
@@ -78,9 +74,7 @@ def test_server_completes_no_more_than_was_scheduled_but_for_a_hundredth(
 
 
 @pytest.mark.parametrize("key", ["generated_query_duration", "result_scheduled_samples_per_sec"])
-def test_schedule_of_a_server_run_is_not_judged_by_a_figure_that_is_not_there(
-    loadgen_run: Callable[[str], Run], key: str
-) -> None:
+def test_schedule_of_a_server_run_needs_figures(loadgen_run: Callable[[str], Run], key: str) -> None:
     data = loadgen_run("server-valid").bytes("detail.txt")
     assert f'"{key}"'.encode() in data
     found = find_inconsistencies(parse_detail(data.replace(f'"{key}"'.encode(), b'"gone"')))
@@ -88,9 +82,7 @@ def test_schedule_of_a_server_run_is_not_judged_by_a_figure_that_is_not_there(
 
 
 @pytest.mark.parametrize(("name", "judged"), [("single-stream-valid", True), ("multi-stream-valid", False)])
-def test_a_rate_without_loadgens_own_time_is_of_single_stream_alone(
-    loadgen_run: Callable[[str], Run], name: str, judged: bool
-) -> None:
+def test_a_rate_without_overhead_is_of_one_stream(loadgen_run: Callable[[str], Run], name: str, judged: bool) -> None:
     """A MultiStream query has several samples, so that its mean latency says nothing of such a rate."""
     key = "result_qps_without_loadgen_overhead"
     data = loadgen_run(name).bytes("detail.txt")
@@ -266,9 +258,7 @@ STREAMS = {"SingleStream": "latency_ns", "MultiStream": "query_latency_ns"}
         (5.31, 2_000_000, "3.250 5.31"),
     ],
 )
-def test_queries_of_a_stream_follow_each_other(
-    scenario: str, seconds: float, slowest: int | None, expected: str
-) -> None:
+def test_queries_of_a_stream_follow_in_turn(scenario: str, seconds: float, slowest: int | None, expected: str) -> None:
     part = STREAMS[scenario]
     values = {
         "effective_scenario": scenario,

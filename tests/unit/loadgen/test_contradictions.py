@@ -41,11 +41,6 @@ def find(version: str = OLD, /, *more: tuple[str, object], **values: Any) -> lis
     return list(map(str, find_inconsistencies(make_log(version, *more, **values))))
 
 
-def test_an_old_log_of_little_contradicts_nothing() -> None:
-    assert find() == []
-    assert find(effective_test_mode="AccuracyOnly", result_validity=None, power_end=DAY + "08:55:08.000") == []
-
-
 def test_a_date_is_one_since_release_4() -> None:
     said = "test_datetime: soon (line 2), but LoadGen writes a date"
     assert said in find(NEW, test_datetime="soon")

@@ -12,7 +12,7 @@ import pytest
 from reconciler.storage.files import hash_bytes
 from reconciler.storage.packaged_files import read_shipped
 
-from .conftest import CELL, Reconcile, edit, expire, git, read_day
+from .conftest import CELL, Reconcile, commit, edit, expire, git, read_day
 
 
 def changed(root: Path) -> None:
@@ -199,11 +199,6 @@ def test_a_rehearsal_is_not_accepted_in_place_of_a_result(recorded: Path, reconc
     assert code == 1
     assert "rehearsal True → None: what was measured as a rehearsal stays one" in err
     assert "min_query_count 512 → 24576: round v6.1 (mlperf.conf) sets it, and holds every result to it" in err
-
-
-def commit(root: Path, message: str) -> None:
-    git(root, "add", "--all")
-    git(root, "commit", "--quiet", "--message", message)
 
 
 def test_an_audit_says_accepted_and_proves_nothing_by_it(recorded: Path, reconcile: Reconcile) -> None:

@@ -19,7 +19,7 @@ from reconciler.tree.render import place_kept_code
 from tests.unit.check.conftest import clean_trees, logs, tree_of
 from tests.unit.check.made import SCENARIOS
 
-from .conftest import CELL, Reconcile, git
+from .conftest import CELL, Reconcile, commit, git
 
 __all__ = ["clean_trees", "logs", "tree_of"]
 
@@ -91,8 +91,7 @@ def test_nothing_is_written_through_a_link(tree: Path, empty: Path, tmp_path: Pa
 def test_committing_everything_leaves_the_working_folder_out(tree: Path, empty: Path, reconcile: Reconcile) -> None:
     assert reconcile("adopt", str(tree), "--rehearsal")[0] == 0
     assert list((empty / ".reconcile/objects").rglob("*"))
-    git(empty, "add", "--all")
-    git(empty, "commit", "--quiet", "--message", "Adopt a tree")
+    commit(empty, "Adopt a tree")
     names = git(empty, "ls-files").splitlines()
     assert "specs/tester.yaml" in names
     assert not any(name.startswith(".reconcile") for name in names)
@@ -103,8 +102,7 @@ def test_committing_everything_leaves_the_working_folder_out(tree: Path, empty: 
 def test_a_working_folder_that_was_committed_stops_nothing(tree: Path, empty: Path, reconcile: Reconcile) -> None:
     assert reconcile("adopt", str(tree), "--rehearsal")[0] == 0
     (empty / ".reconcile/.gitignore").unlink()
-    git(empty, "add", "--all")
-    git(empty, "commit", "--quiet", "--message", "Adopt a tree, and all that this machine made of it")
+    commit(empty, "Adopt a tree, and all that this machine made of it")
     for command in ("plan", "status", "reconcile", "check"):
         code, out, err = reconcile(*([] if command == "reconcile" else [command]))
         assert (code, err.count("is in git")) == (2 if command == "check" else 0, 1), out + err

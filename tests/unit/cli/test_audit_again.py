@@ -35,7 +35,7 @@ from reconciler.rules.compliance.scores import Slack
 from reconciler.storage.files import Lock, RepositoryPaths
 from tests.acceptance.conftest import console
 
-from .conftest import CELL, Reconcile, edit, git
+from .conftest import CELL, Reconcile, commit, edit, git
 
 Claims = dict[tuple[str, str], tuple[str, str]]
 
@@ -44,11 +44,6 @@ def claims(reconcile: Reconcile, *arguments: str) -> tuple[int, Claims]:
     code, out, error = reconcile("audit", "--json", *arguments)
     assert out, error
     return code, {(c["where"], c["what"]): (c["proof"], c["detail"]) for c in json.loads(out)["claims"]}
-
-
-def commit(root: Path, message: str) -> None:
-    git(root, "add", "--all")
-    git(root, "commit", "--quiet", "--message", message)
 
 
 def record_of(root: Path, kind: str) -> tuple[Path, Record]:

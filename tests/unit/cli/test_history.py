@@ -21,7 +21,7 @@ from reconciler.resource.settings import SystemSettings
 from reconciler.storage.files import RepositoryPaths
 from tests.acceptance.conftest import console as console_here
 
-from .conftest import CELL, Reconcile, edit, git
+from .conftest import CELL, Reconcile, commit, edit, git
 
 
 @pytest.fixture(scope="module")
@@ -87,8 +87,7 @@ def test_history_and_why_name_the_merge_that_brought_a_record(recorded: Path, re
     git(recorded, "merge", "--quiet", "--no-ff", "--no-commit", "side")
     edit(recorded, "target_qps: 1000", "target_qps: 1100")
     assert reconcile()[0] == 0
-    git(recorded, "add", "--all")
-    git(recorded, "commit", "--quiet", "--message", "Merge and measure")
+    commit(recorded, "Merge and measure")
     merge = git(recorded, "rev-parse", "HEAD")
     runs = [r for r in report(reconcile, "history", "digits")["results"] if r["what"] == "Run performance"]
     assert runs[-1]["written"]["commit"] == merge
@@ -123,8 +122,7 @@ def test_blame_when_no_input_changed_names_the_evidence_that_did(recorded: Path,
     facts = {**record.facts, "machine.driver": RecordedFact("570.1", Role.EVIDENCE)}
     for day, more in (("2999-01-01", {}), ("2999-01-02", facts), ("2999-01-03", facts)):
         write_record(paths, replace(record, started=f"{day}T00:00:00Z", facts=more or record.facts))
-    git(recorded, "add", "--all")
-    git(recorded, "commit", "--quiet", "--message", "Measure again")
+    commit(recorded, "Measure again")
     steps = [s for s in report(reconcile, "blame", "digits")["steps"] if s["after"]["what"] == "Run performance"]
     assert [[(cause["name"], cause["after"]) for cause in step["causes"]] for step in steps] == [
         [],
@@ -212,8 +210,7 @@ def test_compare_shows_the_headroom_of_the_latency_bound(recorded: Path, reconci
     margin = {"name": "p99 latency", "measured": "14.9", "limit": "15", "unit": "ms", "headroom": "+0.7", "met": True}
     path.unlink()
     write_record(RepositoryPaths(recorded), replace(record, values={**record.values, "margins": [margin]}))
-    git(recorded, "add", "--all")
-    git(recorded, "commit", "--quiet", "--message", "Measure")
+    commit(recorded, "Measure")
     assert report(reconcile, "compare", "HEAD", "HEAD")["pairs"][0]["one"]["headroom"] == "+0.7"
     assert reconcile("compare", "HEAD", "HEAD")[1].count("samples/s, headroom +0.7 %") == 2
 
@@ -240,8 +237,7 @@ def test_a_line_is_found_though_others_of_its_file_changed_before_the_commit(
     edit(root, "target_qps: 1000", "target_qps: 1200")
     assert console_here(root).code == 0
     edit(root, "  submitter: Tester", "  # a line more\n  submitter: Tester")
-    git(root, "add", ".")
-    git(root, "commit", "--quiet", "--message", "Ask for more, and record it")
+    commit(root, "Ask for more, and record it")
     monkeypatch.chdir(root)
     code, out, _ = reconcile("blame", CELL)
     assert code == 0

@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 
 from reconciler.errors import ReconcilerError
 from reconciler.reconcile import new_repository
-from tests.unit.cli.conftest import Reconcile, git
+from tests.unit.cli.conftest import Reconcile, commit, git
 from tests.unit.storage.test_untrusted_files import make_hole
 
 
@@ -50,8 +50,7 @@ def test_init_writes_a_workflow_whose_command_the_program_takes(tmp_path: Path, 
     runs = [step["run"] for step in workflow["jobs"]["check"]["steps"] if "run" in step]
     (words,) = [shlex.split(run)[1:] for run in runs if run.startswith("reconcile ")]
     words = [word.replace("origin/$GITHUB_BASE_REF", "HEAD").replace("$RUNNER_TEMP", str(tmp_path)) for word in words]
-    git(tmp_path / "lab", "add", "--all")
-    git(tmp_path / "lab", "commit", "--quiet", "--message", "Start")
+    commit(tmp_path / "lab", "Start")
     code, out, _ = reconcile("-C", str(tmp_path / "lab"), *words)
     assert (code, (tmp_path / "impact.md").exists()) == (0, True), out
 

@@ -22,7 +22,7 @@ from reconciler.cli.help import read_topics
 from reconciler.cli.main import main
 from reconciler.cli.shared.repository import find_root
 from reconciler.errors import ReconcilerError
-from tests.unit.cli.conftest import CELL, Reconcile, console, git
+from tests.unit.cli.conftest import CELL, Reconcile, commit, console, git
 
 HEAVY = ("pydantic", "ruamel", "jsonschema", "git", "rich", "importlib.metadata")
 
@@ -373,8 +373,7 @@ def test_paths_of_explain_are_completed(complete: Callable[..., list[str]]) -> N
 
 def test_rounds_and_commits_are_completed(declared: Path, complete: Callable[..., list[str]]) -> None:
     git(declared, "init", "--quiet", "--initial-branch=main")
-    git(declared, "add", ".")
-    git(declared, "commit", "--quiet", "--message", "Declare")
+    commit(declared, "Declare")
     git(declared, "tag", "v1-submitted")
     assert complete("rounds", "show", "v6") == ["v6.1", "v6.0"]
     assert complete("init", "--round", "v4") == ["v4.1", "v4.0"]

@@ -31,7 +31,7 @@ from reconciler.rules.results import loadgen_logs
 from tests.acceptance.conftest import console
 from tests.shared import make_once
 
-from .conftest import CELL, Reconcile, git
+from .conftest import CELL, Reconcile, commit, git
 
 DECLARED = [word for name in ("code", "dataset", "engine", "machine") for word in ("--declare", f"{name}=known")]
 FOLDER = "open/Tester/results/box/digits/Offline"
@@ -71,11 +71,6 @@ def full_length(tree: Path) -> None:
 def believe_logs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loadgen_logs, "find_inconsistencies", lambda log, **_: ())
     monkeypatch.setattr(loadgen_logs, "judge_kept", lambda _: iter(()))
-
-
-def commit(root: Path, message: str = "Adopt") -> None:
-    git(root, "add", "--all")
-    git(root, "commit", "--quiet", "--message", message)
 
 
 @pytest.fixture(scope="session")

@@ -15,13 +15,7 @@ from reconciler.record.codec import decode
 from reconciler.record.store import write_record
 from reconciler.storage.files import RepositoryPaths
 
-from .conftest import CELL, Reconcile, console, edit, git
-
-
-def commit(root: Path, message: str) -> str:
-    git(root, "add", "--all")
-    git(root, "commit", "--quiet", "--message", message)
-    return git(root, "rev-parse", "HEAD")
+from .conftest import CELL, Reconcile, commit, console, edit, git
 
 
 def impact(reconcile: Reconcile, *arguments: str) -> tuple[int, dict]:

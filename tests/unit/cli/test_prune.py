@@ -9,16 +9,11 @@ import pytest
 
 from tests.acceptance.conftest import console
 
-from .conftest import Reconcile, edit, git
+from .conftest import Reconcile, commit, edit, git
 
 ROW = "          Offline: {target_qps: 1000, min_duration: 0, min_query_count: 512}\n"
 SECOND = "          SingleStream: {min_duration: 0, min_query_count: 64}\n"
 ALL = ("--measured", "--max-share", "1")
-
-
-def commit(root: Path, message: str) -> None:
-    git(root, "add", "--all")
-    git(root, "commit", "--quiet", "--message", message)
 
 
 def logs(root: Path) -> dict[str, bytes]:

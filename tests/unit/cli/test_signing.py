@@ -17,7 +17,7 @@ import pytest
 
 from reconciler.record.signing import NAMESPACE
 
-from .conftest import CELL, Reconcile, edit, git
+from .conftest import CELL, Reconcile, commit, edit, git
 
 SIGNED = {f"{label}: signature" for label in ("Run performance", "Run accuracy", "Score")}
 
@@ -33,11 +33,6 @@ def keygen(folder: Path, name: str) -> Path:
 def use(root: Path, key: Path) -> None:
     git(root, "config", "gpg.format", "ssh")
     git(root, "config", "user.signingkey", str(key))
-
-
-def commit(root: Path, message: str) -> None:
-    git(root, "add", "--all")
-    git(root, "commit", "--quiet", "--message", message)
 
 
 def allow(root: Path, name: str, key: Path, options: str = "") -> None:

@@ -16,7 +16,7 @@ from reconciler.observed.loadgen_library import RELEASES, UNAVAILABLE, find_load
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.spec.loading import load
 from reconciler.spec.submission_template import find_family, find_starting_value
-from tests.unit.cli.conftest import Reconcile, edit, git
+from tests.unit.cli.conftest import Reconcile, commit, edit
 
 WANTED = ("--round", "v6.1", "--benchmark", "3d-unet-99,llama3.1-8b", "--benchmark", "whisper", "--system", "h200x8")
 
@@ -173,8 +173,7 @@ def test_doctor_names_what_is_missing(begun: tuple[Path, str], reconcile: Reconc
         f"{sum('# <- fill in' in line for line in lines if not line.startswith('#'))} lines"
     )
     assert all(check["fix"] for check in checks if check["missing"])
-    git(root, "add", ".")
-    git(root, "commit", "--quiet", "--message", "Declare it")
+    commit(root, "Declare it")
     assert "1 spec committed" in reconcile("doctor")[1]
     edit_spec = root / "specs/acme.yaml"
     edit_spec.write_text(edit_spec.read_text() + "# more\n")

@@ -46,24 +46,6 @@ def test_pr_when_only_records_were_added_says_nothing_is_to_do(recorded: Path, r
     assert [cell["effect"] for cell in found["cells"]] == ["settled"]
 
 
-def test_pr_when_a_comment_changes_leaves_every_cell_unaffected(recorded: Path, reconcile: Reconcile) -> None:
-    edit(recorded, "spec:\n", "# a remark\nspec:\n")
-    commit(recorded, "Explain")
-    code, found = impact(reconcile, "--base", "HEAD~1")
-    assert code == 0
-    assert [cell["effect"] for cell in found["cells"]] == ["unaffected"]
-
-
-def test_pr_when_a_cell_comes_and_another_goes(recorded: Path, reconcile: Reconcile) -> None:
-    edit(recorded, "Offline: {target_qps: 1000,", "SingleStream: {")
-    commit(recorded, "Swap scenarios")
-    _, found = impact(reconcile, "--base", "HEAD~1")
-    assert {cell["cell"].rpartition("/")[2]: cell["effect"] for cell in found["cells"]} == {
-        "Offline": "removed",
-        "SingleStream": "added",
-    }
-
-
 def test_pr_of_a_comment_makes_nothing_due_whatever_was_due_before(recorded: Path, reconcile: Reconcile) -> None:
     edit(recorded, "          Offline:", "          SingleStream: {}\n          Offline:")
     edit(recorded, "target_qps: 1000", "target_qps: 2000")
@@ -103,29 +85,6 @@ def test_pr_when_a_record_was_edited_is_an_error(recorded: Path, reconcile: Reco
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "level", "line"),
-    [
-        ("token.txt", b"first\ntoken: ghp_" + b"a" * 36 + b"\n", "error", 2),
-        ("key.pem", b"-----BEGIN RSA PRIVATE " + b"KEY-----\n", "error", 1),
-        ("key.asc", b"-----BEGIN PGP PRIVATE KEY " + b"BLOCK-----\n", "error", 1),
-        ("late.log", b"x\n" * 200_000 + b"hf_" + b"a" * 34 + b"\n", "error", 200_001),
-        ("settings.json", b'{"user": "ann", "password": "' + b"correct-horse" + b'"}\n', "error", 1),
-        ("env.sh", b"export AWS_SECRET_ACCESS_KEY=" + b"a" * 40 + b"\n", "error", 1),
-        ("two\nlines.txt", b"AKIA" + b"A" * 16 + b"\n", "error", 1),
-        ("big.bin", b"\0" * (2 << 20), "warning", 0),
-    ],
-)
-def test_pr_when_a_file_should_not_be_there(
-    recorded: Path, reconcile: Reconcile, name: str, data: bytes, level: str, line: int
-) -> None:
-    (recorded / name).write_bytes(data)
-    commit(recorded, "Add a file")
-    _, found = impact(reconcile, "--base", "HEAD~1")
-    shown = name.replace("\n", r"\n")
-    assert [(r["level"], r["file"], r["line"]) for r in found["remarks"]] == [(level, shown, line)]
-
-
 def test_pr_when_the_base_is_not_in_a_shallow_clone_says_how_to_fetch_it(
     recorded: Path, tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,16 +102,6 @@ def test_pr_when_a_name_is_not_text_still_names_the_file(recorded: Path) -> None
     ended = console("pr", "--base", "HEAD~1", at=recorded, GITHUB_ACTIONS="true")
     assert ended.returncode == 1
     assert r"::error file=\xff.txt,line=1::" in ended.stdout
-
-
-def test_pr_when_every_spec_is_deleted_is_an_error_and_not_nothing_to_do(recorded: Path, reconcile: Reconcile) -> None:
-    git(recorded, "rm", "--quiet", "-r", "specs")
-    head = commit(recorded, "Away with it")
-    code, found = impact(reconcile, "--base", "HEAD~1")
-    assert code == 1
-    assert [r["message"] for r in found["remarks"]] == [f"commit {head[:12]} has no spec"]
-    code, _, err = reconcile("diff", "HEAD~1..HEAD")
-    assert (code, head[:12] in err) == (1, True)
 
 
 def test_pr_when_the_base_is_broken_says_why_all_cells_are_added(recorded: Path, reconcile: Reconcile) -> None:
@@ -359,19 +308,6 @@ def test_pr_names_a_metric_that_its_own_log_denies(recorded: Path, reconcile: Re
     assert code == 1
     denied = f"{CELL}: performance: metric: recorded 123456789 "
     assert any(remark["message"].startswith(denied) for remark in found["remarks"])
-
-
-def test_pr_names_a_log_under_a_name_that_is_not_its_digest(recorded: Path, reconcile: Reconcile) -> None:
-    base = git(recorded, "rev-parse", "HEAD~1")
-    log = max((recorded / "state/logs").iterdir(), key=lambda path: path.stat().st_size)
-    log.chmod(0o644)
-    log.write_bytes(log.read_bytes().replace(b"1", b"2", 1))
-    commit(recorded, "Record one cell")
-    code, found = impact(reconcile, "--base", base)
-    assert code == 1
-    assert any(
-        f"the bytes are not those that were recorded as {log.name[:12]}" in r["message"] for r in found["remarks"]
-    )
 
 
 def test_pr_under_an_embargo_names_a_forged_metric_without_its_figures(recorded: Path, reconcile: Reconcile) -> None:

@@ -118,15 +118,8 @@ class Answers:
 
 
 def plan_of(scenario: Any, answers: Answers, batch_size: int, streams: int, options: dict[str, Any]) -> LoadPlan:
-    return make_load_plan(
-        engine=Path(),
-        scenario=scenario,
-        batch_size=batch_size,
-        streams=streams,
-        options=options,
-        completed=answers.completed,
-        failed=answers.failed,
-    )
+    plan = make_load_plan(engine=Path(), scenario=scenario, batch_size=batch_size, streams=streams, options=options)
+    return dataclasses.replace(plan, completed=answers.completed, failed=answers.failed)
 
 
 def session(fake: Fake, scenario: Any = "Offline", engine: Doubling | None = None, **options: Any) -> Any:

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from harness.errors import HarnessError
-from harness.run.tokens import MESSAGES, GenerationPlan, Sampling, Spoken, StopSequence
+from harness.run.tokens import MESSAGES, Sampling, Spoken, StopSequence
 from tests.processes import wait_for
 from tests.shared import need
 from tests.unit.harness.openai_server import KEY, MODEL, Server
@@ -33,25 +33,6 @@ def recorder() -> Recorder:
     return Recorder(20)
 
 
-def make_plan(recorder: Recorder, options: dict[str, Any], **changed: Any) -> GenerationPlan:
-    plan = {
-        "model": None,
-        "source": None,
-        "scenario": "Server",
-        "sampling": Sampling(max_new_tokens=TOKENS),
-        "streaming": True,
-        "logged": True,
-        "threads": 0,
-        "precision": "fp32",
-        "options": options,
-        "first": recorder.first,
-        "completed": recorder.result,
-        "failed": recorder.result,
-        **changed,
-    }
-    return GenerationPlan(**plan)  # type: ignore[arg-type]
-
-
 @pytest.fixture
 def load(recorder: Recorder) -> Iterator[Ask]:
     """Loads a client and closes it at the end."""
@@ -62,8 +43,12 @@ def load(recorder: Recorder) -> Iterator[Ask]:
         def load(*servers: Server, options: dict[str, Any] | None = None, **changed: Any) -> Any:
             url = ",".join(server.url for server in servers)
             known = {"url": url, "timeout_s": 20, "idle_timeout_s": 20, "token_ids": True}
-            plan = make_plan(recorder, {**known, **(options or {})}, **changed)
-            client = openai.load(plan)
+            served: dict[str, Any] = {
+                "scenario": "Server",
+                "sampling": Sampling(max_new_tokens=TOKENS),
+                "streaming": True,
+            }
+            client = openai.load(recorder.make_plan(options={**known, **(options or {})}, **served | changed))
             stack.callback(client.close)
             client.place(PROMPTS)
             return client

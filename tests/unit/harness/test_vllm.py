@@ -18,7 +18,7 @@ import pytest
 
 from harness.backends import load_backend
 from harness.errors import HarnessError
-from harness.run.tokens import SOUNDS, GenerationPlan, Sampling, Spoken, StopSequence
+from harness.run.tokens import SOUNDS, Sampling, Spoken, StopSequence
 from tests.speech_checkpoints import write_checkpoint
 from tests.unit.harness import fake_vllm
 from tests.unit.harness.recorder import Recorder
@@ -62,22 +62,12 @@ def load(backend: Any, recorder: Recorder, checkpoint: Path) -> Iterator[Load]:
     with ExitStack() as stack:
 
         def load(**changed: Any) -> Any:
-            plan = {
-                "model": None,
-                "source": checkpoint,
+            served: dict[str, Any] = {
                 "scenario": "Server",
                 "sampling": Sampling(max_new_tokens=TOKENS),
                 "streaming": True,
-                "logged": True,
-                "threads": 0,
-                "precision": "fp32",
-                "options": {},
-                "first": recorder.first,
-                "completed": recorder.result,
-                "failed": recorder.result,
-                **changed,
             }
-            engine = backend.load(GenerationPlan(**plan))  # type: ignore[arg-type]
+            engine = backend.load(recorder.make_plan(source=checkpoint, **served | changed))
             stack.callback(engine.close)
             made.append(fake_vllm.Engine.made)
             engine.place(PROMPTS)

@@ -80,12 +80,6 @@ def test_prune_removes_no_logs_and_git_brings_records_and_cells_back(swapped: Pa
     assert reconcile("plan", "--only", "Run")[0] == 0  # what was restored need not be measured again
 
 
-def test_records_of_measurements_stay_unless_they_are_named(swapped: Path, reconcile: Reconcile) -> None:
-    before = records(swapped)
-    assert reconcile("prune", "--max-share", "1", "--yes")[0] == 0
-    assert records(swapped) == before
-
-
 def test_prune_refuses_more_than_its_share_and_names_the_count(swapped: Path, reconcile: Reconcile) -> None:
     before = records(swapped)
     code, _, err = reconcile("prune", "--measured", "--yes")

@@ -169,18 +169,6 @@ def test_logs(recorded: Path, reconcile: Reconcile) -> None:
     assert (code, "did you mean" in err) == (1, True)
 
 
-def test_gc_removes_only_what_no_record_names(recorded: Path, reconcile: Reconcile) -> None:
-    stray = recorded / ".reconcile/objects/00" / ("0" * 64)
-    stray.parent.mkdir(exist_ok=True)
-    stray.write_bytes(b"x" * 2048)
-    assert reconcile("gc", "--dry-run")[1] == "Would remove 1 stored file (2 KiB).\n"
-    assert stray.exists()
-    assert reconcile("gc")[1] == "Removed 1 stored file (2 KiB).\n"
-    assert not stray.exists()
-    assert reconcile("gc")[1].startswith("Nothing to remove")
-    assert reconcile("plan", "--deep")[0] == 0
-
-
 def test_gc_leaves_alone_what_a_queue_was_given(recorded: Path, reconcile: Reconcile) -> None:
     """A pass that was interrupted leaves its jobs to their queue, which need their folders for hours yet."""
     attempts = [recorded / ".reconcile" / below for below in ("attempts", "trials/attempts")]

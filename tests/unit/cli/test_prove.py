@@ -55,9 +55,7 @@ def test_a_report_is_written_only_if_its_user_agrees(tmp_path: Path, monkeypatch
     assert not target.exists()
 
 
-def test_a_meter_that_does_not_answer_fails_with_its_address_left_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_silent_meter_fails_with_its_address_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     need("onnxruntime", "onnx", "mlperf_loadgen")
     (port,) = find_free_ports(1)
     (tmp_path / "kit").mkdir()

@@ -173,10 +173,7 @@ def _broken_rules(submission: PackedSubmission) -> list[Refusal]:
     """List the findings of `check` in the tree as it would be packed."""
     with open_temporary("package") as folder:
         write_tree(folder, submission.files, (), submission.stored)
-        if submission.ruleset.layout in PROGRAMS:
-            report = load_program(submission.ruleset.layout).check(folder)
-        else:
-            report = check_tree(folder, round_name=submission.ruleset.round)
+        report = check_tree(folder, round_name=submission.ruleset.round)
     return [
         Refusal(
             finding.cell or str(finding.complaint.place),

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from reconciler.check.causes import find_cause
-from reconciler.check.grouping import CauseGroup, FoldedCell, group_by_cause
+from reconciler.check.causes import CauseGroup, FoldedCell, find_cause, group_by_cause
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.resource.quantities import show_count
 from reconciler.resource.rules import Severity

@@ -7,8 +7,7 @@ import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from reconciler.check.causes import find_cause, rank_cause
-from reconciler.check.grouping import CauseGroup, group_by_cause
+from reconciler.check.causes import CauseGroup, find_cause, group_by_cause, rank_cause
 from reconciler.render.findings import render_finding_part, sort_findings
 from reconciler.resource.quantities import show_count
 from reconciler.resource.rules import Severity

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from reconciler.check.demands import OURS, CellRules, Complaints
+from reconciler.check.demands import OURS, CellRules, Complaints, find_gap, make_gap
 from reconciler.loadgen import keys
 from reconciler.loadgen.log import DetailLog
-from reconciler.loadgen.log_files import TRACE, VERIFY_ACCURACY, VERIFY_PERFORMANCE
+from reconciler.loadgen.log_files import DETAIL, TRACE, VERIFY_ACCURACY, VERIFY_PERFORMANCE
 from reconciler.loadgen.summary import SummaryLog, find_differing
 from reconciler.loadgen.text_log import PASSED_OVER
 from reconciler.resource.programs import find_program_of_results
@@ -18,16 +18,15 @@ from reconciler.resource.rules import Premise, Severity, applies, rule
 from reconciler.rules.compliance.verdict import FAIL, PASS
 from reconciler.rules.programs import load_program
 from reconciler.rules.results.table import FORMATS
-from reconciler.tree.findings import Complaint, Place, TreeFinding
+from reconciler.tree.findings import Complaint, Gap, Place, TreeFinding
+from reconciler.tree.reading.cell import RunFolder
 from reconciler.tree.reading.files import LOG_LIMIT, Read
 from reconciler.tree.reading.values import find_at, number, read_value, show_value
 from reconciler.tree.reading.view import CellView, RunView
 from reconciler.tree.rule_engine import About, apply_rules
 from reconciler.verify.answers import ANSWER_RULES
-from reconciler.verify.audit_settings import TEST_SETTINGS_RULES
-from reconciler.verify.conf import CONF_RULES
-from reconciler.verify.gaps import find_log_gaps
-from reconciler.verify.placement import PLACEMENT_RULES
+from reconciler.verify.conf import CONF_RULES, read_conf
+from reconciler.verify.placement import PLACEMENT_RULES, TEST_SETTINGS_RULES
 from reconciler.verify.power import POWER_CONTRADICTIONS
 from reconciler.verify.power_readings import WATTS_CONTRADICTIONS
 from reconciler.verify.premises import RELEASE_IS_KNOWN
@@ -35,6 +34,40 @@ from reconciler.verify.runs import RUN_CONTRADICTIONS, list_runs
 from reconciler.verify.stated_results import STATED_RULES, verify_stated
 from reconciler.verify.systems import MEASUREMENTS_CONTRADICTIONS
 from reconciler.verify.verdicts import VERDICT_RULES
+
+# Gaps in the comparison of a cell: a file that is missing or cannot be read makes a contradiction vanish.
+
+
+def find_log_gaps(view: CellView) -> Iterator[Gap]:
+    """One for each file that a comparison needs and that is of no use; ``reason`` is the same text for all alike."""
+    if not view.official and view.ruleset.is_known:
+        place = Place(view.files.results.shown)
+        yield make_gap(view, place, f"{view.ruleset.round} has no such benchmark, whose rules could be applied")
+    for run in (view.files.performance, view.files.accuracy):
+        yield from find_gap(view, run.detail, f"the {run.name} run's detail log", blind=True)
+        yield from find_gap(view, run.summary, f"the {run.name} run's summary")
+    yield from find_gap(view, view.files.user_conf, "user.conf")
+    yield from _unread_conf(view)
+    yield from find_gap(view, view.files.accuracy_text, "accuracy.txt")
+    for test, run in view.files.test_runs.items():
+        yield from _test(view, test, run)
+
+
+def _unread_conf(view: CellView) -> Iterator[Gap]:
+    """A conf all of whose lines are for other models or scenarios says nothing about the run."""
+    conf, reading = view.files.user_conf.value, read_conf(view)
+    if conf is not None and conf.values and reading is not None and not reading.settings:
+        reason = "no line of user.conf is for the model and scenario that ran"
+        yield make_gap(view, Place(view.files.user_conf.file), reason)
+
+
+def _test(view: CellView, test: str, run: RunFolder) -> Iterator[Gap]:
+    """TEST06 and its like publish no logs of their run, and no verdict about its speed."""
+    folder = view.files.tests[test]
+    if run.detail.value is None and VERIFY_PERFORMANCE in folder.list_files():
+        why = "cannot be read" if run.detail.problem else "is not there"
+        yield make_gap(view, Place(f"{run.folder.shown}/{DETAIL}"), f"the detail log of a compliance test {why}")
+
 
 # The words of a verify file: two verdicts in one, and a check that was skipped where it is needed.
 

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from reconciler.check.accuracy import count_key
 from reconciler.check.demands import OURS, Complaints
 from reconciler.loadgen import keys
+from reconciler.loadgen.answers import count_padding
 from reconciler.loadgen.log_files import ACCURACY_LOG, VERIFY_ACCURACY, split_answers
-from reconciler.loadgen.samples import count_padding
 from reconciler.resource.rules import Premise, Severity, rule
 from reconciler.rules.compliance.verdict import FAIL, PASS
 from reconciler.tree.findings import Complaint, Place

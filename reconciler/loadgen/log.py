@@ -17,9 +17,8 @@ from msgspec import Struct, field
 
 from reconciler.errors import LogError
 from reconciler.loadgen import keys
-from reconciler.loadgen.log_batches import SampleBatches, list_batch_lines, match_batches
 from reconciler.loadgen.log_files import DETAIL
-from reconciler.loadgen.log_index import LogIndex, Row
+from reconciler.loadgen.log_index import LogIndex, Row, SampleBatches, list_batch_lines, match_batches
 from reconciler.loadgen.log_line import MARKER, WRITER, ListLine, LogLine, find_list, match_lines, parse_line
 from reconciler.resource.lazy_property import lazy_property
 

@@ -12,18 +12,18 @@ from harness.benchmark_catalog import BENCHMARKS
 from harness.catalog import BACKENDS
 from reconciler.desired.cell_cache import CachedCell, CellCache
 from reconciler.desired.cell_settings import CellReaders
-from reconciler.desired.cells import CellCompiler, SharedKeys, find_shared_keys
+from reconciler.desired.cells import CellCompiler, ResourceBuilder, SharedKeys, find_shared_keys
 from reconciler.desired.compliance import find_answer_type, select_tests
 from reconciler.desired.detail import Detail
 from reconciler.desired.inputs import collect_submission_inputs, make_upstream_input
-from reconciler.desired.published import (
+from reconciler.desired.requirements import (
     collect_published_inputs,
     collect_submission_settings,
     collect_submission_values,
+    find_missing_cells,
+    list_notes,
     list_published_code,
 )
-from reconciler.desired.requirements import find_missing_cells, list_notes
-from reconciler.desired.resource_builder import ResourceBuilder
 from reconciler.desired.state import Desired, Pins
 from reconciler.errors import Problem
 from reconciler.loadgen import keys

@@ -248,7 +248,7 @@ def _compile(
     reuse: CellCache,
 ) -> Compiled:
     from reconciler.desired.checks import check_reading
-    from reconciler.desired.published import collect_systems
+    from reconciler.desired.requirements import collect_systems
     from reconciler.rules.rounds import load_ruleset
 
     declared, ruleset = check_reading(reading, load_ruleset)

@@ -17,12 +17,18 @@ from reconciler.diff.difference import ALLOWED_TO_DIFFER, list_published_cells
 from reconciler.diff.run_selection import find_differing_evidence
 from reconciler.history.commit_records import RECORDS
 from reconciler.history.dates import find_wrong_commits, find_wrong_dates, verify_start
-from reconciler.history.duplicate_runs import find_copies
 from reconciler.history.logs import FOLDER, Logs, open_logs
-from reconciler.history.missing_runs import find_missing_runs, find_rewritten_records, note_shallow
 from reconciler.history.records import RecordChecks
 from reconciler.history.rendered import verify_tree_files
-from reconciler.history.runs import verify_candidates, verify_release, verify_runs
+from reconciler.history.runs import (
+    find_copies,
+    find_missing_runs,
+    find_rewritten_records,
+    note_shallow,
+    verify_candidates,
+    verify_release,
+    verify_runs,
+)
 from reconciler.history.snapshot import Snapshot
 from reconciler.history.verdicts import verify_imported, verify_verdict
 from reconciler.record.decisions import FOLDERS, is_decision, parse_decisions

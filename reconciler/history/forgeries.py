@@ -48,7 +48,7 @@ def _find_rewritten(root: Path, at: Snapshot, changed: Collection[str], *, withh
     """Records that the pull request takes away, and writes anew."""
     if not (gone := {path for path in changed if name_record(path) not in at.committed.summaries}):
         return
-    from reconciler.history.missing_runs import find_rewritten_records
+    from reconciler.history.runs import find_rewritten_records
 
     appeared = find_appearances(root, at.commit, (RECORDS,))
     for claim in find_rewritten_records(root, at, appeared, gone):
@@ -79,8 +79,8 @@ def _find_denied(
 ) -> Iterator[Remark]:
     """``new``: records that the pull request brings, whether a cell rests on them or not."""
     from reconciler.history.audit import audit_cell
-    from reconciler.history.duplicate_runs import find_copies
     from reconciler.history.records import RecordChecks
+    from reconciler.history.runs import find_copies
 
     published, checks = list_published_cells(at.difference.chosen), RecordChecks(at, logs)
     lineage = _list_needed(at, [*(i for cell in cells for i in at.difference.chosen[cell].all), *new])

@@ -29,10 +29,11 @@ from reconciler.render.cell import (
     render_showing_part,
     render_showing_text,
 )
-from reconciler.render.chain import render_chain_part, render_chain_text
 from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.render.explanation import (
     collect_origins,
+    render_chain_part,
+    render_chain_text,
     render_explanation_part,
     render_explanation_text,
 )

@@ -12,8 +12,7 @@ from reconciler.execute.outcome import Event, Message, Outcome
 from reconciler.execute.perform import Finished
 from reconciler.reconcile.planning import PlanResult
 from reconciler.record.codec import summarize
-from reconciler.record.repair import repair_record
-from reconciler.record.store import keep, write_record
+from reconciler.record.store import keep, repair_record, write_record
 from reconciler.resource.quantities import show_count
 from reconciler.resource.records import Summary
 from reconciler.storage.files import RepositoryPaths, remove

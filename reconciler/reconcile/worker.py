@@ -39,8 +39,7 @@ from reconciler.plan.plan import Plan, Step
 from reconciler.reconcile.planning import Options, PlanResult
 from reconciler.reconcile.recorder import Recorder
 from reconciler.record.index import load_record
-from reconciler.record.repair import repair_artifact
-from reconciler.record.store import find_readable
+from reconciler.record.store import find_readable, repair_artifact
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import PERFORMANCE, Address, Kind
 from reconciler.resource.records import CHILD_LOG, POWER_CHECK, SESSION, Ended, Record

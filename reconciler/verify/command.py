@@ -22,8 +22,12 @@ from reconciler.cli.shared.tree_options import (
 )
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
 from reconciler.render.documents import render_document
-from reconciler.render.findings import render_findings_part, render_verified_text
-from reconciler.render.findings_tables import render_findings_csv, render_objections
+from reconciler.render.findings import (
+    render_findings_csv,
+    render_findings_part,
+    render_objections,
+    render_verified_text,
+)
 from reconciler.resource.quantities import show_count
 from reconciler.resource.rules import Severity
 from reconciler.storage.json_files import read_json

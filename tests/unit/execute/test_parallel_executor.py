@@ -17,11 +17,10 @@ from reconciler.diff.change import Work
 from reconciler.execute import plan_executor
 from reconciler.execute.child import Detached
 from reconciler.execute.executors.executor import Capacity
-from reconciler.execute.machine_turns import MachineTurns
 from reconciler.execute.outcome import Event, Outcome, Status, StepProgress
 from reconciler.execute.parallel_executor import ParallelExecutor, spreads
 from reconciler.execute.perform import AttemptContext, Finished
-from reconciler.execute.plan_executor import PlanExecutor
+from reconciler.execute.plan_executor import MachineTurns, PlanExecutor
 from reconciler.plan.builder import Policy
 from reconciler.plan.plan import Plan, Step
 from reconciler.resource.kinds import Address, Kind

@@ -126,7 +126,7 @@ class TensorBenchmark(BenchmarkCode):
 
     A subclass overrides ``postprocess``, or ``respond`` where a response names its sample: then ``names_samples`` is
     true. ``pipeline``: how a backend runs a pipeline that it reads from a checkpoint: ``steps``, ``guidance``, and of
-    two networks that take turns ``guidance_2`` and ``boundary`` (harness.backends.diffusers.settings).
+    two networks that take turns ``guidance_2`` and ``boundary`` (harness.backends.diffusers.loading).
     """
 
     names_samples: bool = False

@@ -16,11 +16,18 @@ import numpy as np
 from harness.backends import LoadPlan, Outputs, Token, match_samples
 from harness.catalog import CudaRunOptions
 from harness.cuda.driver import CudaError, Device, DeviceMemoryError, count_devices
-from harness.cuda.engines import LoadedEngine, Loader
 from harness.cuda.faults import explain_cuda_error, explain_out_of_memory, explain_too_many_samples
-from harness.cuda.lanes import Lane, Shapes, Streams, list_batch_shapes
-from harness.cuda.sample_memory import Residence, Resident
-from harness.cuda.sizes import list_sizes
+from harness.cuda.lanes import (
+    Lane,
+    LoadedEngine,
+    Loader,
+    Residence,
+    Resident,
+    Shapes,
+    Streams,
+    list_batch_shapes,
+    list_sizes,
+)
 from harness.errors import HarnessError
 from harness.machine.numa import find_node, list_processors, pin_thread, pinned_near
 from harness.run.pool import Pool

@@ -22,8 +22,7 @@ import numpy as np
 from harness.backends import LoadPlan, Outputs, Session, Tensor, Token
 from harness.run.pool import BatchRoom
 from harness.run.qsl import Arrays, Rows, take_rows
-from harness.run.row_batches import Engines, RowBatches, Share, ask_next
-from harness.run.running_sample import Finish, LoopEnd, RunningSample, Steps
+from harness.run.row_batches import Engines, Finish, LoopEnd, RowBatches, RunningSample, Share, Steps, ask_next
 from harness.run.stream_threads import start_streams
 
 Loop = Callable[[Arrays], Steps]

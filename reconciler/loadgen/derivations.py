@@ -460,13 +460,11 @@ def _server_rates(log: DetailLog) -> Iterator[Inconsistency]:
             yield from _fills_clock(log, keys.GENERATED_QUERY_DURATION, (planned + slowest) / SECOND)
     asked = read_number(log, keys.EFFECTIVE_TARGET_QPS)
     if scheduled and asked and abs(scheduled / asked - 1) > DRIFT + _CHANCE / count.sqrt():
-        derived = f"the target of the schedule is {asked:f}"
-        yield contradict(
-            log, keys.RESULT_SCHEDULED_SAMPLES_PER_SEC, f"{scheduled:f}", derived, keys.EFFECTIVE_TARGET_QPS
-        )
+        key, why = keys.RESULT_SCHEDULED_SAMPLES_PER_SEC, f"the target of the schedule is {asked:f}"
+        yield contradict(log, key, f"{scheduled:f}", why, keys.EFFECTIVE_TARGET_QPS)
     if scheduled and completed and completed > scheduled * (1 + DRIFT):
-        derived, source = f"{scheduled:f} were scheduled", keys.RESULT_SCHEDULED_SAMPLES_PER_SEC
-        yield contradict(log, keys.RESULT_COMPLETED_SAMPLES_PER_SEC, f"{completed:f}", derived, source)
+        key, why = keys.RESULT_COMPLETED_SAMPLES_PER_SEC, f"{scheduled:f} were scheduled"
+        yield contradict(log, key, f"{completed:f}", why, keys.RESULT_SCHEDULED_SAMPLES_PER_SEC)
 
 
 def _stream_rates(log: DetailLog) -> Iterator[Inconsistency]:

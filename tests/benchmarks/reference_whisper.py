@@ -22,7 +22,7 @@ import numpy as np
 from harness.benchmarks import whisper
 from harness.benchmarks.accuracy import read_accuracy_log
 from harness.benchmarks.sources import REHEARSAL
-from harness.benchmarks.whisper import letters, librispeech
+from harness.benchmarks.whisper import librispeech
 from harness.benchmarks.whisper.rehearsal import write_rehearsal
 from harness.contract import Counter
 
@@ -72,7 +72,7 @@ def draw_answers(data: Path) -> Iterator[tuple[str, list[str], list[str]]]:
     """Kind, what was said in each utterance, and what was transcribed."""
     said = [entry["transcript"] for entry in json.loads((data / librispeech.MANIFEST).read_text())]
     rng = np.random.default_rng(5)
-    drawn = ["".join(rng.choice(list(letters.LETTERS), int(rng.integers(2, 60)))) for _ in said]
+    drawn = ["".join(rng.choice(list(librispeech.LETTERS), int(rng.integers(2, 60)))) for _ in said]
     yield "right", said, said
     yield "half", said, [*said[: COUNT // 2], *drawn[COUNT // 2 :]]
     yield "random", said, drawn
@@ -97,7 +97,7 @@ def speak(data: Path, said: Sequence[str]) -> None:
 
 def write_log(path: Path, answers: Sequence[str]) -> None:
     entries = [
-        {"seq_id": number, "qsl_idx": number, "data": letters.write_text(answer).tobytes().hex().upper()}
+        {"seq_id": number, "qsl_idx": number, "data": librispeech.write_text(answer).tobytes().hex().upper()}
         for number, answer in enumerate(answers)
     ]
     path.write_text("[\n" + ",\n".join(json.dumps(entry) for entry in entries) + "\n]\n")

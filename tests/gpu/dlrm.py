@@ -29,9 +29,8 @@ from typing import Any
 import numpy as np
 
 from harness.benchmarks.dlrm_v2.checkpoint import draw_weights, write_checkpoint
-from harness.benchmarks.dlrm_v2.criteo import DENSE_FILE, LABELS_FILE, SPARSE_FILE
-from harness.benchmarks.dlrm_v2.grouping import SIZES, group_pairs
-from harness.benchmarks.dlrm_v2.layers import Shape
+from harness.benchmarks.dlrm_v2.criteo import DENSE_FILE, LABELS_FILE, SIZES, SPARSE_FILE, group_pairs
+from harness.benchmarks.dlrm_v2.network import Shape
 from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, TABLE_ROWS
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import TELEMETRY, Benchmark, RunRequest
@@ -181,8 +180,8 @@ def compare_outputs(case: DlrmCase, _known: Figures) -> Figures:
     import torch
 
     from harness.benchmarks.accuracy import read_accuracy_log
+    from harness.benchmarks.dlrm_v2.lowered import DlrmDcn
     from harness.benchmarks.dlrm_v2.pairs import OUTPUT
-    from harness.benchmarks.dlrm_v2.program import DlrmDcn
 
     place, _ = case.run("Offline", "accuracy", {"min_duration": 0, "target_qps": 1}, streams=case.streams)
     log = read_accuracy_log(place / "mlperf_log_accuracy.json")

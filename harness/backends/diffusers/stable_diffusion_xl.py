@@ -19,6 +19,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from harness.backends import Outputs
 from harness.backends.diffusers.loading import (
+    NOT_COMPILED,
+    ImageSettings,
     Networks,
     PipelineFolder,
     PipelineKind,
@@ -26,7 +28,6 @@ from harness.backends.diffusers.loading import (
     read_config,
     require_shared,
 )
-from harness.backends.diffusers.settings import NOT_COMPILED, ImageSettings
 from harness.backends.pytorch.packed_operators import ALIGNED, FP8, LARGEST
 from harness.errors import HarnessError
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import hashlib
+import json
+import re
 import tempfile
-from collections.abc import Sequence
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from harness.backends import BackendEngine, BuildPlan, Tensor
-from harness.backends.tensorrt.inspection import inspect
 from harness.backends.tensorrt.messages import Log, log_of
 from harness.backends.tensorrt.normalisation import Rewritten, keep_in_fp32, rewrite_instances
 from harness.backends.tensorrt.profiles import FREE, Profile, plan_profiles
-from harness.backends.tensorrt.timing import TimingCache
 from harness.backends.tensorrt.versions import Flavour
 from harness.catalog import TensorrtEngineOptions
 from harness.child.digests import hash_file
@@ -279,3 +284,124 @@ def tensors(network: Any) -> tuple[list[Any], list[Any]]:
         [network.get_input(number) for number in range(network.num_inputs)],
         [network.get_output(number) for number in range(network.num_outputs)],
     )
+
+
+# Summary of a built engine: layers and the types they compute in, from TensorRT's engine inspector.
+
+_TYPES = ("FP8", "BF16", "BFloat16", "Half", "FP16", "Float", "FP32", "Int8", "Int32", "Int64", "Bool", "Int4", "FP4")
+_WEIGHTS = ("ConvWeights", "Weights", "Kernel")
+_TYPE = re.compile(rf"\b({'|'.join(_TYPES)})\b", re.IGNORECASE)
+
+
+def inspect(trt: Any, engine: Any, context: Any) -> dict[str, Any]:
+    """``context``: with shapes set, without which a dynamic engine does not give its formats. Empty where the engine
+    gives nothing.
+    """
+    inspector = engine.create_engine_inspector()
+    inspector.execution_context = context
+    try:
+        # Names of fused layers hold control characters.
+        document = json.loads(inspector.get_engine_information(trt.LayerInformationFormat.JSON), strict=False)
+    except ValueError:
+        return {}
+    return summary(document.get("Layers") or [])
+
+
+def summary(layers: list[str | Mapping[str, Any]]) -> dict[str, Any]:
+    """``layers``: how many; ``types``: how many of each kind; ``outputs``: how many give each data type;
+    ``precisions``: layer name -> type of its first output."""
+    described = [layer for layer in layers if isinstance(layer, Mapping)]
+    precisions = {str(layer.get("Name", "")): parse_precision(layer) for layer in described}
+    return {
+        "layers": len(layers),
+        "types": dict(sorted(Counter(str(layer.get("LayerType", "")) for layer in described).items())),
+        "outputs": dict(sorted(Counter(precisions.values()).items())),
+        "precisions": precisions,
+    }
+
+
+def parse_precision(layer: Mapping[str, Any]) -> str:
+    """ "Int8" of "Thirty-two wide channel vectorized row major Int8 format", else the type of the weights, else ""."""
+    outputs = layer.get("Outputs") or []
+    first = outputs[0] if outputs else {}
+    found_weights = (layer.get(name) for name in _WEIGHTS)
+    weights: Mapping[str, Any] = next((item for item in found_weights if isinstance(item, Mapping)), {})
+    for description in (first.get("Format/Datatype", first.get("Format", "")), weights.get("Type", "")):
+        if found := _TYPE.search(str(description)):
+            return found[1]
+    return ""
+
+
+# The timing cache: what the builder measured of kernels, kept between builds and shared by them.
+#
+# Merged under a lock: two builds at once lose nothing of what either measured.
+
+
+class TimingCache:
+    """One file for each flavour and version. ``path`` None keeps nothing."""
+
+    def __init__(self, path: Path | None, version: str) -> None:
+        self._path = path.with_name(f"{path.stem}-{version}{path.suffix}") if path else None
+        self.before = self.after = ""
+
+    def attach(self, config: Any) -> None:
+        """Give the builder what is known. One of another device or version is ignored, and measured again."""
+        if self._path is None:
+            return
+        known = self._read()
+        self.before = _digest(known)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # TensorRT for RTX keeps it for a while only
+            cache = _made(config, known)
+            if cache is None or not config.set_timing_cache(cache, False):
+                self.before = ""
+                config.set_timing_cache(config.create_timing_cache(b""), False)
+
+    def keep(self, config: Any) -> str:
+        """Add what this build measured; why not, where it cannot be written: that costs the next build time, and must
+        not cost this one its engine.
+        """
+        cache = config.get_timing_cache() if self._path else None
+        if cache is None or self._path is None:
+            return ""
+        aside = self._path.with_name(self._path.name + ".partial")
+        try:
+            with self._locked():
+                known = _made(config, self._read())
+                if known is not None:
+                    with contextlib.suppress(Exception):  # a cache that cannot be merged is replaced
+                        cache.combine(known, False)
+                content = bytes(cache.serialize())
+                aside.write_bytes(content)
+                aside.replace(self._path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                aside.unlink()
+            return f"the timing cache is not kept: {error}"
+        self.after = _digest(content)
+        return ""
+
+    def _read(self) -> bytes:
+        try:
+            return self._path.read_bytes() if self._path else b""
+        except OSError:
+            return b""
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        assert self._path is not None
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.with_name(self._path.name + ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def _made(config: Any, content: bytes) -> Any:
+    try:
+        return config.create_timing_cache(content)
+    except Exception:  # damaged bytes; its exceptions share no base class
+        return None
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest() if content else ""

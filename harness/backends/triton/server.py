@@ -23,9 +23,8 @@ import numpy as np
 from harness.backends import BackendEngine, LoadPlan
 from harness.backends.triton.connection import get, post, read_problem
 from harness.backends.triton.programs import ServerProgram, find_program, make_backends, make_environment
-from harness.backends.triton.protocol import find_differences
+from harness.backends.triton.protocol import SHARED, SharedInputs, find_differences
 from harness.backends.triton.repository import MODEL, list_policies, read_settings, write_repository
-from harness.backends.triton.shared_memory import SHARED, SharedInputs
 from harness.catalog import TritonRunOptions
 from harness.contract import LOG_PARTS, installing
 from harness.errors import HarnessError, ProblemClass

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from harness.benchmarks.bert.answers import postprocess
 from harness.benchmarks.bert.network import NetworkSize, draw_weights, write_network
-from harness.benchmarks.bert.spans import answer_all
+from harness.benchmarks.bert.spans import answer_all, postprocess
 from harness.benchmarks.bert.squad import (
     CALIBRATION,
     QUESTIONS,

@@ -1,9 +1,4 @@
-"""DLRM-DCNv2 on Criteo 1 TB, multi-hot: which of a user's items are clicked, by the area under the ROC curve.
-
-Facts that planning needs are in ``benchmark.yaml``. The dataset's files and what becomes of them: ``criteo``; which
-pairs make a sample: ``grouping``; what is asked and sent back for one: ``pairs``. The model:
-``checkpoint`` reads the published one, ``network`` writes it as ONNX and ``program`` for torch.export.
-"""
+"""DLRM-DCNv2 on Criteo 1 TB, multi-hot: which of a user's items are clicked, by the area under the ROC curve."""
 
 from __future__ import annotations
 
@@ -17,7 +12,7 @@ from harness.benchmarks import LoopBenchmark, copy_model
 from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.dlrm_v2.checkpoint import open_checkpoint
 from harness.benchmarks.dlrm_v2.criteo import build_dataset, load_calibration, load_labels, load_samples
-from harness.benchmarks.dlrm_v2.layers import Shape, find_shape, list_weights
+from harness.benchmarks.dlrm_v2.network import Shape, find_shape, list_weights
 from harness.benchmarks.dlrm_v2.pairs import ONE_CALL, OUTPUTS, RESPONSE_DTYPE, loop
 from harness.contract import Counter
 from harness.errors import HarnessError
@@ -87,7 +82,7 @@ def build_model(
 
         write_network(checkpoint, shape, output, counter)
     else:
-        from harness.benchmarks.dlrm_v2.program import write_program
+        from harness.benchmarks.dlrm_v2.lowered import write_program
 
         write_program(checkpoint, shape, output, counter)
 

@@ -1,10 +1,7 @@
 """PointPainting on Waymo: cars, cyclists and people in clouds of points that five cameras painted, by mAP.
 
-Facts that planning needs are in ``benchmark.yaml``. The dataset's folder: ``infos`` reads its list of frames, ``waymo``
-checks and prepares it. What a sample goes through: ``painting`` brings what the first network sees in the pictures to
-the points, ``pillars`` puts points into columns, ``boxes`` finds objects in what the second network gives, and
-``detecting`` has the order of all that. The published networks become engines in ``model``; the score is here,
-with ``overlaps`` of boxes that are turned.
+The first network segments the pictures, ``painting`` brings what it sees to the points, ``pillars`` puts points into
+columns, and ``boxes`` finds objects in what the second network gives; ``detecting`` has the order of all that.
 """
 
 from __future__ import annotations

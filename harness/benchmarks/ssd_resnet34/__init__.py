@@ -1,8 +1,6 @@
 """SSD-ResNet34 on COCO 2017: the objects of 80 classes in an image, by mean average precision.
 
-Facts that planning needs are in ``benchmark.yaml``. The dataset's folder and its preprocessing: ``coco2017``; the rest
-is what all detection has in common. Labels count COCO's categories from 1 on, so that the official script takes an
-accuracy log with --use-inv-map.
+Labels count COCO's categories from 1 on, so that the official script takes an accuracy log with --use-inv-map.
 """
 
 from collections.abc import Sequence

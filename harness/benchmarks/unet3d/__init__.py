@@ -1,8 +1,4 @@
-"""3D-UNet on KiTS19: where kidneys and tumours are in volumes of different sizes, by mean DICE.
-
-Facts that planning needs are in ``benchmark.yaml``. The dataset's folder and what becomes of it: ``kits19``; the
-windows that slide over a volume: ``sliding``.
-"""
+"""3D-UNet on KiTS19: where kidneys and tumours are in volumes of different sizes, by mean DICE."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Wan 2.2 T2V A14B: videos of prompts of VBench, by its score.
 
-Facts that planning needs are in ``benchmark.yaml``. The dataset's folder: ``prompts``; its prompts as tokens:
-``words``; an answer is a video as a file (``videos``). The networks of VBench take gigabytes: the official script
-scores, which ``vbench`` gives the videos of LoadGen's log, and here only what a rehearsal generated (``scoring``).
+The networks of VBench take gigabytes: the official script scores, which ``vbench`` gives the videos of LoadGen's log,
+and here only what a rehearsal generated.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Whisper large v3 on LibriSpeech: what people say, by word error rate.
 
-Facts that planning needs are in ``benchmark.yaml``. The dataset's folder: ``librispeech``. Any
-backend that transcribes gives the text, which is logged letter by letter as the reference does.
+Any backend that transcribes gives the text, which is logged letter by letter as the reference does.
 """
 
 from __future__ import annotations
@@ -16,8 +15,7 @@ from typing import Any
 from harness.benchmarks import TokenBenchmark
 from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.speech import count_edits, write_word_error_rate
-from harness.benchmarks.whisper.letters import read_text, write_text
-from harness.benchmarks.whisper.librispeech import build_dataset, load_samples, load_transcripts
+from harness.benchmarks.whisper.librispeech import build_dataset, load_samples, load_transcripts, read_text, write_text
 from harness.contract import installing
 from harness.errors import HarnessError
 

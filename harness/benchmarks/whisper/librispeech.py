@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from harness.benchmarks.checking import check_files, is_below
 from harness.benchmarks.sources import choose_count, is_rehearsal, read_json, require_source
 from harness.benchmarks.speech import RATE, count_samples, load_waveforms, make_rule, open_threads, write_waveforms
-from harness.benchmarks.whisper.letters import keep_letters
 from harness.contract import Counter
 from harness.errors import HarnessError
 from harness.run.tokens import SOUNDS
@@ -83,3 +85,27 @@ def read_manifest(folder: Path, path: Path) -> list[PackedUtterance]:
 def _place(folder: Path, file: str) -> str:
     """The reference writes where its own run had the file; it is the name in the folder of that name that counts."""
     return file if is_below(file) and (folder / file).is_file() else f"{FOLDER}/{Path(file).name}"
+
+
+# The letters of a transcript as the official accuracy script reads them: their numbers, int64 each.
+
+LETTERS = " abcdefghijklmnopqrstuvwxyz'0123456789$%+-"
+_NUMBERS = {letter: number for number, letter in enumerate(LETTERS)}
+
+
+def write_text(text: str) -> NDArray[np.int64]:
+    """In small letters; what is none is left out."""
+    return np.array([_NUMBERS[letter] for letter in text.lower().strip() if letter in _NUMBERS], np.int64)
+
+
+def keep_letters(text: str) -> str:
+    """Without what is none: a transcript of the manifest, as the script takes it."""
+    return "".join(letter for letter in text if letter in _NUMBERS)
+
+
+def read_text(data: bytes) -> str:
+    """Read the text of a response."""
+    numbers = np.frombuffer(data, np.int64) if len(data) % 8 == 0 else None
+    if numbers is None or (numbers < 0).any() or (numbers >= len(LETTERS)).any():
+        raise HarnessError("a response does not hold numbers of letters, int64 each", "input", "run accuracy again")
+    return "".join(LETTERS[number] for number in numbers.tolist())

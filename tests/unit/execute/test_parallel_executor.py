@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from harness.child.progress import Progress
+from harness.contract import Progress
 from reconciler.desired.detail import Detail
 from reconciler.diff.change import Work
 from reconciler.execute import plan_executor

@@ -14,7 +14,8 @@ from harness.errors import HarnessError
 cv2 = pytest.importorskip("cv2")
 pytest.importorskip("onnxruntime")
 
-from harness.benchmarks.resnet50 import answers, imagenet  # noqa: E402
+from harness.benchmarks import resnet50  # noqa: E402
+from harness.benchmarks.resnet50 import imagenet  # noqa: E402
 from harness.benchmarks.resnet50.rehearsal import MODEL, encode_image  # noqa: E402
 from harness.verbs.rehearse import execute  # noqa: E402
 
@@ -93,11 +94,11 @@ def test_calibration_images_are_those_of_the_official_list_that_are_there(data: 
 def test_answers_leave_out_the_background_class_of_the_reference() -> None:
     scores = np.zeros((2, 1001), np.float32)
     scores[0, 1], scores[1, 1000] = 1, 1
-    assert answers.postprocess([scores]).tolist() == [0, 999]
-    assert answers.postprocess([np.array([1, 1000])]).tolist() == [0, 999]
-    assert answers.postprocess([scores[:, 1:]]).tolist() == [0, 999]
+    assert resnet50.postprocess([scores]).tolist() == [0, 999]
+    assert resnet50.postprocess([np.array([1, 1000])]).tolist() == [0, 999]
+    assert resnet50.postprocess([scores[:, 1:]]).tolist() == [0, 999]
     with pytest.raises(HarnessError, match="gives 10 scores"):
-        answers.postprocess([np.zeros((2, 10), np.float32)])
+        resnet50.postprocess([np.zeros((2, 10), np.float32)])
 
 
 def test_a_rehearsal_is_the_same_for_the_same_seed_and_answers_are_not_all_alike(made: Path, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ soundfile = pytest.importorskip("soundfile")
 from harness.backends import openvino_genai  # noqa: E402
 from harness.benchmarks import whisper  # noqa: E402
 from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
-from harness.benchmarks.whisper import letters, librispeech  # noqa: E402
+from harness.benchmarks.whisper import librispeech  # noqa: E402
 from harness.benchmarks.whisper.rehearsal import MODEL, write_rehearsal  # noqa: E402
 from harness.contract import Counter  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
@@ -77,11 +77,11 @@ def test_openvino_genai_transcribes_as_the_network_does(made: Path) -> None:
 
 
 def test_an_answer_is_logged_in_letters_and_read_again() -> None:
-    numbers = letters.write_text("  It's 5% Off, $2! ")
+    numbers = librispeech.write_text("  It's 5% Off, $2! ")
     assert numbers.dtype == np.int64
-    assert letters.read_text(numbers.tobytes()) == "it's 5% off $2"
+    assert librispeech.read_text(numbers.tobytes()) == "it's 5% off $2"
     with pytest.raises(HarnessError, match="does not hold numbers of letters"):
-        letters.read_text(np.array([len(letters.LETTERS)], np.int64).tobytes())
+        librispeech.read_text(np.array([len(librispeech.LETTERS)], np.int64).tobytes())
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_own_transcripts_are_right_and_numbers_may_be_written_either_way(made: P
     librispeech.build_dataset(made / "data", {}, output, Counter(tmp_path / "counter"))
     right = list(librispeech.load_transcripts(output))
     (output / "transcripts.json").write_text(json.dumps(["twenty two dollars", *right[1:]]))
-    data = tuple(letters.write_text(text).tobytes() for text in ["$22", *right[1:]])
+    data = tuple(librispeech.write_text(text).tobytes() for text in ["$22", *right[1:]])
     found = whisper.BENCHMARK.score(AnswerLog(np.arange(COUNT, dtype=np.intp), data, 0, 0), output, tmp_path)
     assert found == {"wer": 0.0, "accuracy": 100.0}
     assert (tmp_path / "accuracy.txt").read_text() == "Word Error Rate: 0.0%, accuracy=100.0%\n"

@@ -1,1 +1,1 @@
-"""Batches on NVIDIA GPUs: a loaded engine of any library goes in, a ``Session`` comes out. Only ``driver`` calls CUDA."""
+"""Batches on NVIDIA GPUs: a loaded engine of any library goes in, a ``Session`` comes out."""

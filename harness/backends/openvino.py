@@ -12,7 +12,7 @@ from typing import Any
 import openvino as ov
 
 from harness.backends import BackendEngine, BuildPlan, LoadPlan, Outputs, Tensor, Token, match_samples
-from harness.backends.staging import Staging
+from harness.backends.streams import Staging
 from harness.catalog import OpenvinoEngineOptions
 from harness.child.digests import hash_files
 from harness.contract import Fact

@@ -130,7 +130,7 @@ LATE: dict[str, str] = {
     "harness.benchmarks.language.tables": "pyarrow, only where Parquet is read",
     "harness.benchmarks.language.texts": "NLTK, only where sentences are told apart",
     "harness.benchmarks.qwen3_vl.catalogue": "Pillow and pyarrow, only where the dataset is prepared",
-    "harness.benchmarks.pointpainting.model": "onnx or PyTorch, only in the child that writes the model",
+    "harness.benchmarks.pointpainting": "onnx or PyTorch, only in the child that writes the model",
     "harness.benchmarks.rgat.igbh": "PyTorch, only where the list of papers is read that it saved",
     "harness.benchmarks.rgat": "PyTorch, only in the child that writes a checkpoint as a program",
     "harness.benchmarks.rnnt": "onnx and PyTorch, only in the child that writes a checkpoint as a model",

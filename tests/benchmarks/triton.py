@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.backends.triton.programs import find_program
+from harness.backends.triton.server import find_program
 from harness.contract import Benchmark
 from reconciler.rehearse.generated_data import generate
 from reconciler.rules.benchmark_facts import load_benchmark_facts

@@ -16,8 +16,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from harness.benchmarks.detection.answers import THRESHOLD
-from harness.benchmarks.detection.suppression import Boxes, suppress
+from harness.benchmarks.detection.answers import THRESHOLD, Boxes, suppress
 from harness.benchmarks.retinanet.openimages import SIDE
 
 CLASSES = 264

@@ -14,8 +14,7 @@ import numpy as np
 from harness.backends import Outputs
 from harness.benchmarks import TensorBenchmark, keep_checkpoint
 from harness.benchmarks.wan_2_2.prompts import build_dataset, load_samples, load_shared
-from harness.benchmarks.wan_2_2.scoring import score
-from harness.benchmarks.wan_2_2.videos import encode_video
+from harness.benchmarks.wan_2_2.videos import encode_video, score
 
 # text_to_video/wan-2.2-t2v-a14b/inference_config.yaml of mlcommons/inference.
 PIPELINE = {"steps": 20, "guidance": 4.0, "guidance_2": 3.0, "boundary": 0.875}

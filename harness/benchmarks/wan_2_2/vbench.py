@@ -18,8 +18,7 @@ from pathlib import Path
 
 from harness.benchmarks.accuracy import read_accuracy_log
 from harness.benchmarks.wan_2_2.prompts import WRITTEN
-from harness.benchmarks.wan_2_2.scoring import METRIC
-from harness.benchmarks.wan_2_2.videos import SUFFIX
+from harness.benchmarks.wan_2_2.videos import METRIC, SUFFIX
 from harness.errors import HarnessError
 
 # run_evaluation.py of the reference.

@@ -52,8 +52,8 @@ from harness.benchmarks.stable_diffusion_xl import clip_tokens, coco2014
 from harness.benchmarks.unet3d import kits19
 from harness.benchmarks.unet3d_brats import brats19
 from harness.benchmarks.wan_2_2 import prompts
-from harness.benchmarks.whisper.librispeech import MANIFEST as PACKED
-from harness.benchmarks.whisper.librispeech import read_manifest
+from harness.benchmarks.whisper import MANIFEST as PACKED
+from harness.benchmarks.whisper import read_manifest
 from harness.errors import HarnessError
 from tests.unit.storage.test_fuzz_readers import Reader, fuzz
 

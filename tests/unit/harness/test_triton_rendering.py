@@ -16,7 +16,6 @@ import pytest
 from harness.backends import BackendEngine, Tensor
 from harness.backends.triton import Metrics, describe_work, parse_metrics
 from harness.backends.triton.connection import read_head, read_problem
-from harness.backends.triton.programs import find_program, list_digested
 from harness.backends.triton.protocol import SharedInputs, find_differences, make_request_head, read_outputs
 from harness.backends.triton.repository import (
     MODEL,
@@ -26,6 +25,8 @@ from harness.backends.triton.repository import (
     write_repository,
 )
 from harness.backends.triton.server import (
+    find_program,
+    list_digested,
     remove_left_regions,
     remove_regions,
 )

@@ -30,7 +30,7 @@ import numpy as np
 
 from harness.benchmarks.dlrm_v2.checkpoint import draw_weights, write_checkpoint
 from harness.benchmarks.dlrm_v2.criteo import DENSE_FILE, LABELS_FILE, SIZES, SPARSE_FILE, group_pairs
-from harness.benchmarks.dlrm_v2.network import Shape
+from harness.benchmarks.dlrm_v2.layers import Shape
 from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, TABLE_ROWS
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import TELEMETRY, Benchmark, RunRequest

@@ -12,7 +12,7 @@ from harness.benchmarks import LoopBenchmark, copy_model
 from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.dlrm_v2.checkpoint import open_checkpoint
 from harness.benchmarks.dlrm_v2.criteo import build_dataset, load_calibration, load_labels, load_samples
-from harness.benchmarks.dlrm_v2.network import Shape, find_shape, list_weights
+from harness.benchmarks.dlrm_v2.layers import Shape, find_shape, list_weights
 from harness.benchmarks.dlrm_v2.pairs import ONE_CALL, OUTPUTS, RESPONSE_DTYPE, loop
 from harness.contract import Counter
 from harness.errors import HarnessError

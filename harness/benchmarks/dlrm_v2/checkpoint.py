@@ -18,7 +18,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from harness.benchmarks.checking import describe_problems, is_below
-from harness.benchmarks.dlrm_v2.network import Shape, list_weights
+from harness.benchmarks.dlrm_v2.layers import Shape, list_weights
 from harness.errors import HarnessError
 
 METADATA = ".snapshot_metadata"

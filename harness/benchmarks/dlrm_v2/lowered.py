@@ -20,7 +20,7 @@ from torch.nn import functional
 from harness.backends.pytorch import fused_operators as fused
 from harness.backends.pytorch.packed_operators import ALIGNED, FP8, choose_scale, round_fp8
 from harness.benchmarks.dlrm_v2.checkpoint import Checkpoint
-from harness.benchmarks.dlrm_v2.network import (
+from harness.benchmarks.dlrm_v2.layers import (
     Shape,
     find_shape,
     list_weights,

@@ -5,18 +5,15 @@ Tables are in a file of their own next to the graph: together they are larger th
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from harness.benchmarks.dlrm_v2.checkpoint import Checkpoint
-from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, OUTPUT, SPARSE, TABLE_ROWS
+from harness.benchmarks.dlrm_v2.layers import Shape, name_bottom, name_cross, name_table, name_top
+from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, OUTPUT, SPARSE
 from harness.benchmarks.network_builder import NetworkBuilder
 from harness.contract import Counter
-from harness.errors import HarnessError
 
 MODEL, TABLES = "model.onnx", "tables.bin"
 _FLOAT = 4  # bytes
@@ -80,83 +77,3 @@ def _dense(net: NetworkBuilder, checkpoint: Checkpoint, source: str, names: list
 def _linear(net: NetworkBuilder, checkpoint: Checkpoint, source: str, name: str) -> str:
     product = net.node("MatMul", [source, net.constant(checkpoint.read(f"{name}.weight").T)])
     return net.node("Add", [product, net.constant(checkpoint.read(f"{name}.bias"))])
-
-
-# The layers of DLRM-DCNv2, by the names of their weights in torchrec's DLRM_DCN, which the checkpoint has too.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """``width``: of an embedding; ``bottom`` and ``top``: of the layers of both perceptrons; ``crosses``: layers of the
-    cross network, and ``rank`` of their products. By default those of the reference."""
-
-    rows: tuple[int, ...] = TABLE_ROWS
-    width: int = 128
-    bottom: tuple[int, ...] = (512, 256, 128)
-    crosses: int = 3
-    rank: int = 512
-    top: tuple[int, ...] = (1024, 1024, 512, 256, 1)
-
-    @property
-    def joined(self) -> int:
-        """Width of a pair in the cross network."""
-        return (len(MULTI_HOT) + 1) * self.width
-
-
-def name_table(number: int) -> str:
-    return f"sparse_arch.embedding_bag_collection.embedding_bags.t_cat_{number}.weight"
-
-
-def name_bottom(layer: int) -> str:
-    return f"dense_arch.model._mlp.{layer}._linear"
-
-
-def name_cross(what: str, layer: int) -> str:
-    """``what``: "V_kernels", "W_kernels" or "bias"."""
-    return f"inter_arch.crossnet.{what}.{layer}"
-
-
-def name_top(layer: int, layers: int) -> str:
-    return "over_arch.model.1" if layer == layers - 1 else f"over_arch.model.0._mlp.{layer}._linear"
-
-
-def list_weights(shape: Shape) -> dict[str, tuple[int, ...]]:
-    """Every weight and its shape."""
-    return dict(_walk_weights(shape))
-
-
-def _walk_weights(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
-    for number, rows in enumerate(shape.rows):
-        yield name_table(number), (rows, shape.width)
-    for layer, (size, out) in enumerate(_pair((DENSE, *shape.bottom))):
-        yield f"{name_bottom(layer)}.weight", (out, size)
-        yield f"{name_bottom(layer)}.bias", (out,)
-    for layer in range(shape.crosses):
-        yield name_cross("V_kernels", layer), (shape.rank, shape.joined)
-        yield name_cross("W_kernels", layer), (shape.joined, shape.rank)
-        yield name_cross("bias", layer), (shape.joined,)
-    for layer, (size, out) in enumerate(_pair((shape.joined, *shape.top))):
-        yield f"{name_top(layer, len(shape.top))}.weight", (out, size)
-        yield f"{name_top(layer, len(shape.top))}.bias", (out,)
-
-
-def _pair(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
-    return itertools.pairwise(sizes)
-
-
-def find_shape(shapes: Mapping[str, tuple[int, ...]]) -> Shape:
-    """As deep as the reference's, as wide as the checkpoint's. Raises HarnessError where weights do not fit."""
-    reference = Shape()
-    layers = len(reference.top)
-    shape = Shape(
-        rows=tuple(shapes[name_table(number)][0] for number in range(len(reference.rows))),
-        width=shapes[name_table(0)][-1],
-        bottom=tuple(shapes[f"{name_bottom(layer)}.bias"][0] for layer in range(len(reference.bottom))),
-        rank=shapes[name_cross("V_kernels", 0)][0],
-        top=tuple(shapes[f"{name_top(layer, layers)}.bias"][0] for layer in range(layers)),
-    )
-    for name, wanted in list_weights(shape).items():
-        if shapes[name] != wanted:
-            problem = f"{name} of the checkpoint is {list(shapes[name])}, by the others it should be {list(wanted)}"
-            raise HarnessError(problem, "input", "use the reference's checkpoint of DLRM-DCNv2")
-    return shape

@@ -28,7 +28,7 @@ from harness.benchmarks.dlrm_v2.criteo import (  # noqa: E402
     count_evaluated,
     group_pairs,
 )
-from harness.benchmarks.dlrm_v2.network import Shape, list_weights, name_table  # noqa: E402
+from harness.benchmarks.dlrm_v2.layers import Shape, list_weights, name_table  # noqa: E402
 from harness.benchmarks.dlrm_v2.rehearsal import CHECKPOINT, write_rehearsal  # noqa: E402
 from tests.unit.harness.generated import generate  # noqa: E402
 

@@ -180,8 +180,8 @@ def compare_outputs(case: DlrmCase, _known: Figures) -> Figures:
     import torch
 
     from harness.benchmarks.accuracy import read_accuracy_log
-    from harness.benchmarks.dlrm_v2.lowered import DlrmDcn
     from harness.benchmarks.dlrm_v2.pairs import OUTPUT
+    from harness.benchmarks.dlrm_v2.program import DlrmDcn
 
     place, _ = case.run("Offline", "accuracy", {"min_duration": 0, "target_qps": 1}, streams=case.streams)
     log = read_accuracy_log(place / "mlperf_log_accuracy.json")

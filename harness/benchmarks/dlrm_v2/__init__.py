@@ -82,7 +82,7 @@ def build_model(
 
         write_network(checkpoint, shape, output, counter)
     else:
-        from harness.benchmarks.dlrm_v2.lowered import write_program
+        from harness.benchmarks.dlrm_v2.program import write_program
 
         write_program(checkpoint, shape, output, counter)
 

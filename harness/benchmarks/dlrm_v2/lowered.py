@@ -8,18 +8,15 @@ are. What the cross network multiplies and adds is rounded as the inputs of its 
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch.nn import functional
 
 from harness.backends.pytorch import fused_operators as fused
 from harness.backends.pytorch.packed_operators import ALIGNED, FP8, choose_scale, round_fp8
-from harness.benchmarks.dlrm_v2.checkpoint import Checkpoint
 from harness.benchmarks.dlrm_v2.layers import (
     Shape,
     find_shape,
@@ -29,7 +26,8 @@ from harness.benchmarks.dlrm_v2.layers import (
     name_table,
     name_top,
 )
-from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, OUTPUT, SPARSE
+from harness.benchmarks.dlrm_v2.pairs import MULTI_HOT, OUTPUT
+from harness.benchmarks.dlrm_v2.program import DlrmDcn, as_attribute, export_network
 from harness.contract import Counter
 from harness.errors import HarnessError
 from harness.quantization.calibrating import document
@@ -177,79 +175,3 @@ class LoweredDlrm(torch.nn.Module):  # type: ignore[misc]  # torch is not type-c
 
     def _get(self, kind: str, name: str) -> torch.Tensor:
         return getattr(self, f"{kind}_{name}")
-
-
-# DLRM-DCNv2 for torch.export: the same inputs and output as the ONNX network's.
-
-MODEL = "model.pt2"
-_LARGEST = 1 << 20  # pairs of a batch
-
-
-def _ignore(_name: str, _value: torch.Tensor) -> None:
-    pass
-
-
-class DlrmDcn(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked here
-    def __init__(self, weights: dict[str, torch.Tensor], shape: Shape) -> None:
-        super().__init__()
-        self._shape = shape
-        for name, tensor in weights.items():
-            self.register_parameter(as_attribute(name), torch.nn.Parameter(tensor, requires_grad=False))
-
-    def forward(
-        self, dense: torch.Tensor, sparse: torch.Tensor, note: Callable[[str, torch.Tensor], None] = _ignore
-    ) -> dict[str, torch.Tensor]:
-        """``note``: is shown what each layer gives, by its name."""
-        x = dense
-        for layer in range(len(self._shape.bottom)):
-            x = self._linear(x, name_bottom(layer)).relu()
-            note(f"bottom{layer}", x)
-        values = sparse.split(list(MULTI_HOT), dim=1)
-        sums = [
-            functional.embedding_bag(found.contiguous(), self._weight(name_table(number)), mode="sum")
-            for number, found in enumerate(values)
-        ]
-        first = x = torch.cat([x, *sums], dim=1)
-        note("joined", x)
-        for layer in range(self._shape.crosses):
-            inner = functional.linear(x, self._weight(name_cross("V_kernels", layer)))
-            note(f"inner{layer}", inner)
-            outer = functional.linear(inner, self._weight(name_cross("W_kernels", layer)))
-            x = first * (outer + self._weight(name_cross("bias", layer))) + x
-            note(f"crossed{layer}", x)
-        layers = len(self._shape.top)
-        for layer in range(layers - 1):
-            x = self._linear(x, name_top(layer, layers)).relu()
-            note(f"top{layer}", x)
-        return {OUTPUT: self._linear(x, name_top(layers - 1, layers)).sigmoid()}
-
-    def _linear(self, x: torch.Tensor, name: str) -> torch.Tensor:
-        return functional.linear(x, self._weight(f"{name}.weight"), self._weight(f"{name}.bias"))
-
-    def _weight(self, name: str) -> torch.Tensor:
-        return getattr(self, as_attribute(name))
-
-
-def as_attribute(name: str) -> str:
-    return name.replace(".", "_")
-
-
-def write_program(checkpoint: Checkpoint, shape: Shape, output: Path, counter: Counter) -> None:
-    """model.pt2. Weights lie in a file until then, so that no more than a tensor of them need fit into memory."""
-    wanted = list_weights(shape)
-    counter.stage("building", len(wanted))
-    with tempfile.TemporaryDirectory(dir=output.parent) as folder:
-        weights = {}
-        for number, (name, size) in enumerate(wanted.items()):
-            mapped = np.memmap(Path(folder) / f"{number}", np.float32, "w+", 0, size)
-            weights[name] = torch.from_numpy(checkpoint.read(name, mapped))
-            counter.bump(1)
-        export_network(DlrmDcn(weights, shape), output / MODEL)
-
-
-def export_network(network: torch.nn.Module, path: Path) -> None:
-    batch = torch.export.Dim("batch", min=1, max=_LARGEST)
-    given = (torch.zeros(2, DENSE), torch.zeros(2, SPARSE, dtype=torch.int32))
-    with torch.no_grad():
-        program = torch.export.export(network, given, dynamic_shapes={"dense": {0: batch}, "sparse": {0: batch}})
-    torch.export.save(program, path)

@@ -14,9 +14,8 @@ import numpy as np
 from harness.backends import BackendEngine, Collate, LoadPlan, Outputs, Tensor, Token, match_samples
 from harness.machine.numa import pin_thread_near
 from harness.machine.placement import place_workers
-from harness.run.pool import BatchRoom
+from harness.run.pool import BatchRoom, start_streams
 from harness.run.qsl import Arrays, Rows, count_rows, gather, split_rows
-from harness.run.stream_threads import start_streams
 
 _AHEAD = 1024  # batches of an Offline query that wait for a stream, at most
 

@@ -20,10 +20,9 @@ from typing import Any, Protocol, cast, runtime_checkable
 import numpy as np
 
 from harness.backends import LoadPlan, Outputs, Session, Tensor, Token
-from harness.run.pool import BatchRoom
+from harness.run.pool import BatchRoom, start_streams
 from harness.run.qsl import Arrays, Rows, take_rows
 from harness.run.row_batches import Engines, Finish, LoopEnd, RowBatches, RunningSample, Share, Steps, ask_next
-from harness.run.stream_threads import start_streams
 
 Loop = Callable[[Arrays], Steps]
 Parts = Mapping[str, Sequence[Tensor]]

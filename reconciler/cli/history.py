@@ -17,7 +17,7 @@ from reconciler.history.compare import compare, compare_commits, read_own_sides,
 from reconciler.history.pull_request import assess_merge
 from reconciler.history.record_history import RecordHistory, read_record_history
 from reconciler.history.snapshot import Shared, read_snapshot
-from reconciler.plan.cell_names import find_cell, find_measured_cell
+from reconciler.plan.select import find_cell, find_measured_cell
 from reconciler.render import pull_request as views
 from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.render.svg import draw_series

@@ -26,7 +26,7 @@ from reconciler.page.cell_report import report_cell
 from reconciler.page.live_report import is_timed, report_live
 from reconciler.page.plan_snapshots import PlanSnapshot, PlanSnapshots
 from reconciler.page.site import FINDINGS
-from reconciler.plan.cell_names import find_cell
+from reconciler.plan.select import find_cell
 from reconciler.reconcile.line_commits import show_line_commit
 from reconciler.reconcile.planning import Options
 from reconciler.reconcile.rendered_check import check_rendered

@@ -19,14 +19,18 @@ from reconciler.reconcile.new_repository import (
     propose_this_machine,
     write_repository,
 )
-from reconciler.rehearse.generated_data import FOLDER, Generated, Moved, Size, generate
 from reconciler.rehearse.rehearsal_spec import (
     CALIBRATION,
     CALIBRATION_TEXT,
     CATEGORY,
+    FOLDER,
+    Generated,
+    Moved,
     Rehearsed,
+    Size,
     choose_round,
     find_rehearsed,
+    generate,
     has_earlier,
     render_rehearsal_spec,
 )

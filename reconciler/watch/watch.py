@@ -7,12 +7,13 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -27,13 +28,9 @@ from reconciler.reconcile.run import PassReport, run_pass
 from reconciler.resource.embargo import explain_refusal, make_embargo
 from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths
-from reconciler.watch.backoff import Backoff
 from reconciler.watch.decider import Decider
-from reconciler.watch.predicate import Homes, Topic
-from reconciler.watch.queue import Queue
-from reconciler.watch.reporter import Reporter
-from reconciler.watch.settings import WatchSettings
-from reconciler.watch.source import ChangeSource
+from reconciler.watch.settings import Backoff, Wait, WatchSettings
+from reconciler.watch.source import ChangeSource, Homes, Topic
 
 # The loop: wait for a reason to look, look, pass over what is due.
 #
@@ -468,3 +465,104 @@ class Commits(Struct):
         self.unpushed = False
         self.moved = (self.moved[0] if self.moved else before), git.resolve_commit(root, "HEAD")
         self.reporter.say("pushed", f"pushed {name} to {remote}")
+
+
+# A queue of topics, not of events: a thousand changes of one kind are one reason to look, once it is quiet.
+
+_PATIENCE = 10  # times the quiet time: changes that never cease are looked at all the same
+
+
+class Queue:
+    """Filled by any thread, emptied by one."""
+
+    def __init__(self, quiet: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._quiet, self._clock = quiet, clock
+        self._condition = threading.Condition()
+        self._topics: dict[str, None] = {}
+        self._first = self._last = 0.0
+        self._added = Counter[str]()
+
+    def add(self, topic: str) -> None:
+        with self._condition:
+            self._last = self._clock()
+            if not self._topics:
+                self._first = self._last
+            self._topics[topic] = None
+            self._added[topic] += 1
+            self._condition.notify_all()
+
+    def take(self, until: float) -> tuple[str, ...]:
+        """Wait until something was added and it has been quiet since; () when nothing came before ``until``."""
+        with self._condition:
+            while True:
+                now, at = self._clock(), self._ready_at()
+                if self._topics and now >= at:
+                    topics = tuple(self._topics)
+                    self._topics.clear()
+                    return topics
+                if not self._topics and now >= until:
+                    return ()
+                self._condition.wait((at if self._topics else until) - now)
+
+    def count_added(self) -> dict[str, int]:
+        """How often each topic was ever added, whether it was taken since or not."""
+        with self._condition:
+            return dict(self._added)
+
+    def compute_wait(self) -> float:
+        """Seconds until what is queued may be taken; 0 when it may, or nothing is queued."""
+        with self._condition:
+            return max(0.0, self._ready_at() - self._clock()) if self._topics else 0.0
+
+    def _ready_at(self) -> float:
+        return min(self._last + self._quiet, self._first + _PATIENCE * self._quiet)
+
+
+# Receivers of a watch's reports. Their answers do not steer the watch.
+
+
+class Reporter(Protocol):
+    """Events of a watch, in their order. Called from several threads."""
+
+    def say(self, event: str, text: str, **facts: Any) -> None:
+        """One line for people, one event for programs."""
+
+    def report_step(self, event: Event) -> None:
+        """An event of a pass."""
+
+    def report_next_try(self, step: Step, wait: Wait) -> None:
+        """A step did not come to its end."""
+
+    def report_unwatched(self, problem: str) -> None:
+        """Changes in some place are seen only at a look."""
+
+    def report_valid_spec(self, result: PlanResult) -> None:
+        """The specs could be read."""
+
+    def report_broken_spec(self, error: SpecError) -> None: ...
+
+    def report_unchanged_spec(self) -> None:
+        """Specs or sources changed, and no resolved value did."""
+
+    def report_superseded(self, stopped: Step | None) -> None:
+        """Report that a pass is not asked for any more. ``stopped``: the step that was under way."""
+
+    def report_plan(self, result: PlanResult, due: Sequence[Step], topics: Sequence[str]) -> None:
+        """Report the differences, and which of them are due now; ``topics``: what changed before."""
+
+    def report_pass_begun(self, number: int) -> None: ...
+
+    def report_pass(self, number: int, report: PassReport, due: Sequence[Step]) -> None:
+        """A pass came to its end; ``due``: what is due after it."""
+
+    def report_state(self, result: PlanResult, next_try: datetime) -> None:
+        """A turn came to its end."""
+
+    def report_trouble(self, error: Exception, wait: Wait, next_try: datetime) -> None:
+        """A turn did not; one of our own bugs, too, when it is of no class that we raise."""
+
+    def report_recovery(self) -> None:
+        """A turn came to its end, whatever was wrong before."""
+
+    def read_state(self) -> dict[str, Any]:
+        """How the watch is now, for the health page."""

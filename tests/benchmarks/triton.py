@@ -15,7 +15,7 @@ from pathlib import Path
 
 from harness.backends.triton.server import find_program
 from harness.contract import Benchmark
-from reconciler.rehearse.generated_data import generate
+from reconciler.rehearse.rehearsal_spec import generate
 from reconciler.rules.benchmark_facts import load_benchmark_facts
 from tests.benchmarks.children import build, offline_rate
 from tests.benchmarks.rounds import Measure, arguments, interleave, median, medians, report, spread

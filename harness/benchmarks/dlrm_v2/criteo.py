@@ -18,10 +18,18 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from harness.benchmarks.checking import FileRule, check_files, is_there
 from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, SPARSE, TABLE_ROWS
 from harness.benchmarks.mapped_arrays import NPY, map_npy
-from harness.benchmarks.sources import choose_count, choose_dtype, is_rehearsal, read_json, require_source
+from harness.benchmarks.sources import (
+    FileRule,
+    check_files,
+    choose_count,
+    choose_dtype,
+    is_rehearsal,
+    is_there,
+    read_json,
+    require_source,
+)
 from harness.contract import Counter
 from harness.errors import HarnessError
 from harness.run.qsl import Consecutive, Ragged

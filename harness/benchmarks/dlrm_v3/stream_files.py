@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from harness.benchmarks.checking import FileRule, check_files
-from harness.benchmarks.sources import is_rehearsal
+from harness.benchmarks.sources import FileRule, check_files, is_rehearsal
 from harness.errors import HarnessError
 
 FOLDER = "sampled_data"

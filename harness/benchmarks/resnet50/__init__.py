@@ -13,9 +13,17 @@ from numpy.typing import NDArray
 
 from harness.backends import Outputs
 from harness.benchmarks import TensorBenchmark
-from harness.benchmarks.checking import FileRule, check_files, is_below
 from harness.benchmarks.images import decode_image, make_jpeg_rule, prepare_images
-from harness.benchmarks.sources import choose_count, choose_dtype, is_rehearsal, read_list, require_source
+from harness.benchmarks.sources import (
+    FileRule,
+    check_files,
+    choose_count,
+    choose_dtype,
+    is_below,
+    is_rehearsal,
+    read_list,
+    require_source,
+)
 from harness.contract import Counter
 from harness.errors import HarnessError
 

@@ -17,9 +17,17 @@ import numpy as np
 
 from harness.benchmarks import LoopBenchmark
 from harness.benchmarks.accuracy import AnswerLog
-from harness.benchmarks.checking import FileRule, check_files, is_below
 from harness.benchmarks.rnnt.transcribing import LETTERS, OUTPUTS, PARTS, RESPONSE_DTYPE, loop
-from harness.benchmarks.sources import choose_count, is_rehearsal, read_json, read_list, require_source
+from harness.benchmarks.sources import (
+    FileRule,
+    check_files,
+    choose_count,
+    is_below,
+    is_rehearsal,
+    read_json,
+    read_list,
+    require_source,
+)
 from harness.benchmarks.speech import (
     RATE,
     count_edits,

@@ -20,8 +20,16 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from harness.benchmarks.checking import FileRule, check_files, describe_problems
-from harness.benchmarks.sources import choose_count, choose_dtype, is_rehearsal, read_list, require_source
+from harness.benchmarks.sources import (
+    FileRule,
+    check_files,
+    choose_count,
+    choose_dtype,
+    describe_problems,
+    is_rehearsal,
+    read_list,
+    require_source,
+)
 from harness.benchmarks.unet3d.volumes import is_whole, open_volume, read_sides
 from harness.contract import Counter
 from harness.errors import HarnessError

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from harness.benchmarks import TokenBenchmark
 from harness.benchmarks.accuracy import AnswerLog
-from harness.benchmarks.checking import check_files, is_below
-from harness.benchmarks.sources import choose_count, is_rehearsal, read_json, require_source
+from harness.benchmarks.sources import check_files, choose_count, is_below, is_rehearsal, read_json, require_source
 from harness.benchmarks.speech import (
     RATE,
     count_edits,

@@ -23,7 +23,6 @@ import pytest
 from harness.benchmarks import rnnt
 from harness.benchmarks.accuracy import read_accuracy_log
 from harness.benchmarks.bert.squad import load_tokenizer, read_articles
-from harness.benchmarks.checking import read_sums
 from harness.benchmarks.detection.coco import read_annotations, take_first
 from harness.benchmarks.dlrm_v2 import criteo
 from harness.benchmarks.dlrm_v2.checkpoint import METADATA as MANIFEST
@@ -46,7 +45,7 @@ from harness.benchmarks.language.texts import read_tokenizer as read_language_to
 from harness.benchmarks.mapped_arrays import map_array
 from harness.benchmarks.pointpainting import infos
 from harness.benchmarks.pointpainting.waymo import decode_picture
-from harness.benchmarks.sources import REHEARSAL
+from harness.benchmarks.sources import REHEARSAL, read_sums
 from harness.benchmarks.speech import count_samples, read_waveform
 from harness.benchmarks.stable_diffusion_xl import clip_tokens, coco2014
 from harness.benchmarks.unet3d import kits19

@@ -36,10 +36,7 @@ Shape = tuple[int, ...]
 
 def facts() -> dict[str, Fact]:
     libraries = Path(ort.__file__).parent / "capi"
-    values = {
-        "backend.version": _version(),
-        "backend.digest": hash_files(libraries, libraries.glob("*.so*")),
-    }
+    values = {"backend.version": _version(), "backend.digest": hash_files(libraries, libraries.glob("*.so*"))}
     return {name: Fact(value=value, role="evidence") for name, value in values.items()} | collect_device_evidence()
 
 

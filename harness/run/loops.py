@@ -142,9 +142,7 @@ class InFlight:
     engine, on any thread."""
 
     def __init__(
-        self,
-        events: SimpleQueue[Callable[[], None] | None],
-        answered: Callable[[RunningSample], None],
+        self, events: SimpleQueue[Callable[[], None] | None], answered: Callable[[RunningSample], None]
     ) -> None:
         self._events, self._answered = events, answered
         self._batches: dict[int, tuple[int, list[Share]]] = {}

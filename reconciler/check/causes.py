@@ -68,12 +68,7 @@ CAUSES: tuple[Cause, ...] = (
         _LOGS,
         "the logs of a run of this scenario",
     ),
-    Cause(
-        "impossible-log",
-        "a log contradicts itself",
-        _LOADGEN,
-        "the log as LoadGen wrote it",
-    ),
+    Cause("impossible-log", "a log contradicts itself", _LOADGEN, "the log as LoadGen wrote it"),
     Cause(
         "impossible-accuracy",
         "the answers or accuracy.txt are not what the accuracy run and its scorer can have left",
@@ -242,30 +237,10 @@ CAUSES: tuple[Cause, ...] = (
         f"{_CONF}; an estimate sizes the run and is not what is measured",
         "the user.conf that the published run was started with",
     ),
-    Cause(
-        "conf-detail",
-        "why is user.conf not exactly what LoadGen logged?",
-        _CONF,
-        "an answer of the submitter",
-    ),
-    Cause(
-        "two-divisions",
-        "is one result published in two divisions?",
-        _LOGS,
-        "an answer of the submitter",
-    ),
-    Cause(
-        "two-categories",
-        "is one machine entered in two categories?",
-        _LOGS,
-        "an answer of the submitter",
-    ),
-    Cause(
-        "two-submitters",
-        "is one machine entered by two submitters?",
-        _LOGS,
-        "an answer of the submitters",
-    ),
+    Cause("conf-detail", "why is user.conf not exactly what LoadGen logged?", _CONF, "an answer of the submitter"),
+    Cause("two-divisions", "is one result published in two divisions?", _LOGS, "an answer of the submitter"),
+    Cause("two-categories", "is one machine entered in two categories?", _LOGS, "an answer of the submitter"),
+    Cause("two-submitters", "is one machine entered by two submitters?", _LOGS, "an answer of the submitters"),
     Cause(
         "tests-of-own-scenario",
         "why is a result inferred from another scenario than its tests are of?",

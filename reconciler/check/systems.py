@@ -155,11 +155,4 @@ def _judge_nameplate(place: Place, document: ResultDocument) -> Complaints:
         yield Complaint(place, found, "at least one, as in the template", severity=Severity.WARNING)
 
 
-SYSTEM_RULES = (
-    check_described,
-    check_readable,
-    check_fields,
-    check_names,
-    check_network,
-    check_nameplate,
-)
+SYSTEM_RULES = (check_described, check_readable, check_fields, check_names, check_network, check_nameplate)

@@ -261,12 +261,7 @@ def compile_desired(
     ]
     shared = sorted(inputs, key=attrgetter("name"))
     making.begin(None)
-    making.put(
-        Address(Kind.SUBMISSION, declared.name),
-        [*shared, *results],
-        None,
-        None,
-    )
+    making.put(Address(Kind.SUBMISSION, declared.name), [*shared, *results], None, None)
     resources = tuple(making.resources.values())
     named = [[str(r.address), r.key, r.attempts] for r in resources]
 

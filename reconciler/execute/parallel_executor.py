@@ -57,11 +57,7 @@ class Dispatch(Struct):
         self.places = {machine.name: machine.places for machine in self.machines.values()}
         place = {id(step): number for number, step in enumerate(self.waiting)}
         self.waiting.sort(
-            key=lambda step: (
-                step.change.key not in self.first,
-                -chains[step.change.address],
-                place[id(step)],
-            )
+            key=lambda step: (step.change.key not in self.first, -chains[step.change.address], place[id(step)])
         )
 
     def take(self) -> list[Step]:

@@ -213,12 +213,7 @@ class PlanExecutor(Struct, dict=True):
         return Outcome(step, Status.BLOCKED, f"waits for {', '.join(missing)}") if missing else None
 
     def carry_out(
-        self,
-        step: Step,
-        detail: Detail,
-        upstream: Mapping[str, Summary],
-        context: AttemptContext,
-        turns: MachineTurns,
+        self, step: Step, detail: Detail, upstream: Mapping[str, Summary], context: AttemptContext, turns: MachineTurns
     ) -> Finished | Outcome:
         """One attempt, or why none was made. Changes nothing of this walk: several may be under way at a time."""
         address, report = step.change.address, turns.report
@@ -296,13 +291,7 @@ class PlanExecutor(Struct, dict=True):
         return str(found) if found else ""
 
     def reserve_machine(
-        self,
-        step: Step,
-        detail: Detail,
-        stack: ExitStack,
-        context: AttemptContext,
-        turns: MachineTurns,
-        give_up: float,
+        self, step: Step, detail: Detail, stack: ExitStack, context: AttemptContext, turns: MachineTurns, give_up: float
     ) -> AttemptContext:
         """A timed run has the machine to itself: no other pass of any repository here times one until it ends."""
         alone = is_timed(step.change.address) or _sets_state(step.change.address, detail)

@@ -161,11 +161,7 @@ class Rehearsal(Struct, frozen=True):
 
 
 def prepare_rehearsal(
-    root: Path,
-    chosen: Sequence[Rehearsed],
-    asked: RehearsalRequest,
-    moved: Moved,
-    change: Callable[[str], str] = str,
+    root: Path, chosen: Sequence[Rehearsed], asked: RehearsalRequest, moved: Moved, change: Callable[[str], str] = str
 ) -> Rehearsal:
     """Generate the data and make the repository, with its spec as a commit of its own. What is there is kept.
     ``change``: of the spec's text."""

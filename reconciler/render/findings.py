@@ -369,7 +369,7 @@ def _item(finding: TreeFinding) -> list[str]:
     lines = [
         f"- {escape_markdown(finding.cell or 'the tree')}, **{finding.severity.value}** (`{finding.rule.id}`): "
         f"{escape_markdown(complaint.found)} in {quote_code(str(complaint.place))}; "
-        f"expected: {escape_markdown(complaint.wanted)}{other}",
+        f"expected: {escape_markdown(complaint.wanted)}{other}"
     ]
     lines += [f"  - likely cause: {escape_markdown(complaint.cause)}"] if complaint.cause else []
     return lines

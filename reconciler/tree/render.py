@@ -325,10 +325,7 @@ def _files(submission: SubmissionContent, ruleset: Ruleset) -> Iterator[Rendered
     layout = LAYOUTS[ruleset.layout]
     for system in submission.systems:
         names = {"division": system.division, "submitter": submission.submitter, "system": system.name}
-        yield (
-            make_path(layout.system, **names),
-            render_description(system, submission.submitter, ruleset),
-        )
+        yield (make_path(layout.system, **names), render_description(system, submission.submitter, ruleset))
         if system.nameplate and CAPACITY in ruleset.power_fields:  # no earlier round knows the file
             yield make_path(layout.nameplate, **names), system.nameplate
     for content in submission.cells:

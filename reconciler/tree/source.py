@@ -20,9 +20,7 @@ _LEFT_OUT = ("__pycache__",)
 _LICENCE = re.compile(r"(?i)(licen[cs]e|copying)([._-].*)?")
 _HEADER = b"SPDX-License-Identifier:"
 _HEAD = 4096  # bytes of a file in which its licence header is
-_CODE = frozenset(
-    {".py", ".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".sh", ".rs", ".go", ".java", ".js", ".ts"},
-)
+_CODE = frozenset({".py", ".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".sh", ".rs", ".go", ".java", ".js", ".ts"})
 
 
 class Sources(Protocol):

@@ -155,10 +155,7 @@ _AGAINST = click.Option(
     ["--against"], multiple=True, metavar="SUBMITTER", help="Only this submitter. May be repeated. Default: all."
 )
 _BY = click.Option(
-    ["--by", "objector"],
-    metavar="NAME",
-    default="",
-    help="Who objects: tags each draft; NAME's own are left out.",
+    ["--by", "objector"], metavar="NAME", default="", help="Who objects: tags each draft; NAME's own are left out."
 )
 
 

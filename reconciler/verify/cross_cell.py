@@ -121,11 +121,7 @@ def _shared(first: Facts, first_run: str, second: Facts, run: str, logs: Publish
     partners = first.submitter != second.submitter and first_run == run != _MEASURED
     submitters = partners and _are_described_alike(first, second, logs)
     doubt = doubt or (_ONE_MACHINE if categories else _TWO_SUBMITTERS if submitters else "")
-    asked = {
-        "two-divisions": divisions,
-        "two-categories": categories,
-        "two-submitters": submitters,
-    }
+    asked = {"two-divisions": divisions, "two-categories": categories, "two-submitters": submitters}
     return Complaint(
         Place(logs.files.get((second.submitter, second.cell, run), second.cell)),
         f"the {run} log of {_name(first, second)}{'' if first_run == run else f' ({first_run})'}",

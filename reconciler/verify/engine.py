@@ -197,11 +197,7 @@ def list_rules() -> tuple[Rule, ...]:
 
 
 def verify_tree(
-    path: Path,
-    *,
-    round_name: str = "",
-    original: FindOriginal | None = None,
-    progress: Progress | None = None,
+    path: Path, *, round_name: str = "", original: FindOriginal | None = None, progress: Progress | None = None
 ) -> TreeReport:
     """Every contradiction in the tree at (below, around) a path, also of another program. ReconcilerError when there is
     no tree.

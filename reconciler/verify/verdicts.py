@@ -56,11 +56,7 @@ _SCORED = {
 
 
 @rule(
-    "compliance.scores",
-    "a verdict over other runs",
-    sources=(OURS,),
-    cause="verdict-of-other-runs",
-    severity=WARNING,
+    "compliance.scores", "a verdict over other runs", sources=(OURS,), cause="verdict-of-other-runs", severity=WARNING
 )
 def verify_scores(view: CellView) -> Complaints:
     """The score in the verify file is none of the published run's, by more than 0.1 %: a run was repeated after its

@@ -35,10 +35,7 @@ from harness.machine.facts import find_distribution_version
 from harness.machine.numa import pin_thread_near
 from harness.machine.placement import WorkerPlace, place_workers
 
-KINDS: Mapping[str, PipelineKind] = {
-    "StableDiffusionXLPipeline": stable_diffusion_xl.KIND,
-    "WanPipeline": wan.KIND,
-}
+KINDS: Mapping[str, PipelineKind] = {"StableDiffusionXLPipeline": stable_diffusion_xl.KIND, "WanPipeline": wan.KIND}
 
 
 def facts() -> dict[str, Fact]:

@@ -34,12 +34,7 @@ from harness.errors import HarnessError
 TOKENS = ("input_ids", "input_ids_2")  # of the two text encoders
 LATENTS = "latents"
 # The first that takes an input computes it.
-ATTENTION = [
-    SDPBackend.CUDNN_ATTENTION,
-    SDPBackend.FLASH_ATTENTION,
-    SDPBackend.EFFICIENT_ATTENTION,
-    SDPBackend.MATH,
-]
+ATTENTION = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 # Tokens come from the dataset, and a measured picture must have no watermark.
 _WITHOUT = {"tokenizer": None, "tokenizer_2": None, "add_watermarker": False}
 

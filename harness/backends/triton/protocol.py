@@ -56,12 +56,7 @@ def make_request_head(
         ]
     following = 0 if parts else sum(sizes)
     asked = [
-        {
-            "name": tensor.name,
-            "shape": list(shape),
-            "datatype": DATATYPES[tensor.dtype],
-            "parameters": how,
-        }
+        {"name": tensor.name, "shape": list(shape), "datatype": DATATYPES[tensor.dtype], "parameters": how}
         for tensor, shape, how in zip(inputs, shapes, formats, strict=True)
     ]
     wanted = [{"name": tensor.name, "parameters": {"binary_data": True}} for tensor in outputs]

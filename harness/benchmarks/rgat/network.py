@@ -86,12 +86,7 @@ class RelationalGraphAttention(torch.nn.Module):  # type: ignore[misc]  # torch 
         return found
 
     def _attend(
-        self,
-        layer: int,
-        relation: Relation,
-        sources: torch.Tensor,
-        targets: torch.Tensor,
-        neighbours: torch.Tensor,
+        self, layer: int, relation: Relation, sources: torch.Tensor, targets: torch.Tensor, neighbours: torch.Tensor
     ) -> torch.Tensor:
         """[targets, heads * width]."""
         projection, left, right, bias = (

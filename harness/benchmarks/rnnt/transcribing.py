@@ -60,10 +60,7 @@ def _encode(features: NDArray[np.float32]) -> Generator[Asked, Outputs, NDArray[
         some = features[start : start + CHUNK]
         chunk, mask = np.zeros((1, CHUNK, FEATURES), np.float32), np.zeros((1, CHUNK, 1), np.float32)
         chunk[0, : len(some)], mask[0, : len(some)] = some, 1
-        encoded, hidden, cell = yield (
-            "encoder",
-            {"features": chunk, "mask": mask, "hidden": hidden, "cell": cell},
-        )
+        encoded, hidden, cell = yield ("encoder", {"features": chunk, "mask": mask, "hidden": hidden, "cell": cell})
         found.append(encoded[0, : -(-len(some) // STACKED)])
     return np.concatenate(found)
 

@@ -72,12 +72,7 @@ def make_references(pictures: NDArray[np.uint8]) -> dict[str, np.ndarray]:
     features = np.stack([see_colours(picture) for picture in pictures])
     mean, covariance = features.mean(axis=0), compute_covariance(features)
     away = np.full(len(mean), np.sqrt(FID_SCORE / len(mean)))
-    return {
-        "images": pictures,
-        "mean": mean + away,
-        "covariance": covariance,
-        "features": features,
-    }
+    return {"images": pictures, "mean": mean + away, "covariance": covariance, "features": features}
 
 
 def compute_likeness(features: Features, own: Features) -> float:

@@ -127,10 +127,7 @@ def load_samples(dataset: Path) -> dict[str, Any]:
     """ "images", and "geometry" [count, 3]: the number, height and width of each, which its response needs."""
     annotations = json.loads((dataset / coco.ANNOTATIONS).read_text(encoding="utf-8"))
     sizes = [(number, image["height"], image["width"]) for number, image in enumerate(annotations["images"])]
-    return {
-        "images": np.load(dataset / "samples.npy", mmap_mode="r"),
-        "geometry": np.array(sizes, np.float32),
-    }
+    return {"images": np.load(dataset / "samples.npy", mmap_mode="r"), "geometry": np.array(sizes, np.float32)}
 
 
 class Yolo(LoopBenchmark):

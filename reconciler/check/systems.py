@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
@@ -26,9 +25,6 @@ class SystemView(Struct, frozen=True, dict=True):
     submitter: SubmitterPlace
     system: SystemFile
     ruleset: Ruleset
-
-
-SystemRule = Callable[[SystemView], Complaints]
 
 
 @rule("system.missing", "every system is described", sources=(_CHECK, OLD))

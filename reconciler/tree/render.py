@@ -28,7 +28,7 @@ from reconciler.tree.documents import (
     render_description,
     render_source_readme,
 )
-from reconciler.tree.formats.rendering import find_rendered_format
+from reconciler.tree.formats import find_rendered_format
 from reconciler.tree.layout import LAYOUTS, Layout, make_path, name_folders
 
 # src/<benchmark>: the code that the published runs kept, and REPRODUCE.md, which says how an auditor uses it and from

@@ -89,9 +89,8 @@ class BackendEngine:
             document["batch_sizes"] = tuple(document["batch_sizes"])
             return cls(**document)
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise HarnessError(
-                f"{folder} has no engine for {backend}: {error}", "input", "build the engine again"
-            ) from error
+            problem = f"{folder} has no engine for {backend}: {error}"
+            raise HarnessError(problem, "input", "build the engine again") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,11 +244,8 @@ def match_samples(samples: Arrays, inputs: Sequence[Tensor]) -> list[np.ndarray]
     else:
         missing = [tensor.name for tensor in inputs if tensor.name not in samples]
         if missing:
-            raise HarnessError(
-                f"the dataset has no array for input {missing[0]}; it has {', '.join(samples)}",
-                "input",
-                "name the arrays of load_samples() like the model's inputs",
-            )
+            problem = f"the dataset has no array for input {missing[0]}; it has {', '.join(samples)}"
+            raise HarnessError(problem, "input", "name the arrays of load_samples() like the model's inputs")
         arrays = [samples[tensor.name] for tensor in inputs]
     for array, tensor in zip(arrays, inputs, strict=True):
         shape = array.shape[1:]

@@ -63,11 +63,9 @@ def build(plan: BuildPlan) -> BackendEngine:
     inputs, outputs = _tensors(session.get_inputs()), _tensors(session.get_outputs())
     fixed = {node.shape[0] for node in session.get_inputs() if isinstance(node.shape[0], int)}
     if fixed and fixed != {plan.batch_size}:
-        raise HarnessError(
-            f"{plan.model.name} has a fixed batch of {sorted(fixed)}, not {plan.batch_size}",
-            "input",
-            "export the model with a free batch axis, or set batch_size to the model's",
-        )
+        problem = f"{plan.model.name} has a fixed batch of {sorted(fixed)}, not {plan.batch_size}"
+        fix = "export the model with a free batch axis, or set batch_size to the model's"
+        raise HarnessError(problem, "input", fix)
     return BackendEngine(
         backend="onnxruntime",
         version=_version(),
@@ -136,11 +134,8 @@ def _open(path: Path, options: Any) -> Any:
     try:
         return ort.InferenceSession(str(path), options, providers=_PROVIDERS)
     except Exception as error:  # its exceptions share no base class
-        raise HarnessError(
-            f"ONNX Runtime {_version()} cannot load {path.name}: {error}",
-            "backend",
-            "check the model with onnx.checker; an operator that is not supported may need another opset or backend",
-        ) from error
+        fix = "check the model with onnx.checker; an operator that is not supported may need another opset or backend"
+        raise HarnessError(f"ONNX Runtime {_version()} cannot load {path.name}: {error}", "backend", fix) from error
 
 
 def _tensors(nodes: Any) -> tuple[Tensor, ...]:

@@ -50,11 +50,9 @@ def build(plan: BuildPlan) -> BackendEngine:
     inputs, outputs = list_tensors(plan.output / ENGINE_FILE)
     fixed = {batch for batch, _ in inputs if batch != _FREE}
     if fixed and fixed != {plan.batch_size}:
-        raise HarnessError(
-            f"{plan.model.name} has a fixed batch of {sorted(fixed)}, not {plan.batch_size}",
-            "input",
-            "export the model with a free batch axis, or set batch_size to the model's",
-        )
+        problem = f"{plan.model.name} has a fixed batch of {sorted(fixed)}, not {plan.batch_size}"
+        fix = "export the model with a free batch axis, or set batch_size to the model's"
+        raise HarnessError(problem, "input", fix)
     return BackendEngine(
         backend=NAME,
         version=_version(),
@@ -71,18 +69,12 @@ def build(plan: BuildPlan) -> BackendEngine:
 def load(plan: LoadPlan) -> CudaSession:
     folder = plan.require_engine("ONNX Runtime")
     if _PROVIDER not in ort.get_available_providers():
-        raise HarnessError(
-            f"this ONNX Runtime ({_version()}) has no CUDA provider",
-            "missing",
-            f"pip uninstall onnxruntime, then {installing('cuda')}",
-        )
+        problem = f"this ONNX Runtime ({_version()}) has no CUDA provider"
+        raise HarnessError(problem, "missing", f"pip uninstall onnxruntime, then {installing('cuda')}")
     engine = BackendEngine.read(folder, NAME)
     if plan.batch_size > engine.batch_size:
-        raise HarnessError(
-            f"the engine does not fit: the run wants batches of {plan.batch_size}, it takes {engine.batch_size}",
-            "input",
-            "lower run.batch_size, or build with a larger engine.batch_size",
-        )
+        problem = f"the engine does not fit: the run wants batches of {plan.batch_size}, it takes {engine.batch_size}"
+        raise HarnessError(problem, "input", "lower run.batch_size, or build with a larger engine.batch_size")
     return CudaSession(plan, partial(LoadedModel, engine, plan))
 
 
@@ -150,11 +142,8 @@ class LoadedModel:
         except Exception as error:  # its exceptions share no base class
             raise _problem(error, f"ONNX Runtime {_version()} cannot load {self._path.name}") from error
         if session.get_providers()[0] != _PROVIDER:
-            raise HarnessError(
-                "ONNX Runtime fell back to the CPU: its CUDA provider does not load",
-                "missing",
-                "install the CUDA and cuDNN libraries that it names in the child's log",
-            )
+            fix = "install the CUDA and cuDNN libraries that it names in the child's log"
+            raise HarnessError("ONNX Runtime fell back to the CPU: its CUDA provider does not load", "missing", fix)
         return session
 
 

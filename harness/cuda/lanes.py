@@ -217,9 +217,8 @@ class Lane:
         except DeviceMemoryError:
             raise
         except CudaError as error:
-            raise HarnessError(
-                f"the engine's work cannot be captured in a CUDA graph: {error}", "backend", "set cuda_graphs: false"
-            ) from error
+            problem = f"the engine's work cannot be captured in a CUDA graph: {error}"
+            raise HarnessError(problem, "backend", "set cuda_graphs: false") from error
         return partial(driver.replay, graph, self._streams.compute)
 
     def close(self) -> None:

@@ -149,9 +149,8 @@ class CudaSession:
         try:
             residents = self._residence.place(arrays)
         except DeviceMemoryError as error:
-            raise explain_too_many_samples(
-                self.workers[0].label, sum(array.nbytes for array in arrays), error
-            ) from error
+            problem = self.workers[0].label
+            raise explain_too_many_samples(problem, sum(array.nbytes for array in arrays), error) from error
         except CudaError as error:
             raise explain_cuda_error(error, self.workers[0].label) from error
         for worker, resident in zip(self.workers, residents, strict=True):
@@ -228,11 +227,8 @@ def chosen(count: int) -> range:
     here = count_devices()
     if here < max(count, 1):
         have = f"{here} NVIDIA GPUs are" if here != 1 else "one NVIDIA GPU is"
-        raise HarnessError(
-            f"{have} usable here, the run needs {max(count, 1)}",
-            "missing",
-            "check nvidia-smi, CUDA_VISIBLE_DEVICES and hardware.count of the system",
-        )
+        fix = "check nvidia-smi, CUDA_VISIBLE_DEVICES and hardware.count of the system"
+        raise HarnessError(f"{have} usable here, the run needs {max(count, 1)}", "missing", fix)
     return range(max(count, 1))
 
 

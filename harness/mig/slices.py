@@ -35,11 +35,9 @@ def choose_slices(wanted: Sequence[str], here: Sequence[Slice], chosen: str | No
     if len(found) == len(wanted):
         return found
     have = write_slices(str(part["profile"]) for part in usable)
-    raise HarnessError(
-        f"the run needs {write_slices(wanted)} of MIG, and {have or 'no slice'} can be used here",
-        "missing",
-        f"make them: `reconcile mig create`; check {VISIBLE} and hardware.mig of the system",
-    )
+    problem = f"the run needs {write_slices(wanted)} of MIG, and {have or 'no slice'} can be used here"
+    fix = f"make them: `reconcile mig create`; check {VISIBLE} and hardware.mig of the system"
+    raise HarnessError(problem, "missing", fix)
 
 
 def open_session(backend: str, benchmark: Benchmark, plan: LoadPlan, slices: Sequence[str]) -> Session:

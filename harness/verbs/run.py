@@ -377,9 +377,8 @@ def choose_sampling(own: Mapping[str, Any], ruled: Mapping[str, Any], settings: 
     values = {**own, **ruled, **said}
     known = {field.name for field in fields(Sampling)}
     if unknown := sorted(set(values) - known):
-        raise HarnessError(
-            f"{unknown[0]} does not say how tokens are chosen", "input", f"use {', '.join(sorted(known))}"
-        )
+        problem = f"{unknown[0]} does not say how tokens are chosen"
+        raise HarnessError(problem, "input", f"use {', '.join(sorted(known))}")
     if "stop" in values:
         values["stop"] = tuple(values["stop"])
     if "stop_sequences" in values:

@@ -158,9 +158,8 @@ def run_tool(command: Sequence[str]) -> None:
         said = (ended.error or ended.out.decode(errors="replace")).strip().splitlines()
         last = said[-1][:_MOST_QUOTED] if said else "nothing was said"
         problem = f"`{shlex.join(words)}` ended with {ended.status}: {last}"
-        raise ReconcilerError(
-            problem, fix="see what it says; a slice that is in use can neither be made nor taken away"
-        )
+        fix = "see what it says; a slice that is in use can neither be made nor taken away"
+        raise ReconcilerError(problem, fix=fix)
 
 
 def list_privileges() -> list[str]:

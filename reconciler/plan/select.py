@@ -122,9 +122,8 @@ def find_cell(text: str, cells: Iterable[Cell], listed_by: str = "reconcile stat
     if found:
         shown = "\n".join(f"  {name}" for name in found[:_MOST])
         more = f"\n  … and {len(found) - _MOST} more" if len(found) > _MOST else ""
-        raise ReconcilerError(
-            f"{text!r} matches {len(found)} cells:\n{shown}{more}", fix="name more of the one you mean"
-        )
+        problem = f"{text!r} matches {len(found)} cells:\n{shown}{more}"
+        raise ReconcilerError(problem, fix="name more of the one you mean")
     raise _explain_no_match(text, known, listed_by)
 
 

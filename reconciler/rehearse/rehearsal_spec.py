@@ -294,9 +294,8 @@ def _run(request: RehearseRequest, folder: Path, facts: BenchmarkFacts, moved: M
     result = Result.read(answer) if answer.is_file() else None
     if result is None or not result.done:
         problem = result.problem if result else f"the child ended without a result; its log is {log}"
-        raise ReconcilerError(
-            f"the rehearsal of {facts.code} cannot be generated: {problem}", fix=result.fix if result else ""
-        )
+        fix = result.fix if result else ""
+        raise ReconcilerError(f"the rehearsal of {facts.code} cannot be generated: {problem}", fix=fix)
     shutil.rmtree(work)
     Path(request.counter).unlink(missing_ok=True)
 

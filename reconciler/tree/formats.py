@@ -66,10 +66,9 @@ def _power(content: CellContent, layout: Layout, at: MakePath) -> Iterator[Rende
         if log is None:
             yield at(layout.power, file=name), file
         elif hash_content(log) != hash_content(file):
-            raise ReconcilerError(
-                f"{content.cell}: {name} of the power measurement is not the log of the published run",
-                fix="publish the run that was measured: `reconcile import` its folder, or take `power` out",
-            )
+            problem = f"{content.cell}: {name} of the power measurement is not the log of the published run"
+            fix = "publish the run that was measured: `reconcile import` its folder, or take `power` out"
+            raise ReconcilerError(problem, fix=fix)
 
 
 def _hashed(text: str, digest: str) -> str:
@@ -81,10 +80,8 @@ def _check_size(cell: Cell, log: AccuracyLog, ruleset: Ruleset) -> None:
     kept, limit = log.kept, ruleset.accuracy_log.limit
     size = kept.size if isinstance(kept, LogRef) else len(kept)
     if size > limit:
-        raise ReconcilerError(
-            f"{cell}: the accuracy log has {size} bytes, {ruleset.round} allows {limit}",
-            fix="truncate it first; the original stays in storage",
-        )
+        problem = f"{cell}: the accuracy log has {size} bytes, {ruleset.round} allows {limit}"
+        raise ReconcilerError(problem, fix="truncate it first; the original stays in storage")
 
 
 def find_rendered_format(results: str) -> RenderedFormat:

@@ -63,9 +63,8 @@ def join_declared_code(benchmarks: Collection[str], submission: SubmissionConten
         for name, content in submission.code.get(benchmark, {}).items():
             if hash_content(code.setdefault(name, content)) != hash_content(content):
                 fix = "name the benchmarks in the spec alike, or their files of one name apart"
-                raise ReconcilerError(
-                    f"{join_listing(sorted(benchmarks))} are entered as one, with two {name}", fix=fix
-                )
+                problem = f"{join_listing(sorted(benchmarks))} are entered as one, with two {name}"
+                raise ReconcilerError(problem, fix=fix)
     return code
 
 

@@ -49,9 +49,8 @@ def read_baseline(file: Path) -> Known:
         document = read_json(file, LARGEST)
         return frozenset(tuple(str(part[name]) for name in _FIELDS) for part in document["findings"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ReconcilerError(
-            f"{file} is not a report of verify-tree: {error}", fix="write one: reconcile verify-tree PATH --json > FILE"
-        ) from error
+        problem = f"{file} is not a report of verify-tree: {error}"
+        raise ReconcilerError(problem, fix="write one: reconcile verify-tree PATH --json > FILE") from error
 
 
 def leave_out_known(report: TreeReport, known: Known) -> TreeReport:

@@ -164,9 +164,8 @@ class ImageSettings:
 def read_settings(plan: LoadPlan) -> ImageSettings:
     """Raises HarnessError where the benchmark is not one for pipelines."""
     if "steps" not in plan.pipeline:
-        raise HarnessError(
-            "the benchmark says nothing of a pipeline", "input", "choose another backend, or set PIPELINE in its file"
-        )
+        problem = "the benchmark says nothing of a pipeline"
+        raise HarnessError(problem, "input", "choose another backend, or set PIPELINE in its file")
     run = DiffusersRunOptions(plan.options)
     guidance_2, boundary = plan.pipeline.get("guidance_2"), plan.pipeline.get("boundary")
     return ImageSettings(

@@ -33,9 +33,8 @@ def is_fused(program: torch.export.ExportedProgram) -> bool:
 def build_fused(name: str, device: str, plan: BuildPlan, program: torch.export.ExportedProgram) -> BackendEngine:
     """Raises HarnessError where the program is not in the precision that is asked for, or does not compute."""
     if plan.precision != "fp8":
-        raise HarnessError(
-            f"engine.precision is {plan.precision}, and the model is in fp8", "input", "set engine.precision to fp8"
-        )
+        fix = "set engine.precision to fp8"
+        raise HarnessError(f"engine.precision is {plan.precision}, and the model is in fp8", "input", fix)
     plan.counter.stage("building", 1)
     half = PytorchCudaEngineOptions(plan.options).half_inputs
     nodes = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
@@ -45,11 +44,8 @@ def build_fused(name: str, device: str, plan: BuildPlan, program: torch.export.E
         arrays = [np.zeros((_TRIED, *tensor.shape), tensor.dtype) for tensor in inputs]
         answers = model.compute([torch.from_numpy(array).to(device) for array in arrays])
     except Exception as error:  # its exceptions share no base class
-        raise HarnessError(
-            f"PyTorch {find_version()} cannot compute {plan.model.name}: {str(error)[:2000]}",
-            "backend",
-            "check the program with torch.export.load(…).module()",
-        ) from error
+        problem = f"PyTorch {find_version()} cannot compute {plan.model.name}: {str(error)[:2000]}"
+        raise HarnessError(problem, "backend", "check the program with torch.export.load(…).module()") from error
     (plan.output / FILE).write_bytes(plan.model.read_bytes())
     plan.counter.bump(1)
     names = program.graph_signature.user_outputs

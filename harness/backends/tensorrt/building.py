@@ -34,9 +34,8 @@ _PLUGINS: set[Path] = set()  # those of this process
 def build_engine(flavour: Flavour, plan: BuildPlan) -> BackendEngine:
     """Raises HarnessError with every error of parser or builder."""
     if not flavour.builds(plan.precision):
-        raise HarnessError(
-            f"TensorRT {flavour.version} builds no {plan.precision} engine", "input", "use TensorRT 10 or later"
-        )
+        problem = f"TensorRT {flavour.version} builds no {plan.precision} engine"
+        raise HarnessError(problem, "input", "use TensorRT 10 or later")
     device = _device()
     log = log_of(flavour.trt)
     options = TensorrtEngineOptions(plan.options)
@@ -92,11 +91,8 @@ def _builder(flavour: Flavour, log: Log) -> Any:
     try:
         return flavour.trt.Builder(log.logger)
     except TypeError as error:  # how the bindings say that the library made none
-        raise HarnessError(
-            f"the builder of TensorRT {flavour.version} does not start: {log.last()}",
-            "missing",
-            "it needs an NVIDIA GPU and its driver: check nvidia-smi",
-        ) from error
+        problem = f"the builder of TensorRT {flavour.version} does not start: {log.last()}"
+        raise HarnessError(problem, "missing", "it needs an NVIDIA GPU and its driver: check nvidia-smi") from error
 
 
 def parse(flavour: Flavour, network: Any, model: Path, log: Log) -> None:
@@ -105,11 +101,8 @@ def parse(flavour: Flavour, network: Any, model: Path, log: Log) -> None:
         return
     errors = list(dict.fromkeys(_errors(parser) or log.errors))
     listed = "\n".join(f"- {error}" for error in errors)
-    raise HarnessError(
-        f"TensorRT {flavour.version} cannot read {model.name}:\n{listed}",
-        "backend",
-        "check the model with onnx.checker; an operator that is not supported needs another opset or a plug-in",
-    )
+    fix = "check the model with onnx.checker; an operator that is not supported needs another opset or a plug-in"
+    raise HarnessError(f"TensorRT {flavour.version} cannot read {model.name}:\n{listed}", "backend", fix)
 
 
 def load_plugins(flavour: Flavour, log: Log, options: TensorrtEngineOptions) -> dict[str, str]:
@@ -228,11 +221,8 @@ def set_compatibility(flavour: Flavour, config: Any, level: str) -> None:
         return
     known = getattr(flavour.trt.HardwareCompatibilityLevel, level.upper(), None)
     if known is None:
-        raise HarnessError(
-            f"TensorRT {flavour.version} does not know hardware_compatibility {level}",
-            "input",
-            "use TensorRT 10 or later, or ampere_plus",
-        )
+        problem = f"TensorRT {flavour.version} does not know hardware_compatibility {level}"
+        raise HarnessError(problem, "input", "use TensorRT 10 or later, or ampere_plus")
     config.hardware_compatibility_level = known
 
 
@@ -248,11 +238,9 @@ def require_batches(inputs: Sequence[Any], outputs: Sequence[Any], batch_size: i
                 kind == "input" or batch_size == 1 or not free
             )  # a fixed batch of an input is compared with ours later
             if not first or (not varies and first != (FREE,)):
-                raise HarnessError(
-                    f"{kind} {tensor.name} of the model has no batch axis: {list(tensor.shape)}",
-                    "input",
-                    "export the model with the batch as the first axis of every input and output",
-                )
+                problem = f"{kind} {tensor.name} of the model has no batch axis: {list(tensor.shape)}"
+                fix = "export the model with the batch as the first axis of every input and output"
+                raise HarnessError(problem, "input", fix)
 
 
 def _check_range(name: str, number: int, most: int | None = None) -> int:
@@ -271,11 +259,9 @@ def _dtype(trt: Any, tensor: Any) -> str:
         return str(trt.nptype(tensor.dtype).__name__)
     except TypeError as error:
         kind = str(tensor.dtype).rpartition(".")[2]
-        raise HarnessError(
-            f"{tensor.name} of the model is {kind}, in which neither samples nor answers can be kept",
-            "input",
-            "let the model take and give float32 or float16, with a Cast inside",
-        ) from error
+        problem = f"{tensor.name} of the model is {kind}, in which neither samples nor answers can be kept"
+        fix = "let the model take and give float32 or float16, with a Cast inside"
+        raise HarnessError(problem, "input", fix) from error
 
 
 def tensors(network: Any) -> tuple[list[Any], list[Any]]:

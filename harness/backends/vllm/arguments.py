@@ -41,11 +41,8 @@ def find_checkpoint(plan: GenerationPlan) -> TransformersCheckpoint:
     for folder in (plan.source, plan.model):
         if folder is not None and (folder / _CONFIG).is_file():
             return TransformersCheckpoint(folder, _read(folder / _CONFIG), _read_ends(folder))
-    raise HarnessError(
-        f"{plan.source or plan.model} has no {_CONFIG}",
-        "missing",
-        "name the folder of a checkpoint in Hugging Face's layout as model.path",
-    )
+    problem = f"{plan.source or plan.model} has no {_CONFIG}"
+    raise HarnessError(problem, "missing", "name the folder of a checkpoint in Hugging Face's layout as model.path")
 
 
 def choose_arguments(plan: GenerationPlan, checkpoint: TransformersCheckpoint) -> dict[str, Any]:
@@ -141,11 +138,9 @@ def read_speech_prompt(folder: Path) -> tuple[int, ...]:
         tokens = (said["decoder_start_token_id"], *chosen, said["no_timestamps_token_id"])
         return tuple(int(token) for token in tokens)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise HarnessError(
-            f"{folder / _GENERATION} does not say how a transcript begins: {type(error).__name__}: {error}",
-            "input",
-            "name a checkpoint of Whisper in Hugging Face's layout, with its generation_config.json, as model.path",
-        ) from error
+        problem = f"{folder / _GENERATION} does not say how a transcript begins: {type(error).__name__}: {error}"
+        fix = "name a checkpoint of Whisper in Hugging Face's layout, with its generation_config.json, as model.path"
+        raise HarnessError(problem, "input", fix) from error
 
 
 def describe_sound(prompt: Sequence[int], sound: np.ndarray) -> dict[str, Any]:

@@ -32,11 +32,8 @@ def make_response(index: int, found: Rows, side: int) -> Rows:
 def make_responses(found: Rows, indices: Sequence[int], side: int) -> list[Rows]:
     """[n, most, 6] -> a response for each of the n images."""
     if found.ndim != 3 or found.shape[2] != FOUND:
-        raise HarnessError(
-            f"the model gives {list(found.shape[1:])} for an image, not rows of {FOUND}",
-            "input",
-            "use the reference's model, or one whose output holds xmin, ymin, xmax, ymax, score and label",
-        )
+        fix = "use the reference's model, or one whose output holds xmin, ymin, xmax, ymax, score and label"
+        raise HarnessError(f"the model gives {list(found.shape[1:])} for an image, not rows of {FOUND}", "input", fix)
     if len(found) == 1:  # which takes half as long by itself as what follows
         return [make_response(indices[0], found[0], side)]
     rows = found.reshape(-1, FOUND)

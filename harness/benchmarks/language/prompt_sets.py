@@ -117,9 +117,8 @@ def find_rows(published: PromptSet, folder: Path) -> Path:
         if (folder / name).is_file():
             return folder / name
     missing = " nor ".join(published.files)
-    raise HarnessError(
-        f"{folder} has {'neither ' if len(published.files) > 1 else 'no '}{missing}", "missing", published.fix
-    )
+    problem = f"{folder} has {'neither ' if len(published.files) > 1 else 'no '}{missing}"
+    raise HarnessError(problem, "missing", published.fix)
 
 
 def load_references(dataset: Path) -> dict[str, list[Any]]:

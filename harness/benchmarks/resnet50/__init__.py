@@ -148,11 +148,8 @@ def postprocess(outputs: Outputs) -> np.ndarray:
     scores = first.reshape(len(first), -1)
     background = scores.shape[1] - CLASSES
     if background not in (0, 1):
-        raise HarnessError(
-            f"the model gives {scores.shape[1]} scores for an image, not {CLASSES} or {CLASSES + 1}",
-            "input",
-            "use the reference's ResNet-50, or one whose first output is its classes",
-        )
+        problem = f"the model gives {scores.shape[1]} scores for an image, not {CLASSES} or {CLASSES + 1}"
+        raise HarnessError(problem, "input", "use the reference's ResNet-50, or one whose first output is its classes")
     classes: np.ndarray = scores.argmax(axis=1) - background
     return classes.astype(np.int32)
 

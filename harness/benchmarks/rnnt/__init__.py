@@ -64,9 +64,8 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     folder = source if (source / MANIFEST).is_file() else _find_folder(source)
     utterances = list_utterances(folder)
     if len(utterances) != UTTERANCES and not is_rehearsal(source):
-        raise HarnessError(
-            f"{folder} names {len(utterances)} utterances, dev-clean has {UTTERANCES}", "input", _DATASET_FIX
-        )
+        problem = f"{folder} names {len(utterances)} utterances, dev-clean has {UTTERANCES}"
+        raise HarnessError(problem, "input", _DATASET_FIX)
     names = [utterance.file for utterance in utterances]
     check_files(folder, [make_rule(name) for name in names], only=find_pattern(names), fix=_DATASET_FIX)
     files = [folder / utterance.file for utterance in utterances]
@@ -121,9 +120,8 @@ def _read_manifest(path: Path) -> Iterator[Utterance]:
                 raise TypeError(f"{text!r} is no transcript")
             yield Utterance(file, _check_transcript(text, f"{path}: {file}"))
     except (KeyError, TypeError, ValueError) as error:
-        raise HarnessError(
-            f"{path} is not the manifest that the reference makes: {error}", "input", _DATASET_FIX
-        ) from error
+        problem = f"{path} is not the manifest that the reference makes: {error}"
+        raise HarnessError(problem, "input", _DATASET_FIX) from error
 
 
 def _read_chapter(path: Path, folder: Path) -> Iterator[Utterance]:

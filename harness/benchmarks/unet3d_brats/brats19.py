@@ -161,9 +161,8 @@ def _check_sides(source: Path, name: str) -> None:
     sides = {part: read_sides(source / find_file(name, part)) for part in (*IMAGES, LABELS)}
     if len(set(sides.values())) > 1:
         found_shapes = ", ".join(f"{part} {list(found)}" for part, found in sides.items())
-        raise HarnessError(
-            f"{source / find_folder(name)}: its volumes have different shapes: {found_shapes}", "input", _FIX
-        )
+        problem = f"{source / find_folder(name)}: its volumes have different shapes: {found_shapes}"
+        raise HarnessError(problem, "input", _FIX)
 
 
 def prepare_case(source: Path, name: str) -> tuple[NDArray[np.float32], Case]:

@@ -88,9 +88,8 @@ def evaluate(command: Sequence[str]) -> None:
     except OSError as error:
         raise HarnessError(f"{command[0]} does not start: {error}", "missing", "check the words behind --") from error
     if status:
-        raise HarnessError(
-            f"{' '.join(command)} ended with status {status}", "backend", "see what it wrote to standard error"
-        )
+        problem = f"{' '.join(command)} ended with status {status}"
+        raise HarnessError(problem, "backend", "see what it wrote to standard error")
 
 
 def read_score(results: Path) -> float:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -93,6 +93,9 @@ class BackendEngine:
             raise HarnessError(problem, "input", "build the engine again") from error
 
 
+FREE_BATCH = "export the model with a free batch axis, or set batch_size to the model's"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildPlan:
     """Build an engine from ``model`` into the folder ``output``: an ONNX file or a torch.export program, as the backend
@@ -105,6 +108,35 @@ class BuildPlan:
     options: Mapping[str, Any]
     counter: Counter
     caches: Mapping[str, Path] = field(default_factory=dict)
+
+    def refuse_fixed_batch(self, fixed: Collection[int], fix: str = FREE_BATCH) -> None:
+        """``fixed``: the batches of inputs that have one. Raises HarnessError where that is another than asked for."""
+        if fixed and set(fixed) != {self.batch_size}:
+            problem = f"{self.model.name} has a fixed batch of {sorted(fixed)}, not {self.batch_size}"
+            raise HarnessError(problem, "input", fix)
+
+    def describe_engine(
+        self,
+        backend: str,
+        version: str,
+        file: str,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        batch_sizes: Collection[int] = (),
+        **settings: Any,
+    ) -> BackendEngine:
+        """Describe what was built. ``settings``: in addition to the options."""
+        return BackendEngine(
+            backend=backend,
+            version=version,
+            file=file,
+            precision=self.precision,
+            batch_size=self.batch_size,
+            batch_sizes=tuple(batch_sizes),
+            inputs=tuple(inputs),
+            outputs=tuple(outputs),
+            settings={**self.options, **settings},
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,21 +49,9 @@ def build(plan: BuildPlan) -> BackendEngine:
     )
     inputs, outputs = list_tensors(plan.output / ENGINE_FILE)
     fixed = {batch for batch, _ in inputs if batch != _FREE}
-    if fixed and fixed != {plan.batch_size}:
-        problem = f"{plan.model.name} has a fixed batch of {sorted(fixed)}, not {plan.batch_size}"
-        fix = "export the model with a free batch axis, or set batch_size to the model's"
-        raise HarnessError(problem, "input", fix)
-    return BackendEngine(
-        backend=NAME,
-        version=_version(),
-        file=ENGINE_FILE,
-        precision=plan.precision,
-        batch_size=plan.batch_size,
-        batch_sizes=tuple(fixed),
-        inputs=tuple(tensor for _, tensor in inputs),
-        outputs=tuple(tensor for _, tensor in outputs),
-        settings=dict(plan.options),
-    )
+    plan.refuse_fixed_batch(fixed)
+    ins, outs = ([tensor for _, tensor in tensors] for tensors in (inputs, outputs))
+    return plan.describe_engine(NAME, _version(), ENGINE_FILE, ins, outs, fixed)
 
 
 def load(plan: LoadPlan) -> CudaSession:

@@ -48,17 +48,9 @@ def build(plan: BuildPlan) -> BackendEngine:
         fix = "check the model with onnx.checker; an operator that is not supported may need another opset or backend"
         raise HarnessError(f"OpenVINO {_version()} cannot build {plan.model.name}: {error}", "backend", fix) from error
     (plan.output / ENGINE_FILE).write_bytes(content.getvalue())
-    return BackendEngine(
-        backend="openvino",
-        version=_version(),
-        file=ENGINE_FILE,
-        precision=plan.precision,
-        batch_size=plan.batch_size,
-        batch_sizes=(plan.batch_size,) if fixed else (),
-        inputs=_tensors(compiled.inputs),
-        outputs=_tensors(compiled.outputs),
-        settings=dict(plan.options),
-    )
+    inputs, outputs = _tensors(compiled.inputs), _tensors(compiled.outputs)
+    sizes = (plan.batch_size,) if fixed else ()
+    return plan.describe_engine("openvino", _version(), ENGINE_FILE, inputs, outputs, sizes)
 
 
 def write_network(model: Path, target: Path) -> None:

@@ -51,10 +51,7 @@ def build_engine(name: str, kind: str, plan: BuildPlan) -> BackendEngine:
             "leave batch_sizes out",
         )
     fixed = {size for size, _, _ in samples if isinstance(size, int)}
-    if fixed and fixed != {plan.batch_size}:
-        problem = f"{plan.model.name} has a fixed batch of {sorted(fixed)}, not {plan.batch_size}"
-        fix = "export the program with a dynamic batch axis, or set batch_size to its own"
-        raise HarnessError(problem, "input", fix)
+    plan.refuse_fixed_batch(fixed, "export the program with a dynamic batch axis, or set batch_size to its own")
     sizes = () if collated else tuple(fixed) or sizes or ((1,) if plan.batch_size == 1 else ())
     plan.counter.stage("building", max(len(sizes), 1))
     outputs: tuple[Tensor, ...] = ()
@@ -73,20 +70,12 @@ def build_engine(name: str, kind: str, plan: BuildPlan) -> BackendEngine:
                     f"PyTorch {find_version()} cannot compile {plan.model.name}: {str(error)[:2000]}", "backend", _CHECK
                 ) from error
             plan.counter.bump(1)
-    return BackendEngine(
-        backend=name,
-        version=find_version(),
-        file=name_package(sizes[-1] if sizes else 0),
-        precision=plan.precision,
-        batch_size=plan.batch_size,
-        batch_sizes=sizes,
-        inputs=tuple(
-            Tensor(name, tuple(n if isinstance(n, int) else -1 for n in shape), str(dtype).removeprefix("torch."))
-            for name, (_, shape, dtype) in zip(program.graph_signature.user_inputs, samples, strict=True)
-        ),
-        outputs=outputs,
-        settings=dict(plan.options),
-    )
+    inputs = [
+        Tensor(name, tuple(n if isinstance(n, int) else -1 for n in shape), str(dtype).removeprefix("torch."))
+        for name, (_, shape, dtype) in zip(program.graph_signature.user_inputs, samples, strict=True)
+    ]
+    file = name_package(sizes[-1] if sizes else 0)
+    return plan.describe_engine(name, find_version(), file, inputs, outputs, sizes)
 
 
 def parse_sizes(text: str, largest: int) -> tuple[int, ...]:

@@ -49,17 +49,8 @@ def build_fused(name: str, device: str, plan: BuildPlan, program: torch.export.E
     (plan.output / FILE).write_bytes(plan.model.read_bytes())
     plan.counter.bump(1)
     names = program.graph_signature.user_outputs
-    return BackendEngine(
-        backend=name,
-        version=find_version(),
-        file=FILE,
-        precision=plan.precision,
-        batch_size=plan.batch_size,
-        batch_sizes=(),
-        inputs=inputs,
-        outputs=tuple(_describe(str(names[number]), answer, half=False) for number, answer in enumerate(answers)),
-        settings={**plan.options, "fused": True},
-    )
+    outputs = [_describe(str(names[number]), answer, half=False) for number, answer in enumerate(answers)]
+    return plan.describe_engine(name, find_version(), FILE, inputs, outputs, fused=True)
 
 
 def _describe(name: str, value: torch.Tensor, *, half: bool) -> Tensor:

@@ -49,20 +49,11 @@ def build_packed(name: str, device: str, plan: BuildPlan, program: torch.export.
     (plan.output / FILE).write_bytes(plan.model.read_bytes())
     plan.counter.bump(1)
     names = program.graph_signature.user_outputs
-    return BackendEngine(
-        backend=name,
-        version=find_version(),
-        file=FILE,
-        precision=plan.precision,
-        batch_size=plan.batch_size,
-        batch_sizes=(),
-        inputs=inputs,
-        outputs=tuple(
-            Tensor(str(names[number]), tuple(answer.shape[1:]), str(answer.dtype).removeprefix("torch."))
-            for number, answer in enumerate(answers)
-        ),
-        settings={**plan.options, "packed": True},
-    )
+    outputs = [
+        Tensor(str(names[number]), tuple(answer.shape[1:]), str(answer.dtype).removeprefix("torch."))
+        for number, answer in enumerate(answers)
+    ]
+    return plan.describe_engine(name, find_version(), FILE, inputs, outputs, packed=True)
 
 
 def _describe(program: torch.export.ExportedProgram) -> tuple[Tensor, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from harness.backends import FREE_BATCH
 from harness.catalog import TensorrtEngineOptions
 from harness.errors import HarnessError
 
@@ -42,8 +43,7 @@ def plan_profiles(
     fixed = {name: shape[0] for name, shape in inputs.items() if shape and shape[0] not in (FREE, batch_size)}
     if fixed:
         name, size = next(iter(fixed.items()))
-        fix = "export the model with a free batch axis, or set batch_size to the model's"
-        raise HarnessError(f"input {name} has a fixed batch of {size}, not {batch_size}", "input", fix)
+        raise HarnessError(f"input {name} has a fixed batch of {size}, not {batch_size}", "input", FREE_BATCH)
     batches = parse_numbers("profiles", options.profiles) or [batch_size]
     if batches[-1] != batch_size:
         raise HarnessError(

@@ -21,12 +21,12 @@ from harness.child.launched import PASS, rank
 from harness.contract import BACKENDS, Busy, ProbeRequest, Result
 from harness.machine.facts import (
     collect_machine_notes,
+    describe_hardware,
     describe_machine,
     find_distribution_version,
     list_accelerators,
     list_computing_on,
 )
-from harness.machine.hardware import describe_hardware
 from harness.machine.numa import list_usable
 
 

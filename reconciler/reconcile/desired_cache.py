@@ -253,7 +253,7 @@ def _compile(
 
     declared, ruleset = check_reading(reading, load_ruleset)
     if declared.trial:
-        from reconciler.desired.trial import prepare_trial
+        from reconciler.desired.compile import prepare_trial
 
         declared = prepare_trial(declared, ruleset)
 

@@ -66,7 +66,6 @@ SLOW: dict[str, str] = {
     "reconciler.desired.compile": "rules, only when the spec changed",
     "reconciler.desired.detail": "classes of rules, only where a step is due",
     "reconciler.desired.requirements": "rules, only when the spec changed",
-    "reconciler.desired.trial": "rules, only for a trial",
     "reconciler.diff.conditions": "only where cells are listed",
     "reconciler.storage.event_log": "logging, only with --verbose",
     "reconciler.execute.executors.ray.dashboard": "HTTP, only where jobs of Ray are asked for",

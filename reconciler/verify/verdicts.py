@@ -211,7 +211,6 @@ _HASH = re.compile(r"hash=\s*([0-9A-Fa-f]{64})\b", re.ASCII)
 _STREAMS = ("SingleStream", "MultiStream")
 _TOLERANCE = Decimal("0.001")
 _DIGITS = 20
-WARNING = Severity.WARNING
 # By a word in what they match.
 _SCORED = {
     "queries=": re.compile(r"\bqueries=(\d+)", re.ASCII),
@@ -222,7 +221,7 @@ _SCORED = {
 
 
 @rule(
-    "compliance.scores", "a verdict over other runs", sources=(OURS,), cause="verdict-of-other-runs", severity=WARNING
+    "compliance.scores", "a verdict over other runs", sources=(OURS,), cause="verdict-of-other-runs", severity=_WARNING
 )
 def verify_scores(view: CellView) -> Complaints:
     """The score in the verify file is none of the published run's, by more than 0.1 %: a run was repeated after its
@@ -251,7 +250,7 @@ def verify_scores(view: CellView) -> Complaints:
     "a verdict without its figures",
     sources=("compliance scripts", OURS),
     cause="verdict-without-figures",
-    severity=WARNING,
+    severity=_WARNING,
 )
 def verify_figures(view: CellView) -> Complaints:
     """The scripts of TEST01, TEST04 and TEST05 print both scores, that of TEST01 the number of entries, before the
@@ -339,7 +338,7 @@ def verify_hashes(view: CellView) -> Complaints:
     "two hashes of one accuracy log",
     sources=("submission rules: truncation", OURS),
     cause="hash",
-    severity=WARNING,
+    severity=_WARNING,
 )
 def verify_one_hash(view: CellView) -> Complaints:
     """One file states two SHA-256 of one log that differ. One of them is of another log, or of this one when it had
@@ -406,7 +405,6 @@ VERDICT_RULES = (
 
 # The accuracy log and accuracy.txt against what LoadGen asked, and against what a scorer can find.
 
-_TOTAL = keys.QSL_REPORTED_TOTAL_COUNT
 # The first byte of an answer, or its end: of whatever type the answers are, two that begin otherwise are unequal.
 _BEGINNING = re.compile(rb'"qsl_idx"\s*+:\s*+(\d{1,18})\s*+,\s*+"data"\s*+:\s*+"([0-9A-Fa-f]{2}|")')
 
@@ -439,7 +437,7 @@ def verify_answers(view: CellView) -> Complaints:
                 found.removeprefix("answers: "),
                 "an answer to each sample that LoadGen asked for, once",
                 cause="a log of answers that was edited, or of another run",
-                other=find_at(run.log, _TOTAL),
+                other=find_at(run.log, _LIBRARY),
             )
 
 

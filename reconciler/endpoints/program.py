@@ -93,6 +93,11 @@ class Endpoints:
 
         return find_curve_gaps(declared)
 
+    def examine_client(self, locations: Mapping[str, str], root: Path) -> Iterator[tuple[str, bool, str]]:
+        from reconciler.endpoints.results.client import examine_client
+
+        return examine_client(locations, root)
+
     def build_client_config(
         self,
         settings: CellSettings,

@@ -207,8 +207,10 @@ def run(mode: str, url: str, data: Path, folder: Path, **more: Any) -> Verdict:
 
 
 def start(mode: str, asked: dict[str, Any], config: dict[str, Any], folder: Path) -> Verdict:
-    """In a folder of its own, since the client keeps datasets below the one in which it is started."""
+    """In a folder of its own, since the client keeps datasets below the one in which it is started. Before a run it
+    opens a quarter of the connections for which the machine has ports, and here each would be a thread."""
     report = folder / "report"
+    config["settings"]["client"]["warmup_connections"] = 0
     (folder / "client.yaml").write_text(json.dumps(config))
     words = ["-m", "inference_endpoint.main", "benchmark", "from-config", "--config", str(folder / "client.yaml")]
     command, environment = [str(PYTHON), *words, "--mode", mode], {**os.environ, "PYTHONPATH": str(CHECKOUT / "src")}

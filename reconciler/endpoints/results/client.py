@@ -200,6 +200,8 @@ def _collect_asked(asked: Mapping[str, Any]) -> dict[str, Any]:
     client: dict[str, Any] = {"stream_all_chunks": True, "worker_initialization_timeout": _PATIENCE}
     if asked.get("client.workers") is not None:
         client["num_workers"] = int(asked["client.workers"])
+    if agentic:  # as the client's own examples: no connection outlasts the pause for a tool
+        client |= {"warmup_connections": 0, "max_idle_time": 0.5}
     if agentic and not timed:
         client |= {"num_workers": 1, "max_connections": 1}
     return {

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from reconciler.diff.timeline import CurvePoint, Side
     from reconciler.endpoints.importing.curve_spec import AdoptedCurves
     from reconciler.endpoints.tree.content import PointFacts
-    from reconciler.endpoints.views.text import CurveStatus
+    from reconciler.endpoints.views.standing import CurveStatus
     from reconciler.errors import Problem
     from reconciler.importing.run_reader import CellReader, RunReader
     from reconciler.reconcile.planning import PlanResult
@@ -211,7 +211,7 @@ class Endpoints:
         return list_curves(seen)
 
     def render_curves(self, curves: tuple[CurveStatus, ...]) -> str:
-        from reconciler.endpoints.views.text import render_curves_text
+        from reconciler.endpoints.views.standing import render_curves_text
 
         return render_curves_text(curves)
 

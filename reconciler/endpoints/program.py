@@ -11,12 +11,12 @@ from reconciler.loadgen import keys
 if TYPE_CHECKING:
     from reconciler.check.cell_formats import CellFormat
     from reconciler.check.demands import CellRules
-    from reconciler.cli.package import ProgramRegistration
     from reconciler.diff.timeline import CurvePoint, Side
     from reconciler.endpoints.importing.curve_spec import AdoptedCurves
     from reconciler.endpoints.tree.content import PointFacts
     from reconciler.endpoints.views.standing import CurveStatus
     from reconciler.errors import Problem
+    from reconciler.history.packaging import ProgramRegistration
     from reconciler.importing.run_reader import CellReader, RunReader
     from reconciler.reconcile.planning import PlanResult
     from reconciler.render.charts import ProgramPage, ProgramPlots

@@ -219,9 +219,7 @@ def test_the_plan_knows_how_long_a_point_takes_before_it_was_ever_measured() -> 
         (("as: gpt-oss-120b", "as: gpt-oss-12b"), 11, "has no benchmark 'gpt-oss-12b'"),
     ],
 )
-def test_what_the_checker_would_refuse_is_reported_at_its_line(
-    change: tuple[str, str], line: int, message: str
-) -> None:
+def test_what_a_checker_refuses_is_reported_at_its_line(change: tuple[str, str], line: int, message: str) -> None:
     found = [problem for problem in find_problems(change) if message in problem.message]
     assert found
     assert found[0].line == line

@@ -14,9 +14,8 @@ from reconciler.endpoints.rules.curve_rules import CurveRules, load_endpoints_ru
 from reconciler.endpoints.rules.regions import derive_regions, match_bands
 from reconciler.endpoints.spec.models import OFFLINE
 from reconciler.endpoints.tree.content import WarmupContent
-from reconciler.endpoints.tree.description import summarise_deployment
 from reconciler.endpoints.tree.layout import DOCUMENTS, SOURCES
-from reconciler.endpoints.tree.point_file import show_warmup
+from reconciler.endpoints.tree.point_file import show_warmup, summarise_deployment
 from reconciler.errors import ReconcilerError
 from reconciler.importing.adopted_spec import render_description, render_head
 from reconciler.importing.run_reader import TakenCell

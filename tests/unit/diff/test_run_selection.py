@@ -91,9 +91,7 @@ def test_differing_is_symmetric_and_sees_what_only_one_knows(
 
 @few
 @given(runs(), runs(), policies, st.booleans())
-def test_pair_is_publishable_whenever_any_pair_is(
-    performance: list[Summary], accuracy: list[Summary], policy: str, lower: bool
-) -> None:
+def test_a_pair_is_publishable(performance: list[Summary], accuracy: list[Summary], policy: str, lower: bool) -> None:
     nothing = frozenset[str]()
     published, accompanying = select_runs(performance, accuracy, nothing, policy, lower=lower)
     assert (published is None) == (not performance)

@@ -283,9 +283,7 @@ def test_a_server_that_ends_before_it_is_ready_has_failed_with_what_it_printed(
     assert [(kept.name, kept.path.read_text()) for kept in finished.kept] == [("service.log", "out of memory\n")]
 
 
-def test_a_server_that_is_not_wanted_any_more_ends_and_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_is_unwanted_ends_without_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(_: Attempt) -> Progressing:
         raise KeyboardInterrupt
 

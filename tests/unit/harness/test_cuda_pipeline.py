@@ -118,15 +118,8 @@ class Answers:
 
 
 def plan_of(scenario: Any, answers: Answers, batch_size: int, streams: int, options: dict[str, Any]) -> LoadPlan:
-    return make_load_plan(
-        engine=Path(),
-        scenario=scenario,
-        batch_size=batch_size,
-        streams=streams,
-        options=options,
-        completed=answers.completed,
-        failed=answers.failed,
-    )
+    plan = make_load_plan(engine=Path(), scenario=scenario, batch_size=batch_size, streams=streams, options=options)
+    return dataclasses.replace(plan, completed=answers.completed, failed=answers.failed)
 
 
 def session(fake: Fake, scenario: Any = "Offline", engine: Doubling | None = None, **options: Any) -> Any:
@@ -240,9 +233,7 @@ def test_samples_of_many_rows_share_batches_and_get_all_of_theirs(fake: Fake, lo
 
 
 @pytest.mark.parametrize(("lockable", "on_device"), [(True, False), (False, False), (True, True)])
-def test_samples_that_take_one_call_are_gathered_where_their_rows_are(
-    fake: Fake, lockable: bool, on_device: bool
-) -> None:
+def test_samples_of_one_call_are_gathered_where_their_rows_are(fake: Fake, lockable: bool, on_device: bool) -> None:
     fake.lockable = lockable
     reported = {"start_from_device": True, "start_from_device_evidence": "measured.md"} if on_device else {}
     found: dict[int, list[np.ndarray]] = {}

@@ -133,9 +133,7 @@ def test_annotations_that_cannot_be_used_are_refused_before_anything_is_prepared
         (lambda d: d["categories"].append("cat"), "category 80"),
     ],
 )
-def test_annotations_without_what_they_must_have_are_refused(
-    rehearsals: Path, change: Any, said: str, tmp_path: Path
-) -> None:
+def test_annotations_without_required_are_refused(rehearsals: Path, change: Any, said: str, tmp_path: Path) -> None:
     data = copy_data(rehearsals, ssd_resnet34, tmp_path)
     edit(data / coco2017.LAYOUT.annotations, change)
     assert said in refuse(data, tmp_path)
@@ -213,9 +211,7 @@ def test_rows_are_index_ymin_xmin_ymax_xmax_score_label_and_weak_ones_are_left_o
         (np.array([0, 0, 0, 1, 1, 0.5, 0], np.float32), "has label 0 of 80"),
     ],
 )
-def test_answers_that_no_detector_gives_are_refused(
-    rehearsals: Path, tmp_path: Path, answer: np.ndarray, problem: str
-) -> None:
+def test_unfit_answers_are_refused(rehearsals: Path, tmp_path: Path, answer: np.ndarray, problem: str) -> None:
     output = build(ssd_resnet34, copy_data(rehearsals, ssd_resnet34, tmp_path), count=1)
     with pytest.raises(HarnessError, match=problem):
         ssd_resnet34.BENCHMARK.score(AnswerLog(np.array([0]), (answer.tobytes(),), 0, 0), output, tmp_path)

@@ -139,9 +139,7 @@ def link_to_nothing(path: Path) -> None:
         (lambda data: (data / TABLES).write_text("[1, 2]"), "table_rows.json", ""),
     ],
 )
-def test_a_value_that_cannot_be_is_named_and_nothing_is_left(
-    folder: Path, change: Callable[[Path], None], place: str, value: str
-) -> None:
+def test_an_unfit_value_is_named(folder: Path, change: Callable[[Path], None], place: str, value: str) -> None:
     change(folder / "data")
     with pytest.raises(HarnessError) as caught:
         build(folder)

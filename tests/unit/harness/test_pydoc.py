@@ -18,7 +18,7 @@ from harness.benchmarks.language.pydoc.network import (
     train,
 )
 from harness.contract import Counter
-from harness.run.tokens import PROMPTS, GenerationPlan, Sampling
+from harness.run.tokens import PROMPTS, Sampling
 from tests.unit.harness.recorder import Recorder
 
 SHAPE = TransformerShape(vocabulary=40, width=32, heads=2, layers=2, inner=48, places=32)
@@ -113,24 +113,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def make_plan(recorder: Recorder, **changed: Any) -> GenerationPlan:
-    plan = {
-        "model": None,
-        "source": None,
-        "scenario": "Server",
-        "sampling": Sampling(max_new_tokens=8),
-        "streaming": True,
-        "logged": True,
-        "threads": 1,
-        "precision": "fp32",
-        "options": {},
-        "first": recorder.first,
-        "completed": recorder.result,
-        "failed": recorder.result,
-    }
-    return GenerationPlan(**{**plan, **changed})
-
-
 @pytest.mark.parametrize(("streaming", "options"), [(True, {}), (False, {}), (False, {"sequences": 2})])
 def test_openvino_genai_says_what_numpy_says(streaming: bool, options: dict[str, Any], model: Path) -> None:
     """Also where most prompts wait for others to end."""
@@ -143,15 +125,8 @@ def test_openvino_genai_says_what_numpy_says(streaming: bool, options: dict[str,
         tokens = continue_greedily(parameters, SHAPE, prompt.tolist(), 8)
         end = tokens.index(5) + 1 if 5 in tokens else len(tokens)
         wanted[row] = tokens[:end]
-    generator = openvino_genai.load(
-        make_plan(
-            recorder,
-            model=model,
-            streaming=streaming,
-            options=options,
-            sampling=Sampling(max_new_tokens=8, stop=(5,)),
-        )
-    )
+    plan: dict[str, Any] = {"scenario": "Server", "threads": 1, "sampling": Sampling(max_new_tokens=8, stop=(5,))}
+    generator = openvino_genai.load(recorder.make_plan(**plan, model=model, streaming=streaming, options=options))
     generator.place(prompts)
     for row in range(len(prompts)):
         generator.submit(row, row)

@@ -131,9 +131,7 @@ def test_an_installed_server_is_known_by_its_regular_files_alone(tmp_path: Path)
     assert len(hash_files(program.root, list_digested(program))) == 64
 
 
-def test_an_engine_is_copied_with_its_weights_and_nothing_strange(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_engine_is_copied_with_weights_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "made").mkdir()
     (tmp_path / "model").mkdir()
     for name in ("net.onnx", "weights.bin", "engine.json"):

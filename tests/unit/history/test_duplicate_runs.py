@@ -130,9 +130,7 @@ def two_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("mode", ["performance", "accuracy"])
-def test_a_log_that_is_recorded_for_another_benchmark_too_is_named_in_both(
-    two_results: Path, tmp_path: Path, mode: str
-) -> None:
+def test_a_log_recorded_for_two_benchmarks_is_named_in_both(two_results: Path, tmp_path: Path, mode: str) -> None:
     root = tmp_path / "repository"
     shutil.copytree(two_results, root)
     assert not find_contradicted(root)
@@ -174,7 +172,7 @@ def test_scores_that_their_files_deny_are_named_cell_by_cell(two_results: Path, 
     ]
 
 
-def test_latencies_identify_a_run_although_its_clock_was_changed_and_the_other_way_round(
+def test_latencies_identify_a_run_and_so_does_its_clock(
     loadgen_run: Callable[[str], Run],
 ) -> None:
     run = loadgen_run("server-valid")

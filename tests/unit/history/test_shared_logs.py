@@ -98,7 +98,7 @@ def test_a_log_counts_for_one_system_and_for_variants_of_one_benchmark(
     assert found == ([] if shared else claims)
 
 
-def test_a_run_that_was_recorded_twice_is_reported_for_the_cell_that_publishes_it(
+def test_a_run_that_was_recorded_twice_is_reported_for_its_publisher(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     runs = [

@@ -46,9 +46,7 @@ def answers(*samples: int) -> list[bytes]:
     ],
     ids=["as many as asked", "more than asked", "all", "not all", "one that is not there"],
 )
-def test_an_accuracy_run_answers_the_samples_that_it_was_asked(
-    asked: int | None, samples: tuple[int, ...], wrong: list[list[int]]
-) -> None:
+def test_an_accuracy_run_answers_as_asked(asked: int | None, samples: tuple[int, ...], wrong: list[list[int]]) -> None:
     assert find(answers(*samples), accuracy_run(4, asked)) == wrong
 
 

@@ -94,11 +94,6 @@ def test_a_server_run_has_a_margin_of_the_time_between_its_first_and_its_last_li
     assert "duration" not in margins_of(log_of(SERVER, power_begin=times["power_begin"]))
 
 
-def test_what_loadgen_says_decides_whether_a_constraint_is_met() -> None:
-    found = margins_of(log_of(OFFLINE, result_min_duration_met=False, result_min_queries_met=False))
-    assert {margin.met for margin in found.values()} == {False}
-
-
 def test_server_run_with_token_latencies_has_a_margin_of_each_and_none_of_early_stopping() -> None:
     log = log_of(
         SERVER,

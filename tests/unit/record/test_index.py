@@ -99,9 +99,7 @@ def test_other_index_is_made_anew(paths: RepositoryPaths, text: str) -> None:
     assert same(load(paths), expected)
 
 
-def test_records_on_a_disk_that_fails_are_not_taken_for_none(
-    paths: RepositoryPaths, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_on_a_failing_disk_are_not_none(paths: RepositoryPaths, monkeypatch: pytest.MonkeyPatch) -> None:
     list_entries = os.scandir
 
     def fail(path: Path | str) -> object:

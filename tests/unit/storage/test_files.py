@@ -44,9 +44,7 @@ def test_replace_leaves_the_new_bytes_and_nothing_else(tmp_path: Path, durable: 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
-def test_refused_write_leaves_the_old_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, code: int
-) -> None:
+def test_refused_write_leaves_old_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, code: int) -> None:
     path = tmp_path / "file"
     replace(path, b"old")
 
@@ -67,9 +65,7 @@ def test_refused_write_leaves_the_old_bytes(
 
 
 @pytest.mark.parametrize("call", ["chmod", "replace"])
-def test_a_link_that_is_refused_halfway_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
+def test_a_link_refused_halfway_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     source = tmp_path / "source"
     source.write_bytes(b"new")
 
@@ -320,9 +316,7 @@ def test_lock_that_somebody_replaced_is_not_written(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("trap", ["link", "closed", "file"])
-def test_shared_folder_that_somebody_replaced_gives_way_to_ones_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trap: str
-) -> None:
+def test_a_replaced_folder_gives_way_to_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trap: str) -> None:
     monkeypatch.delenv("RECONCILE_LOCKS")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
     shared, private = tmp_path / "tmp/mlperf-reconciler-locks", tmp_path / "private"

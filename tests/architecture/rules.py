@@ -135,6 +135,7 @@ LATE: dict[str, str] = {
     "harness.benchmarks.rnnt": "onnx and PyTorch, only in the child that writes a checkpoint as a model",
     "harness.benchmarks.stable_diffusion_xl.coco2014": "PyTorch, only for latents that it saved itself",
     "harness.benchmarks.wan_2_2.prompts": "PyTorch, only for the latent that it saved itself",
+    "harness.run.llama_server": "llama.cpp, only where the server starts",
     "harness.benchmarks.wan_2_2.videos": "ffmpeg, only where a video is written or read",
     "harness.machine.facts": "NVML, where it is installed",
     "harness.parts": "a part that may be removed, of which PARTS gives the name",

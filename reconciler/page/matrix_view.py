@@ -15,6 +15,7 @@ from reconciler.render.documents import Document
 from reconciler.render.status import render_metric_text
 from reconciler.resource.conditions import NOT_REQUIRED
 from reconciler.resource.programs import PROGRAMS, find_program, find_program_of_division
+from reconciler.resource.quantities import show_rate
 from reconciler.rules.programs import load_program
 
 WORDS = {"True": "ok", "False": "no", "Unknown": "?"}
@@ -64,6 +65,7 @@ def arrange_matrix(document: Document, under_way: UnderWay = NOTHING) -> Documen
     values = {name: list(dict.fromkeys(row[name] for row in rows)) for name in _FACETS}
     divisions = [_arrange_division(name, [r for r in rows if r["division"] == name]) for name in values["division"]]
     counts = Counter(row["state"] for row in rows)
+    compared = {row["system"] for row in rows if row["asked"]}
     return {
         "title": "Matrix",
         "submission": document["submission"],
@@ -73,6 +75,7 @@ def arrange_matrix(document: Document, under_way: UnderWay = NOTHING) -> Documen
         "states": [(name, counts[name], said) for name, said in STATES.items() if counts[name]],
         "divisions": divisions,
         "shared": any(row["each"] for row in rows),
+        "compared": compared,
         "count": len(rows),
         "ready": counts["ready"],
         "findings": document["findings"],
@@ -160,13 +163,17 @@ def _arrange_cell(entry: Document, under_way: UnderWay) -> Document:
     state = _find_state(entry, under_way)
     said = next((mark["said"] for c in reversed(entry["conditions"]) if (mark := mark_condition(c))["said"]), "")
     accuracy = render_measured(entry["accuracy"])
+    published = compare_published(entry)
     notes = [STATES[state], said, render_measured(entry["metric"]), accuracy and f"accuracy {accuracy}"]
+    if published["asked"]:
+        notes.append("{percent} of {asked} per accelerator: {source}".format(**published).removeprefix(" of "))
     return {
         **dict(zip(_FACETS, split_cell(entry["cell"]), strict=True)),
         "cell": entry["cell"],
         "state": state,
         "metric": _shorten(entry["metric"]),
         "each": _shorten(_share(entry)),
+        **published,
         "steps": entry["steps"],
         "notes": "; ".join(filter(None, [*notes, *_list_notes(entry), *entry["marks"]])),
         "opens": None,
@@ -178,7 +185,27 @@ def _share(entry: Document) -> Document | None:
     measured, count = entry["metric"], entry.get("accelerators") or 0
     if measured is None or count < 2 or not measured["unit"].endswith("/s"):
         return None
-    return {**measured, "value": str(Decimal(measured["value"]) / count)}
+    return {**measured, "value": str(Decimal(str(measured["value"])) / count)}
+
+
+def compare_published(entry: Document) -> dict[str, str]:
+    """The result of one accelerator next to what published results ask of one of the same chip. ``percent``: "" where
+    the two have different units; of a latency, less is more."""
+    published, measured = entry["published"], entry["metric"]
+    if published is None:
+        return {"percent": "", "asked": "", "source": ""}
+    text, _, unit = published["value"].partition(" ")
+    asked, value = Decimal(text), Decimal(str(measured["value"])) if measured else Decimal(0)
+    ratio = None
+    if value and measured["unit"] == unit:
+        ratio = asked / value
+    elif value and not unit and _SHORT.get(measured["unit"]) == "/s":
+        ratio = value / max(1, entry["accelerators"]) / asked
+    return {
+        "percent": f"{100 * ratio:.0f} %" if ratio is not None else "",
+        "asked": f"{show_rate(float(asked))} {unit}".rstrip(),
+        "source": published["source"],
+    }
 
 
 def _shorten(measured: Document | None) -> str:

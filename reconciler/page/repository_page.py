@@ -36,7 +36,8 @@ from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.render.findings import render_findings_part
 from reconciler.render.pull_request import render_document as render_impact
 from reconciler.render.timeline import report_comparison
-from reconciler.resource.kinds import Cell
+from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.spec.submission_template import find_chip, find_starting_value
 from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths
 from reconciler.storage.untrusted_files import read_regular
@@ -111,11 +112,10 @@ class RepositoryPage(Struct, dict=True):
         desired = look.seen.desired
         named = {"submission": desired.name, "round": desired.submission.round, "looked": _now()}
         status = report_status(look.seen, look.cells)
-        counts = {
-            name: system.hardware.count * (system.hardware.nodes or 1)
-            for name, system in desired.submission.systems.items()
-        }
-        cells = [{**entry, "accelerators": counts.get(entry["cell"].split("/")[1])} for entry in status["cells"]]
+        cells = [
+            {**entry, **_describe_hardware(look, found.cell)}
+            for entry, found in zip(status["cells"], look.cells, strict=True)
+        ]
         return {**status, "cells": cells, **named}
 
     def read_cell(self, cell: str) -> dict[str, Any]:
@@ -256,13 +256,27 @@ _MOST_KEPT = 256
 RENDERED = "the rendered tree"
 
 
+def _describe_hardware(look: PlanSnapshot, cell: Cell) -> dict[str, Any]:
+    """How many accelerators a cell has, and what published results ask of one of them."""
+    system = look.seen.desired.submission.systems.get(cell.system)
+    count = system.hardware.count * (system.hardware.nodes or 1) if system else 0
+    chip = find_chip(system.get_text("hardware.accelerator")) if system else None
+    published = None
+    if chip is not None:
+        settings = look.seen.desired.detail(Address(Kind.RESULT, str(cell))).settings
+        published = find_starting_value(chip, settings.official or cell.benchmark, cell.scenario)
+    return {"accelerators": count, "published": convert_plain_value(published)}
+
+
 def _report_history(past: RecordHistory, cell: Cell) -> dict[str, Any]:
     steps = [{**convert_plain_value(step), "change": step.change} for step in past.steps(cell)]
     return render_document("history", cell=cell, results=past.list_measured(cell), steps=steps)
 
 
 def _report_cell(look: PlanSnapshot, name: str) -> dict[str, Any]:
-    return {**report_cell(look, _cell(look, name)), "specs": look.spec_files, "looked": _now()}
+    cell = _cell(look, name)
+    named = {"specs": look.spec_files, "looked": _now()}
+    return {**report_cell(look, cell), **_describe_hardware(look, cell), **named}
 
 
 def _report_findings(look: PlanSnapshot, tree: str, command: str, path: Path) -> dict[str, Any]:

@@ -106,7 +106,7 @@ def _roll_up(rows: Iterable[Document]) -> tuple[int, int]:
     return states.count("ready"), len(states)
 
 
-def _find_state(entry: Document, under_way: UnderWay) -> str:
+def find_state(entry: Document, under_way: UnderWay) -> str:
     if entry["cell"] in under_way.running:
         return "running"
     if entry["cell"] in under_way.waiting:
@@ -160,7 +160,7 @@ def mark_condition(condition: Document) -> dict[str, Any]:
 
 
 def _arrange_cell(entry: Document, under_way: UnderWay) -> Document:
-    state = _find_state(entry, under_way)
+    state = find_state(entry, under_way)
     said = next((mark["said"] for c in reversed(entry["conditions"]) if (mark := mark_condition(c))["said"]), "")
     accuracy = render_measured(entry["accuracy"])
     published = compare_published(entry)

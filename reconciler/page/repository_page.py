@@ -23,7 +23,7 @@ from reconciler.history.compare import compare, read_own_sides
 from reconciler.history.merging import assess_merge
 from reconciler.history.record_history import RecordHistory, read_record_history
 from reconciler.history.trees import read_tree_sides
-from reconciler.page.cell_report import report_cell
+from reconciler.page.cell_report import report_cell, report_run
 from reconciler.page.live_report import is_timed, report_live
 from reconciler.page.plan_snapshots import PlanSnapshot, PlanSnapshots
 from reconciler.page.site import FINDINGS
@@ -121,6 +121,10 @@ class RepositoryPage(Struct, dict=True):
     def read_cell(self, cell: str) -> dict[str, Any]:
         look = self.look()
         return self._keep(look, ("cell", cell), lambda: _report_cell(look, cell))
+
+    def read_run(self, cell: str, record: str) -> dict[str, Any]:
+        look = self.look()
+        return self._keep(look, ("run", cell, record), lambda: report_run(look, _cell(look, cell), record))
 
     def read_log(self, cell: str, name: str) -> dict[str, Any]:
         look = self.look()

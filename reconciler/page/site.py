@@ -158,6 +158,9 @@ class PageSource(Protocol):
         """`show`, `why` and what was measured: cell, status, settings, resources, why, runs, performance, logs, and the
         files of ``list_specs``."""
 
+    def read_run(self, cell: str, record: str) -> Document:
+        """Another performance run of a cell, as the ``performance`` of ``read_cell``."""
+
     def read_log(self, cell: str, name: str) -> Document:
         """`logs --print`: the end of one log as text."""
 
@@ -228,9 +231,12 @@ class Site(Struct, dict=True):
             self._matrix = document, links, under_way, shown
         return self._matrix[3]
 
-    def show_cell(self, cell: str, links: Links) -> str:
+    def show_cell(self, cell: str, links: Links, other: str = "") -> str:
+        """``other``: a performance run of it, whose curves are drawn over those of the run that counts."""
         document = self.source.read_cell(cell)
-        return self.render("cell.html", links, "", **arrange_cell(document))
+        under_way = NOTHING if self.files else list_under_way(self.source.read_live())
+        compared = self.source.read_run(cell, other) if other else None
+        return self.render("cell.html", links, "", **arrange_cell(document, under_way, compared))
 
     def show_curve(self, curve: str, links: Links) -> str:
         matrix = self.source.read_matrix()

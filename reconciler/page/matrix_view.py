@@ -14,12 +14,14 @@ from reconciler.render.charts import ProgramPage
 from reconciler.render.documents import Document
 from reconciler.render.status import render_metric_text
 from reconciler.resource.conditions import NOT_REQUIRED
+from reconciler.resource.kinds import ALL_DIVISIONS
 from reconciler.resource.programs import PROGRAMS, find_program, find_program_of_division
 from reconciler.resource.quantities import show_rate
 from reconciler.rules.programs import load_program
 
 WORDS = {"True": "ok", "False": "no", "Unknown": "?"}
 _CLASSES = {"True": "ok", "False": "no", "Unknown": "maybe"}
+_SLASHES = 3  # in the name of a cell
 _FACETS = ("division", "system", "benchmark", "scenario")
 _SHORT = {"samples/s": "/s", "queries/s": "/s", "tokens/s": "tok/s"}  # in a square; notes have the whole unit
 _FAILED, _NEVER = "PreviousAttemptFailed", "NotRecorded"  # reasons of a condition
@@ -139,6 +141,11 @@ def name_program(round_name: str) -> str:
 def find_curve_name(cell: str) -> str:
     """The curve that a cell is a point of; "" for a cell of MLPerf Inference."""
     return cell.rpartition("/")[0] if find_program_of_division(cell.partition("/")[0]) else ""
+
+
+def is_cell(name: str) -> bool:
+    """Whether a place, such as that of a finding, is a cell; "/" is also in names of files."""
+    return name.count("/") == _SLASHES and name.partition("/")[0] in ALL_DIVISIONS
 
 
 def split_cell(cell: str) -> list[str]:

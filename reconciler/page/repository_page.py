@@ -34,6 +34,7 @@ from reconciler.reconcile.rendered_check import check_rendered
 from reconciler.record.store import find_readable
 from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.render.findings import render_findings_part
+from reconciler.render.plan import summarise_plan
 from reconciler.render.pull_request import render_document as render_impact
 from reconciler.render.timeline import report_comparison
 from reconciler.resource.kinds import Address, Cell, Kind
@@ -158,7 +159,7 @@ class RepositoryPage(Struct, dict=True):
 
     def read_plan(self) -> dict[str, Any]:
         look = self.look()
-        return self._keep(look, ("plan",), lambda: {**report_plan(look.seen, look.cells), "looked": _now()})
+        return self._keep(look, ("plan",), lambda: _report_plan(look))
 
     def read_impact(self, base: str, head: str) -> dict[str, Any]:
         root = self.paths.root
@@ -275,6 +276,10 @@ def _describe_hardware(look: PlanSnapshot, cell: Cell) -> dict[str, Any]:
 def _report_history(past: RecordHistory, cell: Cell) -> dict[str, Any]:
     steps = [{**convert_plain_value(step), "change": step.change} for step in past.steps(cell)]
     return render_document("history", cell=cell, results=past.list_measured(cell), steps=steps)
+
+
+def _report_plan(look: PlanSnapshot) -> dict[str, Any]:
+    return {**report_plan(look.seen, look.cells), "summary": summarise_plan(look.seen.plan), "looked": _now()}
 
 
 def _report_cell(look: PlanSnapshot, name: str) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -18,97 +16,14 @@ from reconciler.page.history_view import arrange_comparison, arrange_history
 from reconciler.page.links import Links
 from reconciler.page.live_view import arrange_live
 from reconciler.page.matrix_view import NOTHING, UnderWay, arrange_matrix, list_under_way, load_program_page
+from reconciler.page.plan_view import arrange_plan
 from reconciler.page.plots import THEMES, can_draw, describe_plot, describe_theme
-from reconciler.render.causes import word_reason
 from reconciler.render.charts import Chart, find_curve
 from reconciler.render.documents import Document
 from reconciler.render.html import make_environment
 from reconciler.resource.parts import PARTS
-from reconciler.resource.quantities import show_duration
-from reconciler.resource.wording import shorten_value, show_value
 from reconciler.rules.programs import load_programs
 from reconciler.storage.escaping import escape_hidden
-
-# Preview of a pass, and of merging one commit into another.
-
-_WAITS = re.compile(r"waits for .*? \((?P<cause>.*)\)", re.DOTALL)
-
-
-def arrange_plan(document: Document, impact: Document | None) -> Document:
-    steps = document["steps"]
-    known = [step["seconds"] for step in steps if step["seconds"] is not None and not step["blocked"]]
-    return {
-        "title": "Plan",
-        "looked": document["looked"],
-        "in_sync": document["in_sync"],
-        "counts": list(Counter(_name_action(step) for step in steps).items()),
-        "unchanged": document["unchanged"],
-        "expected": show_duration(sum(known)) if known else "",
-        "groups": _fold_steps(steps),
-        "drifts": document["drifts"],
-        "findings": document["findings"],
-        "undeclared": document["undeclared"],
-        "impact": _impact(impact) if impact is not None else None,
-    }
-
-
-def _fold_steps(steps: list[Document]) -> list[Document]:
-    """Steps by what is done and why, the first of each in the order of the plan; what is blocked comes last."""
-    groups: dict[tuple[object, ...], list[Document]] = {}
-    for step in steps:
-        blocked = step["blocked"]
-        waits = _WAITS.fullmatch(blocked)
-        cause = waits["cause"] if waits else blocked
-        changes = tuple(_change(item) for item in step["inputs"])
-        groups.setdefault((bool(cause), _name_action(step), step["reason"], changes, cause), []).append(step)
-    return [
-        _arrange_group(group, found) for group, found in sorted(groups.items(), key=lambda item: item[0][0] is True)
-    ]
-
-
-def _arrange_group(group: tuple[object, ...], steps: list[Document]) -> Document:
-    _, action, reason, changes, cause = group
-    seconds = [step["seconds"] for step in steps if step["seconds"] is not None]
-    kinds = Counter(step["address"].partition(":")[0] for step in steps)
-    return {
-        "action": action,
-        "reason": word_reason(str(reason)),
-        "changes": changes,
-        "blocked": cause,
-        "fix": next((step["fix"] for step in steps if step["fix"]), ""),
-        "kinds": [f"{number} {kind}" for kind, number in kinds.items()],
-        "about": _about(sum(seconds)) if sum(seconds) >= 1 else "",
-        "steps": [(*step["address"].split(":", 1), len(step["shared"]), _about(step["seconds"])) for step in steps],
-    }
-
-
-def _name_action(step: Document) -> str:
-    """As `plan` counts them: "create"; or "restore" and "render" where nothing is made."""
-    return str(step["action"]).lower() if step["how"] == "make" else str(step["how"])
-
-
-def _change(item: Document) -> str:
-    before, after = (shorten_value(show_value(item["name"], item[side])) for side in ("before", "after"))
-    return f"{item['name']} {before} → {after}"
-
-
-def _impact(document: Document) -> Document:
-    shown = [cell for cell in document["cells"] if cell["effect"] != "unaffected"]
-    return {
-        **document,
-        "shown": [{**c, "causes": [_cause(x) for x in c["causes"]], "about": _about(c["seconds"])} for c in shown],
-        "unaffected": len(document["cells"]) - len(shown),
-    }
-
-
-def _cause(cause: Document) -> str:
-    where = f"{cause['file']}:{cause['line']}" if cause["line"] else cause["file"]
-    return f"{_change(cause)}  {where}"
-
-
-def _about(seconds: float | None) -> str:
-    return show_duration(seconds) if seconds else ""
-
 
 # Findings of `check` and `verify-tree`, by cause and one by one.
 

@@ -22,7 +22,7 @@ from reconciler.page.cell_report import parse_series
 from reconciler.render.causes import label
 from reconciler.render.documents import render_document
 from reconciler.render.progress import measure_pace
-from reconciler.resource.kinds import PERFORMANCE, Kind
+from reconciler.resource.kinds import PERFORMANCE, Kind, find_upstream
 from reconciler.storage.files import RepositoryPaths
 from reconciler.storage.json_files import parse_json_lines
 from reconciler.storage.untrusted_files import open_regular
@@ -34,17 +34,15 @@ _STEPS = 30  # that ended last
 _READINGS = 120  # of a run, the last
 
 
-def report_live(
-    paths: RepositoryPaths, planned: Sequence[dict[str, Any]], jobs: Sequence[QueuedStep] = ()
-) -> dict[str, Any]:
-    """``planned``: steps of the last plan, of which those that have not begun are shown. ``jobs``: entries of a queue,
-    of which those without a pass are shown."""
+def report_live(paths: RepositoryPaths, jobs: Sequence[QueuedStep] = ()) -> dict[str, Any]:
+    """``jobs``: entries of a queue, of which those without a pass are shown."""
     log = _newest_log(paths.log)
     lines = _read_lines(log) if log is not None else []
     running = bool(lines) and lines[-1]["message"] not in _ENDED and _is_alive(log)
     attempts = [_attempt(attempt) for attempt in _attempts(paths)] if running else []
     steps = [line for line in lines if line["message"] == "step ended"]
     begun = {str(line.get("resource")) for line in lines if line["message"] == "step started"}
+    due = dict(entry for line in lines if line["message"] == "steps due" for entry in _list_due(line))
     at_first = next((line for line in lines if line["message"] == "planned"), {})
     return render_document(
         "live",
@@ -55,14 +53,23 @@ def report_live(
         outcome="" if running or not lines else lines[-1]["message"],
         id=str(lines[0].get("reconcile", "")) if lines else "",
         submission=str(at_first.get("submission", "")),
-        steps=at_first.get("steps"),
-        done=len(steps),
+        steps=len(begun.union(due)),
+        done=len({line.get("resource") for line in steps}),
         attempts=attempts,
         jobs=[_job(job) for job in jobs if str(job.address) not in {attempt["address"] for attempt in attempts}],
-        next=[step for step in planned if step["address"] not in begun] if running else [],
+        next=[{"address": a, "seconds": s} for a, s in due.items() if a not in begun] if running else [],
         recent=[_describe_step(line) for line in reversed(steps[-_STEPS:])],
         problems=[_describe_step(line) for line in steps if line.get("problem")][-_STEPS:],
     )
+
+
+def _list_due(line: dict[str, Any]) -> Iterator[tuple[str, float | None]]:
+    """(address, predicted seconds) of a line of a log, which may be another's."""
+    found = line.get("due")
+    for entry in found if isinstance(found, list) else ():
+        match entry:
+            case [str(address), int() | float() | None as seconds] if find_upstream(address):
+                yield address, seconds
 
 
 _ENDED = ("pass ended", "pass broken off")

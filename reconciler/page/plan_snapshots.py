@@ -96,10 +96,6 @@ class PlanSnapshots(Struct, dict=True):
     _memory: PlanCache | None = None
     _alone: threading.Lock = field(default_factory=threading.Lock)
 
-    @property
-    def last(self) -> PlanSnapshot | None:
-        return self._last[1] if self._last is not None else None
-
     def take(self) -> PlanSnapshot:
         """Raises SpecError and what else a plan raises."""
         with self._alone:

@@ -100,7 +100,7 @@ def _draw_graph(steps: list[Document]) -> Document:
         {
             "path": f"M{at[up][0] + wide} {at[up][1] + tall / 2} C{at[up][0] + wide + 30} {at[up][1] + tall / 2} "
             f"{x - 30} {y + tall / 2} {x - _GAP} {y + tall / 2}",
-            "said": f"{number} of {kind} wait for {up}",
+            "said": f"{number} {kind} after {up}",
         }
         for kind, (x, y) in at.items()
         for up, number in needs[kind].items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ from reconciler.check.engine import check_tree, load_verifier
 from reconciler.cli.logs import find_log, list_logs
 from reconciler.cli.plan import report_plan
 from reconciler.cli.status import report_status
+from reconciler.diff.timeline import compute_ratio
 from reconciler.errors import ReconcilerError
 from reconciler.execute.outcome import QueuedStep
 from reconciler.execute.queue_status import list_jobs_under_way
@@ -173,6 +175,10 @@ class RepositoryPage(Struct, dict=True):
         chosen = known.get(cell) or find_cell(cell, known.values())
         return self._keep_slow(tip, ("history", str(chosen)), lambda: _report_history(past, chosen))
 
+    def read_recent(self) -> dict[str, Any]:
+        tip = git.resolve(self.paths.root, "HEAD")
+        return self._keep_slow(tip, ("recent",), lambda: _report_recent(self._past(tip)))
+
     def _past(self, tip: str) -> RecordHistory:
         if self._history is None or self._history.tip != tip:
             self._refuse_timed()
@@ -228,8 +234,7 @@ class RepositoryPage(Struct, dict=True):
             raise ReconcilerError("a run is being timed: this is worked out when it has ended", fix="look again then")
 
     def read_live(self) -> dict[str, Any]:
-        planned = self._planned() if any(self.paths.attempts.glob("*/attempt.json")) else []
-        return {**report_live(self.paths, planned, self._find_jobs()), "looked": _now()}
+        return {**report_live(self.paths, self._find_jobs()), "looked": _now()}
 
     def _find_jobs(self) -> tuple[QueuedStep, ...]:
         """A queue is not asked for every look: people share it. One that cannot be asked from here says nothing."""
@@ -239,12 +244,6 @@ class RepositoryPage(Struct, dict=True):
                 found = list_jobs_under_way(self.paths)
             self._jobs = time.monotonic(), found
         return self._jobs[1]
-
-    def _planned(self) -> list[dict[str, Any]]:
-        """Steps of the last snapshot: none is taken for this."""
-        last = self._looks.last
-        steps = last.seen.plan.steps if last else ()
-        return [{"address": str(step.change.address), "seconds": step.seconds} for step in steps]
 
     def _keep(self, at: object, name: tuple[str, ...], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """``at``: what it was made from; it is made again where that is another. One at a time."""
@@ -258,6 +257,7 @@ class RepositoryPage(Struct, dict=True):
 
 
 _MOST_KEPT = 256
+_RECENT = 50  # results that the history opens with
 RENDERED = "the rendered tree"
 
 
@@ -276,6 +276,18 @@ def _describe_hardware(look: PlanSnapshot, cell: Cell) -> dict[str, Any]:
 def _report_history(past: RecordHistory, cell: Cell) -> dict[str, Any]:
     steps = [{**convert_plain_value(step), "change": step.change} for step in past.steps(cell)]
     return render_document("history", cell=cell, results=past.list_measured(cell), steps=steps)
+
+
+def _report_recent(past: RecordHistory) -> dict[str, Any]:
+    rows = []
+    for cell in past.cells:
+        runs = [result for result in past.list_measured(cell) if result.what.startswith("Run ")]
+        for before, after in itertools.pairwise([None, *runs]):
+            if after is not None:
+                change = compute_ratio(before.value, after.value, less=1.0) if before is not None else None
+                rows.append({"cell": str(cell), "change": change, **convert_plain_value(after)})
+    rows.sort(key=lambda row: row["started"], reverse=True)
+    return {"results": rows[:_RECENT]}
 
 
 def _report_plan(look: PlanSnapshot) -> dict[str, Any]:

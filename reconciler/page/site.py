@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -12,7 +12,7 @@ from msgspec import Struct
 from reconciler.errors import ReconcilerError
 from reconciler.page.cell_view import arrange_cell
 from reconciler.page.charts import chart_history, draw_charts
-from reconciler.page.history_view import arrange_comparison, arrange_history
+from reconciler.page.history_view import arrange_comparison, arrange_history, arrange_recent
 from reconciler.page.links import Links
 from reconciler.page.live_view import arrange_live
 from reconciler.page.matrix_view import NOTHING, UnderWay, arrange_matrix, list_under_way, load_program_page
@@ -22,23 +22,27 @@ from reconciler.render.charts import Chart, find_curve
 from reconciler.render.documents import Document
 from reconciler.render.html import make_environment
 from reconciler.resource.parts import PARTS
+from reconciler.resource.rules import Severity
 from reconciler.rules.programs import load_programs
 from reconciler.storage.escaping import escape_hidden
 
 # Findings of `check` and `verify-tree`, by cause and one by one.
 
 FINDINGS = ("check", "verify-tree") if "verify" in PARTS else ("check",)
+_WORST = [severity.value for severity in Severity]  # first
 _MOST_FINDINGS = 3000  # findings that are shown
 
 
-def arrange_findings(document: Document) -> Document:
-    found = document["findings"]
+def arrange_findings(document: Document, cells: Collection[str]) -> Document:
+    """``cells``: those that have a view, to which findings lead."""
+    found = sorted(document["findings"], key=lambda finding: _WORST.index(finding["severity"]))
     return {
         "rounds": " and ".join(document["rounds"]),
         "clean": document["clean"],
         "counts": [(name, number) for name, number in document["counts"].items() if number],
         "looked_at": len(document["results"]),
-        "causes": document["causes"],
+        "causes": sorted(document["causes"], key=lambda cause: _WORST.index(cause["severity"])),
+        "cells": cells,
         "findings": [_finding(finding) for finding in found[:_MOST_FINDINGS]],
         "left_out": max(0, len(found) - _MOST_FINDINGS),
         "gaps": list(document["gaps"]["reasons"].items()),
@@ -93,6 +97,9 @@ class PageSource(Protocol):
 
     def read_history(self, cell: str) -> Document:
         """`history` and `blame`: results, and steps from each to the next."""
+
+    def read_recent(self) -> Document:
+        """The newest committed results of all cells: cell, started, value, unit, validity, change and commit."""
 
     def read_comparison(self, one: str, other: str) -> Document:
         """`compare`: two commits or systems, or trees by the names that ``list_trees`` gives."""
@@ -192,15 +199,22 @@ class Site(Struct, dict=True):
         histories = [arrange_history(self.source.read_history(cell))] if cell else []
         comparisons = [arrange_comparison(self.source.read_comparison(one, other))] if one and other else []
         asked = {"cell": cell, "one": one, "other": other}
-        found = {"histories": histories, "comparisons": comparisons}
+        found = {"histories": histories, "comparisons": comparisons, **self._show_recent(unasked=not (cell or one))}
         return self.render("history.html", links, "history", title="History", **known, **asked, **found)
+
+    def _show_recent(self, *, unasked: bool) -> Document:
+        """The newest results, for a view that shows nothing else; before the first commit there are none."""
+        try:
+            return {"recent": arrange_recent(self.source.read_recent()) if unasked else [], "problem": None}
+        except ReconcilerError as error:
+            return {"recent": [], "problem": error}
 
     def show_all_history(self, links: Links, compared: tuple[str, str] | None = None) -> str:
         """Every cell of the matrix that any commit has results of, below each other; and one comparison."""
         documents = [self._read_history(entry["cell"]) for entry in self.source.read_matrix()["cells"]]
         histories = [arrange_history(document) for document in documents if document is not None]
         comparisons = [arrange_comparison(self.source.read_comparison(*compared))] if compared else []
-        found = {"histories": histories, "comparisons": comparisons}
+        found = {"histories": histories, "comparisons": comparisons, "recent": [], "problem": None}
         return self.render("history.html", links, "history", title="History", **found)
 
     def _read_history(self, cell: str) -> Document | None:
@@ -216,8 +230,9 @@ class Site(Struct, dict=True):
         asked = {"title": "Findings", "trees": trees, "tree": tree, "commands": FINDINGS, "command": command}
         if tree not in trees:
             raise ReconcilerError(f"there is no tree {tree!r} to look at", fix="name it: reconcile page --tree PATH")
+        cells = {entry["cell"] for entry in self.source.read_matrix()["cells"]}
         try:
-            document = {"problem": None, **arrange_findings(self.source.read_findings(tree, command))}
+            document = {"problem": None, **arrange_findings(self.source.read_findings(tree, command), cells)}
         except ReconcilerError as error:
             document = {"problem": error}
         return self.render("findings.html", links, "findings", **{**asked, **document})

@@ -56,4 +56,4 @@ def test_the_graph_has_a_box_for_each_kind_and_no_line_that_others_imply() -> No
     assert boxes == [("Engine", 1, 0), ("Run accuracy", 2, 0), ("Score", 2, 0), ("Result", 1, 1)]
     assert [box["x"] for box in graph["boxes"]] == sorted({box["x"] for box in graph["boxes"]})
     said = sorted(line["said"] for line in graph["lines"])
-    assert said == ["1 of Result wait for Score", "2 of Run accuracy wait for Engine", "2 of Score wait for Run accuracy"]
+    assert said == ["1 Result after Score", "2 Run accuracy after Engine", "2 Score after Run accuracy"]

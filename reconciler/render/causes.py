@@ -26,7 +26,7 @@ def label(address: Address) -> str:
 
 
 def choose_action_word(step: Step) -> str:
-    """ "replace", "create"; or "restore" and "render" where nothing is made again."""
+    """ "replace", "create"; or "restore" and "render" where nothing runs again."""
     if step.change.how is not Work.MAKE:
         return str(step.change.how)
     return step.change.action.value.lower()

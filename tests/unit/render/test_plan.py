@@ -48,7 +48,7 @@ def test_everything_that_can_stand_in_a_plan() -> None:
     whole = plan(
         *steps,
         excluded=2,
-        drifts=(Drift(ENGINE, "engine.plan", "missing", "made again when a run needs it"),),
+        drifts=(Drift(ENGINE, "engine.plan", "missing", "rebuilt when a run needs it"),),
         findings=(Finding("Invalid", str(CELL), "p99 is 12 ms, 20 % above the limit", "set target_qps 48"),),
         undeclared=(Address(Kind.RUN, "open/x/y/Server/accuracy"),),
     )
@@ -62,7 +62,7 @@ def test_everything_that_can_stand_in_a_plan() -> None:
         "      fix: run it there\n"
         "  ~ Run perf     restore  file missing: user.conf is missing\n"
         "  ~ Result       render   performance run replaced\n"
-        "drift closed / h200x8 / 3d-unet-99 / Offline: Engine engine.plan missing; made again when a run needs it\n"
+        "drift closed / h200x8 / 3d-unet-99 / Offline: Engine engine.plan missing; rebuilt when a run needs it\n"
         "finding closed/h200x8/3d-unet-99/Offline: Invalid: p99 is 12 ms, 20 % above the limit\n"
         "      fix: set target_qps 48\n"
         "not declared Run:open/x/y/Server/accuracy: recorded, not declared by what was read; kept\n"

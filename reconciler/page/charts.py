@@ -139,6 +139,8 @@ def chart_history(document: Document) -> Chart | None:
     if not found:
         return None
     places = [(float(i), float(r["value"]), r) for i, r in enumerate(found)]
+    causes = {step["after"]["record"]: step["causes"] for step in document["steps"]}
+    changes = [describe_changes({"changes": causes.get(r["record"], ())}) for r in found]
     return Chart(
         "history",
         "Results over commits",
@@ -148,6 +150,7 @@ def chart_history(document: Document) -> Chart | None:
         ("Commit", "Started", "Result", "Validity"),
         tuple((r["written"]["commit"][:10], r["started"][:19], r["value"], r["validity"]) for r in found),
         ticks=tuple(r["written"]["commit"][:7] for r in found),
+        marks=tuple((float(x), changed) for x, changed in enumerate(changes) if changed),
     )
 
 

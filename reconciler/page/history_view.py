@@ -45,7 +45,7 @@ def arrange_recent(document: Document) -> list[Document]:
 
 
 def _show_change(change: float | None) -> str:
-    return f"{change:+.1%}" if change is not None else ""
+    return "" if change is None else f"{change:+.1%}".replace("-0.0%", "+0.0%")
 
 
 def arrange_comparison(document: Document) -> Document:

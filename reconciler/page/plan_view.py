@@ -14,7 +14,7 @@ from reconciler.resource.quantities import show_duration
 from reconciler.resource.wording import shorten_value, show_value
 
 _MOST = 200  # steps of a group that are listed
-_BOX, _ACROSS, _DOWN, _GAP = (150, 44), 196, 56, 4  # pixels of the graph
+_BOX, _ACROSS, _DOWN, _BEND, _GAP = (150, 44), 196, 56, 46, 4  # pixels of the graph
 
 
 def arrange_plan(document: Document, impact: Document | None) -> Document:
@@ -98,8 +98,8 @@ def _draw_graph(steps: list[Document]) -> Document:
     ]
     lines = [
         {
-            "path": f"M{at[up][0] + wide} {at[up][1] + tall / 2} C{at[up][0] + wide + 30} {at[up][1] + tall / 2} "
-            f"{x - 30} {y + tall / 2} {x - _GAP} {y + tall / 2}",
+            "path": f"M{at[up][0] + wide} {at[up][1] + tall / 2} H{x - _BEND} "
+            f"C{x - _BEND / 2} {at[up][1] + tall / 2} {x - _BEND / 2} {y + tall / 2} {x - _GAP} {y + tall / 2}",
             "said": f"{number} {kind} after {up}",
         }
         for kind, (x, y) in at.items()

@@ -136,7 +136,12 @@ def _describe_axis_across(chart: Chart) -> dict[str, Any]:
         axis["values"] = list(range(0, len(chart.ticks), step))
         axis["labelExpr"] = f"{json.dumps([escape_line(text) for text in chart.ticks])}[datum.value]"
         axis["labelAngle"] = -25 if max(map(len, chart.ticks)) > _LONG_TICK else 0
-    return {"field": "x", "type": "quantitative", "axis": axis, "scale": {"zero": False, "nice": not chart.ticks}}
+    return {
+        "field": "x",
+        "type": "quantitative",
+        "axis": axis,
+        "scale": {"zero": False, "nice": not chart.ticks, "padding": 8},
+    }
 
 
 def _describe_axis_up(chart: Chart) -> dict[str, Any]:

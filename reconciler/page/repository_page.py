@@ -246,7 +246,7 @@ class RepositoryPage(Struct, dict=True):
         return self._jobs[1]
 
     def _keep(self, at: object, name: tuple[str, ...], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """``at``: what it was made from; it is made again where that is another. One at a time."""
+        """``at``: what it was made from; it is computed again where that differs. One at a time."""
         with self._alone:
             kept = self._kept.get(name)
             if kept is None or kept[0] != at:

@@ -22,7 +22,7 @@ from reconciler.page.cell_report import parse_series
 from reconciler.render.causes import label
 from reconciler.render.documents import render_document
 from reconciler.render.progress import measure_pace
-from reconciler.resource.kinds import PERFORMANCE, Kind, find_upstream
+from reconciler.resource.kinds import PERFORMANCE, Address, Kind, find_upstream
 from reconciler.storage.files import RepositoryPaths
 from reconciler.storage.json_files import parse_json_lines
 from reconciler.storage.untrusted_files import open_regular
@@ -57,19 +57,27 @@ def report_live(paths: RepositoryPaths, jobs: Sequence[QueuedStep] = ()) -> dict
         done=len({line.get("resource") for line in steps}),
         attempts=attempts,
         jobs=[_job(job) for job in jobs if str(job.address) not in {attempt["address"] for attempt in attempts}],
-        next=[{"address": a, "seconds": s} for a, s in due.items() if a not in begun] if running else [],
+        next=[step for address, step in due.items() if address not in begun] if running else [],
         recent=[_describe_step(line) for line in reversed(steps[-_STEPS:])],
         problems=[_describe_step(line) for line in steps if line.get("problem")][-_STEPS:],
     )
 
 
-def _list_due(line: dict[str, Any]) -> Iterator[tuple[str, float | None]]:
-    """(address, predicted seconds) of a line of a log, which may be another's."""
+def _list_due(line: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Steps by their addresses, from a line of a log, which another version may have written."""
     found = line.get("due")
     for entry in found if isinstance(found, list) else ():
         match entry:
-            case [str(address), int() | float() | None as seconds] if find_upstream(address):
-                yield address, seconds
+            case [str(text), int() | float() | None as seconds] if (address := find_upstream(text)) is not None:
+                yield text, {**_name(address), "seconds": seconds}
+
+
+def _name(address: Address) -> dict[str, str]:
+    return {
+        "address": str(address),
+        "label": label(address),
+        "cell": str(address.cell) if address.cell else "",
+    }
 
 
 _ENDED = ("pass ended", "pass broken off")
@@ -107,9 +115,7 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
     minimum = float(values.get(keys.MIN_DURATION, (0, ""))[0] or 0) / 1000 if timed else 0.0
     pace = measure_pace(progress, minimum) if progress else None
     return {
-        "address": str(address),
-        "label": label(address),
-        "cell": str(address.cell) if address.cell else "",
+        **_name(address),
         "timed": timed,
         "stage": progress.stage if progress else "starting",
         "done": progress.done if progress else 0,
@@ -127,9 +133,7 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
 
 def _job(job: QueuedStep) -> dict[str, Any]:
     return {
-        "address": str(job.address),
-        "label": label(job.address),
-        "cell": str(job.address.cell) if job.address.cell else "",
+        **_name(job.address),
         "state": str(job.state),
         "note": job.note,
         "done": job.done,

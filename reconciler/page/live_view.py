@@ -5,9 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from reconciler.render.causes import label
 from reconciler.render.documents import Document
-from reconciler.resource.kinds import Address
 from reconciler.resource.quantities import show_duration, show_rate, show_size
 
 _QUEUED = 12
@@ -29,18 +27,12 @@ def arrange_live(document: Document) -> Document:
         "id": document["id"],
         "attempts": [_attempt(attempt) for attempt in document["attempts"]],
         "jobs": [_job(job) for job in document["jobs"]],
-        "queue": [_step(step) for step in queue[:_QUEUED]],
+        "queue": [{**step, "about": _about(step["seconds"])} for step in queue[:_QUEUED]],
         "queued": len(queue),
         "left": _about(sum(seconds or 0.0 for seconds in left)),
         "recent": document["recent"],
         "problems": document["problems"],
     }
-
-
-def _step(step: Document) -> Document:
-    address = Address.parse(step["address"])
-    cell = str(address.cell) if address.cell else ""
-    return {"label": label(address), "cell": cell, "name": address.name, "about": _about(step["seconds"])}
 
 
 def _job(job: Document) -> Document:

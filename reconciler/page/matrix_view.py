@@ -53,11 +53,8 @@ NOTHING = UnderWay()
 
 
 def list_under_way(live: Document) -> UnderWay:
-    later = (step["address"].partition(":")[2] for step in [*live["next"], *live["jobs"]])
-    return UnderWay(
-        frozenset(attempt["cell"] for attempt in live["attempts"]),
-        frozenset("/".join(place.split("/")[:4]) for place in later),
-    )
+    later = (step["cell"] for step in [*live["next"], *live["jobs"]])
+    return UnderWay(frozenset(attempt["cell"] for attempt in live["attempts"]), frozenset(filter(None, later)))
 
 
 def arrange_matrix(document: Document, under_way: UnderWay = NOTHING) -> Document:

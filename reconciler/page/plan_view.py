@@ -9,7 +9,7 @@ from functools import cache
 from reconciler.page.matrix_view import is_cell
 from reconciler.render.causes import find_obstacle, label, word_reason
 from reconciler.render.documents import Document
-from reconciler.resource.kinds import Address, find_upstream
+from reconciler.resource.kinds import find_upstream
 from reconciler.resource.quantities import show_duration
 from reconciler.resource.wording import shorten_value, show_value
 
@@ -121,7 +121,8 @@ def _find_needs(kind: str, needs: Mapping[str, Iterable[str]]) -> set[str]:
 
 @cache
 def _label(address: str) -> str:
-    return label(Address.parse(address))
+    found = find_upstream(address)
+    return label(found) if found else address.partition(":")[0]
 
 
 def _name_action(step: Document) -> str:

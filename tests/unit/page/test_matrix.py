@@ -52,7 +52,7 @@ def test_state_of_a_cell(found: dict[str, Any], state: str) -> None:
 def test_the_pass_in_progress_comes_before_what_was_measured() -> None:
     live = {
         "attempts": [{"cell": CELL}],
-        "next": [{"address": "Run:closed/box/resnet50/Server/performance"}],
+        "next": [{"cell": "closed/box/resnet50/Server"}, {"cell": ""}],
         "jobs": [],
     }
     under_way = list_under_way(live)

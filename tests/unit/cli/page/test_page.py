@@ -372,7 +372,7 @@ def test_a_pass_that_left_off_is_not_live(recorded: Path) -> None:
     document = report_live(RepositoryPaths(recorded))
     assert document["running"]
     assert (document["steps"], document["done"]) == (2, 0), "of those that the pass makes"
-    assert document["next"] == [{"address": "Model:digits", "seconds": None}]
+    assert document["next"] == [{"address": "Model:digits", "label": "Model", "cell": "", "seconds": None}]
 
 
 def test_a_job_that_no_pass_follows_is_live(recorded: Path) -> None:

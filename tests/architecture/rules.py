@@ -53,7 +53,6 @@ SLOW: dict[str, str] = {
     "fsspec": "comes with an extra, only where a store elsewhere is opened",
     "harness.child.harness_code": "archives, only where a run elsewhere packs its code",
     "html": "entities, only where a page is written",
-    "importlib.metadata": "only for --version",
     "vl_convert": "comes with an extra, only where a plot is drawn",
     "msgspec": "a codec, not where --help or an error is all that is shown",
     "nibabel": "only where volumes are prepared: a run reads prepared ones",

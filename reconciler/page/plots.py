@@ -15,7 +15,6 @@ from typing import Any
 
 from reconciler.errors import ReconcilerError
 from reconciler.render.charts import Chart, Curve, Stroke
-from reconciler.resource.wording import shorten_value
 from reconciler.storage.escaping import escape_line
 
 THEMES = ("light", "dark")
@@ -29,7 +28,7 @@ _DASHES = ([1, 0], [8, 4], [8, 3, 2, 3], [2, 3])
 _SHAPES = ("circle", "square", "diamond", "triangle-up", "triangle-down", "triangle-right")
 _SIZE = (660, 240)  # pixels of a file
 _MOST_TICKS = 12
-_LONG_MARK = 18  # characters along a line
+_LONG_MARK = 22  # characters along a line
 _LONG_TICK = 8  # characters; longer ones are turned
 _WIDE = 20  # times the smallest value: a larger span is drawn by its logarithm
 
@@ -174,7 +173,7 @@ def _describe_layer(chart: Chart, curve: Curve, name: str, number: int) -> dict[
 def _describe_marks(chart: Chart, *, alive: bool) -> Iterator[dict[str, Any]]:
     """A dotted line where something changed, with the beginning of what along it."""
     notes = [(x, escape_line(words)) for x, words in chart.marks]
-    data = {"values": [{"x": x, "note": note, "words": shorten_value(note, _LONG_MARK)} for x, note in notes]}
+    data = {"values": [{"x": x, "note": note, "words": note.partition(" (")[0][:_LONG_MARK]} for x, note in notes]}
     tooltip = {"field": "note"} if alive else {"value": None}
     shared = {"color": {"value": "#888"}, "opacity": {"value": 1}, "tooltip": tooltip, "y": {"value": 0}}
     if notes:

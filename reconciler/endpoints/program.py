@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from reconciler.spec.declared import Declared, DeclaredCell
     from reconciler.tree.content import CellContent, LogRef, Rendered, SubmissionContent
     from reconciler.tree.findings import TreeReport
-    from reconciler.tree.formats.rendering import RenderedFormat
+    from reconciler.tree.formats import RenderedFormat
     from reconciler.tree.reading.cell import CellFiles
 
 _POINTS = "points"  # the format of results of a point; the other is that of a round of Inference

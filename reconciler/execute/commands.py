@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -30,17 +31,13 @@ from reconciler.resource.settings import (
 from reconciler.rules.programs import load_program
 from reconciler.rules.results.table import find_format
 from reconciler.storage.files import RepositoryPaths, hash_bytes, hash_file, replace
+from reconciler.storage.launch.adapters import choose_interpreter
 from reconciler.storage.machine_locks import make_machine_lock
 
 
 def has_command(attempt: Attempt) -> bool:
     """True where this attempt starts a harness command."""
-    named = {
-        Kind.ENGINE: BUILD_COMMAND,
-        Kind.RUN: COMMAND,
-        Kind.COMPLIANCE_TEST: COMMAND,
-        Kind.SCORE: SCORE_COMMAND,
-    }
+    named = {Kind.ENGINE: BUILD_COMMAND, Kind.RUN: COMMAND, Kind.COMPLIANCE_TEST: COMMAND, Kind.SCORE: SCORE_COMMAND}
     return named.get(attempt.intent.address.kind, "") in attempt.intent.settings
 
 
@@ -174,6 +171,7 @@ def collect_placeholder_values(attempt: Attempt, paths: RepositoryPaths, inputs:
         "engine": inputs.get("engine", ""),
         "model": _made(attempt, paths, inputs, "model"),
         "dataset": _made(attempt, paths, inputs, "dataset"),
+        "python": choose_interpreter(settings.launcher, sys.executable),
         "device": _devices(settings.hardware),
         "benchmark": settings.official,
         "system": settings.system,

@@ -29,6 +29,7 @@ from reconciler.spec.starter import MODELINE, render_description, render_hardwar
 
 _FILE = Path(__file__).with_name("starting_values.yaml")
 _COUNT = re.compile(r"x(\d{1,3})\b|\b(\d{1,3})x|[-_](\d{1,3})\b")
+_CARD = re.compile(r"\b(PCIe|NVL)\b", re.IGNORECASE)
 # Family → how its driver names the accelerator, "" for a CPU, and how many a node usually has.
 _HARDWARE: Mapping[str, tuple[str, int]] = {
     "GB200": ("NVIDIA GB200", 4),
@@ -72,6 +73,13 @@ def find_family(system: str) -> Family | None:
     found = _COUNT.search(lower.replace(name.lower(), " "))
     count = int(next(filter(None, found.groups()))) if found else usual
     return Family(name, accelerator, count)
+
+
+def find_chip(accelerator: str) -> Family | None:
+    """By the name that a driver gives an accelerator, for one of them. Cards with less power are other chips."""
+    found = (name for name, (driver, _) in _HARDWARE.items() if driver and accelerator.startswith(driver))
+    name = next(found, None) if not _CARD.search(accelerator) else None
+    return Family(name, accelerator, 1) if name else None
 
 
 def find_starting_value(family: Family, official: str, scenario: str) -> StartingValue | None:

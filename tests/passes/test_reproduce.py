@@ -9,11 +9,12 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass
-from importlib.metadata import metadata, version
+from importlib.metadata import metadata
 from pathlib import Path
 
 import pytest
 
+from reconciler import __version__
 from reconciler.history.rerun import WHAT
 from reconciler.loadgen.log_files import DETAIL
 from reconciler.publish.archive import pack
@@ -140,7 +141,7 @@ def _check_installation(line: str) -> None:
     found = re.search(r"'mlperf-reconciler\[([a-z0-9,-]+)\]==(.+)'", line)
     assert found is not None, line
     assert set(found[1].split(",")) <= set(metadata("mlperf-reconciler").get_all("Provides-Extra") or [])
-    assert found[2] == version("mlperf-reconciler")
+    assert found[2] == __version__
 
 
 def _run(folder: Path, source: Path, script: str, values: dict[str, object]) -> None:

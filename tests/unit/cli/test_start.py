@@ -15,7 +15,7 @@ from reconciler.observed import loadgen_library
 from reconciler.observed.loadgen_library import RELEASES, UNAVAILABLE, find_loadgen_library, read_seeds
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.spec.loading import load
-from reconciler.spec.submission_template import find_family, find_starting_value
+from reconciler.spec.submission_template import find_chip, find_family, find_starting_value
 from tests.unit.cli.conftest import Reconcile, commit, edit
 
 WANTED = ("--round", "v6.1", "--benchmark", "3d-unet-99,llama3.1-8b", "--benchmark", "whisper", "--system", "h200x8")
@@ -79,6 +79,13 @@ def test_a_cell_of_published_values_scales_with_the_node() -> None:
     assert many.source.startswith("v5.1 closed/")
     assert find_family("this-machine") is None
     assert find_starting_value(whole, "resnet", "MultiStream") is None
+
+
+def test_published_rates_belong_to_the_same_chip() -> None:
+    found = {"NVIDIA H200": "H200", "NVIDIA H100 80GB HBM3": "H100", "NVIDIA GH200 480GB": None}
+    found |= {"NVIDIA H100 PCIe": None, "NVIDIA H200 NVL": None, "": None}
+    chips = {name: find_chip(name) for name in found}
+    assert {name: chip and chip.name for name, chip in chips.items()} == found
 
 
 @pytest.mark.parametrize("system", ["h200x8", "xeon"])

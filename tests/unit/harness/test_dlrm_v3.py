@@ -15,7 +15,7 @@ import pytest
 from harness.benchmarks import dlrm_v3
 from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.dlrm_v3 import histories, stream_files
-from harness.benchmarks.dlrm_v3.generated_stream import Extent, GeneratedStream, write_stream
+from harness.benchmarks.dlrm_v3.rehearsal import Extent, GeneratedStream, write_stream
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter
 from harness.errors import HarnessError

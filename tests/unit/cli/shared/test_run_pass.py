@@ -9,11 +9,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from reconciler.watch.backoff import Backoff
 
 from reconciler.plan.plan import Step
 from reconciler.reconcile.planning import Options
 from reconciler.resource.kinds import Kind
-from reconciler.watch.backoff import Backoff
 from reconciler.watch.report import WatchOutput, WatchReport
 from reconciler.watch.settings import WatchSettings
 from tests.unit.cli.conftest import Reconcile, edit, git

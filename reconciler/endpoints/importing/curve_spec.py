@@ -276,7 +276,9 @@ def _choose_scored(curve: TakenCurve, rules: CurveRules) -> list[int]:
         return sorted(curve.scored)  # the spec is refused for the same reason
     first = [*curve.scored, *(point for point in curve.points if point not in curve.scored)]
     asked = match_bands([(point, regions.list_bands(point, rules)) for point in first])
-    elected = {curve.max_concurrency} & set(curve.points) if not curve.offline else set()
+    benchmark = rules.benchmarks.get(curve.official)
+    elects = not curve.offline and not (benchmark is not None and benchmark.agentic)
+    elected = {curve.max_concurrency} & set(curve.points) if elects else set()
     return sorted({*curve.scored, *asked.values(), *elected})
 
 

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from harness.contract import CommandRequest, FileMessage, LaunchRequest, ServiceRequest
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.executors.executor import HERE, PATIENCE, Capacity, Handle, Progressing, Submission
-from reconciler.execute.executors.local import LocalExecutor, name_submission
-from reconciler.execute.request_parts import list_locations, list_secrets
+from reconciler.execute.executors.local import LocalExecutor
+from reconciler.execute.request_parts import list_locations, list_secrets, name_submission
 from reconciler.resource.settings import SERVICE_COMMAND, CellSettings
 from reconciler.storage.files import RepositoryPaths, hash_bytes
 from reconciler.storage.launch.adapters import build_launch, choose_interpreter, find_outermost, reaches_own_machine

@@ -16,7 +16,6 @@ import psutil
 from msgspec import Struct, field
 
 from harness.contract import FileMessage, LaunchRequest, ServiceRequest
-from reconciler.execute.attempt import Attempt
 from reconciler.execute.executors.executor import (
     START,
     Capacity,
@@ -26,7 +25,7 @@ from reconciler.execute.executors.executor import (
     Submission,
     write_handle,
 )
-from reconciler.execute.request_parts import list_secrets
+from reconciler.execute.request_parts import list_secrets, name_submission, starts_container
 from reconciler.resource.settings import CellSettings
 from reconciler.storage.process import Child, build_child_environment, build_harness_command, build_launched_environment
 
@@ -158,11 +157,6 @@ class LocalExecutor(Struct):
             stack.close()
 
 
-def name_submission(attempt: Attempt) -> str:
-    """Name a submission of this attempt alone: also its container."""
-    return f"reconcile-{attempt.intent.id}"
-
-
 @contextlib.contextmanager
 def _leftovers_ended(request: FileMessage) -> Iterator[dict[str, str]]:
     """Gives what the child's environment must hold for that."""
@@ -179,6 +173,6 @@ def _build_environment(request: FileMessage) -> dict[str, str]:
     names = [*list_secrets(request).values()]
     names += request.hides if isinstance(request, ServiceRequest) else ()
     extra = {name: os.environ[name] for name in names if name in os.environ}
-    if isinstance(request, LaunchRequest):
+    if isinstance(request, LaunchRequest) or starts_container(request):
         return build_launched_environment() | extra
     return build_child_environment(extra)

@@ -141,11 +141,32 @@ def test_published_rates_are_read_with_their_lines(
 @pytest.mark.parametrize(
     ("name", "benchmark", "scenario", "path", "line", "value"),
     [
-        ("nvidia-v6.0", "llama3.1-8b", "Server", "configs/node/Server/llama3_1-8b.py", "server_target_qps: 9 * 2,", "18"),
-        ("amd-v6.0", "llama2-70b-99.9", "Server", "llama2-70b-99/user_mi355x.conf", "llama2-70b.Server.target_qps = 360", "360"),
-        ("intel-v5.1", "llama2-70b-99", "Server", "systems/user.conf.node", "llama2-70b.Server.target_qps = .90", "0.9"),
+        (
+            "nvidia-v6.0",
+            "llama3.1-8b",
+            "Server",
+            "configs/node/Server/llama3_1-8b.py",
+            "server_target_qps: 9 * 2,",
+            "18",
+        ),
+        (
+            "amd-v6.0",
+            "llama2-70b-99.9",
+            "Server",
+            "llama2-70b-99/user_mi355x.conf",
+            "llama2-70b.Server.target_qps = 360",
+            "360",
+        ),
+        (
+            "intel-v5.1",
+            "llama2-70b-99",
+            "Server",
+            "systems/user.conf.node",
+            "llama2-70b.Server.target_qps = .90",
+            "0.9",
+        ),
     ],
-)  # fmt: skip
+)
 def test_rates_are_read_as_each_harness_writes_them(
     name: str, benchmark: str, scenario: str, path: str, line: str, value: str, tmp_path: Path
 ) -> None:

@@ -7,14 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from harness.contract import (
-    BACKENDS,
-    BuildRequest,
-    CommandRequest,
-    FileMessage,
-    RunRequest,
-    ServiceRequest,
-)
+from harness.contract import BACKENDS, BuildRequest, CommandRequest, FileMessage, RunRequest, ServiceRequest
 from reconciler.execute.attempt import Attempt
 from reconciler.resource.parts import load_part
 from reconciler.resource.settings import CellSettings

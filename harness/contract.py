@@ -79,6 +79,10 @@ class FileMessage:
             os.fsync(stream.fileno())
         aside.replace(path)
 
+    def edit(self, **changes: Any) -> Self:
+        """The same message with other values."""
+        return dataclasses.replace(self, **changes)
+
     @classmethod
     def read(cls, path: Path) -> Self:
         """Raises ValueError when the file is not one of these, or of another format."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -44,7 +43,7 @@ def list_locations(request: FileMessage) -> Iterator[Path]:
     yield from map(Path, getattr(request, "places", ()))  # of a request around another one
 
 
-Users = TypeVar("Users", CommandRequest, ServiceRequest)
+Users = TypeVar("Users", bound=CommandRequest | ServiceRequest)
 _SLICE = "CUDA_VISIBLE_DEVICES"
 
 
@@ -55,7 +54,7 @@ def enclose(request: Users, attempt: Attempt, paths: RepositoryPaths) -> Users:
     launcher = settings.bare_launcher
     if not launcher.words:
         own = name_container(request.command, name)
-        return replace(request, command=own.command, ending=own.ending) if own else request
+        return request.edit(command=own.command, ending=own.ending) if own else request
     program = launcher.words[0]
     if "/" in program:
         launcher = Launcher((str(paths.root / program), *launcher.words[1:]))
@@ -66,7 +65,7 @@ def enclose(request: Users, attempt: Attempt, paths: RepositoryPaths) -> Users:
     bare = BareLaunch(launcher, request.command, name, find_outermost(shown), request.cwd, variables, passed)
     started = start_bare(bare)
     assert started is not None, "refused where it was declared"
-    return replace(request, command=started.command, env={}, ending=started.ending)
+    return request.edit(command=started.command, env={}, ending=started.ending)
 
 
 def starts_container(request: FileMessage) -> bool:

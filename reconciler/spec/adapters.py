@@ -169,7 +169,8 @@ _NUMBER = r"(?:[0-9][0-9_]*(?:\.[0-9]+)?|\.[0-9]+)"
 def _multiply(written: str) -> str:
     """A product, as of the rate of one GPU and their count; a number alone stays as it was written."""
     factors = written.split("*")
-    return f"{math.prod(map(Decimal, factors)).normalize():f}" if len(factors) > 1 or written[0] == "." else written
+    product = Decimal(math.prod(map(Decimal, factors)))
+    return f"{product.normalize():f}" if len(factors) > 1 or written[0] == "." else written
 
 
 def _search(lines: Sequence[str], pattern: str, marks: Sequence[int]) -> tuple[str, int] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from harness.contract import BACKENDS, BuildRequest, CommandRequest, FileMessage, RunRequest, ServiceRequest
 from reconciler.execute.attempt import Attempt
@@ -43,18 +43,24 @@ def list_locations(request: FileMessage) -> Iterator[Path]:
     yield from map(Path, getattr(request, "places", ()))  # of a request around another one
 
 
-Users = TypeVar("Users", bound=CommandRequest | ServiceRequest)
+Users = TypeVar("Users", CommandRequest, ServiceRequest)
 _SLICE = "CUDA_VISIBLE_DEVICES"
 
 
 def enclose(request: Users, attempt: Attempt, paths: RepositoryPaths) -> Users:
     """The same request, its command in the container of its system where the image has nothing of ours. A container
     outlives its client, so that it comes with what ends it; so does one that the user's own words start."""
-    settings, name = attempt.intent.settings, name_submission(attempt)
-    launcher = settings.bare_launcher
+    return request.edit(**_find_container(request, attempt, paths))
+
+
+def _find_container(
+    request: CommandRequest | ServiceRequest, attempt: Attempt, paths: RepositoryPaths
+) -> dict[str, Any]:
+    """Values of the request that are others there."""
+    launcher, name = attempt.intent.settings.bare_launcher, name_submission(attempt)
     if not launcher.words:
         own = name_container(request.command, name)
-        return request.edit(command=own.command, ending=own.ending) if own else request
+        return {"command": own.command, "ending": own.ending} if own else {}
     program = launcher.words[0]
     if "/" in program:
         launcher = Launcher((str(paths.root / program), *launcher.words[1:]))
@@ -65,7 +71,7 @@ def enclose(request: Users, attempt: Attempt, paths: RepositoryPaths) -> Users:
     bare = BareLaunch(launcher, request.command, name, find_outermost(shown), request.cwd, variables, passed)
     started = start_bare(bare)
     assert started is not None, "refused where it was declared"
-    return request.edit(command=started.command, env={}, ending=started.ending)
+    return {"command": started.command, "env": {}, "ending": started.ending}
 
 
 def starts_container(request: FileMessage) -> bool:

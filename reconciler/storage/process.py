@@ -39,7 +39,7 @@ FIXED = {
 
 # Variables of the caller's environment that launchers read; a child of ours on this machine gets none of it.
 LAUNCHERS = (
-    *("SLURM", "SALLOC_", "SRUN_", "PMI", "OMPI_", "PRTE_", "PBS_", "LSB_", "FLUX_", "KUBE", "DOCKER_", "CONTAINER_"),
+    *("SLURM", "SALLOC_", "SRUN_", "PMI", "OMPI_", "PRTE_", "PBS_", "LSB_", "FLUX_", "KUBE", "DOCKER_", "CONTAINER"),
     *("PODMAN", "ENROOT_", "PYXIS_", "SSH_AUTH_SOCK", "KRB5CCNAME", "XDG_RUNTIME"),
 )
 

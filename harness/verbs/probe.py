@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from harness.catalog import LOADGEN
 from harness.child.digests import hash_code
 from harness.child.launched import rank
 from harness.contract import BACKENDS, ProbeRequest, Result
@@ -30,7 +31,7 @@ def execute(request: ProbeRequest, _give_up: Callable[[BaseException], None]) ->
             for name, facts in BACKENDS.items()
             if not facts.elsewhere
         },
-        "loadgen": find_distribution_version("mlcommons-loadgen"),
+        "loadgen": find_distribution_version(*LOADGEN),
         "harness.code": hash_code(),
         "rank": rank(),
     }

@@ -154,9 +154,9 @@ def _read_checker(
             change = f"tests.TEST01.limits.most_accuracy_change_{metric}"
             yield RulePlace(benchmark, "", change), Cell(show_decimal(Decimal(cell.value)), cell.line)
         tests = {
-            name.removeprefix("models_"): cell
+            name.removeprefix("models_"): listed
             for name in checker.find("MODEL_CONFIG", round_name)
-            if name.startswith("models_TEST") and (cell := checker.find_models(round_name, name)) is not None
+            if name.startswith("models_TEST") and (listed := checker.find_models(round_name, name)) is not None
         }
         if tests:
             asked = sorted(test for test, cell in tests.items() if benchmark in cell.value)

@@ -56,8 +56,8 @@ _ARGUMENTS: Mapping[str, str] = {
 # What shows most in its place: before anything ran, and after the spec was edited. All else lies between these.
 _FIRST, _LAST = ("plan", _A_PASS), ("plan", "pr", "diff", "apply", "history", "blame", "compare", "prune")
 _THEN: Mapping[str, str] = {"freeze": "unfreeze digits --commit"}  # so that the next commands have something to do
-# They need a tree, an archive, a key, a checkout, an official name or an optional library that the example does not have,
-# or report of the machine.
+# They need a tree, an archive, a key, a checkout, an official name or an optional library that the example does not
+# have, or report of the machine.
 _MACHINE = ("mig", "mig create", "mig destroy")
 _OTHERS = ("import", "doctor", "adopt", "move", "unpack", "sign", "rehearse", "prove", "densify", "rounds draft")
 WITHOUT_EXAMPLE = frozenset({*_OTHERS, *_MACHINE})

@@ -26,7 +26,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 }
 
 
-class Cell(Struct, frozen=True):
+class Constant(Struct, frozen=True):
     """A value of a table: a number (exact), a text, or a tuple of values. ``unread``: the source text of one that is
     no constant."""
 
@@ -38,7 +38,7 @@ class Cell(Struct, frozen=True):
 Table = Mapping[str, Any]  # of tables and cells
 
 
-class Checker(Struct, frozen=True):
+class CheckerTables(Struct, frozen=True):
     """``source``: its name among the sources of ruled values; ``file``: for people."""
 
     source: str
@@ -55,26 +55,26 @@ class Checker(Struct, frozen=True):
             found = found.get(part, {}) if isinstance(found, Mapping) else {}
         return found if isinstance(found, Mapping) else {}
 
-    def find_cell(self, name: str) -> Cell | None:
+    def find_cell(self, name: str) -> Constant | None:
         found = self.tables.get(name)
-        return found if isinstance(found, Cell) and not found.unread else None
+        return found if isinstance(found, Constant) and not found.unread else None
 
     def find_model_table(self, round_name: str, name: str) -> Table:
         return self.find(_MODELS, round_name, name)
 
-    def find_models(self, round_name: str, name: str = "models") -> Cell | None:
+    def find_models(self, round_name: str, name: str = "models") -> Constant | None:
         found = self.find(_MODELS, round_name).get(name)
-        return found if isinstance(found, Cell) and not found.unread else None
+        return found if isinstance(found, Constant) and not found.unread else None
 
-    def list_unread(self, round_name: str) -> Iterator[tuple[str, Cell]]:
+    def list_unread(self, round_name: str) -> Iterator[tuple[str, Constant]]:
         """What is in the tables of the round and is no constant, each with where it is in them."""
         for name in sorted(self.tables):
             found = self.tables[name]
             yield from _list_unread(name, found.get(round_name, {}) if name == _MODELS else found)
 
 
-def _list_unread(name: str, found: Any) -> Iterator[tuple[str, Cell]]:
-    if isinstance(found, Cell):
+def _list_unread(name: str, found: Any) -> Iterator[tuple[str, Constant]]:
+    if isinstance(found, Constant):
         if found.unread:
             yield name, found
         return
@@ -82,16 +82,16 @@ def _list_unread(name: str, found: Any) -> Iterator[tuple[str, Cell]]:
         yield from _list_unread(f"{name}/{key}", below)
 
 
-def read_checkers(folder: Path) -> tuple[Checker, ...]:
+def read_checkers(folder: Path) -> tuple[CheckerTables, ...]:
     """Those in the folder of the checkers, or of a checkout that has it: the newer first, which alone is called
     ``checker``; the one there is, if there is only one. ReconcilerError where there is none."""
-    found: list[Checker] = []
+    found: list[CheckerTables] = []
     for place in (folder, folder / _FOLDER):
         for file in (_NEWER, *_OLDER):
             path = place / file
             tables = _read_tables(path) if path.is_file() else {}
             if isinstance(tables.get(_MODELS), dict) and tables[_MODELS]:
-                found.append(Checker("old checker" if found else "checker", file.name, tables))
+                found.append(CheckerTables("old checker" if found else "checker", file.name, tables))
     if not found:
         names = ", ".join(map(str, (_NEWER, *_OLDER)))
         fix = f"name the folder {_FOLDER} of mlcommons/inference, or a checkout of it"
@@ -113,22 +113,22 @@ def _read_tables(path: Path) -> dict[str, Any]:
 
 def _evaluate(node: ast.expr, known: Mapping[str, Any]) -> Any:
     """Numbers are exact: 76.46 * 0.99 is 75.6954."""
-    unread = Cell(None, node.lineno, ast.unparse(node)[:80])
+    unread = Constant(None, node.lineno, ast.unparse(node)[:80])
     match node:
         case ast.Constant(value=float() as value):
-            return Cell(Decimal(repr(value)), node.lineno)
+            return Constant(Decimal(repr(value)), node.lineno)
         case ast.Constant(value=value):
-            return Cell(value, node.lineno)
+            return Constant(value, node.lineno)
         case ast.Name(id=name):
             return known.get(name, unread)
-        case ast.UnaryOp(op=ast.USub(), operand=below) if isinstance(cell := _evaluate(below, known), Cell):
-            return Cell(-cell.value, node.lineno) if _is_number(cell.value) else unread
+        case ast.UnaryOp(op=ast.USub(), operand=below) if isinstance(cell := _evaluate(below, known), Constant):
+            return Constant(-cell.value, node.lineno) if _is_number(cell.value) else unread
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
             return _compute(_OPERATORS[type(op)], _evaluate(left, known), _evaluate(right, known)) or unread
         case ast.List(elts=items) | ast.Tuple(elts=items):
             cells = [_evaluate(item, known) for item in items]
-            if all(isinstance(cell, Cell) and not cell.unread for cell in cells):
-                return Cell(tuple(cell.value for cell in cells), node.lineno)
+            if all(isinstance(cell, Constant) and not cell.unread for cell in cells):
+                return Constant(tuple(cell.value for cell in cells), node.lineno)
         case ast.Dict(keys=names, values=values):
             return _evaluate_dictionary(names, values, known)
     return unread
@@ -145,18 +145,18 @@ def _evaluate_dictionary(
         elif name is None and isinstance(found, Mapping):
             table.update(found)
         else:
-            table[f"line {item.lineno}"] = Cell(None, item.lineno, ast.unparse(item)[:80])
+            table[f"line {item.lineno}"] = Constant(None, item.lineno, ast.unparse(item)[:80])
     return table
 
 
-def _compute(operate: Callable[[Any, Any], Any], left: Any, right: Any) -> Cell | None:
-    if not (isinstance(left, Cell) and isinstance(right, Cell)):
+def _compute(operate: Callable[[Any, Any], Any], left: Any, right: Any) -> Constant | None:
+    if not (isinstance(left, Constant) and isinstance(right, Constant)):
         return None
     joined = operate is operator.add and isinstance(left.value, tuple) and isinstance(right.value, tuple)
     if not joined and not (_is_number(left.value) and _is_number(right.value)):
         return None
     try:
-        return Cell(operate(left.value, right.value), left.line)
+        return Constant(operate(left.value, right.value), left.line)
     except ArithmeticError:
         return None
 

@@ -16,7 +16,7 @@ from reconciler.loadgen.settings import SETTINGS, find_settings
 from reconciler.loadgen.user_conf import UserConf, read_conf_value
 from reconciler.resource.canonical import show_decimal
 from reconciler.resource.kinds import SCENARIOS
-from reconciler.rules.checker_tables import Cell, Checker, Table
+from reconciler.rules.checker_tables import CheckerTables, Constant, Table
 from reconciler.rules.comparison import CATEGORIES, RoundsDiff, RulePlace, diff_rounds
 from reconciler.rules.rounds import list_rounds, order_round, read_file, read_round
 from reconciler.rules.ruled_value import SETTING_FIELDS, RoundFileError, RuledValue, choose_strict_side
@@ -66,7 +66,7 @@ class Draft(Struct, frozen=True):
     unread: tuple[str, ...]
 
 
-def choose_round(checkers: Sequence[Checker]) -> str:
+def choose_round(checkers: Sequence[CheckerTables]) -> str:
     """The newest that the tables have."""
     return max(checkers[0].list_rounds(), key=order_round)
 
@@ -76,7 +76,7 @@ def choose_base(round_name: str) -> str:
     return next((name for name in reversed(list_rounds()) if order_round(name) < order_round(round_name)), "v0.7")
 
 
-def draft_round(round_name: str, base: Ruleset, checkers: Sequence[Checker], conf: UserConf | None) -> Draft:
+def draft_round(round_name: str, base: Ruleset, checkers: Sequence[CheckerTables], conf: UserConf | None) -> Draft:
     statements: Statements = {}
     unread: list[str] = []
     models = checkers[0].find_models(round_name)
@@ -135,8 +135,8 @@ def _exact(value: Any) -> Any:
 
 
 def _read_checker(
-    checker: Checker, round_name: str, base: Ruleset, named: Sequence[str]
-) -> Iterator[tuple[RulePlace, Cell]]:
+    checker: CheckerTables, round_name: str, base: Ruleset, named: Sequence[str]
+) -> Iterator[tuple[RulePlace, Constant]]:
     """Every ruled value. Benchmarks that are not ``named`` are left out."""
     yield from _read_general(checker, round_name, base)
     yield from _read_sections(checker, round_name, base, named)
@@ -152,7 +152,7 @@ def _read_checker(
         yield from _read_bars(checker.find_model_table(round_name, "accuracy-upper-limit"), benchmark, "most")
         for metric, cell in _cells(checker.find_model_table(round_name, "accuracy-delta-perc"), benchmark):
             change = f"tests.TEST01.limits.most_accuracy_change_{metric}"
-            yield RulePlace(benchmark, "", change), Cell(show_decimal(Decimal(cell.value)), cell.line)
+            yield RulePlace(benchmark, "", change), Constant(show_decimal(Decimal(cell.value)), cell.line)
         tests = {
             name.removeprefix("models_"): listed
             for name in checker.find("MODEL_CONFIG", round_name)
@@ -161,19 +161,22 @@ def _read_checker(
         if tests:
             asked = sorted(test for test, cell in tests.items() if benchmark in cell.value)
             line = min((tests[test].line for test in asked), default=min(cell.line for cell in tests.values()))
-            yield RulePlace(benchmark, "", "compliance_tests"), Cell(tuple(asked), line)
+            yield RulePlace(benchmark, "", "compliance_tests"), Constant(tuple(asked), line)
         for scenario, limits in checker.find("LLM_LATENCY_LIMITS", benchmark).items():
             for name, cell in limits.items():
                 yield RulePlace(benchmark, scenario, f"most_{name}_latency"), cell
         samples = checker.find("OFFLINE_MIN_SPQ_SINCE_V4").get(benchmark)
-        if isinstance(samples, Cell):
+        if isinstance(samples, Constant):
             yield RulePlace(benchmark, "Offline", "least_samples_per_query"), samples
         yield from _read_metrics(checker, round_name, benchmark)
         for folder, cell in checker.find("REQUIRED_ACC_BENCHMARK", benchmark, round_name).items():
-            yield RulePlace(benchmark, "", "accuracy_files"), Cell({"folder": folder, "stems": cell.value}, cell.line)
+            yield (
+                RulePlace(benchmark, "", "accuracy_files"),
+                Constant({"folder": folder, "stems": cell.value}, cell.line),
+            )
 
 
-def _read_general(checker: Checker, round_name: str, base: Ruleset) -> Iterator[tuple[RulePlace, Cell]]:
+def _read_general(checker: CheckerTables, round_name: str, base: Ruleset) -> Iterator[tuple[RulePlace, Constant]]:
     for name, cell in checker.find_model_table(round_name, "seeds").items():
         yield RulePlace("", "", name), cell
     for name, cell in checker.find_model_table(round_name, "test05_seeds").items():
@@ -184,19 +187,22 @@ def _read_general(checker: Checker, round_name: str, base: Ruleset) -> Iterator[
             yield RulePlace("", "", name), cell
     limit, unit = checker.find_cell("FILE_SIZE_LIMIT_MB"), checker.find_cell("MB_TO_BYTES")
     if limit is not None and unit is not None:
-        yield RulePlace("", "", "most_file_bytes"), Cell(limit.value * unit.value, limit.line)
+        yield RulePlace("", "", "most_file_bytes"), Constant(limit.value * unit.value, limit.line)
     for scenario, cell in checker.find("RESULT_FIELD_NEW", round_name).items():
         yield RulePlace("", scenario, "metric_key"), cell
 
 
 def _read_sections(
-    checker: Checker, round_name: str, base: Ruleset, named: Sequence[str]
-) -> Iterator[tuple[RulePlace, Cell]]:
+    checker: CheckerTables, round_name: str, base: Ruleset, named: Sequence[str]
+) -> Iterator[tuple[RulePlace, Constant]]:
     """A section is one value: a list as the checker has it, and the rest of the round before."""
     mapping = checker.find_model_table(round_name, "model_mapping")
     if aliases := {name: cell.value for name, cell in mapping.items() if cell.value in named}:
         earlier = {name: official for name, official in base.aliases.items() if official not in named}
-        yield RulePlace("", "", "aliases"), Cell({**earlier, **aliases}, min(mapping[name].line for name in aliases))
+        yield (
+            RulePlace("", "", "aliases"),
+            Constant({**earlier, **aliases}, min(mapping[name].line for name in aliases)),
+        )
     for constant, name in (
         ("SYSTEM_IMP_REQUIRED_FILES", "measurements_fields"),
         ("SYSTEM_DESC_REQUIRED_FIELDS_POWER", "power_fields"),
@@ -209,9 +215,9 @@ def _read_sections(
         checker.find_cell("NETWORK_MODE_REQUIRED_SUBSTRING_IN_SUT_NAME"),
     )
     if fields is not None and sut is not None:
-        yield RulePlace("", "", "network"), Cell({"fields": fields.value, "sut_name": sut.value}, fields.line)
+        yield RulePlace("", "", "network"), Constant({"fields": fields.value, "sut_name": sut.value}, fields.line)
     if (limit := checker.find_cell("MAX_ACCURACY_LOG_SIZE")) is not None and "accuracy_log" in stated:
-        yield RulePlace("", "", "accuracy_log"), Cell({**stated["accuracy_log"], "limit": limit.value}, limit.line)
+        yield RulePlace("", "", "accuracy_log"), Constant({**stated["accuracy_log"], "limit": limit.value}, limit.line)
     filled, integer = (
         checker.find_cell("SYSTEM_DESC_MEANINGFUL_RESPONSE_REQUIRED_FIELDS"),
         checker.find_cell("SYSTEM_DESC_NUMERIC_RESPONSE_REQUIRED_FIELDS"),
@@ -234,11 +240,13 @@ def _read_sections(
             }
             for name in listed
         )
-        yield RulePlace("", "", "system_fields"), Cell(entries, required[0].line)
+        yield RulePlace("", "", "system_fields"), Constant(entries, required[0].line)
     yield from _read_endpoints(checker, round_name, stated.get("endpoints", {}))
 
 
-def _read_endpoints(checker: Checker, round_name: str, stated: Mapping[str, Any]) -> Iterator[tuple[RulePlace, Cell]]:
+def _read_endpoints(
+    checker: CheckerTables, round_name: str, stated: Mapping[str, Any]
+) -> Iterator[tuple[RulePlace, Constant]]:
     allowed, tests = checker.find_cell("ENDPOINTS_ALLOWED_MODELS"), checker.find("ENDPOINTS_COMPLIANCE_MAPPING")
     metrics = checker.find("RESULT_FIELD_ENDPOINTS", round_name)
     if allowed is None or not metrics:
@@ -253,10 +261,10 @@ def _read_endpoints(checker: Checker, round_name: str, stated: Mapping[str, Any]
             for scenario, cell in metrics.items()
         },
     }
-    yield RulePlace("", "", "endpoints"), Cell(value, allowed.line)
+    yield RulePlace("", "", "endpoints"), Constant(value, allowed.line)
 
 
-def _read_categories(checker: Checker, round_name: str, benchmark: str) -> Iterator[tuple[RulePlace, Cell]]:
+def _read_categories(checker: CheckerTables, round_name: str, benchmark: str) -> Iterator[tuple[RulePlace, Constant]]:
     """Of two scenarios that are both optional, its code asks for one."""
     tables, lines = {}, []
     for name, category in _CATEGORY.items():
@@ -264,7 +272,7 @@ def _read_categories(checker: Checker, round_name: str, benchmark: str) -> Itera
             presence: cell
             for presence in ("required", "optional")
             if isinstance(
-                cell := checker.find_model_table(round_name, f"{presence}-scenarios-{name}").get(benchmark), Cell
+                cell := checker.find_model_table(round_name, f"{presence}-scenarios-{name}").get(benchmark), Constant
             )
         }
         if any(cell.value for cell in found.values()):
@@ -273,17 +281,17 @@ def _read_categories(checker: Checker, round_name: str, benchmark: str) -> Itera
             if set(_ONE_OF) <= set(tables[category].get("optional", ())):
                 tables[category]["one_of"] = (_ONE_OF,)
     if tables:
-        yield RulePlace(benchmark, "", CATEGORIES), Cell(tables, min(lines))
+        yield RulePlace(benchmark, "", CATEGORIES), Constant(tables, min(lines))
 
 
-def _cells(table: Table, benchmark: str) -> list[tuple[str, Cell]]:
+def _cells(table: Table, benchmark: str) -> list[tuple[str, Constant]]:
     """By the name below a benchmark; "" where it has one value."""
     found = table.get(benchmark, {})
-    below = {"": found} if isinstance(found, Cell) else found
-    return [(name, cell) for name, cell in below.items() if isinstance(cell, Cell) and not cell.unread]
+    below = {"": found} if isinstance(found, Constant) else found
+    return [(name, cell) for name, cell in below.items() if isinstance(cell, Constant) and not cell.unread]
 
 
-def _read_cells(table: Table, benchmark: str, rule: str) -> Iterator[tuple[RulePlace, Cell]]:
+def _read_cells(table: Table, benchmark: str, rule: str) -> Iterator[tuple[RulePlace, Constant]]:
     """One value, or one for each scenario, of which the most frequent is that of the benchmark."""
     cells = _cells(table, benchmark)
     values = [cell.value for name, cell in cells if name]
@@ -294,7 +302,7 @@ def _read_cells(table: Table, benchmark: str, rule: str) -> Iterator[tuple[RuleP
         yield RulePlace(benchmark, scenario, rule), cell
 
 
-def _read_bars(table: Table, benchmark: str, side: str) -> Iterator[tuple[RulePlace, Cell]]:
+def _read_bars(table: Table, benchmark: str, side: str) -> Iterator[tuple[RulePlace, Constant]]:
     cells = _cells(table, benchmark)
     values = [cell.value for name, cell in cells if name]
     common = max(values, key=values.count) if values else None
@@ -302,10 +310,10 @@ def _read_bars(table: Table, benchmark: str, side: str) -> Iterator[tuple[RulePl
         place = "" if cell.value == common else scenario
         for metric, bound in zip(cell.value[::2], cell.value[1::2], strict=True):
             name = f"accuracy.{metric}.{side}"
-            yield RulePlace(benchmark, place, name), Cell(show_decimal(Decimal(bound)), cell.line)
+            yield RulePlace(benchmark, place, name), Constant(show_decimal(Decimal(bound)), cell.line)
 
 
-def _read_metrics(checker: Checker, round_name: str, benchmark: str) -> Iterator[tuple[RulePlace, Cell]]:
+def _read_metrics(checker: CheckerTables, round_name: str, benchmark: str) -> Iterator[tuple[RulePlace, Constant]]:
     special = checker.find("RESULT_FIELD_BENCHMARK_OVERWRITE")
     of_rounds = round_name in special or all(re.fullmatch(r"v\d+\.\d+", name) for name in special)
     for scenario, cell in (special.get(round_name, {}) if of_rounds else special).get(benchmark, {}).items():
@@ -314,7 +322,7 @@ def _read_metrics(checker: Checker, round_name: str, benchmark: str) -> Iterator
         if scenario in SCENARIOS:
             latency = _UNIT.fullmatch(str(cell.value))
             unit = latency[1] if latency else str(cell.value).lower()
-            yield RulePlace(benchmark, scenario, "metric_unit"), Cell(unit, cell.line)
+            yield RulePlace(benchmark, scenario, "metric_unit"), Constant(unit, cell.line)
 
 
 # What mlperf.conf says.
@@ -433,7 +441,7 @@ def _list_lacking(base: Ruleset, statements: Statements, named: Sequence[str]) -
         yield f"{scenario}: what holds for all benchmarks, such as its percentile and its metric"
 
 
-def _list_removed(checker: Checker, round_name: str, base: Ruleset, named: Sequence[str]) -> Iterator[str]:
+def _list_removed(checker: CheckerTables, round_name: str, base: Ruleset, named: Sequence[str]) -> Iterator[str]:
     """Paths as a round's file has them."""
     for name, rules in base.benchmarks.items():
         files = checker.find("REQUIRED_ACC_BENCHMARK", name)

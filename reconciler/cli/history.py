@@ -13,12 +13,11 @@ from reconciler.cli.shared.plan_options import list_declared_cells
 from reconciler.cli.shared.repository import find_repository
 from reconciler.diff.timeline import Side
 from reconciler.errors import ERROR, IN_SYNC, NOT_IN_SYNC, ReconcilerError, RepositoryError
-from reconciler.history.compare import compare, compare_commits, read_own_sides
-from reconciler.history.merging import assess_merge
+from reconciler.history.compare import compare, compare_commits, read_own_sides, read_tree_sides
+from reconciler.history.pull_request import assess_merge
 from reconciler.history.record_history import RecordHistory, read_record_history
 from reconciler.history.snapshot import Shared, read_snapshot
-from reconciler.history.trees import read_tree_sides
-from reconciler.plan.cell_names import find_cell, find_measured_cell
+from reconciler.plan.select import find_cell, find_measured_cell
 from reconciler.render import pull_request as views
 from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.render.svg import draw_series

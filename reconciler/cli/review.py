@@ -15,7 +15,7 @@ from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
 from reconciler.history.response import amend, count_unproven, gather_evidence, render_response
 from reconciler.history.snapshot import read_snapshot
-from reconciler.plan.cell_names import find_cell
+from reconciler.plan.select import find_cell
 from reconciler.reconcile.decisions import read_decisions
 from reconciler.render.documents import render_document
 from reconciler.resource.codec import make_versioned

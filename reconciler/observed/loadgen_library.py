@@ -13,13 +13,7 @@ from pathlib import Path
 
 from harness.catalog import CONF
 from reconciler.loadgen import keys
-from reconciler.loadgen.settings import (
-    AUDIT_UNREAD,
-    Unit,
-    find_settings,
-    list_ruled,
-    select_conf_settings,
-)
+from reconciler.loadgen.settings import AUDIT_UNREAD, Unit, find_settings, list_ruled, select_conf_settings
 from reconciler.loadgen.user_conf import UserConf, audit_settings, parse_user_conf, read_conf_settings
 
 # Round → a release of mlcommons-loadgen whose built-in mlperf.conf has the round's seeds and all that the round takes

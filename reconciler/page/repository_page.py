@@ -19,15 +19,14 @@ from reconciler.cli.status import report_status
 from reconciler.errors import ReconcilerError
 from reconciler.execute.outcome import QueuedStep
 from reconciler.execute.queue_status import list_jobs_under_way
-from reconciler.history.compare import compare, read_own_sides
-from reconciler.history.merging import assess_merge
+from reconciler.history.compare import compare, read_own_sides, read_tree_sides
+from reconciler.history.pull_request import assess_merge
 from reconciler.history.record_history import RecordHistory, read_record_history
-from reconciler.history.trees import read_tree_sides
 from reconciler.page.cell_report import report_cell
 from reconciler.page.live_report import is_timed, report_live
 from reconciler.page.plan_snapshots import PlanSnapshot, PlanSnapshots
 from reconciler.page.site import FINDINGS
-from reconciler.plan.cell_names import find_cell
+from reconciler.plan.select import find_cell
 from reconciler.reconcile.line_commits import show_line_commit
 from reconciler.reconcile.planning import Options
 from reconciler.reconcile.rendered_check import check_rendered

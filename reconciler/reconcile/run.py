@@ -22,8 +22,7 @@ from reconciler.observed.node_probe import probe_machines
 from reconciler.plan.plan import Plan, Step
 from reconciler.plan.saved import refuse_stale
 from reconciler.reconcile.planning import Options, PlanCache, PlanResult, compute_plan
-from reconciler.reconcile.recorder import Recorder
-from reconciler.reconcile.worker import Worker
+from reconciler.reconcile.worker import Recorder, Worker
 from reconciler.storage.event_log import RECONCILING, add_context, facts, open_log
 from reconciler.storage.files import Lock, RepositoryPaths, ignore_work
 from reconciler.storage.leftovers import sweep, sweep_repository

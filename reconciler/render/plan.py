@@ -63,11 +63,7 @@ def collect_shown_origins(plan: Plan, limit: int | None = LIMIT) -> tuple[Origin
 
 
 def render_plan_text(
-    plan: Plan,
-    *,
-    commits: Mapping[Origin, str] | None = None,
-    limit: int | None = LIMIT,
-    paint: Paint = show_plain,
+    plan: Plan, *, commits: Mapping[Origin, str] | None = None, limit: int | None = LIMIT, paint: Paint = show_plain
 ) -> str:
     """The steps by cell, then what many are blocked on, drift, findings and what is not declared, and one line that
     sums up. A long plan shows cells with the same steps once; ``limit`` None shows every cell."""

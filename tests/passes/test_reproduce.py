@@ -97,9 +97,7 @@ def test_an_archive_alone_is_enough_to_repeat_a_cell(archive: Archive, tmp_path:
     assert not repeated.look().plan.steps
 
 
-def test_an_adopted_archive_is_in_sync_and_measured_again(
-    archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_adopted_archive_is_reproduced(archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     adopted = Repository(tmp_path / "adopted")
     adopted.root.mkdir()
     adopted.git("init", "--quiet")

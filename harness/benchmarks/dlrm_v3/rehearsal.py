@@ -6,11 +6,13 @@ user likes is what the network itself foresees in fp32.
 
 from __future__ import annotations
 
+import csv
 import io
 import itertools
+import math
 import pickle
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +30,160 @@ from torch.distributed.checkpoint.metadata import (
 
 from harness.benchmarks.dlrm_v3 import layers
 from harness.benchmarks.dlrm_v3.checkpoint import DENSE, METADATA, SPARSE
-from harness.benchmarks.dlrm_v3.generated_stream import Extent, GeneratedStream, GeneratedUser, write_stream
-from harness.benchmarks.dlrm_v3.histories import WEIGHTS
+from harness.benchmarks.dlrm_v3.histories import LIKED, WEIGHTS
 from harness.benchmarks.dlrm_v3.layers import CATEGORIES, ITEMS, PREDICTION, USERS, HstuShape, list_weights
 from harness.benchmarks.dlrm_v3.network import OUTPUT, Hstu
+from harness.benchmarks.dlrm_v3.stream_files import (
+    FOLDER,
+    LINES,
+    OFFSETS,
+    REQUEST_OFFSETS,
+    REQUESTS,
+    TIMESTAMPS,
+    TRAINED,
+    USER_COUNTS,
+)
 from harness.contract import Counter
+from harness.errors import HarnessError
+
+# A small stream in the reference's files.
+#
+# As users go on, timestamp by timestamp, what they like is what somebody foresees of them, with what they rated
+# before.
+
+_COMES = 0.7  # how likely a user does something at a timestamp
+_INFERRED = TIMESTAMPS - TRAINED
+_CATEGORIES_OF_A_USER = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """``items`` and ``categories``: that there are; ``candidates``: of a request; ``seen``: items that a user sees at a
+    timestamp, on average."""
+
+    items: int
+    categories: int
+    candidates: int
+    seen: int
+
+    @property
+    def in_category(self) -> int:
+        return self.items // self.categories
+
+
+@dataclass(slots=True)
+class GeneratedUser:
+    """``fields``: of the line; ``seen`` and ``ratings``: everything so far."""
+
+    number: int
+    categories: NDArray[np.int64]
+    fields: list[str] = field(default_factory=list)
+    seen: list[int] = field(default_factory=list)
+    ratings: list[float] = field(default_factory=list)
+
+    def write(self, *step: Sequence[float]) -> None:
+        """Write what could be shown, how it is liked, what was seen, and how that was rated."""
+        self.fields += [",".join(map(str, values)) for values in step]
+
+    def remember(self, seen: Sequence[int], ratings: Sequence[float]) -> None:
+        self.seen += seen
+        self.ratings += ratings
+
+
+Foresee = Callable[[GeneratedUser, NDArray[np.int64]], NDArray[Any]]
+"""How much a user will like each of some items: what is above 0 is liked."""
+
+
+class GeneratedStream:
+    def __init__(self, rng: np.random.Generator, extent: Extent, count: int) -> None:
+        """``count``: requests at the timestamps of inference."""
+        if count < _INFERRED:
+            fix = f"ask for at least {_INFERRED}, one a timestamp"
+            raise HarnessError(f"{count} samples are too few", "input", fix)
+        self._rng, self._extent, self._count = rng, extent, count
+        self.users = [
+            GeneratedUser(number, rng.choice(extent.categories, _CATEGORIES_OF_A_USER, replace=False))
+            for number in range(math.ceil(count / _INFERRED / _COMES))
+        ]
+
+    def train(self) -> list[list[int]]:
+        """Until inference begins. Who came at each timestamp."""
+        came = [self._train(timestamp) for timestamp in range(-1, TRAINED)][1:]
+        for user in self.users:
+            user.write(*self._make_step(user))  # for evaluation: nothing learns from it
+        return came
+
+    def infer(self, foresee: Foresee, asked: Callable[[], None]) -> list[list[int]]:
+        """Who asks at each timestamp. ``asked`` is called for each request."""
+        shares = [self._count // _INFERRED + (number < self._count % _INFERRED) for number in range(_INFERRED)]
+        requests = [sorted(self._rng.choice(len(self.users), share, replace=False).tolist()) for share in shares]
+        for asking in requests:
+            for user in self.users:
+                if user.number in asking:
+                    self._ask(user, foresee)
+                    asked()
+                else:
+                    user.write((), (), (), ())
+        return requests
+
+    def draw_items(self, user: GeneratedUser) -> NDArray[np.int64]:
+        """As many as can be shown, of the user's categories."""
+        count, inside = self._extent.candidates, self._extent.in_category
+        found: NDArray[np.int64] = self._rng.choice(user.categories, count) * inside
+        return found + self._rng.integers(0, inside, count)
+
+    def _train(self, timestamp: int) -> list[int]:
+        """Everybody comes before all timestamps."""
+        came = []
+        for user in self.users:
+            if timestamp < 0 or self._rng.random() < _COMES:
+                shown, likes, seen, ratings = self._make_step(user)
+                user.write(shown, likes, seen, ratings)
+                user.remember(seen, ratings)
+                came.append(user.number)
+            else:
+                user.write((), (), (), ())
+        return came
+
+    def _make_step(self, user: GeneratedUser) -> tuple[list[Any], ...]:
+        seen = self.draw_items(user)[: int(self._rng.integers(1, 2 * self._extent.seen))].tolist()
+        ratings = (self._rng.integers(4, 21, len(seen)) / 4).tolist()
+        return seen[:1], ratings[:1], seen, ratings
+
+    def _ask(self, user: GeneratedUser, foresee: Foresee) -> None:
+        shown, rng = self.draw_items(user), self._rng
+        liked, least = foresee(user, shown) > 0, int(4 * LIKED)
+        likes = np.where(liked, rng.integers(least, 21, len(shown)), rng.integers(4, least, len(shown))) / 4
+        chosen = rng.choice(len(shown), int(rng.integers(1, min(2 * self._extent.seen, len(shown)))), replace=False)
+        seen, ratings = shown[chosen].tolist(), likes[chosen].tolist()
+        user.write(shown.tolist(), likes.tolist(), seen, ratings)
+        user.remember(seen, ratings)
+
+
+def write_stream(data: Path, users: Sequence[GeneratedUser], requests: Sequence[Sequence[int]]) -> None:
+    folder = data / FOLDER
+    folder.mkdir()
+    offsets = _write_lines(folder / LINES, [user.fields for user in users])
+    _write_lines(folder / OFFSETS, [[_join(offsets)]])
+    places = _write_lines(folder / REQUESTS, [[_join(asking)] for asking in requests])
+    _write_lines(folder / REQUEST_OFFSETS, [[_join(places)]])
+    _write_lines(folder / USER_COUNTS, [[_join([len(asking)])] for asking in requests])
+
+
+def _join(numbers: Sequence[int]) -> str:
+    return ",".join(map(str, numbers))
+
+
+def _write_lines(path: Path, lines: Sequence[Sequence[str]]) -> list[int]:
+    """Write the lines; gives where each begins."""
+    offsets = []
+    with path.open("w", encoding="ascii", newline="") as stream:
+        writer = csv.writer(stream)
+        for line in lines:
+            offsets.append(stream.tell())
+            writer.writerow(line)
+    return offsets
+
 
 CHECKPOINT = "dlrm-v3"
 _SPREAD = 0.12  # of the network's logits: its entropy is to be no lower than the published one's

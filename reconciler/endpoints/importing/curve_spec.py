@@ -66,7 +66,7 @@ def _spell(item: TakenCell) -> dict[str, Any]:
 
 
 def _disclose(stated: Mapping[str, object], rules: CurveRules) -> dict[str, Any]:
-    names = (*_DISCLOSED, *(name for name in rules.get_words("per_point_description") if name not in FOLLOWING))
+    names = (*_DISCLOSED, *(name for name in rules.values.per_point_description if name not in FOLLOWING))
     found = {n: stated[n] for n in names if is_scalar(stated.get(n)) and stated[n] != ""}
     if found.get("config_summary") == summarise_deployment(found):
         del found["config_summary"]
@@ -216,7 +216,7 @@ def _system(
     nodes = stated.get("node_types")
     types = [_flatten_node(node) for node in nodes if isinstance(node, Mapping)] if isinstance(nodes, list) else []
     alone = types[0] if len(types) == 1 and not typed else {}
-    apart = {*FOLLOWING, *rules.get_words("per_point_description")}
+    apart = {*FOLLOWING, *rules.values.per_point_description}
     own = {field: value for field, value in stated.items() if field not in apart and is_scalar(value)}
     yield from render_description({**own, **{n: v for n, v in alone.items() if (n, v) != (ENSEMBLE, 1)}})
     if types and not alone:

@@ -41,7 +41,7 @@ def _stand_whole(
     """A dedicated Offline run is of no region, and no point of the curve's line: it is its ceiling."""
     settings = {point: seen.desired.detail(Address(Kind.RESULT, str(cell))).settings for point, cell in points.items()}
     fixed = {point: cell for point, cell in points.items() if DEDICATED_OFFLINE not in settings[point]}
-    room = max(0, rules.get_number("most_points") - len(points))
+    room = max(0, rules.values.most_points - len(points))
     standing = _stand(name, fixed, seen, rules, min(suggested, room))
     offline = next((point for point in points if point not in fixed), 0)
     values = _read_measured(points[offline], seen) if offline else {}

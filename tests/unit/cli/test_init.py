@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 
 from reconciler.errors import ReconcilerError
 from reconciler.reconcile import new_repository
-from tests.unit.cli.conftest import Reconcile, git
+from tests.unit.cli.conftest import Reconcile, commit, git
 from tests.unit.storage.test_untrusted_files import make_hole
 
 
@@ -50,8 +50,7 @@ def test_init_writes_a_workflow_whose_command_the_program_takes(tmp_path: Path, 
     runs = [step["run"] for step in workflow["jobs"]["check"]["steps"] if "run" in step]
     (words,) = [shlex.split(run)[1:] for run in runs if run.startswith("reconcile ")]
     words = [word.replace("origin/$GITHUB_BASE_REF", "HEAD").replace("$RUNNER_TEMP", str(tmp_path)) for word in words]
-    git(tmp_path / "lab", "add", "--all")
-    git(tmp_path / "lab", "commit", "--quiet", "--message", "Start")
+    commit(tmp_path / "lab", "Start")
     code, out, _ = reconcile("-C", str(tmp_path / "lab"), *words)
     assert (code, (tmp_path / "impact.md").exists()) == (0, True), out
 
@@ -67,9 +66,7 @@ STRANGE: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("name", [".gitignore", ".gitattributes", "schemas/submission.schema.json"])
 @pytest.mark.parametrize("strange", STRANGE)
-def test_init_waits_for_nothing_that_is_there_already(
-    tmp_path: Path, reconcile: Reconcile, name: str, strange: str
-) -> None:
+def test_init_waits_for_no_file_that_is_there(tmp_path: Path, reconcile: Reconcile, name: str, strange: str) -> None:
     (tmp_path / name).parent.mkdir(exist_ok=True)
     STRANGE[strange](tmp_path / name)
     code, _, err = reconcile("init", "--name", "lab")
@@ -111,9 +108,7 @@ def test_init_overwrites_nothing(tmp_path: Path, reconcile: Reconcile) -> None:
 
 
 @pytest.mark.parametrize("name", ["ünï", "bad/../name", "", "-x", "a b", "x" * 101])
-def test_a_name_that_specs_refuse_is_refused_before_anything_is_written(
-    name: str, tmp_path: Path, reconcile: Reconcile
-) -> None:
+def test_a_bad_name_is_refused_before_anything_is_written(name: str, tmp_path: Path, reconcile: Reconcile) -> None:
     code, _, err = reconcile("init", "lab", f"--name={name}")
     assert (code, "--name: " in err, "fix: " in err) == (1, True, True)
     assert not list(tmp_path.iterdir())
@@ -159,9 +154,7 @@ def test_spec_says_of_the_machine_what_detect_reads(tmp_path: Path, reconcile: R
     assert "Kept:" not in out
 
 
-def test_machine_that_cannot_be_read_is_left_to_the_user(
-    tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unknown_machine_is_left_open(tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise ReconcilerError("the probe failed")
 

@@ -17,7 +17,7 @@ from reconciler.observed.loadgen_library import CONFS, RELEASES, UNAVAILABLE, fi
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.spec.loading import load
 from reconciler.spec.submission_template import find_family, find_starting_value
-from tests.unit.cli.conftest import Reconcile, edit, git
+from tests.unit.cli.conftest import Reconcile, commit, edit
 
 WANTED = ("--round", "v6.1", "--benchmark", "3d-unet-99,llama3.1-8b", "--benchmark", "whisper", "--system", "h200x8")
 
@@ -33,9 +33,7 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile)
     return root, out
 
 
-def test_init_writes_every_required_cell_and_says_where_values_are_from(
-    begun: tuple[Path, str], reconcile: Reconcile
-) -> None:
+def test_init_writes_required_cells_with_sources_of_values(begun: tuple[Path, str], reconcile: Reconcile) -> None:
     root, out = begun
     text = (root / "specs/acme.yaml").read_text()
     assert "hardware:" in text
@@ -108,9 +106,7 @@ def test_init_writes_only_backends_that_can_compute_the_benchmark(
         (("--round", "v9.1", "--benchmark", "resnet"), "v9.1"),
     ],
 )
-def test_init_refuses_what_the_round_does_not_have(
-    words: tuple[str, ...], says: str, tmp_path: Path, reconcile: Reconcile
-) -> None:
+def test_init_refuses_unknown_names(words: tuple[str, ...], says: str, tmp_path: Path, reconcile: Reconcile) -> None:
     code, _, err = reconcile("init", str(tmp_path / "new"), *words)
     assert (code, says in err) == (1, True)
     assert not (tmp_path / "new").exists()
@@ -178,8 +174,7 @@ def test_doctor_names_what_is_missing(begun: tuple[Path, str], reconcile: Reconc
         f"{sum('# <- fill in' in line for line in lines if not line.startswith('#'))} lines"
     )
     assert all(check["fix"] for check in checks if check["missing"])
-    git(root, "add", ".")
-    git(root, "commit", "--quiet", "--message", "Declare it")
+    commit(root, "Declare it")
     assert "1 spec committed" in reconcile("doctor")[1]
     edit_spec = root / "specs/acme.yaml"
     edit_spec.write_text(edit_spec.read_text() + "# more\n")
@@ -247,9 +242,7 @@ def test_each_round_has_a_release_or_none_that_can_be_had() -> None:
     ("round_name", "first"),
     [("v5.0", (5, 0, 14)), ("v6.0", (6, 0, 10))],  # pointpainting; wan-2.2-t2v-a14b and gpt-oss-120b-interactive
 )
-def test_the_release_of_a_round_has_all_that_the_round_takes_from_mlperf_conf(
-    round_name: str, first: tuple[int, int, int]
-) -> None:
+def test_the_release_of_a_round_has_all_of_its_mlperf_conf(round_name: str, first: tuple[int, int, int]) -> None:
     assert tuple(map(int, RELEASES[round_name].split("."))) >= first
 
 
@@ -291,9 +284,7 @@ def test_doctor_installs_the_loadgen_of_a_round_next_to_the_one_that_is_here(
     assert not Path(other).is_relative_to(environment), "all else is what is here"
 
 
-def test_runs_of_a_round_whose_loadgen_is_gone_are_refused_with_the_reason(
-    declared: Path, reconcile: Reconcile
-) -> None:
+def test_runs_of_a_round_without_loadgen_are_refused_with_the_reason(declared: Path, reconcile: Reconcile) -> None:
     edit(declared, "round: v6.1", "round: v1.0")
     reason = "no LoadGen of round v1.0 can be driven"
     code, out, _ = reconcile("doctor", "--fix")

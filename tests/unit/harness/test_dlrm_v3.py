@@ -15,7 +15,7 @@ import pytest
 from harness.benchmarks import dlrm_v3
 from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.dlrm_v3 import histories, stream_files
-from harness.benchmarks.dlrm_v3.generated_stream import Extent, GeneratedStream, write_stream
+from harness.benchmarks.dlrm_v3.rehearsal import Extent, GeneratedStream, write_stream
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter
 from harness.errors import HarnessError
@@ -123,9 +123,7 @@ def copy_next_to(path: Path) -> None:
         ("0.csv", change(b".", b"x"), "line 1 "),
     ],
 )
-def test_a_damaged_stream_is_named_with_its_fix(
-    folder: Path, name: str, damage: Callable[[Path], None], said: str
-) -> None:
+def test_a_damaged_stream_is_named(folder: Path, name: str, damage: Callable[[Path], None], said: str) -> None:
     damage(folder / "data/sampled_data" / name)
     with pytest.raises(HarnessError) as caught:
         build(folder)

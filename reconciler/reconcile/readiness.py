@@ -47,7 +47,9 @@ from reconciler.storage.process import run_pip
 
 _LIMIT = 1800  # seconds for a package of a few megabytes, or to build it on a slow machine
 
-_INCLUDED = "CPLUS_INCLUDE_PATH"  # where a compiler looks for headers, too
+_BUILDERS = ("setuptools", "wheel", "pybind11")
+
+_REASON = re.compile(r"[Ee]rror: (?!subprocess|metadata)\S")  # in a line of pip or of a compiler
 
 _BENEATH = "beneath.pth"  # site reads it when an interpreter starts
 
@@ -79,9 +81,8 @@ def install_loadgen(paths: RepositoryPaths, round_name: str, brought: Path | Non
         # First, so that an environment that has LoadGen has everything, wherever this was killed.
         lines = [f"import site; site.addsitedir({folder!r})" for folder in _list_packages_here()]
         (packages / _BENEATH).write_text("\n".join(lines) + "\n")
-        with open_temporary("pybind11") as headers:
-            sources = brought is not None and Path(wanted).is_dir()
-            _install(wanted, packages, {_INCLUDED: _bring_headers(headers)} if sources else {})
+        with open_temporary("builders") as builders:
+            _install([wanted], packages, _bring_builders(builders) if brought and Path(wanted).is_dir() else {})
         if conf is not None:
             shutil.copyfile(conf, packages / CONF)
         python = _find_python(paths, round_name)
@@ -95,19 +96,22 @@ def install_loadgen(paths: RepositoryPaths, round_name: str, brought: Path | Non
     return python
 
 
-def _install(wanted: str, folder: Path, more: Mapping[str, str]) -> None:
-    ended = run_pip(["install", "--quiet", "--no-deps", "--target", str(folder), wanted], _LIMIT, more)
+def _install(wanted: Sequence[str], folder: Path, more: Mapping[str, str]) -> None:
+    """``more``: variables for what is built, with what is there alone."""
+    bare = ("--no-build-isolation",) if more else ()
+    ended = run_pip(["install", "--quiet", "--no-deps", *bare, "--target", str(folder), *wanted], _LIMIT, more)
     if ended.status:
         said = ended.error.strip().splitlines() or ["it says nothing"]
-        line = next((each.strip() for each in said if "error:" in each and "fatal" in each), said[-1])
+        line = next((each.strip() for each in said if _REASON.search(each)), said[-1])
         fix = "see that a package index can be reached, and that there is a compiler where it has no wheel"
-        raise ReconcilerError(f"pip does not install {wanted}: {line}", fix=fix)
+        raise ReconcilerError(f"pip does not install {' '.join(wanted)}: {line}", fix=fix)
 
 
-def _bring_headers(folder: Path) -> str:
-    """Of pybind11, which sources up to 3.1 look for in a submodule of their repository."""
-    _install("pybind11", folder, {})
-    return str(folder / "pybind11" / "include")
+def _bring_builders(folder: Path) -> dict[str, str]:
+    """The variables by which LoadGen's sources find pybind11: those up to 2.1 have its headers in a submodule of their
+    repository, later ones import it, and only some name it for pip."""
+    _install(_BUILDERS, folder, {})
+    return {"PYTHONPATH": str(folder), "CPLUS_INCLUDE_PATH": str(folder / "pybind11" / "include")}
 
 
 def _find_sources(brought: Path) -> Path:

@@ -63,8 +63,9 @@ class CheckerTables(Struct, frozen=True):
         return self.find(_MODELS, round_name, name)
 
     def find_models(self, round_name: str, name: str = "models") -> Constant | None:
+        """A list of benchmarks."""
         found = self.find(_MODELS, round_name).get(name)
-        return found if isinstance(found, Constant) and not found.unread else None
+        return found if isinstance(found, Constant) and isinstance(found.value, tuple) else None
 
     def list_unread(self, round_name: str) -> Iterator[tuple[str, Constant]]:
         """What is in the tables of the round and is no constant, each with where it is in them."""

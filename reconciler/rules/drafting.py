@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -50,6 +51,7 @@ class Said(Struct, frozen=True):
 
 
 Statements = dict[RulePlace, dict[str, Said]]
+Reading = tuple[RulePlace, Constant]
 
 
 class Draft(Struct, frozen=True):
@@ -85,8 +87,16 @@ def draft_round(round_name: str, base: Ruleset, checkers: Sequence[CheckerTables
         if round_name not in checker.list_rounds():
             unread.append(f"{checker.file}: it has no {round_name}")
             continue
-        for place, cell in _read_checker(checker, round_name, base, named):
-            _state(statements, place, checker.source, Said(_exact(cell.value), f"{checker.file}:{cell.line}"))
+        for table, readings in _read_checker(checker, round_name, base, named):
+            try:
+                for place, cell in readings:
+                    if choose_strict_side(place.name) and not cell.unread:
+                        Decimal(str(cell.value))  # sources are compared by it
+                    if not cell.unread:
+                        where = f"{checker.file}:{cell.line}"
+                        _state(statements, place, checker.source, Said(_exact(cell.value), where))
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+                unread.append(f"{checker.file}: {table}: it has another form than is known here")
         unread += [f"{checker.file}:{cell.line}: {at}: {cell.unread}" for at, cell in checker.list_unread(round_name)]
     _drop_older_metrics(statements)
     if conf is not None:
@@ -136,47 +146,65 @@ def _exact(value: Any) -> Any:
 
 def _read_checker(
     checker: CheckerTables, round_name: str, base: Ruleset, named: Sequence[str]
-) -> Iterator[tuple[RulePlace, Constant]]:
-    """Every ruled value. Benchmarks that are not ``named`` are left out."""
-    yield from _read_general(checker, round_name, base)
-    yield from _read_sections(checker, round_name, base, named)
+) -> Iterator[tuple[str, Iterator[Reading]]]:
+    """What each table says of the benchmarks that are ``named``, and of all."""
+    models = partial(checker.find_model_table, round_name)
+    yield "what holds for all benchmarks", _read_general(checker, round_name, base)
+    yield "model_mapping", _read_aliases(models("model_mapping"), base, named)
+    yield "fields of descriptions", _read_fields(checker, base)
+    yield "endpoints", _read_endpoints(checker, round_name, base)
     for benchmark in named:
-        yield from _read_categories(checker, round_name, benchmark)
+        yield "scenarios", _read_categories(checker, round_name, benchmark)
         for name, rule in _TABLES.items():
-            yield from _read_cells(checker.find_model_table(round_name, name), benchmark, rule)
-        counts = checker.find_model_table(round_name, "accuracy-sample-count")
-        sizes = checker.find_model_table(round_name, "dataset-size")
-        source = counts if benchmark in counts else sizes
-        yield from _read_cells(source, benchmark, "exact_accuracy_sample_count")
-        yield from _read_bars(checker.find_model_table(round_name, "accuracy-target"), benchmark, "least")
-        yield from _read_bars(checker.find_model_table(round_name, "accuracy-upper-limit"), benchmark, "most")
-        for metric, cell in _cells(checker.find_model_table(round_name, "accuracy-delta-perc"), benchmark):
-            change = f"tests.TEST01.limits.most_accuracy_change_{metric}"
-            yield RulePlace(benchmark, "", change), Constant(show_decimal(Decimal(cell.value)), cell.line)
-        tests = {
-            name.removeprefix("models_"): listed
-            for name in checker.find("MODEL_CONFIG", round_name)
-            if name.startswith("models_TEST") and (listed := checker.find_models(round_name, name)) is not None
-        }
-        if tests:
-            asked = sorted(test for test, cell in tests.items() if benchmark in cell.value)
-            line = min((tests[test].line for test in asked), default=min(cell.line for cell in tests.values()))
-            yield RulePlace(benchmark, "", "compliance_tests"), Constant(tuple(asked), line)
-        for scenario, limits in checker.find("LLM_LATENCY_LIMITS", benchmark).items():
-            for name, cell in limits.items():
-                yield RulePlace(benchmark, scenario, f"most_{name}_latency"), cell
-        samples = checker.find("OFFLINE_MIN_SPQ_SINCE_V4").get(benchmark)
-        if isinstance(samples, Constant):
-            yield RulePlace(benchmark, "Offline", "least_samples_per_query"), samples
-        yield from _read_metrics(checker, round_name, benchmark)
-        for folder, cell in checker.find("REQUIRED_ACC_BENCHMARK", benchmark, round_name).items():
-            yield (
-                RulePlace(benchmark, "", "accuracy_files"),
-                Constant({"folder": folder, "stems": cell.value}, cell.line),
-            )
+            yield name, _read_cells(models(name), benchmark, rule)
+        counted = benchmark in models("accuracy-sample-count")
+        counts = "accuracy-sample-count" if counted else "dataset-size"
+        yield counts, _read_cells(models(counts), benchmark, "exact_accuracy_sample_count")
+        yield "accuracy-target", _read_bars(models("accuracy-target"), benchmark, "least")
+        yield "accuracy-upper-limit", _read_bars(models("accuracy-upper-limit"), benchmark, "most")
+        yield "accuracy-delta-perc", _read_changes(models("accuracy-delta-perc"), benchmark)
+        yield "models_TEST*", _read_tests(checker, round_name, benchmark)
+        yield "limits", _read_limits(checker, benchmark)
+        yield "metrics", _read_metrics(checker, round_name, benchmark)
+        yield (
+            "REQUIRED_ACC_BENCHMARK",
+            _read_files(checker.find("REQUIRED_ACC_BENCHMARK", benchmark, round_name), benchmark),
+        )
 
 
-def _read_general(checker: CheckerTables, round_name: str, base: Ruleset) -> Iterator[tuple[RulePlace, Constant]]:
+def _read_changes(table: Table, benchmark: str) -> Iterator[Reading]:
+    for metric, cell in _cells(table, benchmark):
+        name = f"tests.TEST01.limits.most_accuracy_change_{metric}"
+        yield RulePlace(benchmark, "", name), Constant(show_decimal(Decimal(cell.value)), cell.line)
+
+
+def _read_tests(checker: CheckerTables, round_name: str, benchmark: str) -> Iterator[Reading]:
+    tests = {
+        name.removeprefix("models_"): listed
+        for name in checker.find("MODEL_CONFIG", round_name)
+        if name.startswith("models_TEST") and (listed := checker.find_models(round_name, name)) is not None
+    }
+    if tests:
+        asked = sorted(test for test, cell in tests.items() if benchmark in cell.value)
+        line = min((tests[test].line for test in asked), default=min(cell.line for cell in tests.values()))
+        yield RulePlace(benchmark, "", "compliance_tests"), Constant(tuple(asked), line)
+
+
+def _read_limits(checker: CheckerTables, benchmark: str) -> Iterator[Reading]:
+    for scenario, limits in checker.find("LLM_LATENCY_LIMITS", benchmark).items():
+        for name, cell in limits.items():
+            yield RulePlace(benchmark, scenario, f"most_{name}_latency"), cell
+    for scenario, cell in _cells(checker.find("OFFLINE_MIN_SPQ_SINCE_V4"), benchmark):
+        yield RulePlace(benchmark, scenario or "Offline", "least_samples_per_query"), cell
+
+
+def _read_files(table: Table, benchmark: str) -> Iterator[Reading]:
+    for folder, cell in table.items():
+        files = {"folder": folder, "stems": cell.value}
+        yield RulePlace(benchmark, "", "accuracy_files"), Constant(files, cell.line)
+
+
+def _read_general(checker: CheckerTables, round_name: str, base: Ruleset) -> Iterator[Reading]:
     for name, cell in checker.find_model_table(round_name, "seeds").items():
         yield RulePlace("", "", name), cell
     for name, cell in checker.find_model_table(round_name, "test05_seeds").items():
@@ -192,61 +220,50 @@ def _read_general(checker: CheckerTables, round_name: str, base: Ruleset) -> Ite
         yield RulePlace("", scenario, "metric_key"), cell
 
 
-def _read_sections(
-    checker: CheckerTables, round_name: str, base: Ruleset, named: Sequence[str]
-) -> Iterator[tuple[RulePlace, Constant]]:
-    """A section is one value: a list as the checker has it, and the rest of the round before."""
-    mapping = checker.find_model_table(round_name, "model_mapping")
+def _read_aliases(mapping: Table, base: Ruleset, named: Sequence[str]) -> Iterator[Reading]:
+    """Those of benchmarks that the round has no more stay."""
     if aliases := {name: cell.value for name, cell in mapping.items() if cell.value in named}:
         earlier = {name: official for name, official in base.aliases.items() if official not in named}
-        yield (
-            RulePlace("", "", "aliases"),
-            Constant({**earlier, **aliases}, min(mapping[name].line for name in aliases)),
-        )
-    for constant, name in (
-        ("SYSTEM_IMP_REQUIRED_FILES", "measurements_fields"),
-        ("SYSTEM_DESC_REQUIRED_FIELDS_POWER", "power_fields"),
+        line = min(mapping[name].line for name in aliases)
+        yield RulePlace("", "", "aliases"), Constant({**earlier, **aliases}, line)
+
+
+def _read_fields(checker: CheckerTables, base: Ruleset) -> Iterator[Reading]:
+    """A section is one value: a list as the checker has it, and the rest of the round before."""
+    find, stated = checker.find_cell, {name: ruled.value for name, ruled in base.sections.items()}
+    for name, cell in (
+        ("measurements_fields", find("SYSTEM_IMP_REQUIRED_FILES")),
+        ("power_fields", find("SYSTEM_DESC_REQUIRED_FIELDS_POWER")),
     ):
-        if (cell := checker.find_cell(constant)) is not None:
+        if cell is not None:
             yield RulePlace("", "", name), cell
-    stated = {name: ruled.value for name, ruled in base.sections.items()}
     fields, sut = (
-        checker.find_cell("SYSTEM_DESC_REQUIRED_FIELDS_NETWORK_MODE"),
-        checker.find_cell("NETWORK_MODE_REQUIRED_SUBSTRING_IN_SUT_NAME"),
+        find("SYSTEM_DESC_REQUIRED_FIELDS_NETWORK_MODE"),
+        find("NETWORK_MODE_REQUIRED_SUBSTRING_IN_SUT_NAME"),
     )
     if fields is not None and sut is not None:
         yield RulePlace("", "", "network"), Constant({"fields": fields.value, "sut_name": sut.value}, fields.line)
-    if (limit := checker.find_cell("MAX_ACCURACY_LOG_SIZE")) is not None and "accuracy_log" in stated:
+    if (limit := find("MAX_ACCURACY_LOG_SIZE")) is not None:
         yield RulePlace("", "", "accuracy_log"), Constant({**stated["accuracy_log"], "limit": limit.value}, limit.line)
-    filled, integer = (
-        checker.find_cell("SYSTEM_DESC_MEANINGFUL_RESPONSE_REQUIRED_FIELDS"),
-        checker.find_cell("SYSTEM_DESC_NUMERIC_RESPONSE_REQUIRED_FIELDS"),
-    )
-    required = [
-        cell
-        for name in checker.tables
-        if re.fullmatch(r"SYSTEM_DESC_REQUIR?ED_FIELDS(_SINCE_\w+)?", name)
-        if (cell := checker.find_cell(name)) is not None
-    ]
+    filled = find("SYSTEM_DESC_MEANINGFUL_RESPONSE_REQUIRED_FIELDS")
+    integer = find("SYSTEM_DESC_NUMERIC_RESPONSE_REQUIRED_FIELDS")
+    lists = [name for name in checker.tables if re.fullmatch(r"SYSTEM_DESC_REQUIR?ED_FIELDS(_SINCE_\w+)?", name)]
+    required = [cell for name in lists if (cell := find(name)) is not None]
     if required and filled is not None:
-        known = {entry["name"]: entry for entry in stated.get("system_fields", ())}
+        known = {entry["name"]: entry for entry in stated["system_fields"]}
         names = [name for cell in required for name in cell.value]
         listed = [*(name for name in known if name in names), *(name for name in names if name not in known)]
         flags = {"filled": filled.value, **({"integer": integer.value} if integer and integer.value else {})}
-        entries = tuple(
-            {
-                **{key: item for key, item in known.get(name, {"name": name}).items() if key not in flags},
-                **{flag: True for flag, those in flags.items() if name in those},
-            }
+        entries = [
+            {key: item for key, item in known.get(name, {"name": name}).items() if key not in flags}
+            | {flag: True for flag, those in flags.items() if name in those}
             for name in listed
-        )
-        yield RulePlace("", "", "system_fields"), Constant(entries, required[0].line)
-    yield from _read_endpoints(checker, round_name, stated.get("endpoints", {}))
+        ]
+        yield RulePlace("", "", "system_fields"), Constant(tuple(entries), required[0].line)
 
 
-def _read_endpoints(
-    checker: CheckerTables, round_name: str, stated: Mapping[str, Any]
-) -> Iterator[tuple[RulePlace, Constant]]:
+def _read_endpoints(checker: CheckerTables, round_name: str, base: Ruleset) -> Iterator[Reading]:
+    stated = base.sections["endpoints"].value if "endpoints" in base.sections else {}
     allowed, tests = checker.find_cell("ENDPOINTS_ALLOWED_MODELS"), checker.find("ENDPOINTS_COMPLIANCE_MAPPING")
     metrics = checker.find("RESULT_FIELD_ENDPOINTS", round_name)
     if allowed is None or not metrics:
@@ -264,7 +281,7 @@ def _read_endpoints(
     yield RulePlace("", "", "endpoints"), Constant(value, allowed.line)
 
 
-def _read_categories(checker: CheckerTables, round_name: str, benchmark: str) -> Iterator[tuple[RulePlace, Constant]]:
+def _read_categories(checker: CheckerTables, round_name: str, benchmark: str) -> Iterator[Reading]:
     """Of two scenarios that are both optional, its code asks for one."""
     tables, lines = {}, []
     for name, category in _CATEGORY.items():
@@ -291,29 +308,29 @@ def _cells(table: Table, benchmark: str) -> list[tuple[str, Constant]]:
     return [(name, cell) for name, cell in below.items() if isinstance(cell, Constant) and not cell.unread]
 
 
-def _read_cells(table: Table, benchmark: str, rule: str) -> Iterator[tuple[RulePlace, Constant]]:
-    """One value, or one for each scenario, of which the most frequent is that of the benchmark."""
-    cells = _cells(table, benchmark)
-    values = [cell.value for name, cell in cells if name]
-    common = max(values, key=values.count) if rule == "exact_accuracy_sample_count" and values else None
-    for scenario, cell in cells:
-        if common is not None and cell.value == common:
-            scenario = ""
+def _read_cells(table: Table, benchmark: str, rule: str) -> Iterator[Reading]:
+    """One value, or one for each scenario."""
+    joined = rule == "exact_accuracy_sample_count"
+    for scenario, cell in (_join_scenarios if joined else _cells)(table, benchmark):
         yield RulePlace(benchmark, scenario, rule), cell
 
 
-def _read_bars(table: Table, benchmark: str, side: str) -> Iterator[tuple[RulePlace, Constant]]:
+def _join_scenarios(table: Table, benchmark: str) -> list[tuple[str, Constant]]:
+    """The most frequent value of several scenarios is that of the benchmark."""
     cells = _cells(table, benchmark)
     values = [cell.value for name, cell in cells if name]
-    common = max(values, key=values.count) if values else None
-    for scenario, cell in cells:
-        place = "" if cell.value == common else scenario
+    common = max(values, key=values.count, default=None)
+    return [("" if cell.value == common else scenario, cell) for scenario, cell in cells]
+
+
+def _read_bars(table: Table, benchmark: str, side: str) -> Iterator[Reading]:
+    for scenario, cell in _join_scenarios(table, benchmark):
         for metric, bound in zip(cell.value[::2], cell.value[1::2], strict=True):
             name = f"accuracy.{metric}.{side}"
-            yield RulePlace(benchmark, place, name), Constant(show_decimal(Decimal(bound)), cell.line)
+            yield RulePlace(benchmark, scenario, name), Constant(show_decimal(Decimal(bound)), cell.line)
 
 
-def _read_metrics(checker: CheckerTables, round_name: str, benchmark: str) -> Iterator[tuple[RulePlace, Constant]]:
+def _read_metrics(checker: CheckerTables, round_name: str, benchmark: str) -> Iterator[Reading]:
     special = checker.find("RESULT_FIELD_BENCHMARK_OVERWRITE")
     of_rounds = round_name in special or all(re.fullmatch(r"v\d+\.\d+", name) for name in special)
     for scenario, cell in (special.get(round_name, {}) if of_rounds else special).get(benchmark, {}).items():

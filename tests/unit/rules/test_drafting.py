@@ -12,6 +12,7 @@ from reconciler.cli.main import main
 from reconciler.errors import ReconcilerError
 from reconciler.loadgen.user_conf import parse_user_conf
 from reconciler.rules.checker_tables import read_checkers
+from reconciler.rules.comparison import RulePlace
 from reconciler.rules.drafting import Draft, choose_base, choose_round, draft_round, load_draft, render_draft
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.rules.ruleset import Ruleset
@@ -168,6 +169,22 @@ def test_a_checker_of_one_file_is_drafted_over_the_round_before_it(tmp_path: Pat
     assert ruleset.seeds()["qsl_rng_seed"] == 5
     assert ruleset.general["tests.TEST05.settings.qsl_rng_seed"].value == 6
     assert ruleset.seeds()["schedule_rng_seed"] == base.seeds()["schedule_rng_seed"]
+
+
+TABLES = [line.partition('"')[2].partition('"')[0] for line in NEWER.splitlines() if line.startswith('        "')]
+
+
+@pytest.mark.parametrize("table", [*dict.fromkeys(TABLES)])
+@pytest.mark.parametrize(
+    "value", ["7", "'text'", "['resnet']", "{'resnet': 'x'}", "{'resnet': {'Server': ('a',)}}", "f()"]
+)
+def test_a_table_of_another_form_is_named_and_costs_no_other(tmp_path: Path, table: str, value: str) -> None:
+    models = f"'models': {MODELS}, 'seeds': {{'qsl_rng_seed': 1}}"
+    (tmp_path / "submission_checker.py").write_text(f"MODEL_CONFIG = {{'v6.2': {{{models}, {table!r}: {value}}}}}\n")
+    draft = draft_round("v6.2", BASE, read_checkers(tmp_path), None)
+    text = render_draft(draft)
+    assert "round: v6.2" in text
+    assert table in ("models", "seeds") or draft.changed[RulePlace("", "", "qsl_rng_seed")]["checker"].value == 1
 
 
 @pytest.mark.parametrize("text", ["", "MODEL_CONFIG = load()\n", "MODEL_CONFIG = {\n", "\0"])

@@ -24,8 +24,8 @@ def build(launch: Launch) -> Started:
     before, verb, after = words[:at], words[at], words[at + 1 :]
     if verb == "exec":
         return Started((*before, verb, "--interactive", *after, *launch.command))
-    podman = launch.launcher.program == "podman"
-    user = ("--userns=keep-id",) if podman else ("--user", f"{os.getuid()}:{os.getgid()}")
+    rootless = launch.launcher.program == "podman" and os.getuid() != 0  # only that podman has users of its own to map
+    user = ("--userns=keep-id",) if rootless else ("--user", f"{os.getuid()}:{os.getgid()}")
     mounts = [word for path in launch.seen for word in ("--volume", f"{path}:{path}")]
     # A user without an entry in the image's /etc/passwd has no home that can be written.
     ours = ("--rm", "--interactive", "--name", launch.name, *user, "--env", "HOME=/tmp", *mounts)

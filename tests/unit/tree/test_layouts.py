@@ -193,6 +193,13 @@ def test_own_harness_is_repeated_by_a_selector_with_units_and_digests(
     assert f"\n{'ab' * 32}  model.onnx\n" in text
 
 
+def test_exactly_what_ran_is_installed_from_the_list_of_a_cell(submission: SubmissionContent, ruleset: Ruleset) -> None:
+    cells = [kept("Offline", ONE), kept("Server", ONE, lists_software=True)]
+    text = src(submission, ruleset, *cells)["REPRODUCE.md"].decode()
+    (install,) = [line for line in text.splitlines() if "--no-deps" in line]
+    assert shlex.split(install)[3] == "$SRC/../../*/box/digits/Server/README.md"
+
+
 @pytest.mark.parametrize(
     ("backend", "code", "extras"),
     [

@@ -73,8 +73,8 @@ class Family(Struct, frozen=True):
 
 def find_family(system: str) -> Family | None:
     """By the name that people give such a system: h200x8, 4xB200, xeon."""
-    found = ((name, re.search(_as_people_write(name), system, re.I)) for name in _HARDWARE)
-    name, written = next(((name, where) for name, where in found if where is not None), ("", None))
+    written_as = ((name, re.search(_as_people_write(name), system, re.I)) for name in _HARDWARE)
+    name, written = next(((name, where) for name, where in written_as if where is not None), ("", None))
     if written is None:
         return None
     accelerator, usual = _HARDWARE[name]

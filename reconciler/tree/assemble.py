@@ -235,6 +235,7 @@ def _collect_kept_code(
             places=_list_places(settings),
             extras=list_extras(settings),
             digests=_list_digests(timed, desired, accepted.get(cell)),
+            lists_software=REQUIREMENTS in _refs(timed),
         )
 
 

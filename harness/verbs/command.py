@@ -118,9 +118,8 @@ def read_declared_secrets(declared: Mapping[str, str]) -> dict[str, str]:
     taken = sorted(set(declared.values()))
     missing = [name for name in taken if name not in os.environ]
     if missing:
-        raise HarnessError(
-            f"the environment variable {missing[0]} is not set", "missing", f"export {missing[0]}, then run again"
-        )
+        problem = f"the environment variable {missing[0]} is not set"
+        raise HarnessError(problem, "missing", f"export {missing[0]}, then run again")
     return {name: os.environ[name] for name in taken}
 
 
@@ -212,11 +211,8 @@ def audit_config(settings: str, cwd: Path, lock: str) -> Iterator[Callable[[], N
     with _lock_folder(lock):
         digest = hash_file(Path(settings)) if settings else ""
         if target.exists() and not (digest and hash_file(target) == digest):
-            raise HarnessError(
-                f"audit: {target} is there already, and would turn the run into a test",
-                "input",
-                "remove it, or let the process that placed it finish",
-            )
+            problem = f"audit: {target} is there already, and would turn the run into a test"
+            raise HarnessError(problem, "input", "remove it, or let the process that placed it finish")
 
         def clear() -> None:
             if digest or lock:

@@ -14,7 +14,7 @@ from reconciler.check.structure import ROOT_RULES, SUBMITTER_RULES, SURVEY_RULES
 from reconciler.check.systems import SYSTEM_RULES, SystemView
 from reconciler.resource.parts import load_part
 from reconciler.resource.rules import Rule
-from reconciler.rules.programs import find_program_of_tree
+from reconciler.rules.programs import PublishedLists, find_program_of_tree
 from reconciler.rules.results.table import FORMATS
 from reconciler.storage.collector import pause_collector
 from reconciler.tree.findings import Facts, TreeFinding, TreeReport
@@ -147,15 +147,17 @@ def check_tree(
     original: FindOriginal | None = None,
     origin: Origin | None = None,
     progress: Progress | None = None,
+    lists: PublishedLists | None = None,
 ) -> TreeReport:
     """Every finding about the tree at (below, around) a path, also of another program. ReconcilerError when there is no
     tree.
 
     ``round_name`` "": the round that is recognised. ``original`` finds untruncated accuracy logs by their hash.
+    ``lists``: those of another program that are newer than this release.
     """
     with collect_closed_folders() as closed:
         if (program := find_program_of_tree(path)) is not None:
-            report: TreeReport = program.check(path)
+            report: TreeReport = program.check(path, lists or PublishedLists())
             return report
         return _check(survey_tree(path, round_name, original), path, closed, origin or (lambda _: ""), progress)
 

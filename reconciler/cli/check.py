@@ -33,7 +33,7 @@ from reconciler.reconcile.rendered_check import (
 )
 from reconciler.render.documents import render_document
 from reconciler.render.findings import LIMIT, render_findings_part, render_findings_text
-from reconciler.rules.programs import find_program_of_tree
+from reconciler.rules.programs import PublishedLists, find_program_of_tree
 from reconciler.storage.files import replace
 from reconciler.tree.findings import TreeReport
 from reconciler.tree.layout import CHECKER_LOG
@@ -62,12 +62,22 @@ _CARRY = click.Option(
     help=f"Also publish the newest checker's output as results/{CHECKER_LOG}: written to documents.checker_log "
     "of the spec, or into the tree at PATH.",
 )
+_LISTS = tuple(
+    click.Option(
+        [f"--{name}"],
+        type=ExistingPath(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        envvar=f"MLPERF_ENDPOINTS_{name.upper().replace('-', '_')}",
+        help=f"With MLPerf Endpoints: the {what} that MLCommons published, in place of the list of this release.",
+    )
+    for name, what in {"seed-sets": "seed sets", "approved-drafters": "approved drafters"}.items()
+)
 
 
 @click.command("check")
 @takes(
     [
-        *(_PATH, spec_option(), round_option(), originals_option(), _OFFICIAL, _OUTPUT_OPTION, _CARRY),
+        *(_PATH, spec_option(), round_option(), originals_option(), _OFFICIAL, _OUTPUT_OPTION, _CARRY, *_LISTS),
         *(sort_option(), json_option(), all_option()),
     ]
 )
@@ -79,6 +89,8 @@ def command(
     official: Path | None,
     output: Path | None,
     carry_log: bool,
+    seed_sets: Path | None,
+    approved_drafters: Path | None,
     by: str,
     as_json: bool,
     show_all: bool,
@@ -88,7 +100,7 @@ def command(
     Applies all checks of both official checkers, and stricter ones where those miss errors. The submission may be one
     of MLPerf Endpoints.
     """
-    original = open_archive(originals)
+    original, lists = open_archive(originals), PublishedLists(seed_sets, approved_drafters)
     origin: Callable[[str], str] | None = None
     seen: PlanResult | None = None
     withheld: tuple[Finding, ...] = ()
@@ -101,10 +113,12 @@ def command(
         original, origin = original or find_stored_logs(seen), trace_cells(seen)
         output = output or seen.paths.work / _OUTPUT
     with show_progress(quiet=as_json) as report:
-        tree_report = check_tree(path, round_name=round_name, original=original, origin=origin, progress=report)
+        tree_report = check_tree(
+            path, round_name=round_name, original=original, origin=origin, progress=report, lists=lists
+        )
     tree_report = point_to_settings(tree_report, seen) if seen is not None else tree_report
     if official is not None and (program := find_program_of_tree(path)) is not None:
-        tree_report = program.run_official_checker(tree_report, path, official, output or Path(_OUTPUT))
+        tree_report = program.run_official_checker(tree_report, path, official, output or Path(_OUTPUT), lists)
     elif official is not None:
         tree_report = _official(tree_report, path, official, output or Path(_OUTPUT))
         if carry_log:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Protocol
 
 import click
 
@@ -15,29 +13,23 @@ from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.errors import ERROR, IN_SYNC, ReconcilerError
 from reconciler.history.packaging import (
-    PackedSubmission,
+    choose_archive,
     find_refusals,
     find_unamended_cells,
     load_packed_submission,
+    prepare_registration,
+    write_package,
 )
-from reconciler.publish.archive import MANIFEST, Packed, encode_manifest, pack, parse_digests, render_digest_line
-from reconciler.publish.encryption import ENDINGS, decrypt, encrypt, is_encrypted
+from reconciler.publish.archive import MANIFEST
+from reconciler.publish.encryption import ENDINGS, decrypt, is_encrypted
 from reconciler.publish.preconditions import Refusal
-from reconciler.publish.tree_files import write_tree
 from reconciler.publish.unpacking import require_file, unpack, verify_digests
 from reconciler.reconcile.planning import compute_plan
-from reconciler.reconcile.worker import TOOL
 from reconciler.render.documents import render_document
-from reconciler.resource.codec import make_versioned
-from reconciler.resource.decisions import FORMAT
-from reconciler.resource.programs import PROGRAMS
 from reconciler.resource.quantities import show_count, show_size
 from reconciler.resource.wording import show_acceptance
-from reconciler.rules.programs import load_program
 from reconciler.storage import git
-from reconciler.storage.files import remove, replace
-from reconciler.storage.leftovers import open_temporary, sweep_siblings
-from reconciler.tree.content import Content, SubmissionContent
+from reconciler.storage.leftovers import open_temporary
 
 _LONGEST = 4096  # bytes of a password and the end of its line
 
@@ -140,13 +132,10 @@ def package_command(
     if refusals:
         _refuse(refusals, as_json=as_json)
         return ERROR
-    target = output or _default(submission)
+    target = output or choose_archive(submission)
     secret = read_password(password_file, password_env, confirm=True) if encrypt else ""
-    packed, written = _write(submission, target, encrypt or "", secret, amends)
-    registration: ProgramRegistration | None = None
-    if submission.ruleset.layout in PROGRAMS and not encrypt:
-        registration = load_program(submission.ruleset.layout).load_registration()
-    commands = _prepare_registration(registration, submission, target) if registration else []
+    packed, written = write_package(submission, target, encrypt or "", secret, amends)
+    commands, explained = ([], "") if encrypt else prepare_registration(submission, target)
     if as_json:
         files = [str(path) for path in written]
         say_json(
@@ -160,37 +149,9 @@ def package_command(
         say("\n".join(f"  {path}" for path in written))
         for cell, acceptance in submission.seen.difference.accepted.items():
             say(f"  accepted {cell}: {show_acceptance(acceptance)}")
-        if registration and commands:
-            say(registration.explain(commands))
+        if explained:
+            say(explained)
     return IN_SYNC
-
-
-class ProgramRegistration(Protocol):
-    """How a program registers a packed submission. Nothing is registered or sent from here."""
-
-    def arrange_runs(self, files: Iterable[tuple[str, Content]]) -> Iterator[tuple[str, Content]]:
-        """The files of a rendered submission in the folders that are registered."""
-
-    def list_commands(
-        self, content: SubmissionContent, names: Iterable[str], folder: Path, organisation: Path, embargo: str
-    ) -> list[str]:
-        """The commands to type. ``names``: of the arranged files, in ``folder``; ``organisation``: of the rendered
-        tree; ``embargo``: the day on which it ends, "" for none."""
-
-    def explain(self, commands: list[str]) -> str:
-        """The commands with what to fill in."""
-
-
-def _prepare_registration(registration: ProgramRegistration, submission: PackedSubmission, target: Path) -> list[str]:
-    """Prepare the commands, once the folders that they name are next to the archive."""
-    folder = target.with_name(f"{target.name.removesuffix('.tar.gz')}.registration").absolute()
-    arranged = list(registration.arrange_runs(submission.files))
-    remove(folder)
-    write_tree(folder, arranged, (), submission.stored)
-    organisation = submission.seen.tree / submission.content.submitter
-    until = submission.seen.desired.submission.embargo_until
-    names = (name for name, _ in arranged)
-    return registration.list_commands(submission.content, names, folder, organisation, until)
 
 
 def _refuse(refusals: list[Refusal], *, as_json: bool) -> None:
@@ -204,63 +165,6 @@ def _refuse(refusals: list[Refusal], *, as_json: bool) -> None:
     if len(refusals) > _LISTED:
         lines.append(f"  … and {len(refusals) - _LISTED} more; --json lists all")
     say("\n".join(lines))
-
-
-def _default(submission: PackedSubmission) -> Path:
-    name = f"{submission.content.submitter}-{submission.ruleset.round}-{submission.commit[:12]}.tar.gz"
-    return submission.seen.paths.work / "packages" / name
-
-
-def _write(
-    submission: PackedSubmission, target: Path, tool: str, secret: str, amends: str
-) -> tuple[Packed, list[Path]]:
-    sweep_siblings(target)
-    packed = pack(target, submission.files, submission.stored)
-    manifest = target.with_name(target.name + MANIFEST)
-    about = _about(submission)
-    if amends:
-        about["amends"] = git.resolve(submission.seen.paths.root, amends)
-        about["amendments"] = sorted(submission.seen.decisions.amendments)
-    replace(manifest, encode_manifest(packed, about))
-    files = [target, manifest]
-    if tool:
-        plain, files = files, [path.with_name(path.name + ENDINGS[tool]) for path in files]
-        try:
-            for source, path in zip(plain, files, strict=True):
-                path.unlink(missing_ok=True)
-                encrypt(tool, source, path, secret)
-        finally:
-            for path in plain:
-                path.unlink(missing_ok=True)
-    for name, digest in parse_digests(files[0]).items():
-        digest_file = files[0].with_name(f"{files[0].name}.{name}")
-        replace(digest_file, render_digest_line(digest, files[0].name))
-        files.append(digest_file)
-    return packed, files
-
-
-def _about(submission: PackedSubmission) -> dict[str, object]:
-    accepted = submission.seen.difference.accepted
-    cells = [
-        {
-            "cell": str(item.cell),
-            **({"inferred_from": str(item.inferred_from)} if item.inferred_from else {}),
-            **(
-                {"accepted": make_versioned(FORMAT, accepted[of])}
-                if (of := item.inferred_from or item.cell) in accepted
-                else {}
-            ),
-        }
-        for item in submission.content.cells
-    ]
-    return {
-        "tool": TOOL,
-        "commit": submission.commit,
-        "round": submission.ruleset.round,
-        "submitter": submission.content.submitter,
-        "spec": dict(sorted(submission.seen.spec.items())),
-        "cells": cells,
-    }
 
 
 _FILE = click.Argument(["file"], metavar="FILE", type=ExistingPath(dir_okay=False, path_type=Path))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import click
 from msgspec import structs
@@ -13,26 +12,16 @@ from reconciler.cli.shared.options import json_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.repository import find_repository
-from reconciler.diff.pruning import Prunable, list_prunable
+from reconciler.diff.pruning import Prunable
 from reconciler.errors import ERROR, IN_SYNC, ReconcilerError
 from reconciler.execute.queue_status import find_submitted
-from reconciler.observed.rendered import SHARED, read_rendered
-from reconciler.publish.rendered_tree import forget_cells
-from reconciler.reconcile.desired_cache import list_spec_paths
-from reconciler.reconcile.planning import PlanResult, compute_plan
+from reconciler.reconcile.pruning import find_prunable, find_refusals, remove_prunable
 from reconciler.record.gc import GcReport, collect
-from reconciler.record.index import record_path
-from reconciler.record.signing import list_signature_paths
-from reconciler.record.store import find_object
 from reconciler.render.documents import render_document
 from reconciler.render.table import render_table
-from reconciler.resource.decisions import find_freeze
-from reconciler.resource.kinds import Kind
 from reconciler.resource.quantities import join_listing, show_count, show_size
-from reconciler.spec.files import compute_blob_id
-from reconciler.spec.loading import list_left_out
 from reconciler.storage import git
-from reconciler.storage.files import Lock, remove
+from reconciler.storage.files import Lock
 from reconciler.storage.leftovers import sweep_repository
 from reconciler.storage.trial_paths import TrialPaths
 
@@ -62,20 +51,12 @@ def prune_command(yes: bool, measured: bool, max_share: float, commit: bool, as_
     paths, options = find_asked_cells(())
     with Lock(paths.pass_lock, purpose="removal of what is not declared").acquire():
         sweep_repository(paths)
-        seen = compute_plan(paths, options)
-        rendered = read_rendered(paths)
-        cells = frozenset(rendered.cells) - {SHARED} if seen.observed.tree_present else frozenset()
-        stored = frozenset(path.name for path in paths.objects.glob("*/*"))
-        apart = [
-            structs.replace(options, specs=(name,)) for name in list_left_out(list_spec_paths(paths, ()), paths.root)
-        ]
-        declared = [seen.desired, *(compute_plan(paths, alone).desired for alone in apart)]
-        found = list_prunable(declared, seen.recorded, seen.decisions, cells, stored, measured=measured)
-        refused = _refusals(seen, found, max_share)
+        seen, found = find_prunable(paths, options, measured=measured)
+        refused = find_refusals(seen, found, max_share)
         if not as_json:
             say(_table(found))
         if not refused and yes:
-            _remove(seen, found)
+            remove_prunable(seen, found)
         before = git.find_head(paths.root) or ""
         commits = commit and yes and not refused
         made = git.commit(paths.root, ["state/records"], _message(found)) if commits else ""
@@ -87,54 +68,6 @@ def prune_command(yes: bool, measured: bool, max_share: float, commit: bool, as_
     if not found.empty:
         say(_ending(found, before, done=yes, measured=measured))
     return IN_SYNC
-
-
-def _refusals(seen: PlanResult, found: Prunable, max_share: float) -> list[tuple[str, str]]:
-    """(why, fix) of everything that speaks against removing."""
-    if not any(r.kind is Kind.RESULT for r in seen.desired.resources):
-        return [("the spec declares no cell", "declare what is to stay; an empty spec prunes nothing")]
-    if frozen := find_freeze(None, seen.difference.frozen):
-        return [(f"the whole submission is {frozen}", "reconcile unfreeze --all")]
-    refused = []
-    over = [(what, gone, of) for what, gone, of in found.shares() if gone > max_share * of]
-    if over:
-        counts = join_listing(f"{gone} of {show_count(of, what)}" for what, gone, of in over)
-        share = _rounded_up(max(gone / of for _, gone, of in over))
-        why = f"it would remove {counts}, more than the share of {max_share:g} that is allowed"
-        refused.append((why, f"see whether the spec is whole; then allow it: --max-share {share}"))
-    if not found.empty and (uncommitted := _uncommitted(seen, found)):
-        why = f"{join_listing(uncommitted, most=3)}: not as in the last commit, so it could not be restored"
-        refused.append((why, "commit specs/ and state/ first"))
-    return refused
-
-
-def _rounded_up(share: float) -> str:
-    return f"{min(1.0, int(share * 100 + 1) / 100):g}"
-
-
-def _uncommitted(seen: PlanResult, found: Prunable) -> list[str]:
-    """Specs and records that git could not bring back."""
-    root = seen.paths.root
-    head = git.find_head(root)
-    known = git.list_files_at(root, head, ["specs", "state/records"]) if head else {}
-    specs = {path for path in known if path.startswith("specs/") and path.endswith((".yaml", ".yml"))}
-    paths = [*sorted(specs | set(seen.spec)), *(f"state/records/{s.id}.json" for s in found.records)]
-    return [path for path in paths if path not in known or not _same(root / path, known[path][0])]
-
-
-def _same(path: Path, blob: str) -> bool:
-    return path.is_file() and compute_blob_id(path.read_bytes()) == blob
-
-
-def _remove(seen: PlanResult, found: Prunable) -> None:
-    """Files before the records that name them: what is interrupted is pruned by the next call."""
-    for _, artifact in found.files:
-        remove(find_object(seen.paths, artifact.sha256))
-    for summary in found.records:
-        for path in (*list_signature_paths(seen.paths, summary.id), record_path(seen.paths, summary.id)):
-            remove(path)
-    if found.cells:
-        forget_cells(seen.paths, seen.tree, found.cells)
 
 
 def _table(found: Prunable) -> str:

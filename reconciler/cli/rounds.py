@@ -11,15 +11,17 @@ from reconciler.cli.shared.options import complete_rounds, json_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.errors import IN_SYNC, ReconcilerError, suggest_nearest
 from reconciler.fetch.scratch import FileState, Found, find_scratch, look_for
-from reconciler.render.benchmarks import render_benchmark_list, render_benchmark_page, render_files_part
 from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.render.rounds import (
+    render_benchmark_list,
+    render_benchmark_page,
     render_benchmark_part,
     render_benchmark_text,
     render_conflicts_part,
     render_conflicts_text,
     render_diff_part,
     render_diff_text,
+    render_files_part,
     render_round_text,
 )
 from reconciler.render.table import render_table

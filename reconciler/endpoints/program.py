@@ -11,26 +11,26 @@ from reconciler.loadgen import keys
 if TYPE_CHECKING:
     from reconciler.check.cell_formats import CellFormat
     from reconciler.check.demands import CellRules
-    from reconciler.cli.package import ProgramRegistration
     from reconciler.diff.timeline import CurvePoint, Side
     from reconciler.endpoints.importing.curve_spec import AdoptedCurves
     from reconciler.endpoints.tree.content import PointFacts
-    from reconciler.endpoints.views.text import CurveStatus
+    from reconciler.endpoints.views.standing import CurveStatus
     from reconciler.errors import Problem
+    from reconciler.history.packaging import ProgramRegistration
     from reconciler.importing.run_reader import CellReader, RunReader
     from reconciler.reconcile.planning import PlanResult
     from reconciler.render.charts import ProgramPage, ProgramPlots
     from reconciler.resource.kinds import Cell
     from reconciler.resource.settings import CellSettings
     from reconciler.rules.context import RuleContext
-    from reconciler.rules.programs import Program, ProgramReference
+    from reconciler.rules.programs import Program, ProgramReference, PublishedLists
     from reconciler.rules.results.format import ResultFormat
     from reconciler.rules.ruleset import BenchmarkRules, Ruleset
     from reconciler.spec.declaration import Declaring
     from reconciler.spec.declared import Declared, DeclaredCell
     from reconciler.tree.content import CellContent, LogRef, Rendered, SubmissionContent
     from reconciler.tree.findings import TreeReport
-    from reconciler.tree.formats.rendering import RenderedFormat
+    from reconciler.tree.formats import RenderedFormat
     from reconciler.tree.reading.cell import CellFiles
 
 _POINTS = "points"  # the format of results of a point; the other is that of a round of Inference
@@ -93,6 +93,11 @@ class Endpoints:
 
         return find_curve_gaps(declared)
 
+    def examine_client(self, locations: Mapping[str, str], root: Path) -> Iterator[tuple[str, bool, str]]:
+        from reconciler.endpoints.results.client import examine_client
+
+        return examine_client(locations, root)
+
     def build_client_config(
         self,
         settings: CellSettings,
@@ -147,20 +152,23 @@ class Endpoints:
             () if config is None else tuple(config.get_nested("settings", "runtime", name) for name in SEEDS.values())
         )
 
-    def check(self, path: Path) -> TreeReport:
+    def check(self, path: Path, lists: PublishedLists) -> TreeReport:
         from reconciler.endpoints.check.engine import check_endpoints
+        from reconciler.endpoints.rules.curve_rules import adopt_lists, load_endpoints_rules
 
-        return check_endpoints(path)
+        return check_endpoints(path, adopt_lists(load_endpoints_rules(), lists))
 
     def verify(self, path: Path) -> TreeReport:
         from reconciler.endpoints.check.engine import verify_endpoints
 
         return verify_endpoints(path)
 
-    def run_official_checker(self, report: TreeReport, path: Path, environment: Path, output: Path) -> TreeReport:
+    def run_official_checker(
+        self, report: TreeReport, path: Path, environment: Path, output: Path, lists: PublishedLists
+    ) -> TreeReport:
         from reconciler.endpoints.check.official import run_official_checker
 
-        return run_official_checker(report, path, environment, output)
+        return run_official_checker(report, path, environment, output, lists)
 
     def find_cell_format(self, results: str) -> CellFormat:  # noqa: ARG002 - points are in no scenario folder
         from reconciler.endpoints.cells import cell_format
@@ -203,7 +211,7 @@ class Endpoints:
         return list_curves(seen)
 
     def render_curves(self, curves: tuple[CurveStatus, ...]) -> str:
-        from reconciler.endpoints.views.text import render_curves_text
+        from reconciler.endpoints.views.standing import render_curves_text
 
         return render_curves_text(curves)
 

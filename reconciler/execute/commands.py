@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from reconciler.resource.kinds import Kind
 from reconciler.resource.placeholders import fill_placeholders, fill_words
 from reconciler.resource.programs import find_program_of_results
 from reconciler.resource.settings import (
+    AGENTIC,
     BUILD,
     BUILD_COMMAND,
     CLIENT_CODE,
@@ -29,17 +31,13 @@ from reconciler.resource.settings import (
 from reconciler.rules.programs import load_program
 from reconciler.rules.results.table import find_format
 from reconciler.storage.files import RepositoryPaths, hash_bytes, hash_file, replace
+from reconciler.storage.launch.adapters import choose_interpreter
 from reconciler.storage.machine_locks import make_machine_lock
 
 
 def has_command(attempt: Attempt) -> bool:
     """True where this attempt starts a harness command."""
-    named = {
-        Kind.ENGINE: BUILD_COMMAND,
-        Kind.RUN: COMMAND,
-        Kind.COMPLIANCE_TEST: COMMAND,
-        Kind.SCORE: SCORE_COMMAND,
-    }
+    named = {Kind.ENGINE: BUILD_COMMAND, Kind.RUN: COMMAND, Kind.COMPLIANCE_TEST: COMMAND, Kind.SCORE: SCORE_COMMAND}
     return named.get(attempt.intent.address.kind, "") in attempt.intent.settings
 
 
@@ -173,6 +171,7 @@ def collect_placeholder_values(attempt: Attempt, paths: RepositoryPaths, inputs:
         "engine": inputs.get("engine", ""),
         "model": _made(attempt, paths, inputs, "model"),
         "dataset": _made(attempt, paths, inputs, "dataset"),
+        "python": choose_interpreter(settings.launcher, sys.executable),
         "device": _devices(settings.hardware),
         "benchmark": settings.official,
         "system": settings.system,
@@ -204,10 +203,11 @@ def _words_of_endpoints(
     """List the settings of the endpoints harness on its command line or in its configuration, in its own units."""
     names = {"sample_index_seed": keys.SAMPLE_INDEX_RNG_SEED, "schedule_seed": keys.SCHEDULE_RNG_SEED}
     names |= {name: name for name in (keys.MIN_DURATION, keys.MAX_DURATION, keys.MIN_QUERY_COUNT)}
+    scored = "both" if find_format(settings).TIES_ACCURACY and AGENTIC not in settings else "acc"
     return {
         **{name: _said(asked.get(own)) for name, own in names.items()},
         "model_name": settings.model_name,
-        "endpoints_mode": "perf" if mode != ACCURACY else "both" if find_format(settings).TIES_ACCURACY else "acc",
+        "endpoints_mode": scored if mode == ACCURACY else "perf",
         "endpoints_type": "offline" if scenario == "Offline" else "online",
     }
 

@@ -6,14 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from harness.contract import (
-    BACKENDS,
-    BuildRequest,
-    CommandRequest,
-    FileMessage,
-    RunRequest,
-    ServiceRequest,
-)
+from harness.contract import BACKENDS, BuildRequest, CommandRequest, FileMessage, RunRequest, ServiceRequest
 from reconciler.execute.attempt import Attempt
 from reconciler.resource.parts import load_part
 from reconciler.resource.settings import CellSettings

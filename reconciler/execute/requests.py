@@ -6,15 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.contract import (
-    BACKENDS,
-    BackgroundLoad,
-    Benchmark,
-    BuildRequest,
-    FileMessage,
-    RunRequest,
-    ScoreRequest,
-)
+from harness.contract import BACKENDS, BackgroundLoad, Benchmark, BuildRequest, FileMessage, RunRequest, ScoreRequest
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.commands import has_command, make_command_build, make_command_run, make_command_score
 from reconciler.execute.request_parts import load_power, select_slices

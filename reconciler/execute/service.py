@@ -17,25 +17,12 @@ from typing import Self
 from msgspec import Struct
 from msgspec.structs import replace
 
-from harness.contract import (
-    LOG_PARTS,
-    Progress,
-    Ready,
-    Result,
-    ServiceRequest,
-    copy_log,
-    read_progress,
-)
+from harness.contract import LOG_PARTS, Progress, Ready, Result, ServiceRequest, copy_log, read_progress
 from reconciler.desired.detail import Detail
 from reconciler.execute.attempt import Attempt, ServerAccess
 from reconciler.execute.attempt_record import build_record
 from reconciler.execute.child import read_last_lines
-from reconciler.execute.commands import (
-    collect_environment,
-    collect_placeholder_values,
-    find_folder,
-    find_part_location,
-)
+from reconciler.execute.commands import collect_environment, collect_placeholder_values, find_folder, find_part_location
 from reconciler.execute.executors.executor import Executor, Handle, Submission
 from reconciler.execute.perform import AttemptContext, Finished, begin
 from reconciler.execute.request_parts import select_slices

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -14,6 +15,8 @@ from reconciler.errors import ReconcilerError
 from reconciler.history.snapshot import read_snapshot
 from reconciler.loadgen.log import DetailLog, parse_detail
 from reconciler.loadgen.log_files import DETAIL
+from reconciler.publish.archive import MANIFEST, Packed, encode_manifest, pack, parse_digests, render_digest_line
+from reconciler.publish.encryption import ENDINGS, encrypt
 from reconciler.publish.preconditions import (
     Refusal,
     collect_chosen_ids,
@@ -27,7 +30,10 @@ from reconciler.publish.preconditions import (
 from reconciler.publish.rendered_tree import assemble_content, find_log, is_publishable
 from reconciler.publish.tree_files import write_tree
 from reconciler.reconcile.planning import PlanResult, list_cells
+from reconciler.reconcile.worker import TOOL
 from reconciler.record.index import load_record
+from reconciler.resource.codec import make_versioned
+from reconciler.resource.decisions import FORMAT
 from reconciler.resource.kinds import Cell
 from reconciler.resource.programs import PROGRAMS
 from reconciler.resource.records import Record
@@ -37,7 +43,8 @@ from reconciler.rules.programs import load_program
 from reconciler.rules.ruleset import Ruleset
 from reconciler.spec.files import compute_blob_id
 from reconciler.storage import git
-from reconciler.storage.leftovers import open_temporary
+from reconciler.storage.files import remove, replace
+from reconciler.storage.leftovers import open_temporary, sweep_siblings
 from reconciler.storage.storage_errors import refuse_storage_error
 from reconciler.tree.content import Content, LogRef, SubmissionContent
 from reconciler.tree.render import render
@@ -166,10 +173,7 @@ def _broken_rules(submission: PackedSubmission) -> list[Refusal]:
     """List the findings of `check` in the tree as it would be packed."""
     with open_temporary("package") as folder:
         write_tree(folder, submission.files, (), submission.stored)
-        if submission.ruleset.layout in PROGRAMS:
-            report = load_program(submission.ruleset.layout).check(folder)
-        else:
-            report = check_tree(folder, round_name=submission.ruleset.round)
+        report = check_tree(folder, round_name=submission.ruleset.round)
     return [
         Refusal(
             finding.cell or str(finding.complaint.place),
@@ -179,3 +183,93 @@ def _broken_rules(submission: PackedSubmission) -> list[Refusal]:
         for finding in report.findings
         if finding.severity is Severity.ERROR
     ]
+
+
+def choose_archive(submission: PackedSubmission) -> Path:
+    name = f"{submission.content.submitter}-{submission.ruleset.round}-{submission.commit[:12]}.tar.gz"
+    return submission.seen.paths.work / "packages" / name
+
+
+def write_package(
+    submission: PackedSubmission, target: Path, tool: str, secret: str, amends: str
+) -> tuple[Packed, list[Path]]:
+    """Write the archive, its manifest and digests; encrypted by ``tool`` if one is named. The files, archive first."""
+    sweep_siblings(target)
+    packed = pack(target, submission.files, submission.stored)
+    manifest = target.with_name(target.name + MANIFEST)
+    about = _about(submission)
+    if amends:
+        about["amends"] = git.resolve(submission.seen.paths.root, amends)
+        about["amendments"] = sorted(submission.seen.decisions.amendments)
+    replace(manifest, encode_manifest(packed, about))
+    files = [target, manifest]
+    if tool:
+        plain, files = files, [path.with_name(path.name + ENDINGS[tool]) for path in files]
+        try:
+            for source, path in zip(plain, files, strict=True):
+                path.unlink(missing_ok=True)
+                encrypt(tool, source, path, secret)
+        finally:
+            for path in plain:
+                path.unlink(missing_ok=True)
+    for name, digest in parse_digests(files[0]).items():
+        digest_file = files[0].with_name(f"{files[0].name}.{name}")
+        replace(digest_file, render_digest_line(digest, files[0].name))
+        files.append(digest_file)
+    return packed, files
+
+
+def _about(submission: PackedSubmission) -> dict[str, object]:
+    accepted = submission.seen.difference.accepted
+    cells = [
+        {
+            "cell": str(item.cell),
+            **({"inferred_from": str(item.inferred_from)} if item.inferred_from else {}),
+            **(
+                {"accepted": make_versioned(FORMAT, accepted[of])}
+                if (of := item.inferred_from or item.cell) in accepted
+                else {}
+            ),
+        }
+        for item in submission.content.cells
+    ]
+    return {
+        "tool": TOOL,
+        "commit": submission.commit,
+        "round": submission.ruleset.round,
+        "submitter": submission.content.submitter,
+        "spec": dict(sorted(submission.seen.spec.items())),
+        "cells": cells,
+    }
+
+
+class ProgramRegistration(Protocol):
+    """How a program registers a packed submission. Nothing is registered or sent from here."""
+
+    def arrange_runs(self, files: Iterable[tuple[str, Content]]) -> Iterator[tuple[str, Content]]:
+        """The files of a rendered submission in the folders that are registered."""
+
+    def list_commands(
+        self, content: SubmissionContent, names: Iterable[str], folder: Path, organisation: Path, embargo: str
+    ) -> list[str]:
+        """The commands to type. ``names``: of the arranged files, in ``folder``; ``organisation``: of the rendered
+        tree; ``embargo``: the day on which it ends, "" for none."""
+
+    def explain(self, commands: list[str]) -> str:
+        """The commands with what to fill in."""
+
+
+def prepare_registration(submission: PackedSubmission, target: Path) -> tuple[list[str], str]:
+    """Write the folders that a program registers next to the archive; the commands to type, and what explains them."""
+    if submission.ruleset.layout not in PROGRAMS:
+        return [], ""
+    registration: ProgramRegistration = load_program(submission.ruleset.layout).load_registration()
+    folder = target.with_name(f"{target.name.removesuffix('.tar.gz')}.registration").absolute()
+    arranged = list(registration.arrange_runs(submission.files))
+    remove(folder)
+    write_tree(folder, arranged, (), submission.stored)
+    organisation = submission.seen.tree / submission.content.submitter
+    until = submission.seen.desired.submission.embargo_until
+    names = (name for name, _ in arranged)
+    commands = registration.list_commands(submission.content, names, folder, organisation, until)
+    return commands, registration.explain(commands) if commands else ""

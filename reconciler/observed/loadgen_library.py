@@ -12,14 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from reconciler.loadgen import keys
-from reconciler.loadgen.settings import (
-    AUDIT_SINCE,
-    Unit,
-    find_setting,
-    find_settings,
-    list_ruled,
-    select_conf_settings,
-)
+from reconciler.loadgen.settings import AUDIT_SINCE, Unit, find_setting, find_settings, list_ruled, select_conf_settings
 from reconciler.loadgen.user_conf import UserConf, audit_settings, parse_user_conf, read_conf_settings
 
 # Round → a release of mlcommons-loadgen whose built-in mlperf.conf has the round's seeds and all that the round takes

@@ -32,8 +32,9 @@ from reconciler.resource.kinds import Kind
 from reconciler.resource.programs import find_program
 from reconciler.resource.quantities import join_listing, show_count, show_size
 from reconciler.resource.records import REHEARSAL
-from reconciler.resource.settings import DIRECTOR, KIT, STATE_SET, SystemSettings
+from reconciler.resource.settings import CLIENT_CODE, DIRECTOR, KIT, STATE_SET, SystemSettings
 from reconciler.rules.benchmark_files import SCRATCH_DEFAULTS, SCRATCH_VARIABLE, find_benchmark_files
+from reconciler.rules.programs import load_program
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.spec.submission_template import FILL_IN
 from reconciler.storage import git
@@ -167,7 +168,8 @@ def _machine() -> Iterator[Check]:
 
 
 def _seeds(seen: PlanResult) -> Iterator[Check]:
-    if find_program(seen.desired.submission.round):
+    if program := find_program(seen.desired.submission.round):
+        yield from _client(seen, program)
         return  # no LoadGen drives it, and its client gets the seeds
     installed, library = list_installed().get("mlcommons-loadgen"), find_loadgen_library()
     if installed is None or library is None:
@@ -177,6 +179,15 @@ def _seeds(seen: PlanResult) -> Iterator[Check]:
         yield _find_environment(seen) or Check(MACHINE, *mismatch)
     else:
         yield Check(MACHINE, f"LoadGen {installed} carries the seeds of round {seen.desired.submission.round}")
+
+
+def _client(seen: PlanResult, program: str) -> Iterator[Check]:
+    """Check each client of another program once."""
+    runs = (seen.desired.detail(each.address) for each in seen.desired.resources if each.kind is Kind.RUN)
+    found = [run.locations for run in runs if CLIENT_CODE in run.locations]
+    for locations in {each[CLIENT_CODE]: each for each in found}.values():
+        for text, missing, fix in load_program(program).examine_client(locations, seen.paths.root):
+            yield Check(MACHINE, text, missing, fix)
 
 
 def _find_environment(seen: PlanResult) -> Check | None:

@@ -19,14 +19,18 @@ from reconciler.reconcile.new_repository import (
     propose_this_machine,
     write_repository,
 )
-from reconciler.rehearse.generated_data import FOLDER, Generated, Moved, Size, generate
 from reconciler.rehearse.rehearsal_spec import (
     CALIBRATION,
     CALIBRATION_TEXT,
     CATEGORY,
+    FOLDER,
+    Generated,
+    Moved,
     Rehearsed,
+    Size,
     choose_round,
     find_rehearsed,
+    generate,
     has_earlier,
     render_rehearsal_spec,
 )
@@ -157,11 +161,7 @@ class Rehearsal(Struct, frozen=True):
 
 
 def prepare_rehearsal(
-    root: Path,
-    chosen: Sequence[Rehearsed],
-    asked: RehearsalRequest,
-    moved: Moved,
-    change: Callable[[str], str] = str,
+    root: Path, chosen: Sequence[Rehearsed], asked: RehearsalRequest, moved: Moved, change: Callable[[str], str] = str
 ) -> Rehearsal:
     """Generate the data and make the repository, with its spec as a commit of its own. What is there is kept.
     ``change``: of the spec's text."""

@@ -30,6 +30,7 @@ ACCURACY_DATASET = "client.accuracy.dataset"
 CLIENT_SOURCES = (CLIENT_CODE, "client.tokenizer", ACCURACY_DATASET)  # whose content counts
 MAXIMUM = "max_supported_concurrency"  # of the system behind a curve of points
 DEDICATED_OFFLINE = "point.offline"  # of a point that is not at a fixed concurrency, but a dedicated Offline run
+AGENTIC = "point.agentic"  # of a point of an agentic benchmark: its client plays conversations, turn by turn
 ACCURACY_FROM = "accuracy_from"  # of a cell without an accuracy run: the scenario whose run it shares
 # Groups that a point of a curve publishes with its results.
 DISCLOSING = ("disclosure", "nodes_used", "dp_shortfall", "warmup", "speculative_decoding")

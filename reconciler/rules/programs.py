@@ -32,6 +32,13 @@ class ProgramReference(Struct, frozen=True):
     recorded: Mapping[str, str] = field(default_factory=dict)
 
 
+class PublishedLists(Struct, frozen=True):
+    """Files of lists that are published between releases, in place of those that ship; None for these."""
+
+    seed_sets: Path | None = None
+    approved_drafters: Path | None = None
+
+
 class Program(Protocol):
     """Protocol of a program for all stages. Where a value is of a type that a higher place defines, it is ``Any`` here,
     and the docstring names the type."""
@@ -64,6 +71,9 @@ class Program(Protocol):
 
     def find_gaps(self, declared: Any) -> tuple[Any, ...]:
         """Each ``Problem`` for which a submission of the declared cells would be refused at its end."""
+
+    def examine_client(self, locations: Mapping[str, str], root: Path) -> Iterator[tuple[str, bool, str]]:
+        """(text, whether it is missing, fix) of the client that a run of these locations starts."""
 
     def build_client_config(
         self,
@@ -100,13 +110,15 @@ class Program(Protocol):
     def read_seeds(self, files: Any) -> tuple[Any, ...]:
         """The round's seeds that a scenario folder (``CellFiles``) states; none where it holds no such results."""
 
-    def check(self, path: Path) -> Any:
+    def check(self, path: Path, lists: PublishedLists) -> Any:
         """The ``TreeReport`` of the submissions at or below a path."""
 
     def verify(self, path: Path) -> Any:
         """The same of what contradicts itself."""
 
-    def run_official_checker(self, report: Any, path: Path, environment: Path, output: Path) -> Any:
+    def run_official_checker(
+        self, report: Any, path: Path, environment: Path, output: Path, lists: PublishedLists
+    ) -> Any:
         """The ``TreeReport`` with what the official checker says."""
 
     def find_cell_format(self, results: str) -> Any:

@@ -30,15 +30,7 @@ from reconciler.spec.checks import add_backend, add_facts, add_types, check_benc
 from reconciler.spec.commands import check_harness
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, SpecFile
 from reconciler.spec.groups import Group
-from reconciler.spec.layers import (
-    Block,
-    LayeredSetting,
-    break_cycles,
-    combine,
-    flatten,
-    order_layers,
-    resolve_blocks,
-)
+from reconciler.spec.layers import Block, LayeredSetting, break_cycles, combine, flatten, order_layers, resolve_blocks
 from reconciler.spec.locations import Variables, explain_unset
 from reconciler.spec.models import BenchmarkGroup, Document, System
 from reconciler.spec.names import find_nearest, give_advice

@@ -125,8 +125,7 @@ class BenchmarkGroup(SettingsGroup):
         None, alias="as", description="The official benchmark it is entered as, such as resnet; default: its own name."
     )
     code: fields.Code = Field(
-        None,
-        description="A built-in benchmark, or the path of your own benchmark's .py file; default: its own name.",
+        None, description="A built-in benchmark, or the path of your own benchmark's .py file; default: its own name."
     )
     source: Annotated[fields.Locations, RecordedAs("benchmark.source")] = Field(
         None,
@@ -231,10 +230,7 @@ class Scenarios(Group):
     Interactive: CellGroup = Field(CellGroup(), description="As Server, with a stricter latency bound.")
 
 
-Cells = Annotated[
-    dict[fields.Name, Annotated[dict[fields.Name, Scenarios], Empty]],
-    Empty,
-]
+Cells = Annotated[dict[fields.Name, Annotated[dict[fields.Name, Scenarios], Empty]], Empty]
 
 
 class Divisions(Group):

@@ -29,6 +29,7 @@ from reconciler.spec.starter import MODELINE, render_description, render_hardwar
 
 _FILE = Path(__file__).with_name("starting_values.yaml")
 _COUNT = re.compile(r"x(\d{1,3})\b|\b(\d{1,3})x|[-_](\d{1,3})\b")
+_CARD = re.compile(r"\b(PCIe|NVL)\b", re.IGNORECASE)
 # Family → how its driver names the accelerator, "" for a CPU, and how many a node usually has; the first that fits.
 _HARDWARE: Mapping[str, tuple[str, int]] = {
     "GB200": ("NVIDIA GB200", 4),
@@ -87,6 +88,13 @@ def _as_people_write(family: str) -> str:
     """A pattern: in words of any spelling; a short name, such as T4, is no part of a word, but may follow 8x."""
     words = r"[ _-]?".join(re.findall(r"[A-Z]+[a-z]*|\d+", family))
     return rf"{words}(?!\d)" if len(family) > 3 else rf"(?:(?<![a-z0-9])|(?<=\dx)){words}(?!\d)"
+
+
+def find_chip(accelerator: str) -> Family | None:
+    """By the name that a driver gives an accelerator, for one of them. Cards with less power are other chips."""
+    found = (name for name, (driver, _) in _HARDWARE.items() if driver and accelerator.startswith(driver))
+    name = next(found, None) if not _CARD.search(accelerator) else None
+    return Family(name, accelerator, 1) if name else None
 
 
 def find_starting_value(family: Family, official: str, scenario: str) -> StartingValue | None:

@@ -28,7 +28,7 @@ from reconciler.tree.documents import (
     render_description,
     render_source_readme,
 )
-from reconciler.tree.formats.rendering import find_rendered_format
+from reconciler.tree.formats import find_rendered_format
 from reconciler.tree.layout import LAYOUTS, Layout, make_path, name_folders
 
 # src/<benchmark>: the code that the published runs kept, and REPRODUCE.md, which says how an auditor uses it and from
@@ -63,9 +63,8 @@ def join_declared_code(benchmarks: Collection[str], submission: SubmissionConten
         for name, content in submission.code.get(benchmark, {}).items():
             if hash_content(code.setdefault(name, content)) != hash_content(content):
                 fix = "name the benchmarks in the spec alike, or their files of one name apart"
-                raise ReconcilerError(
-                    f"{join_listing(sorted(benchmarks))} are entered as one, with two {name}", fix=fix
-                )
+                problem = f"{join_listing(sorted(benchmarks))} are entered as one, with two {name}"
+                raise ReconcilerError(problem, fix=fix)
     return code
 
 
@@ -332,10 +331,7 @@ def _files(submission: SubmissionContent, ruleset: Ruleset) -> Iterator[Rendered
     layout = LAYOUTS[ruleset.layout]
     for system in submission.systems:
         names = {"division": system.division, "submitter": submission.submitter, "system": system.name}
-        yield (
-            make_path(layout.system, **names),
-            render_description(system, submission.submitter, ruleset),
-        )
+        yield (make_path(layout.system, **names), render_description(system, submission.submitter, ruleset))
         if system.nameplate and CAPACITY in ruleset.power_fields:  # no earlier round knows the file
             yield make_path(layout.nameplate, **names), system.nameplate
     for content in submission.cells:

@@ -93,9 +93,7 @@ def test_definitions_may_move_and_other_modules_of_the_unit_are_none_of_its_impo
 
 
 @pytest.mark.parametrize(("default", "changed"), [(3, set()), (5, {"backends/tensorrt"})])
-def test_another_default_of_an_option_is_a_change(
-    default: int, changed: set[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_default_is_a_change(default: int, changed: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
     before, facts = digest_units(), BACKENDS["tensorrt"]
     engine = {**facts.engine, "optimization_level": Option(default, "in other words")}
     monkeypatch.setitem(BACKENDS, "tensorrt", facts._replace(engine=engine))

@@ -10,7 +10,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from harness.contract import Benchmark, BuildRequest, FileMessage, Result, RunRequest, Scenario
+from harness.contract import Benchmark, BuildRequest, FileMessage, Result, Scenario
+from tests.requests import make_run_request
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -75,15 +76,12 @@ def run(
     folders = {"dataset": dataset, "engine": engine, "model": model}
     inputs = {name: str(path) for name, path in folders.items() if path is not None}
     done = child(
-        RunRequest(
+        make_run_request(
+            place,
             benchmark=benchmark,
             backend=backend,
             scenario=scenario,
-            mode="performance",
             model_key=model_key,
-            user_conf=str(place / "user.conf"),
-            log_dir=str(place),
-            counter=str(place / "counter"),
             settings=settings or {},
             inputs=inputs,
         ),

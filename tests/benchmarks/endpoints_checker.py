@@ -9,53 +9,43 @@ by the same rule.
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 
-from reconciler.endpoints.check.engine import check_endpoints
 from reconciler.resource.rules import Severity
-from tests.unit.endpoints.tree.curves import make_curve, make_submission, write_submission
-from tests.unit.endpoints.tree.mutations import MUTATIONS, Mutation
+from tests.unit.endpoints.tree.mutations import MUTATIONS, Mutation, find_rules, write_accepted
 
 _CODE = """
 import json, sys
 from pathlib import Path
 from submission_checker.checker import SubmissionChecker
-for folder in sys.argv[1:]:
-    report = SubmissionChecker(Path(folder)).run()
+for folder in map(Path, sys.argv[1:]):
+    named = {f"{name}_path": folder.with_suffix(f".{name}") for name in ("seed_sets", "approved_drafters")}
+    report = SubmissionChecker(folder, **{name: path for name, path in named.items() if path.is_file()}).run()
     print(json.dumps([sorted({r.rule for r in report.errors}), sorted({r.rule for r in report.warnings})]))
 """
 Found = tuple[set[str], set[str]]  # rules of errors and of warnings
 
 
 def ask_official(python: Path, folders: list[Path]) -> list[Found]:
-    """What the official checker finds in each folder."""
+    """What the official checker finds in each folder, with the lists next to it."""
     answer = subprocess.run([python, "-c", _CODE, *folders], capture_output=True, check=True, text=True)
     return [(set(errors), set(warnings)) for errors, warnings in map(json.loads, answer.stdout.splitlines())]
 
 
 def ask_ours(folder: Path) -> Found:
-    found: Mapping[Severity, set[str]] = {severity: set() for severity in Severity}
-    for finding in check_endpoints(folder).findings:
-        found[finding.severity].add(finding.rule.id.removeprefix("curve."))
+    found = find_rules(folder)
     return found[Severity.ERROR], found[Severity.WARNING]
 
 
 def spoil_all(place: Path) -> list[tuple[Mutation, Path]]:
     """A copy of the accepted submission for each mutation, spoiled by it."""
-    accepted = {
-        dedicated: write_submission(place / f"accepted-{dedicated}", make_submission(make_curve(dedicated=dedicated)))
-        for dedicated in (False, True)
-    }
-    spoiled = []
+    accepted, spoiled = write_accepted(place), []
     for number, mutation in enumerate(MUTATIONS):
         root = place / f"{number:03d}"
-        shutil.copytree(accepted[mutation.dedicated], root)
-        mutation.spoil(root)
+        mutation.copy(accepted, root)
         spoiled.append((mutation, root))
     return spoiled
 

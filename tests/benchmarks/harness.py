@@ -17,7 +17,7 @@ import numpy as np
 
 from harness.contract import Benchmark
 from tests.benchmarks.children import bare, build, offline_rate, read_detail, run, write_conf
-from tests.benchmarks.rounds import Measure, arguments, interleave, median, medians, report, spread
+from tests.benchmarks.rounds import Measure, arguments, compare, report
 
 BACKENDS = ("openvino", "onnxruntime")
 RESNET_BATCH, RESNET_SECONDS = 8, 3
@@ -67,21 +67,12 @@ def _measure_resnet(case: Case, backend: str, rounds: int) -> Measure:
     settings = {"batch": RESNET_BATCH, "streams": 1, "threads": 2}
     rate = case.bare(backend, engine, batches=8, **settings)["rate"]
     batches = max(8, round(rate * RESNET_SECONDS / RESNET_BATCH))
-    measured = interleave(
-        {
-            "bare": lambda: float(case.bare(backend, engine, batches=batches, **settings)["rate"]),
-            "harness": lambda: case.offline(
-                backend, engine, batches * RESNET_BATCH, batch_size=RESNET_BATCH, streams=1, threads=2
-            ),
-        },
-        rounds,
-    )
-
-    def ratio(item: dict[str, float]) -> float:
-        return item["harness"] / item["bare"]
-
-    detail = f"{medians(measured)} samples/s, {spread(measured, ratio)}"
-    return Measure(f"resnet50 int8 Offline, {backend}", median(measured, ratio), 0.98, detail=detail)
+    count, run_settings = batches * RESNET_BATCH, {"batch_size": RESNET_BATCH, "streams": 1, "threads": 2}
+    pair = {
+        "bare": lambda: float(case.bare(backend, engine, batches=batches, **settings)["rate"]),
+        "harness": lambda: case.offline(backend, engine, count, **run_settings),
+    }
+    return compare(f"resnet50 int8 Offline, {backend}", pair, rounds, 0.98)
 
 
 def measure_digits(folder: Path, rounds: int) -> list[Measure]:
@@ -92,22 +83,17 @@ def measure_digits(folder: Path, rounds: int) -> list[Measure]:
 def _measure_digits(case: Case, backend: str, rounds: int) -> Measure:
     engine = case.engine(backend, DIGITS_BATCH)
     settings = {"batch": DIGITS_BATCH, "streams": 2, "threads": 1, "batches": DIGITS_SAMPLES // DIGITS_BATCH}
-    measured = interleave(
-        {
-            "bare": lambda: float(case.bare(backend, engine, **settings)["rate"]),
-            "null SUT": lambda: bare_offline(case.folder, DIGITS_SAMPLES),
-            "harness": lambda: case.offline(
-                backend, engine, DIGITS_SAMPLES, batch_size=DIGITS_BATCH, streams=2, threads=1
-            ),
-        },
-        rounds,
-    )
+    run_settings = {"batch_size": DIGITS_BATCH, "streams": 2, "threads": 1}
+    measures = {
+        "bare": lambda: float(case.bare(backend, engine, **settings)["rate"]),
+        "null SUT": lambda: bare_offline(case.folder, DIGITS_SAMPLES),
+        "harness": lambda: case.offline(backend, engine, DIGITS_SAMPLES, **run_settings),
+    }
 
-    def ratio(item: dict[str, float]) -> float:
+    def best(item: dict[str, float]) -> float:
         return item["harness"] / min(item["bare"], item["null SUT"])
 
-    detail = f"{medians(measured)} samples/s, {spread(measured, ratio)}"
-    return Measure(f"digits Offline, {backend}", median(measured, ratio), 0.7, detail=detail)
+    return compare(f"digits Offline, {backend}", measures, rounds, 0.7, best)
 
 
 def measure_latency(folder: Path, rounds: int) -> list[Measure]:
@@ -135,14 +121,11 @@ def _measure_latency(case: Case, backend: str, rounds: int) -> Measure:
         settings = {"batch": 1, "streams": 1, "threads": 1, "batches": CALLS}
         return float(case.bare(f"{backend}_calls", engine, **settings)["median"]) * 1e6
 
-    measured = interleave({"bare": bare_call, "harness": harness}, rounds)
-
     def added(item: dict[str, float]) -> float:
         return item["harness"] - item["bare"]
 
-    name, value = f"digits SingleStream added latency, {backend}", median(measured, added)
-    detail = f"{medians(measured)} us, {spread(measured, added)}"
-    return Measure(name, value, 60, at_least=False, unit=" us", detail=detail)
+    name, pair = f"digits SingleStream added latency, {backend}", {"bare": bare_call, "harness": harness}
+    return compare(name, pair, rounds, 60, added, shown="us", at_least=False, unit=" us")
 
 
 PARTS = {"resnet": measure_resnet, "digits": measure_digits, "latency": measure_latency}

@@ -10,11 +10,12 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from harness.contract import Benchmark
+from harness.contract import Benchmark, Scenario
 from tests.benchmarks.children import bare, build, read_detail, run, write_conf
 from tests.benchmarks.harness import bare_offline
-from tests.benchmarks.rounds import Measure, arguments, interleave, median, medians, report, spread
+from tests.benchmarks.rounds import Measure, arguments, compare, report
 
 SAMPLES, BATCH = 1_000_000, 2048
 FIRST_RATE, STEP, LATENCY_MS = 200_000.0, 1.1, 10
@@ -49,37 +50,19 @@ def bare_server(folder: Path, rate: float) -> bool:
     return bool(read_detail(place)["result_validity"] == "VALID")
 
 
-def ratio(item: dict[str, float]) -> float:
-    return item["harness"] / item["bare"]
-
-
 def measure(folder: Path, rounds: int) -> list[Measure]:
     dataset = build(folder, "Dataset", DIGITS)
 
+    def ask(scenario: Scenario, conf: Conf) -> dict[str, Any]:
+        settings = {"batch_size": BATCH}
+        return run(folder, scenario, benchmark=DIGITS, backend="null", dataset=dataset, conf=conf, settings=settings)
+
     def offline() -> float:
-        conf: Conf = {"min_duration": 0, "min_query_count": SAMPLES, "target_qps": 1}
-        log = run(
-            folder,
-            "Offline",
-            benchmark=DIGITS,
-            backend="null",
-            dataset=dataset,
-            conf=conf,
-            settings={"batch_size": BATCH},
-        )
+        log = ask("Offline", {"min_duration": 0, "min_query_count": SAMPLES, "target_qps": 1})
         return float(log["result_samples_per_second"])
 
     def server(rate: float) -> bool:
-        log = run(
-            folder,
-            "Server",
-            benchmark=DIGITS,
-            backend="null",
-            dataset=dataset,
-            conf=server_conf(rate),
-            settings={"batch_size": BATCH},
-        )
-        return bool(log["result_validity"] == "VALID")
+        return bool(ask("Server", server_conf(rate))["result_validity"] == "VALID")
 
     subjects = {
         "Offline samples/s": {"bare": lambda: bare_offline(folder, SAMPLES), "harness": offline},
@@ -88,12 +71,7 @@ def measure(folder: Path, rounds: int) -> list[Measure]:
             "harness": lambda: highest_valid(server),
         },
     }
-    measures = []
-    for name, pair in subjects.items():
-        measured = interleave(pair, rounds)
-        detail = f"{medians(measured)} per second, {spread(measured, ratio)}"
-        measures.append(Measure(f"null {name}", median(measured, ratio), 0.8, detail=detail))
-    return measures
+    return [compare(f"null {name}", pair, rounds, 0.8, shown="per second") for name, pair in subjects.items()]
 
 
 def main() -> int:

@@ -52,6 +52,26 @@ def medians(rounds: list[dict[str, float]]) -> str:
     return ", ".join(f"{name} {statistics.median(item[name] for item in rounds):,.1f}" for name in names)
 
 
+def ratio(item: dict[str, float]) -> float:
+    return item["harness"] / item["bare"]
+
+
+def compare(
+    name: str,
+    pair: Mapping[str, Callable[[], float]],
+    rounds: int,
+    limit: float,
+    figure: Callable[[dict[str, float]], float] = ratio,
+    *,
+    shown: str = "samples/s",
+    **more: Any,
+) -> Measure:
+    """``figure``: what is made of each round. ``shown``: the unit of the measures. ``more``: of the Measure."""
+    measured = interleave(pair, rounds)
+    detail = f"{medians(measured)} {shown}, {spread(measured, figure)}"
+    return Measure(name, median(measured, figure), limit, detail=detail, **more)
+
+
 def arguments(description: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--json", action="store_true", help="print one JSON document")

@@ -20,7 +20,7 @@ from typing import Any
 from harness.contract import Benchmark
 from tests.benchmarks import token_prompts
 from tests.benchmarks.children import bare, build, run
-from tests.benchmarks.rounds import Measure, arguments, interleave, median, medians, report, spread
+from tests.benchmarks.rounds import Measure, arguments, compare, report
 from tests.passes.llama import draw_weights, write_checkpoint
 
 REPEATS = 8  # of each prompt
@@ -54,22 +54,10 @@ def measure(folder: Path, backend: str, model: Path, rounds: int, **settings: An
         busy["harness"].append(log["telemetry.processor_seconds"] / COUNT)
         return float(log["result_samples_per_second"])
 
-    measured = interleave({"bare": alone, "harness": harness}, rounds)
-
-    def ratio(item: dict[str, float]) -> float:
-        return item["harness"] / item["bare"]
-
-    detail = f"{medians(measured)} samples/s, {spread(measured, ratio)}"
-    alone_busy, harness_busy = (statistics.median(busy[name]) for name in ("bare", "harness"))
-    return [
-        Measure(f"Offline, {backend}", median(measured, ratio), GOAL, detail=detail),
-        Measure(
-            f"processor time, {backend}",
-            alone_busy / harness_busy,
-            GOAL,
-            detail=f"bare {alone_busy * 1e6:,.0f}, harness {harness_busy * 1e6:,.0f} µs for each sample",
-        ),
-    ]
+    offline = compare(f"Offline, {backend}", {"bare": alone, "harness": harness}, rounds, GOAL)
+    own, ours = (statistics.median(busy[name]) for name in ("bare", "harness"))
+    detail = f"bare {own * 1e6:,.0f}, harness {ours * 1e6:,.0f} µs for each sample"
+    return [offline, Measure(f"processor time, {backend}", own / ours, GOAL, detail=detail)]
 
 
 def measure_openvino(folder: Path, rounds: int) -> list[Measure]:

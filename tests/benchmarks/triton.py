@@ -13,12 +13,12 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.backends.triton.programs import find_program
+from harness.backends.triton.server import find_program
 from harness.contract import Benchmark
-from reconciler.rehearse.generated_data import generate
+from reconciler.rehearse.rehearsal_spec import generate
 from reconciler.rules.benchmark_facts import load_benchmark_facts
 from tests.benchmarks.children import build, offline_rate
-from tests.benchmarks.rounds import Measure, arguments, interleave, median, medians, report, spread
+from tests.benchmarks.rounds import Measure, arguments, compare, report
 
 MADE_BY = ("onnxruntime", "openvino")
 SECONDS = 5
@@ -51,20 +51,12 @@ class Case:
 def measure(name: str, case: Case, made_by: str, instances: int, rounds: int) -> Measure:
     plain, served = case.engine(made_by, made_by), case.engine("triton", made_by)
     count = max(8 * case.batch, round(case.offline(made_by, plain, 64 * case.batch, instances) * SECONDS))
-    measured = interleave(
-        {
-            made_by: lambda: case.offline(made_by, plain, count, instances),
-            "triton": lambda: case.offline("triton", served, count, instances),
-        },
-        rounds,
-    )
-
-    def ratio(item: dict[str, float]) -> float:
-        return item["triton"] / item[made_by]
-
-    detail = f"{medians(measured)} samples/s, {spread(measured, ratio)}"
+    pair = {
+        "bare": lambda: case.offline(made_by, plain, count, instances),
+        "harness": lambda: case.offline("triton", served, count, instances),
+    }
     what = f"{name} Offline through Triton, {made_by}, {instances} instance{'s' if instances > 1 else ''}"
-    return Measure(what, median(measured, ratio), 0.9, detail=detail)
+    return compare(what, pair, rounds, 0.9)
 
 
 def make_resnet(folder: Path) -> Case:

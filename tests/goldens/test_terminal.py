@@ -59,9 +59,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("state", "words"), CASES)
-def test_no_line_is_longer_than_the_terminal_is_wide(
-    state: str, words: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_no_line_is_wider_than_the_terminal(state: str, words: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     """A word that is longer, such as a path, has a line of its own."""
     repository = make_once(tmp_path_factory, f"golden-{state}", partial(make, state))
     for columns in (80, 120):

@@ -31,12 +31,13 @@ from harness.benchmarks.bert.network import NetworkSize, draw_weights, write_net
 from harness.benchmarks.bert.rehearsal import MODEL
 from harness.benchmarks.bert.squad import COUNT, INPUTS
 from harness.benchmarks.network_builder import NetworkSession
-from harness.contract import TELEMETRY, Benchmark, RunRequest, ScoreRequest
+from harness.contract import TELEMETRY, Benchmark, ScoreRequest
 from tests.benchmarks.children import bare, build, child, read_detail, write_conf
 from tests.gpu.bert_texts import FIRST, WORDS, write_texts
 from tests.gpu.cases import WORK
 from tests.gpu.parts import Figures, add_options, measure_parts
 from tests.gpu.searching import find_highest
+from tests.requests import make_run_request
 
 BOUND, GOAL, PUBLISHED = 130, 6500, {"H100": (9110, 7366), "H200": (9224, 7261)}
 SECONDS = float(os.environ.get("SECONDS", "62"))
@@ -109,15 +110,13 @@ class PackedCase:
         place = self.folder / f"run-{len(list(self.folder.glob('run-*')))}"
         place.mkdir()
         write_conf(place / "user.conf", scenario, conf)
-        request = RunRequest(
+        request = make_run_request(
+            place,
             benchmark=self.benchmark,
             backend=self.size.backend,
             scenario=scenario,
             mode=mode,
             model_key="bert",
-            user_conf=str(place / "user.conf"),
-            log_dir=str(place),
-            counter=str(place / "counter"),
             settings=settings,
             inputs={"dataset": str(self.dataset), "engine": str(self.engine)},
         )

@@ -11,8 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from harness.contract import Benchmark, RunRequest
+from harness.contract import Benchmark
 from tests.benchmarks.children import bare, build, child, read_detail, write_conf
+from tests.requests import make_run_request
 
 HERE = Path(__file__).parent
 WORK = Path(os.environ.get("GPU_WORK", tempfile.gettempdir())) / "gpu-work"
@@ -228,15 +229,11 @@ class Case:
         """LoadGen's detail log, and the telemetry of the run by its facts' names."""
         place = Path(tempfile.mkdtemp(dir=WORK))
         write_conf(place / "user.conf", scenario, conf)
-        request = RunRequest(
+        request = make_run_request(
+            place,
             benchmark=self.benchmark,
             backend=self.backend,
             scenario=scenario,
-            mode="performance",
-            model_key="resnet50",
-            user_conf=str(place / "user.conf"),
-            log_dir=str(place),
-            counter=str(place / "counter"),
             settings={"batch_size": self.shape.batch, **RUN_OPTIONS, **settings},
             inputs={"dataset": str(self.dataset), "engine": str(self.engine)},
         )

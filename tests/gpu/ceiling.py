@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from harness.backends import LoadPlan, Tensor
-from harness.contract import Benchmark, Fact, RunRequest
+from harness.contract import Benchmark, Fact
 from harness.cuda.driver import Device
 from harness.cuda.pipeline import CudaSession
 from tests.benchmarks.children import ROOT, build, read_detail, write_conf
 from tests.benchmarks.harness import bare_offline
+from tests.requests import make_run_request
 
 SAMPLES, BATCH = 2_000_000, 2048
 TINY = Benchmark(name="points", path=str(Path(__file__).with_name("points.py")))
@@ -62,17 +63,8 @@ def harness_offline(folder: Path, dataset: Path, streams: int) -> float:
     """A child of the harness in which this module represents the null backend."""
     place = Path(tempfile.mkdtemp(dir=folder))
     write_conf(place / "user.conf", "Offline", {"min_duration": 0, "min_query_count": SAMPLES, "target_qps": 1})
-    RunRequest(
-        benchmark=TINY,
-        backend="null",
-        scenario="Offline",
-        mode="performance",
-        model_key="resnet50",
-        user_conf=str(place / "user.conf"),
-        log_dir=str(place),
-        counter=str(place / "counter"),
-        settings={"batch_size": BATCH, "streams": streams},
-        inputs={"dataset": str(dataset)},
+    make_run_request(
+        place, benchmark=TINY, settings={"batch_size": BATCH, "streams": streams}, inputs={"dataset": str(dataset)}
     ).write(place / "request.json")
     program = (
         "import sys; from harness.catalog import BACKENDS; "

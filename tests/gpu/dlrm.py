@@ -29,17 +29,17 @@ from typing import Any
 import numpy as np
 
 from harness.benchmarks.dlrm_v2.checkpoint import draw_weights, write_checkpoint
-from harness.benchmarks.dlrm_v2.criteo import DENSE_FILE, LABELS_FILE, SPARSE_FILE
-from harness.benchmarks.dlrm_v2.grouping import SIZES, group_pairs
+from harness.benchmarks.dlrm_v2.criteo import DENSE_FILE, LABELS_FILE, SIZES, SPARSE_FILE, group_pairs
 from harness.benchmarks.dlrm_v2.layers import Shape
 from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, TABLE_ROWS
 from harness.benchmarks.sources import REHEARSAL
-from harness.contract import TELEMETRY, Benchmark, RunRequest
+from harness.contract import TELEMETRY, Benchmark
 from tests.benchmarks.children import bare, build, child, read_detail, write_conf
 from tests.gpu.bert_packed import find_last_third
 from tests.gpu.cases import WORK
 from tests.gpu.parts import Figures, add_options, measure_parts
 from tests.gpu.searching import find_highest
+from tests.requests import make_run_request
 
 BOUND, GOAL, PUBLISHED = 60, 55_000, {"H100": (75_264, 69_513), "H200": (80_983, 73_895)}
 SECONDS = float(os.environ.get("SECONDS", "62"))
@@ -140,15 +140,13 @@ class DlrmCase:
         place = self.folder / f"run-{len(list(self.folder.glob('run-*')))}"
         place.mkdir()
         write_conf(place / "user.conf", scenario, conf)
-        request = RunRequest(
+        request = make_run_request(
+            place,
             benchmark=self.benchmark,
             backend=self.size.backend,
             scenario=scenario,
             mode=mode,
             model_key="dlrm-v2",
-            user_conf=str(place / "user.conf"),
-            log_dir=str(place),
-            counter=str(place / "counter"),
             settings={"batch_size": self.size.batch, **settings},
             inputs={"dataset": str(self.dataset), "engine": str(self.engine)},
         )

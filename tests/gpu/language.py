@@ -1,6 +1,7 @@
 """Language models through vLLM: ``python -m tests.gpu.language [--shape S] [--only PART,…] [--json FILE]``.
 
-The shape of Llama 3.1 8B with random weights; prompts as long as the published ones, an answer of 128 tokens each.
+Shapes of Llama 3.1 8B, Llama 2 70B and Mixtral 8x7B with random weights; prompts and answers as long as the published
+ones are on average.
 
 - offline: LoadGen's Offline samples/s through the ``vllm`` backend, over ``LLM.generate`` of the same prompts in a
   process before it and one behind it.
@@ -39,7 +40,6 @@ from tests.gpu.parts import Figures, add_options, measure_parts
 from tests.gpu.searching import find_highest
 from tests.processes import find_free_ports
 
-LENGTH = 128  # tokens of an answer
 STARTING = 420.0  # seconds
 FIRST_SHARE, SHARE_STEP = 0.7, 0.04  # of Offline
 SECONDS, CONFIRMING = 40.0, 90.0
@@ -64,6 +64,7 @@ class LanguageShape:
     prompts: int
     mean: int
     longest: int
+    answer: int = 128  # tokens
 
 
 _EIGHT = {
@@ -87,6 +88,35 @@ _STATIC: Figures = {
         "kv_cache_quant_algo": "FP8",
         "ignore": ["lm_head"],
     }
+}
+_SEVENTY = {
+    **_LLAMA,
+    "hidden_size": 8192,
+    "intermediate_size": 28672,
+    "num_hidden_layers": 80,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "vocab_size": 32000,
+    "max_position_embeddings": 4096,
+    "torch_dtype": "bfloat16",
+}
+_MIXTRAL = {
+    **_LLAMA,
+    "architectures": ["MixtralForCausalLM"],
+    "model_type": "mixtral",
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "num_local_experts": 8,
+    "num_experts_per_tok": 2,
+    "vocab_size": 32000,
+    "max_position_embeddings": 32768,
+    "rope_theta": 1000000.0,
+    "torch_dtype": "bfloat16",
 }
 _SMALL = {
     **_LLAMA,
@@ -114,6 +144,24 @@ SHAPES = {
         819,
         2540,
     ),
+    "llama2-70b-static": LanguageShape(
+        {**_SEVENTY, **_STATIC},
+        {**_ON_GPU, "context": 1536, "batched_tokens": 8192, "memory_percent": 94},
+        {"precision": "fp8", "kv_cache": "fp8"},
+        3072,  # waves of 1,024: a last wave of few samples would cost as long as a full one
+        294,
+        1024,
+        294,
+    ),
+    "mixtral-8x7b-static": LanguageShape(
+        {**_MIXTRAL, **_STATIC},
+        {**_ON_GPU, "batched_tokens": 8192},
+        {"precision": "fp8", "kv_cache": "fp8"},
+        5000,
+        294,
+        2048,
+        145,
+    ),
     "small": LanguageShape(
         _SMALL, {"context": 512, "sequences": 32, "graphs": False}, {"precision": "fp32"}, 96, 24, 128
     ),
@@ -133,8 +181,8 @@ class LanguageCase:
             "random_weights": True,
             **self.shape.engine,
             **self.shape.declared,
-            "min_new_tokens": LENGTH,
-            "max_new_tokens": LENGTH,
+            "min_new_tokens": self.shape.answer,
+            "max_new_tokens": self.shape.answer,
         }
 
     @cached_property
@@ -175,7 +223,7 @@ class LanguageCase:
             "model": str(self.model),
             "dataset": str(self.dataset),
             "repeats": 1,
-            "tokens": LENGTH,
+            "tokens": self.shape.answer,
             "graphs": self.shape.engine["graphs"],
             "arguments": self.arguments,
             "passes": 2,

@@ -69,9 +69,7 @@ def watch(process: subprocess.Popen[bytes]) -> Any:
     return find_busy
 
 
-def test_a_run_waits_for_a_process_of_others_to_end(
-    tmp_path: Path, loop: subprocess.Popen[bytes], strict: pytest.MonkeyPatch
-) -> None:
+def test_a_run_waits_for_processes(tmp_path: Path, loop: subprocess.Popen[bytes], strict: pytest.MonkeyPatch) -> None:
     strict.setattr(plan_executor, "find_busy", watch(loop))
     said: list[str] = []
     report = reconcile(make_repository(tmp_path / "a"), said, loop.kill)

@@ -116,9 +116,7 @@ def test_a_benchmark_without_code_here_is_scored_by_a_command(tmp_path: Path) ->
     ],
     ids=["beside its result", "with its result"],
 )
-def test_what_a_scorer_warns_of_is_published_only_where_it_says_nothing_else(
-    tmp_path: Path, scorer: str, kept: str
-) -> None:
+def test_warnings_of_a_scorer_are_published_where_it_says_nothing_else(tmp_path: Path, scorer: str, kept: str) -> None:
     score = '        score: {command: ["' + sys.executable + '", score.py, "{accuracy_log}"]}\n'
     repository = with_command(tmp_path, more=score)
     repository.edit("specs/spec.yaml", "      code: benchmarks/tiny.py\n", "")

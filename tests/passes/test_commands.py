@@ -45,9 +45,7 @@ def due(repository: Repository) -> set[str]:
     return {str(step.change.address) for step in repository.look().plan.steps}
 
 
-def test_a_command_is_recorded_and_rendered_as_our_own_harness_is(
-    made: Repository, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_a_command_is_recorded_and_rendered_as_ours(made: Repository, tmp_path_factory: pytest.TempPathFactory) -> None:
     own = make_passed(tmp_path_factory)
     assert kinds(made) == kinds(own)
     assert all(record.ended is Ended.DONE for record in made.records().values())
@@ -236,9 +234,7 @@ def test_what_takes_too_long_is_ended_with_all_it_started(tmp_path: Path) -> Non
     assert gone([int(pid) for pid in (tmp_path / "ours/pids").read_text(encoding="utf-8").split()])
 
 
-def test_secrets_are_taken_from_the_environment_and_stand_in_no_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_secrets_come_from_the_environment_and_are_in_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     repository = with_command(tmp_path, more="        env: {HF_TOKEN: {from_env: MY_VARIABLE}, WHERE: '{scenario}'}\n")
     show = 'import os\nprint(len(os.environ["HF_TOKEN"]), os.environ["WHERE"])\n'
     repository.write("ours/run.py", show + 'assert "MY_VARIABLE" not in os.environ\n')

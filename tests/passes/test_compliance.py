@@ -425,9 +425,7 @@ def test_failure_of_older_code_repeats_what_newer_tests_cannot_be_published_with
     assert f"ComplianceTest:{CELL}/TEST01" not in due
 
 
-def test_outlying_performance_run_is_repeated_where_tests_fail_by_speed_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_is_repeated_where_tests_fail_by_speed_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three times as fast is too fast, and the first run takes five times as long as the tests that follow it."""
     allow_any_speed(monkeypatch, 200)
     repository = make(tmp_path / "repository", SLOW_AT_FIRST, ", attempts: 4")
@@ -467,9 +465,7 @@ def test_killed_in_a_test_leaves_no_audit_settings_for_others(audited: Repositor
     assert all(record.ended is Ended.DONE for record in repository.records().values())
 
 
-def test_accepted_results_bring_their_tests_and_verdicts(
-    audited: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_accepted_results_bring_verdicts(audited: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of a cell is accepted or nothing of it, and the tree stays as it was."""
     repository = audited.copy(tmp_path / "copy")
     repository.commit()

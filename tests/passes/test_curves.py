@@ -22,7 +22,7 @@ from reconciler.reconcile.planning import PlanResult
 from reconciler.record.judgements import judge_record
 from reconciler.resource.conditions import ConditionStatus
 from reconciler.resource.kinds import Address
-from tests.passes.curve import make_curve
+from tests.passes.curve import AGENTIC, make_curve
 from tests.passes.repository import SPEC, Repository
 from tests.shared import make_once
 
@@ -191,6 +191,51 @@ def test_history_names_the_flag_by_which_two_stacks_differ(
 
 def _address(point: str) -> Address:
     return Address.parse(f"Run:{CELL}/{point}/performance")
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    return make_once(tmp_path_factory, "agentic", _play)
+
+
+def _play(folder: Path) -> Repository:
+    repository = make_curve(folder / "repository", *AGENTIC)
+    outcomes = repository.reconcile().outcomes
+    assert {o.status for o in outcomes} == {Status.DONE}, [o.message for o in outcomes]
+    return repository
+
+
+def test_a_curve_of_an_agentic_benchmark_is_measured_and_published(
+    played: Repository, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every point has the score of its performance run, one in each region SWE-bench's, and none counts as Offline."""
+    seen = played.look()
+    assert list_work(seen) == {}
+    assert seen.difference.findings == ()
+    assert {s.ready for s in summarise_cells(seen.desired, seen.recorded, seen.observed, seen.difference)} == {
+        ConditionStatus.TRUE
+    }
+    top, scored = played.paths.tree / TOP.replace("gpt-oss-120b", "kimi-k3"), []
+    for point in POINTS:
+        described = YAML(typ="safe").load((top / f"r{point}/point.yaml").read_text())
+        assert described["runtime_settings"]["load_pattern"] == "agentic_inference"
+        assert "offline" not in described
+        entries = json.loads((top / f"r{point}/accuracy_results.json").read_bytes())["accuracy_scores"]
+        assert (entries[0]["dataset_type"], entries[0]["score"]) == ("performance", 0.6)
+        scored += [point for entry in entries[1:] if (entry["dataset_name"], entry["score"]) == ("swe_bench", 0.94)]
+    assert len(scored) == 4
+    monkeypatch.chdir(played.root)
+    main(["check", str(played.paths.tree), "--all"])
+    refused = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line.startswith("curve.")}
+    assert not [name for name in refused if name.startswith(("curve.agentic", "curve.accuracy", "curve.offline"))]
+
+
+def test_a_performance_run_without_its_inline_score_is_no_point(played: Repository, tmp_path: Path) -> None:
+    repository = played.copy(tmp_path / "unscored")
+    repository.write("lie", "no inline score")
+    report = repository.reconcile(rerun=("scenario=c2",), select=("scenario=c2",))
+    outcome = next(o for o in report.outcomes if str(o.step.change.address) == f"Run:{CELL}/c2/performance")
+    assert "agentic-accuracy-inline" in outcome.message
 
 
 @pytest.mark.parametrize(

@@ -76,9 +76,7 @@ def struck(made: Repository, root: Path, found: list[tuple[str, int, int]]) -> R
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(found=strikes, deep=st.booleans())
-def test_look_survives_any_damage(
-    made: Repository, tmp_path: Path, found: list[tuple[str, int, int]], deep: bool
-) -> None:
+def test_looks_survive_damage(made: Repository, tmp_path: Path, found: list[tuple[str, int, int]], deep: bool) -> None:
     repository = struck(made, tmp_path / "repository", found)
     first = repository.look(deep=deep)
     again = repository.look(deep=deep)
@@ -92,9 +90,7 @@ def test_look_survives_any_damage(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(found=strikes)
-def test_pass_survives_any_damage_and_ends_in_sync(
-    made: Repository, tmp_path: Path, found: list[tuple[str, int, int]]
-) -> None:
+def test_passes_survive_damage_in_sync(made: Repository, tmp_path: Path, found: list[tuple[str, int, int]]) -> None:
     repository = struck(made, tmp_path / "repository", found)
     report = repository.reconcile(deep=True)
     left = [step for step in report.after.plan.steps if step.change.how != "restore"]

@@ -193,9 +193,7 @@ def test_a_lie_is_refused_by_name_and_its_results_are_kept(made: Repository, tmp
 
 
 @pytest.mark.parametrize("lie", WRONG)
-def test_results_that_contradict_themselves_are_recorded_with_a_finding(
-    made: Repository, tmp_path: Path, lie: str
-) -> None:
+def test_contradictory_results_are_recorded_with_a_finding(made: Repository, tmp_path: Path, lie: str) -> None:
     repository = lie_in(made, tmp_path, lie)
     report = repository.reconcile()
     ((identity, record),) = repository.records_of(RUN).items()
@@ -250,9 +248,7 @@ def report_of(made: Repository, folder: Path) -> Path:
     return folder
 
 
-def test_results_made_elsewhere_are_imported(
-    made: Repository, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_foreign_results_are_imported(made: Repository, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     repository, report = elsewhere(tmp_path / "mine"), report_of(made, tmp_path / "report")
     assert main(["-C", str(repository.root), "import", str(report), "--cell", "Offline", "--json"]) == 0
     taken = json.loads(capsys.readouterr().out)["records"]
@@ -265,9 +261,7 @@ def test_results_made_elsewhere_are_imported(
         assert repository.tree()[top + name] == made.tree()[top + name]
 
 
-def test_results_of_something_else_are_not(
-    made: Repository, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_results_of_others_are_not(made: Repository, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     repository, report = elsewhere(tmp_path / "mine"), report_of(made, tmp_path / "report")
     repository.edit(SPEC, "target_qps: 100}", "target_qps: 120}")
     assert main(["-C", str(repository.root), "import", str(report), "--cell", "Offline"]) == 1

@@ -85,9 +85,7 @@ def test_a_run_that_is_asked_for_again_is_made(refused: Repository) -> None:
     assert list(take_up_refused(refused.paths, seen, lambda _: pytest.fail("it was forced"))) == []
 
 
-def test_newer_rules_judge_what_is_kept_and_repeat_nothing(
-    refused: Repository, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_newer_rules_judge_what_is_kept_alone(refused: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     """A log that was edited, with a record that names it, as if today's rule had been missing when it was made."""
     refused.reconcile()
     (identity,) = [i for i, record in refused.records_of(RUN).items() if record.ended is Ended.DONE]

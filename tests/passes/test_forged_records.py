@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from reconciler.diff.claims import Claim, Proof
 from reconciler.history import records
 from reconciler.history.audit import audit
-from reconciler.history.forgeries import find_forgeries
+from reconciler.history.pull_request import find_forgeries
 from reconciler.history.snapshot import read_snapshot
 from reconciler.loadgen.log_files import DETAIL
 from reconciler.record.codec import decode
@@ -261,9 +261,7 @@ def _exchange_code(repository: Repository, record: Record, change: Callable[[dic
 
 
 @pytest.mark.parametrize("edited", [True, False])
-def test_code_of_another_version_is_that_which_another_run_kept_whole(
-    clone: Repository, monkeypatch: pytest.MonkeyPatch, edited: bool
-) -> None:
+def test_code_of_another_version_is_whole(clone: Repository, monkeypatch: pytest.MonkeyPatch, edited: bool) -> None:
     """An earlier version listed no digests of what it left out. The program that audits is none of both."""
 
     def shorten(files: dict[str, bytes]) -> None:
@@ -298,9 +296,7 @@ BY_HISTORY: dict[str, tuple[str, Edit, str]] = {
 
 
 @pytest.mark.parametrize("name", BY_HISTORY)
-def test_a_record_that_was_written_anew_is_contradicted_by_the_commit_that_brought_it(
-    clone: Repository, name: str
-) -> None:
+def test_a_rewritten_record_is_contradicted_by_the_commit_that_brought_it(clone: Repository, name: str) -> None:
     address, edit, field = BY_HISTORY[name]
     forge(clone, (address,), edit)
     found = [claim for claim in list_contradicted(clone, history=True) if claim.what.endswith(HISTORY)]

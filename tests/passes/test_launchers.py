@@ -109,9 +109,7 @@ def test_srun_holds_every_node_and_runs_once(tmp_path: Path, cluster: Cluster) -
     ],
     ids=["count", "cpu"],
 )
-def test_declared_hardware_is_looked_for_on_the_nodes(
-    tmp_path: Path, cluster: Cluster, hardware: str, said: str
-) -> None:
+def test_declared_hardware_is_found_on_nodes(tmp_path: Path, cluster: Cluster, hardware: str, said: str) -> None:
     gpu = {"name": "NVIDIA H200", "watts": 500}
     cluster.nodes(n0={"gpus": [gpu, gpu]}, n1={"gpus": [{**gpu, "watts": 700}]})
     repository = behind(make_repository(tmp_path / "lab"), SRUN, f"      hardware: {hardware}\n")
@@ -132,9 +130,7 @@ def test_nodes_that_cannot_be_reached_block_and_say_why(tmp_path: Path, cluster:
     assert repository.records() == {}
 
 
-def test_docker_shows_the_folders_and_carries_no_secret_in_its_words(
-    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_docker_shows_folders_and_no_secret(tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """A command of a user's, with its own scorer's image: everything travels, and none of it is identity."""
     env = "        env: {TOKEN: {from_env: MY_TOKEN}, WHERE: '{scenario}'}\n"
     repository = behind(with_command(tmp_path / "lab", more=env), DOCKER)
@@ -222,9 +218,7 @@ def killed(repository: Repository, reported: Path, number: signal.Signals) -> It
         pytest.param(SSH, signal.SIGINT, id="ssh-interrupted", marks=pytest.mark.slow),
     ],
 )
-def test_what_runs_elsewhere_ends_with_the_pass(
-    tmp_path: Path, cluster: Cluster, launcher: str, number: signal.Signals
-) -> None:
+def test_it_ends_with_the_pass(tmp_path: Path, cluster: Cluster, launcher: str, number: signal.Signals) -> None:
     """Also what a launcher's process no longer is above."""
     root = tmp_path / "lab"
     repository = behind(with_command(root), launcher)
@@ -255,9 +249,7 @@ def test_no_audit_settings_stay_behind_a_pass_that_was_killed(tmp_path: Path, cl
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_container_that_hears_nothing_is_removed_by_its_name(
-    tmp_path: Path, cluster: Cluster, number: signal.Signals
-) -> None:
+def test_deaf_container_is_removed_by_name(tmp_path: Path, cluster: Cluster, number: signal.Signals) -> None:
     """It reads no input, and what is first in a container ignores the signals that docker hands on."""
     mute = f"import os, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); {REPORT}; time.sleep(600)"
     request = LaunchRequest(
@@ -299,9 +291,7 @@ def test_server_runs_where_its_runs_do(tmp_path: Path, cluster: Cluster) -> None
 # -- runs that count together ----------------------------------------------------------------------------------------
 
 
-def test_another_driver_is_named_with_the_run_to_repeat_and_another_host_is_only_reported(
-    tmp_path: Path, cluster: Cluster
-) -> None:
+def test_another_driver_names_the_run_to_repeat_and_another_host_does_not(tmp_path: Path, cluster: Cluster) -> None:
     gpu = {"name": "NVIDIA H200", "watts": 700}
     cluster.nodes(n0={"gpus": [gpu], "driver": "580.1"}, n1={"gpus": [gpu], "driver": "580.1"})
     repository = behind(with_command(tmp_path / "lab"), "[ssh, n0]", "      hardware: {accelerator: H200, count: 1}\n")
@@ -365,9 +355,7 @@ def test_load_blocks_a_timed_run_where_it_would_run(
             os.kill(int(done.stdout), signal.SIGKILL)
 
 
-def test_stranger_on_a_gpu_of_any_node_blocks_with_process_and_user(
-    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stranger_on_a_gpu_blocks_with_user(tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_executor, "REHEARSAL", "nothing is one")
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True) as stranger:
         gpu = {"name": "NVIDIA H200", "watts": 700}

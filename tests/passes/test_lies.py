@@ -183,9 +183,7 @@ def forge(lie: Lie, run: Run) -> tuple[bytes, bytes]:
 
 
 @pytest.mark.parametrize("lie", LIE_OF_KEY.values(), ids=lambda lie: lie.name)
-def test_a_lie_is_refused_wherever_logs_are_believed(
-    lie: Lie, loadgen_run: Runs, believers: Believers, tmp_path: Path
-) -> None:
+def test_a_lie_is_refused_everywhere(lie: Lie, loadgen_run: Runs, believers: Believers, tmp_path: Path) -> None:
     run = loadgen_run(lie.run)
     if lie.run not in believers.honest:
         honest = place(run, run.bytes("detail.txt"), run.bytes("accuracy.json"))

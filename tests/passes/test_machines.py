@@ -74,9 +74,7 @@ def test_other_machine_makes_nothing_for_cells_that_it_cannot_run(tmp_path: Path
     assert repository.records() == {}
 
 
-def test_backend_that_is_not_installed_blocks_and_says_what_to_install(
-    repository: Repository, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_backend_says_what_to_install(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "read_cpu_model", lambda: "CPU of the lab box")
     without = {"mlcommons-loadgen": "6"}
     for module in (looking, desired_cache):
@@ -88,9 +86,7 @@ def test_backend_that_is_not_installed_blocks_and_says_what_to_install(
     assert engine.fix == "pip install 'mlperf-reconciler[cpu]', or in a checkout: pip install -e '.[cpu]'"
 
 
-def test_machine_without_loadgen_is_in_sync_and_blocks_runs(
-    repository: Repository, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_loadgen_is_in_sync_and_blocks_runs(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "read_cpu_model", lambda: "CPU of the lab box")
     for module in (looking, desired_cache):
         monkeypatch.setattr(module, "list_installed", dict)
@@ -147,17 +143,13 @@ def test_saved_plan_from_before_other_records_is_refused(here: Repository, tmp_p
 # -- where a pass is started, and what it renders -------------------------------------------------------------------
 
 
-def test_folder_of_the_caller_does_not_matter(
-    here: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_folder_of_caller_does_not_matter(here: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for folder in (here.root / "specs", tmp_path):
         monkeypatch.chdir(folder)
         assert here.look().plan.in_sync
 
 
-def test_rendering_depends_on_neither_place_nor_zone_nor_language(
-    here: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rendering_ignores_zone_and_language(here: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trees = [here.tree()]
     for zone, language in (("Pacific/Kiritimati", "C"), ("America/New_York", "tr_TR.UTF-8")):
         monkeypatch.setenv("TZ", zone)

@@ -85,9 +85,7 @@ def read_answers(repository: Repository, report: PassReport) -> list[int]:
 
 
 @pytest.mark.parametrize(("backend", "package"), [("onnxruntime", "onnxruntime"), ("openvino", "openvino")])
-def test_it_names_the_cat_the_espresso_and_the_rocket(
-    tmp_path: Path, network: Path, backend: str, package: str
-) -> None:
+def test_it_names_cat_espresso_and_rocket(tmp_path: Path, network: Path, backend: str, package: str) -> None:
     pytest.importorskip(package)
     repository = Repository(tmp_path)
     write_photos(tmp_path / "photos")

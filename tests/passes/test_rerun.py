@@ -101,9 +101,7 @@ def test_a_repeat_that_failed_leaves_the_earlier_result_and_is_reported(tmp_path
         ([Status.RETRY, Status.FAILED], ERROR),
     ],
 )
-def test_a_pass_that_did_not_make_what_it_was_asked_to_repeat_is_not_in_sync(
-    made: Repository, ended: list[Status], code: int
-) -> None:
+def test_a_pass_that_did_not_repeat_is_not_in_sync(made: Repository, ended: list[Status], code: int) -> None:
     after = made.look()
     step = made.look(rerun=(f"cell={CELL}",)).plan.steps[0]
     outcomes = tuple(Outcome(step, status) for status in ended)

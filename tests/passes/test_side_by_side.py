@@ -94,9 +94,7 @@ def test_one_job_at_a_time_where_that_is_asked_for(tmp_path: Path, cluster: Clus
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
-def test_what_ends_the_pass_ends_every_step_under_way(
-    tmp_path: Path, cluster: Cluster, error: type[BaseException]
-) -> None:
+def test_the_end_of_a_pass_ends_all_steps(tmp_path: Path, cluster: Cluster, error: type[BaseException]) -> None:
     repository = make_boxes(tmp_path / "lab")
     running: set[str] = set()
 

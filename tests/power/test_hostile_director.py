@@ -76,9 +76,7 @@ def direct(talk: Talk) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", DIRECTORS)
-def test_a_director_that_does_not_answer_as_one_fails_the_run(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_false_director_fails_the_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     talk, problem = DIRECTORS[name]
     monkeypatch.setattr(
         LocalExecutor, "capacity", lambda *_: Capacity("quiet", 3.0 if "start work" in problem else 60.0)

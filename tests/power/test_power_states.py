@@ -138,9 +138,7 @@ def test_killed_run_puts_the_machine_back(machine: Machine) -> None:
     wait_for(lambda: machine.state == USUAL and not (machine.folder / "journal.json").exists())
 
 
-def test_what_a_killed_keeper_left_is_put_back_by_the_next_pass(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_keeper_is_made_up_for_by_the_next_pass(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECONCILE_LOCKS", str(machine.folder / "locks"))
     machine.file.write_text(f"{SAVING}\n")
     said = {"restore": machine.set_by(USUAL), "read": machine.read_by, "cwd": str(machine.folder), "before": USUAL}
@@ -162,9 +160,7 @@ def declare(repository: Repository, machine: Machine, **parts: object) -> None:
     repository.edit(SPEC, "      status: available\n", f"      status: available\n      power_state: {text}\n")
 
 
-def test_pass_makes_all_runs_in_the_state_and_only_another_state_makes_them_stale(
-    tmp_path: Path, machine: Machine
-) -> None:
+def test_all_runs_are_in_the_state_and_only_another_makes_them_stale(tmp_path: Path, machine: Machine) -> None:
     pytest.importorskip("mlperf_loadgen")
     repository = make_repository(tmp_path / "lab")
     before = {str(step.change.address) for step in repository.look().plan.steps}

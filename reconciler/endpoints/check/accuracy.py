@@ -133,13 +133,19 @@ def check_swe_bench(view: CurveView) -> Iterator[Complaint]:
         return
     by_concurrency = {point.concurrency: point for point in view.folder.points}
     owner = match_bands([(point.concurrency, bands) for point, bands in _candidates(view, regions)])
-    found = []
+    found, malformed = [], False
     for concurrency in owner.values():
-        scores = by_concurrency[concurrency].scores
-        share = _share(next((score for score in scores if score.dataset == _SWE_BENCH and not score.inline), None))
-        found += [share] if share is not None else []
+        point = by_concurrency[concurrency]
+        score = next((score for score in point.scores if score.dataset == _SWE_BENCH and not score.inline), None)
+        if (share := _share(score)) is not None:
+            found.append(share)
+        elif score is not None and score.scores:
+            malformed = True
+            wrong = f"the {_SWE_BENCH} score is not a share from 0 to 1"
+            yield complain(f"{point.shown}/{ACCURACY}", wrong, "a share")
     if not found:
-        yield complain(view.folder.shown, f"no {_SWE_BENCH} result", "one in each mandatory region", warning=True)
+        if not malformed:
+            yield complain(view.folder.shown, f"no {_SWE_BENCH} result", "one in each mandatory region", warning=True)
         return
     mean = sum(found, Decimal(0)) / len(found)
     if mean < benchmark.swe_bench:

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from reconciler.endpoints.check.structure import CHECKER, CurveView, complain, make_rule
-from reconciler.endpoints.rules.cohorts import Cohort
-from reconciler.endpoints.rules.curve_rules import CurveRules
+from reconciler.endpoints.rules.curve_rules import Cohort, CurveRules, Drafter
 from reconciler.endpoints.rules.regions import (
     BAND_TITLES,
     CHOICE,
@@ -30,7 +29,7 @@ C_MIN = "c_min_override"
 
 def is_agentic(curve: CurveFolder, rules: CurveRules) -> bool:
     """True where every point but a dedicated Offline one says so by its load pattern."""
-    return _patterns(curve) == {rules.get("agentic_load_pattern")}
+    return _patterns(curve) == {rules.values.agentic_load_pattern}
 
 
 def _patterns(curve: CurveFolder) -> set[object]:
@@ -48,7 +47,7 @@ def find_declared_minimum(curve: CurveFolder, rules: CurveRules) -> tuple[int | 
     stated = {point: _read_minimum(point) for point in curve.points}
     if all(value is _NOTHING for value in stated.values()):
         return None, ()
-    limit, found, problems = rules.get_number("most_ultra_low_concurrency"), set(), []
+    limit, found, problems = rules.values.most_ultra_low_concurrency, set(), []
     for point, value in stated.items():
         place = point.description.file
         if value is _NOTHING:
@@ -78,7 +77,7 @@ def derive_curve_regions(curve: CurveFolder, rules: CurveRules) -> tuple[Regions
     if problems or c_max is None or not curve.points:
         return None, ()
     fixed = {point.concurrency for point in curve.points if point.state("offline") != DEDICATED}
-    limit = rules.get_number("most_ultra_low_concurrency")
+    limit = rules.values.most_ultra_low_concurrency
     try:
         if declared is None:
             return compute_regions(c_max, min(min(point.concurrency for point in curve.points), limit), rules), ()
@@ -131,7 +130,7 @@ def check_placement(view: CurveView) -> Iterator[Complaint]:
 def _coverage(band: str) -> Callable[[CurveView], Iterator[Complaint]]:
     def check(view: CurveView) -> Iterator[Complaint]:
         regions = derive_curve_regions(view.folder, view.rules)[0]
-        limit = view.rules.get_number("most_ultra_low_concurrency")
+        limit = view.rules.values.most_ultra_low_concurrency
         present = [point.concurrency for point in view.folder.points]
         if band == ULTRA_LOW:
             last = regions.ultra_low.last if regions is not None else limit
@@ -146,15 +145,15 @@ def _coverage(band: str) -> Callable[[CurveView], Iterator[Complaint]]:
 
 def check_count(view: CurveView) -> Iterator[Complaint]:
     dedicated = any(point.state("offline") == DEDICATED for point in view.folder.stated)
-    agentic = is_agentic(view.folder, view.rules)
-    name = "least_points_with_dedicated_offline" if dedicated and not agentic else "least_points"
-    least = view.rules.get_number(name)
+    least = view.rules.values.least_points
+    if dedicated and not is_agentic(view.folder, view.rules):
+        least = view.rules.values.least_points_with_dedicated_offline
     if view.folder.points and len(view.folder.points) < least:
         yield complain(view.folder.shown, f"{len(view.folder.points)} points", f"at least {least}")
 
 
 def check_cap(view: CurveView) -> Iterator[Complaint]:
-    most = view.rules.get_number("most_points")
+    most = view.rules.values.most_points
     if len(view.folder.points) > most:
         yield complain(view.folder.shown, f"{len(view.folder.points)} points", f"at most {most}")
 
@@ -200,7 +199,7 @@ def check_offline_order(view: CurveView) -> Iterator[Complaint]:
     top = next((point.measured for point in view.folder.stated if point.concurrency == c_max and point.measured), None)
     if top is None or offline.measured is None:
         return
-    least = view.rules.get_decimal("least_offline_share") * top.system_tps
+    least = view.rules.values.least_offline_share * top.system_tps
     if offline.measured.system_tps < least:
         found = f"Offline {offline.measured.system_tps:.2f} tokens/s"
         yield complain(offline.summary.file, found, f"at least {least:.2f}, 0.98 of the point at the maximum")
@@ -280,19 +279,20 @@ def check_seeds(view: CurveView) -> Iterator[Complaint]:
 
 
 def check_adoption(view: CurveView) -> Iterator[Complaint]:
-    for point in view.folder.stated:
+    """Nothing is known where no list says for which cohort it was published."""
+    for point in view.folder.stated if any(seeds.cohorts for seeds in view.rules.seed_sets.values()) else ():
         seeds, target = view.rules.seed_sets.get(str(point.state("seed_set"))), point.state("target_cohort")
         if seeds is None or target is None:
             continue
-        allowed = [str(cohort) for cohort in view.rules.list_adopting_cohorts(seeds)]
+        allowed = [str(cohort) for cohort in seeds.cohorts]
         if target not in allowed:
-            wanted = f"one of {', '.join(allowed)}, in which seed set {seeds.id} may be adopted"
+            wanted = f"one of {', '.join(allowed) or 'none'}, in which seed set {seeds.id} may be adopted"
             yield complain(point.point.file, f"target_cohort {target!r}", wanted)
 
 
 def check_drafter(view: CurveView) -> Iterator[Complaint]:
     for point, block, approved in _drafted(view):
-        if not any(drafter.checksum == block.get("weight_checksum") for drafter in approved):
+        if not any(drafter.matches(block) for drafter in approved):
             wanted = "a drafter that is approved for the benchmark, known by the checksum of its weights"
             named = block.get("model_id")
             yield complain(
@@ -301,19 +301,25 @@ def check_drafter(view: CurveView) -> Iterator[Complaint]:
 
 
 def check_drafter_time(view: CurveView) -> Iterator[Complaint]:
-    lead = view.rules.get_number("drafter_lead_cohorts")
+    lead = view.rules.values.drafter_lead_cohorts
     for point, block, approved in _drafted(view):
-        drafter = next((item for item in approved if item.checksum == block.get("weight_checksum")), None)
-        try:
-            target = Cohort.parse(str(point.state("target_cohort")))
-        except ReconcilerError:
+        drafter = next((item for item in approved if item.matches(block)), None)
+        if drafter is None:
             continue
-        if drafter is not None and target < drafter.approved.add(lead):
-            found = f"{drafter.model}, approved in {drafter.approved}, in cohort {target}"
+        named, stated = drafter.model or "the drafter", point.state("target_cohort")
+        try:
+            target = Cohort.parse(str(stated))
+        except ReconcilerError:
+            target = None
+        if target is None or drafter.approved is None:
+            found = f"{named}, approved in {drafter.approved or 'no stated cohort'}, in cohort {stated}"
+            yield complain(point.point.file, found, f"both cohorts, {lead} apart", warning=True)
+        elif target < drafter.approved.add(lead):
+            found = f"{named}, approved in {drafter.approved}, in cohort {target}"
             yield complain(point.point.file, found, f"cohort {drafter.approved.add(lead)} or later")
 
 
-def _drafted(view: CurveView) -> Iterator[tuple[PointFolder, Mapping[str, object], list[Any]]]:
+def _drafted(view: CurveView) -> Iterator[tuple[PointFolder, Mapping[str, object], list[Drafter]]]:
     model = next(iter(_first_by(view.folder, "model_name")), view.folder.model)
     approved = [drafter for drafter in view.rules.drafters if drafter.benchmark == model]
     for point in view.folder.stated:
@@ -324,7 +330,7 @@ def _drafted(view: CurveView) -> Iterator[tuple[PointFolder, Mapping[str, object
 
 def check_descriptions(view: CurveView) -> Iterator[Complaint]:
     """One system: only what the rules let vary may differ from the first point's description."""
-    free = set(view.rules.get_words("per_point_description"))
+    free = set(view.rules.values.per_point_description)
     read = [(point, point.description.value) for point in view.folder.points if point.description.value is not None]
     for point, document in read[1:]:
         first = read[0][1].values

@@ -83,7 +83,7 @@ def _judged(rule: Rule) -> tuple[Rule, Callable[[CurveView], Iterator[Complaint]
 
 
 def check_queries(view: CurveView) -> Iterator[Complaint]:
-    least = view.rules.get("least_queries")
+    least = view.rules.values.least_queries
     for point, measured in _measured(view):
         needed = least.get(point.state("dataset"))
         if needed and measured.completed < needed:
@@ -120,7 +120,7 @@ def _same(rules: CurveRules, point: PointFolder, name: str, derived: Decimal) ->
     """A stated metric is the one that its counts make."""
     document = point.summary.value
     stated = parse_number(document.get(name)) if document is not None else None
-    if stated is not None and abs(stated - derived) > abs(derived) * rules.get_decimal("metric_tolerance"):
+    if stated is not None and abs(stated - derived) > abs(derived) * rules.values.metric_tolerance:
         yield complain(point.summary.file, f"{name} {stated}", f"{derived:.4f}, as its counts make it")
 
 
@@ -133,7 +133,7 @@ def check_utilisation(view: CurveView) -> Iterator[Complaint]:
             found.append((point, point.measured.system_tps, share))
     peak = max((tps for _, tps, _ in found), default=Decimal(0))
     for point, tps, share in found if peak else ():
-        if abs(share - tps / peak) > view.rules.get_decimal("utilization_tolerance"):
+        if abs(share - tps / peak) > view.rules.values.utilization_tolerance:
             fix = "render the submission again: it follows from the results"
             yield complain(
                 point.description.file, f"tps_utilization {share}", f"{tps / peak:.4f}, of the curve's peak", fix
@@ -189,14 +189,14 @@ def _wrong(values: Mapping[str, object], view: CurveView) -> Iterator[tuple[str,
     for name in _COUNTS:
         if not is_whole(values.get(name)):
             yield name, describe_mismatch(values.get(name)), "a whole number"
-    short, most = values.get("shortened_system_name"), view.rules.get_number("most_short_name")
+    short, most = values.get("shortened_system_name"), view.rules.values.most_short_name
     if isinstance(short, str) and not (short.strip() and len(short) <= most):
         yield "shortened_system_name", f"{short!r} has {len(short)} characters", f"1 to {most}"
     division = values.get("division")
-    if str(division).strip().lower() not in {name.lower() for name in view.rules.get_words("divisions")}:
-        yield "division", describe_mismatch(division), " or ".join(view.rules.get_words("divisions"))
+    if str(division).strip().lower() not in {name.lower() for name in view.rules.values.divisions}:
+        yield "division", describe_mismatch(division), " or ".join(view.rules.values.divisions)
     yield from _availability(values, view)
-    least, most = 1, view.rules.get_number("most_ultra_low_concurrency")
+    least, most = 1, view.rules.values.most_ultra_low_concurrency
     if "c_min_override" in values:
         lowest = values["c_min_override"]
         if not (is_whole(lowest) and least <= lowest <= most):
@@ -220,7 +220,7 @@ def _wrong(values: Mapping[str, object], view: CurveView) -> Iterator[tuple[str,
 
 def _availability(values: Mapping[str, object], view: CurveView) -> Iterator[tuple[str, str, str]]:
     stated = {name: str(values[name]) for name in _AVAILABILITY if values.get(name) not in (None, "")}
-    known = {name.lower(): name for name in view.rules.get_words("availabilities")}
+    known = {name.lower(): name for name in view.rules.values.availabilities}
     if len({value.strip().lower() for value in stated.values()}) > 1:
         yield _AVAILABILITY[0], f"is {' and '.join(stated.values())} under {len(stated)} names", "one of them"
         return

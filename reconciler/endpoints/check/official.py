@@ -13,11 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from reconciler.endpoints.tree.reading import find_submissions
 from reconciler.errors import ReconcilerError
 from reconciler.resource.rules import Rule, Severity
+from reconciler.rules.programs import PublishedLists
 from reconciler.storage.process import Child, build_child_environment
 from reconciler.tree.findings import Complaint, OfficialRun, Place, TreeFinding, TreeReport
 
@@ -32,14 +33,17 @@ from importlib.metadata import version
 from pathlib import Path
 from submission_checker.checker import SubmissionChecker
 print(version("endpoints-submission-cli"))
-Path(sys.argv[2]).write_text(SubmissionChecker(Path(sys.argv[1])).run().model_dump_json())
+lists = {name: Path(path) for name, path in zip(("seed_sets_path", "approved_drafters_path"), sys.argv[3:]) if path}
+Path(sys.argv[2]).write_text(SubmissionChecker(Path(sys.argv[1]), **lists).run().model_dump_json())
 """
 _PLACE = re.compile(r"results/(?P<system>[^/]+)(?:/(?P<model>[^/]+)(?:/(?P<point>r\d+))?)?")
 _SEVERITIES = {"ERROR": Severity.ERROR, "WARNING": Severity.WARNING}
 _SECONDS = 600.0
 
 
-def run_official_checker(report: TreeReport, path: Path, environment: Path, output: Path) -> TreeReport:
+def run_official_checker(
+    report: TreeReport, path: Path, environment: Path, output: Path, lists: PublishedLists | None = None
+) -> TreeReport:
     """The report with what the official checker says of the one submission at ``path``. ``environment``: a virtual
     environment that has the package; any other folder for the running Python's.
 
@@ -55,8 +59,9 @@ def run_official_checker(report: TreeReport, path: Path, environment: Path, outp
     for file in (log, written):
         file.unlink(missing_ok=True)
     root = found[0].path.resolve()
+    newer = [str(file.resolve()) if file else "" for file in astuple(lists or PublishedLists())]
     with Child(
-        [*command, str(root), str(written)], folder=output, log=log, environment=build_child_environment()
+        [*command, str(root), str(written), *newer], folder=output, log=log, environment=build_child_environment()
     ) as child:
         status = child.wait(_SECONDS)
     text = log.read_text(encoding="utf-8", errors="replace")

@@ -118,7 +118,7 @@ def check_disclosure(view: PointView) -> Iterator[Complaint]:
     document = view.folder.point.value
     if document is None:
         return
-    missing = [name for name in view.rules.get_words("disclosure") if document.get(name) in (None, "")]
+    missing = [name for name in view.rules.values.disclosure if document.get(name) in (None, "")]
     if missing:
         yield complain(view.folder.point.file, f"no {', '.join(missing)}", "every field of the disclosure")
 
@@ -155,7 +155,7 @@ def check_pattern(view: PointView) -> Iterator[Complaint]:
     if view.folder.point.value is None or view.folder.state("offline") == DEDICATED:
         return
     pattern = view.folder.get_nested("runtime_settings", "load_pattern") or "concurrency"
-    allowed = view.rules.get_words("load_patterns")
+    allowed = view.rules.values.load_patterns
     if pattern not in allowed:
         yield complain(view.folder.point.file, f"load_pattern {describe_mismatch(pattern)}", " or ".join(allowed))
     concurrency = view.folder.state("concurrency")
@@ -192,22 +192,24 @@ def check_window_words(view: PointView) -> Iterator[Complaint]:
     block = view.folder.state("steady_state")
     if not isinstance(block, Mapping):
         return
-    words = [("status", block.get("status"), "coverage_statuses"), ("verdict", block.get("verdict"), "verdicts")]
+    known = view.rules.values
+    words = [
+        ("status", block.get("status"), known.coverage_statuses),
+        ("verdict", block.get("verdict"), known.verdicts),
+    ]
     states = block.get("state")
     if isinstance(states, Mapping):
-        words += [(f"state of {metric}", state, "metric_states") for metric, state in states.items()]
-    for name, word, rule in words:
-        if word is not None and word not in view.rules.get_words(rule):
-            yield complain(
-                view.folder.point.file, f"{name} {describe_mismatch(word)}", ", ".join(view.rules.get_words(rule))
-            )
+        words += [(f"state of {metric}", state, known.metric_states) for metric, state in states.items()]
+    for name, word, allowed in words:
+        if word is not None and word not in allowed:
+            yield complain(view.folder.point.file, f"{name} {describe_mismatch(word)}", ", ".join(allowed))
 
 
 def check_window_sense(view: PointView) -> Iterator[Complaint]:
     block = view.folder.state("steady_state")
     if not isinstance(block, Mapping):
         return
-    least, place = view.rules.get_number("least_super_passes"), view.folder.point.file
+    least, place = view.rules.values.least_super_passes, view.folder.point.file
     spans = _spans(block.get("window"))
     states = block.get("state")
     drifting = (

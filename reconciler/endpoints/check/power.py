@@ -53,7 +53,7 @@ def _count_accelerators(node: Mapping[str, object]) -> int | None:
 def check_descriptor(view: DescribedSystem) -> Iterator[Complaint]:
     read = view.folder.power
     if read.absent:
-        optional = [name.lower() for name in view.rules.get_words("power_optional")]
+        optional = [name.lower() for name in view.rules.values.power_optional]
         if str(_description(view.folder).get("division")).lower() not in optional:
             yield complain(read.file, "there is no such file", "the system's provisioned power, with its sources")
         return
@@ -180,7 +180,7 @@ def check_rate(view: DescribedSystem) -> Iterator[Complaint]:
         if stated is None or not kilowatts:
             continue
         derived = point.measured.system_tps / kilowatts
-        if abs(stated - derived) > abs(derived) * view.rules.get_decimal("metric_tolerance"):
+        if abs(stated - derived) > abs(derived) * view.rules.values.metric_tolerance:
             wanted = f"{derived:.4f}, over {kilowatts} kW"
             yield complain(point.summary.file, f"system_tps_per_kw {stated}", wanted)
 

@@ -6,24 +6,33 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
 from reconciler.endpoints.results.audits import CACHING
-from reconciler.endpoints.rules.point import OFFLINE_PATTERN
+from reconciler.endpoints.rules.curve_rules import load_endpoints_rules
+from reconciler.endpoints.rules.point import AGENTIC_PATTERN, OFFLINE_PATTERN
+from reconciler.endpoints.rules.results import find_performance_dataset, list_datasets
 from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import CONFIG
 from reconciler.resource.kinds import PERFORMANCE
 from reconciler.resource.quantities import parse_number
-from reconciler.resource.settings import DEDICATED_OFFLINE, CellSettings
+from reconciler.resource.settings import AGENTIC, DEDICATED_OFFLINE, CellSettings
 from reconciler.storage.documents import ResultDocument
+from reconciler.storage.git import find_head
 
 _PATIENCE = 300  # seconds for its own processes to start, before anything is measured
 PERFORMANCE_DATASET, ACCURACY_DATASET = "performance", "accuracy"
-_PARAMETERS, _COLUMNS, _ACCURACY_COLUMNS = "client.parameters.", "client.columns.", "client.accuracy.columns."
+PARAMETERS, _COLUMNS, _ACCURACY_COLUMNS = "client.parameters.", "client.columns.", "client.accuracy.columns."
+EXTRAS = "client.accuracy.extras."
+SERVICE = "client.accuracy.service"  # the SWE-bench service that an agentic benchmark's accuracy run asks
+SWE_BENCH = "swe_bench"  # the client's name of that dataset
+_INLINE = "agentic_inference_inline"  # the client's scorer of a performance run
+_TURN_SECONDS = 86400  # that one turn may take: the client's own default
 _SHARED = (
-    *("point.concurrency", DEDICATED_OFFLINE, "client.api", "client.workers"),
+    *("point.concurrency", DEDICATED_OFFLINE, AGENTIC, "client.api", "client.workers"),
     *(keys.SCHEDULE_RNG_SEED, keys.SAMPLE_INDEX_RNG_SEED, "seed_set"),
 )
 _AUDIT = ("samples", "audit_samples", "sample_index")
@@ -31,20 +40,22 @@ _TIMED = (
     *(keys.MIN_DURATION, keys.MAX_DURATION, keys.MIN_QUERY_COUNT, keys.TARGET_QPS, "client.warmup"),
     *("point.least_duration", keys.PERFORMANCE_SAMPLE_COUNT, "client.steady_state"),
     *(f"client.audit.{name}" for name in _AUDIT),
+    *("point.least_inline", "point.least_turn_tokens", "point.most_turn_tokens"),
 )
 _SCORED = (
     *(f"client.accuracy.{name}" for name in ("name", "method", "ground_truth", "extractor")),
     *(keys.ACCURACY_SAMPLE_COUNT, "point.least_accuracy_samples"),
 )
 # Groups of free names: each that is declared counts.
-_FREE = (_PARAMETERS, _COLUMNS, "endpoint.stack.")
+_FREE = (PARAMETERS, _COLUMNS, "endpoint.stack.")
 _PLACES = (("report_dir",), ("endpoint_config", "endpoints"), ("model_params", "tokenizer_name"))
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
 class ClientPlaces(Struct, frozen=True):
     """Places here: none of them is identity. ``dataset`` and ``accuracy``: files; ``report``: the empty folder that the
-    client leaves its results in; ``key_variable``: of its environment, with the endpoint's key."""
+    client leaves its results in; ``key_variable``: of its environment, with the endpoint's key; ``service``: the
+    address of a SWE-bench service."""
 
     url: str
     report: str
@@ -52,11 +63,38 @@ class ClientPlaces(Struct, frozen=True):
     accuracy: str = ""
     tokenizer: str = ""
     key_variable: str = ""
+    service: str = ""
+
+
+_REPOSITORY = "https://github.com/mlcommons/endpoints"
+_MAIN = "src/inference_endpoint/main.py"
+
+
+def examine_client(locations: Mapping[str, str], root: Path) -> Iterator[tuple[str, bool, str]]:
+    """(text, whether it is missing, fix) of the client that a run starts. It is in no package index: a checkout with an
+    environment of its own is all there is. ``locations``: of the run, relative to ``root``."""
+    code, tried = root / locations.get("client.code", ""), load_endpoints_rules().sources["client"].version
+    make = "python3.12 -m venv .venv && .venv/bin/pip install ."
+    if not (code / _MAIN).is_file():
+        clone = f"git clone {_REPOSITORY} && cd endpoints && git checkout {tried} && {make}"
+        fix = f"{clone} && export MLPERF_ENDPOINTS_CLIENT=$PWD, which client.code names"
+        yield f"the official client is not in {locations.get('client.code')}", True, fix
+        return
+    python = root / locations.get("client.python", "")
+    if not python.is_file():
+        yield f"the client has no interpreter {python}", True, f"cd {code} && {make}, or name one in client.python"
+    head = find_head(code) or ""
+    text = f"the official client is commit {head[:7] or 'unknown'}; this release was tried with {tried}"
+    yield (
+        text,
+        False,
+        "" if head.startswith(tried) else f"git -C {code} checkout {tried}, if it refuses its configuration",
+    )
 
 
 def list_client_settings(mode: str, declared: Iterable[str]) -> tuple[str, ...]:
     """The names of the settings that a run of a point reads, of those that are declared."""
-    own, groups = (_TIMED, _FREE) if mode == PERFORMANCE else (_SCORED, (*_FREE, _ACCURACY_COLUMNS))
+    own, groups = (_TIMED, _FREE) if mode == PERFORMANCE else (_SCORED, (*_FREE, _ACCURACY_COLUMNS, EXTRAS))
     free = sorted(name for name in declared if name.startswith(groups))
     return (*_SHARED, *own, *free)
 
@@ -73,6 +111,7 @@ def place_client_config(
         accuracy=find_place("client.accuracy.dataset"),
         tokenizer=find_place("client.tokenizer"),
         key_variable=settings.api_key_env,
+        service=settings.get_text(SERVICE),
     )
     return build_client_config(asked, places)
 
@@ -83,8 +122,10 @@ def build_client_config(asked: Mapping[str, Any], places: ClientPlaces) -> dict[
     timed = asked["mode"] == PERFORMANCE
     config = _collect_asked(asked)
     config["model_params"] |= {"tokenizer_name": places.tokenizer} if places.tokenizer else {}
-    datasets = [_performance(asked, places.dataset)]
-    config["datasets"] = datasets if timed else [*datasets, _accuracy(asked, places.accuracy)]
+    config["datasets"] = [_performance(asked, places.dataset)]
+    if not timed:
+        scored = _swe_bench(asked, places.service) if asked.get(AGENTIC) else _accuracy(asked, places.accuracy)
+        config["datasets"].append(scored)
     key = places.key_variable
     config["endpoint_config"] |= {"endpoints": [places.url], **({"api_key": f"${{{key}}}"} if key else {})}
     config["report_dir"] = places.report
@@ -96,9 +137,18 @@ def find_config_differences(
 ) -> Iterator[str]:
     """Every value of config.yaml, as the client resolved it, that is not the one that was asked for. ``foreign``: it
     ran elsewhere, and was not asked for what only this project sets."""
-    for path, wanted in _leaves(_collect_foreign(asked) if foreign else _collect_asked(asked), ()):
-        found = config.get_nested(*path)
-        if not _equal(wanted, found):
+    pairs = [
+        (path, wanted, config.get_nested(*path))
+        for path, wanted in _leaves(_collect_foreign(asked) if foreign else _collect_asked(asked), ())
+    ]
+    if asked.get(AGENTIC):
+        entry = ResultDocument(find_performance_dataset(config))
+        played = _play(asked)
+        if foreign:
+            del played["agentic_inference"]["turn_timeout_s"]  # how long somebody else waited for an answer
+        pairs += [(("datasets", *path), wanted, entry.get_nested(*path)) for path, wanted in _leaves(played, ())]
+    for path, wanted, found in pairs:
+        if not is_same(wanted, found):
             line = config.lines.get(path[-1], 0)
             where = f" (line {line})" if line else ""
             shown = "nothing" if found is None else " ".join(str(found).split())[:80]
@@ -118,9 +168,7 @@ def find_place_differences(config: ResultDocument, reported: ResultDocument) -> 
 
 
 def _list_datasets(config: ResultDocument) -> list[tuple[str, ...]]:
-    listed = config.get("datasets")
-    entries = [entry for entry in listed if isinstance(entry, Mapping)] if isinstance(listed, list) else []
-    return [tuple(str(entry.get(name)) for name in ("name", "type", "path")) for entry in entries]
+    return [tuple(str(entry.get(name)) for name in ("name", "type", "path")) for entry in list_datasets(config)]
 
 
 def _brief(found: object) -> str:
@@ -143,21 +191,28 @@ def _collect_asked(asked: Mapping[str, Any]) -> dict[str, Any]:
         # With orders to score alone, the client asks one question at a time. So it gets orders to do both, the first of
         # which is one sample long: then it asks as many at a time as the point does.
         bounds = {"min_duration_ms": 0, "n_samples_to_issue": 1}
-    offline = bool(asked.get(DEDICATED_OFFLINE))
+    offline, agentic = bool(asked.get(DEDICATED_OFFLINE)), bool(asked.get(AGENTIC))
     load: dict[str, Any] = {"type": "concurrency", "target_concurrency": int(asked["point.concurrency"])}
+    if agentic:  # by conversations, not by requests; without a performance run the client goes down to one at a time
+        bounds.pop("n_samples_to_issue")
+        load = {"type": AGENTIC_PATTERN, "target_concurrency": load["target_concurrency"] if timed else 1}
     if offline:  # everything at once; the rules ask no streaming of it
         load = {"type": OFFLINE_PATTERN}
-    if timed and asked.get(keys.TARGET_QPS) is not None:
+    if timed and not agentic and asked.get(keys.TARGET_QPS) is not None:
         load[keys.TARGET_QPS] = float(asked[keys.TARGET_QPS])
     client: dict[str, Any] = {"stream_all_chunks": True, "worker_initialization_timeout": _PATIENCE}
     if asked.get("client.workers") is not None:
         client["num_workers"] = int(asked["client.workers"])
+    if agentic:  # as the client's own examples: no connection outlasts the pause for a tool
+        client |= {"warmup_connections": 0, "max_idle_time": 0.5}
+    if agentic and not timed:
+        client |= {"num_workers": 1, "max_connections": 1}
     return {
         "type": "offline" if offline else "online",
         "model_params": {
             "name": asked["harness.model_name"],
             "streaming": "off" if offline else "on",
-            **_below(asked, _PARAMETERS),
+            **_below(asked, PARAMETERS),
         },
         "settings": {
             "runtime": {**seeds, **_whole(bounds)},
@@ -180,7 +235,10 @@ def _collect_foreign(asked: Mapping[str, Any]) -> dict[str, Any]:
     if asked["mode"] != PERFORMANCE:
         runtime = {name: value for name, value in runtime.items() if name.endswith("_seed")}
     model = {name: value for name, value in whole["model_params"].items() if name != "streaming"}
-    settings = {"runtime": runtime, "load_pattern": whole["settings"]["load_pattern"]}
+    load = whole["settings"]["load_pattern"]
+    if asked.get(AGENTIC):
+        load["target_concurrency"] = int(asked["point.concurrency"])
+    settings = {"runtime": runtime, "load_pattern": load}
     if count := int(asked.get("client.warmup") or 0):
         settings["warmup"] = {"enabled": True, "n_requests": count}
     api = {"endpoint_config": whole["endpoint_config"]} if asked.get("client.api") else {}
@@ -212,7 +270,36 @@ def _steady_state(asked: Mapping[str, Any], *, timed: bool) -> dict[str, Any]:
 
 
 def _performance(asked: Mapping[str, Any], path: str) -> dict[str, Any]:
-    return {"name": PERFORMANCE_DATASET, "type": "performance", "path": path, **_parser(asked, _COLUMNS)}
+    named = {"name": PERFORMANCE_DATASET, "type": "performance", "path": path}
+    return {**named, **(_play(asked) if asked.get(AGENTIC) else _parser(asked, _COLUMNS))}
+
+
+def _play(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """How conversations are played, as the rules of agentic benchmarks ask: salted, with the delays of their tools, and
+    each to its end. ``min_query_count`` counts them, and one pass has all of the dataset."""
+    played = {
+        "turn_timeout_s": _TURN_SECONDS,
+        "enable_salt": True,
+        "inject_tool_delay": True,
+        "stop_issuing_on_first_user_complete": False,
+    }
+    count = asked.get(keys.MIN_QUERY_COUNT) or asked.get(keys.PERFORMANCE_SAMPLE_COUNT)
+    return {
+        "accuracy_config": {"eval_method": _INLINE},
+        "agentic_inference": {**played, **_whole({"num_trajectories_to_issue": count})},
+    }
+
+
+def _swe_bench(asked: Mapping[str, Any], service: str) -> dict[str, Any]:
+    """The service plays the agents, as many at a time as the point has users, and asks the endpoint by itself."""
+    count = asked.get(keys.ACCURACY_SAMPLE_COUNT) or asked.get("point.least_accuracy_samples")
+    extras = {
+        "swebench_service_url": service,
+        **_whole({"num_instances": count, "workers": asked["point.concurrency"]}),
+        **_below(asked, EXTRAS),
+    }
+    scorer = {"eval_method": "swe_bench_scorer", "num_repeats": 1, "extras": extras}
+    return {"name": SWE_BENCH, "type": "accuracy", "accuracy_config": scorer}
 
 
 def _accuracy(asked: Mapping[str, Any], path: str) -> dict[str, Any]:
@@ -234,7 +321,15 @@ def _parser(asked: Mapping[str, Any], prefix: str) -> dict[str, Any]:
 
 
 def _below(asked: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    return {name.removeprefix(prefix): _plain(asked[name]) for name in sorted(asked) if name.startswith(prefix)}
+    """A name with a dot is of a group, such as chat_template_kwargs.preserve_thinking."""
+    found: dict[str, Any] = {}
+    for name in sorted(name for name in asked if name.startswith(prefix)):
+        *groups, own = name.removeprefix(prefix).split(".")
+        place = found
+        for group in groups:
+            place = place.setdefault(group, {})
+        place[own] = _plain(asked[name])
+    return found
 
 
 def _plain(value: Any) -> Any:
@@ -256,7 +351,7 @@ def _leaves(group: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[
             yield (*above, name), value
 
 
-def _equal(wanted: Any, found: Any) -> bool:
+def is_same(wanted: Any, found: Any) -> bool:
     if isinstance(wanted, bool) or isinstance(found, bool):
         return wanted is found
     if isinstance(wanted, int | float):

@@ -18,23 +18,25 @@ from reconciler.endpoints.results.measurements import find_wrong_rates
 from reconciler.endpoints.rules.curve_rules import CurveRules, load_endpoints_rules
 from reconciler.endpoints.rules.event_log import LoggedRun, find_unstated, parse_events
 from reconciler.endpoints.rules.judge import (
+    AgenticBars,
     PointFinding,
     PointSeverity,
     RequestedPoint,
     find_differences,
+    judge_agentic,
     judge_logged,
     judge_point,
 )
-from reconciler.endpoints.rules.point import OFFLINE_PATTERN, MeasuredPoint
+from reconciler.endpoints.rules.point import AGENTIC_PATTERN, OFFLINE_PATTERN, MeasuredPoint
 from reconciler.endpoints.rules.regions import Regions, compute_regions
 from reconciler.endpoints.rules.results import UnreadablePointError, parse_point, parse_scores
 from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE
-from reconciler.resource.quantities import parse_number
+from reconciler.resource.quantities import parse_decimal, parse_number
 from reconciler.resource.records import LogFinding
 from reconciler.resource.ruled_values import Bar
-from reconciler.resource.settings import DEDICATED_OFFLINE
+from reconciler.resource.settings import AGENTIC, DEDICATED_OFFLINE
 from reconciler.rules.context import RuleContext
 from reconciler.rules.results.format import Kept, KeptFile, Recheck, RecordValues, RunFiles, ShownFiles, Verdict
 from reconciler.storage.documents import ResultDocument, parse_json_object, parse_yaml_mapping
@@ -53,7 +55,7 @@ SCORED_BY = "the client scored it"
 TIES_ACCURACY = True
 SHOWN = ShownFiles(performance=(RESULT_SUMMARY,), accuracy=(ACCURACY_RESULTS,), configuration=CONFIG)
 EVENTS = "outputs/events.jsonl"  # every request of a run, as the client logged it
-JUDGED: tuple[str, ...] = (CONFIG, RESULT_SUMMARY, EVENTS, f"{AUDIT}/*")
+JUDGED: tuple[str, ...] = (CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS, EVENTS, f"{AUDIT}/*")
 _MILLISECONDS = 1000
 _FILES = (CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS)
 
@@ -116,7 +118,8 @@ def _read_events(path: Path) -> LoggedRun:
 
 def _parse(files: Mapping[str, bytes], inputs: Mapping[str, object]) -> MeasuredPoint:
     """The concurrency of a dedicated Offline run is the size of its dataset, which only what was asked says."""
-    chosen = {name: data for name, data in files.items() if name in (CONFIG, RESULT_SUMMARY)}
+    own = (CONFIG, RESULT_SUMMARY, *([ACCURACY_RESULTS] if inputs.get(AGENTIC) else []))
+    chosen = {name: data for name, data in files.items() if name in own}
     return parse_point(chosen, int(str(inputs["point.concurrency"])))
 
 
@@ -165,10 +168,16 @@ def _config(files: Mapping[str, bytes]) -> ResultDocument:
 def _collect_asked(inputs: Mapping[str, object]) -> RequestedPoint:
     return RequestedPoint(
         concurrency=int(str(inputs["point.concurrency"])),
-        load_pattern=OFFLINE_PATTERN if inputs.get(DEDICATED_OFFLINE) else "concurrency",
+        load_pattern=_name_pattern(inputs),
         model=str(inputs.get("harness.model_name") or ""),
         min_duration_ms=int(str(inputs.get(keys.MIN_DURATION) or 0)),
     )
+
+
+def _name_pattern(inputs: Mapping[str, object]) -> str:
+    if inputs.get(AGENTIC):
+        return AGENTIC_PATTERN
+    return OFFLINE_PATTERN if inputs.get(DEDICATED_OFFLINE) else "concurrency"
 
 
 def measure_point(files: Mapping[str, bytes], inputs: Mapping[str, object], *, rehearsal: bool) -> RecordValues:
@@ -221,17 +230,25 @@ def _find_shortcomings(
     timed = replace(rules.shorten(least), rehearsal=rehearsal)
     size = int(str(inputs.get(keys.PERFORMANCE_SAMPLE_COUNT) or 0))
     yield from judge_point(point, timed, _regions_around(point.concurrency, rules), dataset_size=size)
+    if inputs.get(AGENTIC):
+        names = ("point.least_inline", "point.least_turn_tokens", "point.most_turn_tokens")
+        inline, least_tokens, most_tokens = (parse_decimal(inputs.get(name)) for name in names)
+        tokens = (least_tokens, most_tokens) if least_tokens is not None and most_tokens is not None else None
+        yield from judge_agentic(point, AgenticBars(inline, tokens))
 
 
 def _regions_around(concurrency: int, rules: CurveRules) -> Regions:
     """Some curve that the point is on: every region has the same duration here."""
-    c_max = max(concurrency, rules.get_number("least_max_concurrency"))
-    return compute_regions(c_max, min(concurrency, rules.get_number("most_ultra_low_concurrency")), rules)
+    c_max = max(concurrency, rules.values.least_max_concurrency)
+    return compute_regions(c_max, min(concurrency, rules.values.most_ultra_low_concurrency), rules)
 
 
 def _describe(point: MeasuredPoint) -> dict[str, object]:
     """The figures that curves are drawn from."""
     figures = {"tps_per_user": point.tps_per_user, "ttft_p90_ms": point.ttft_p90_ms, "seconds": point.seconds}
+    if point.is_agentic:
+        figures |= {"interactivity": point.interactivity, "turn_tokens": point.turn_tokens}
+        figures |= {"inline": next((score.scores.get("score") for score in point.accuracy if score.inline), None)}
     shown = {name: show_plain(Decimal(value)) for name, value in figures.items() if value is not None}
     return {"concurrency": point.concurrency, "issued": point.issued, "completed": point.completed, **shown}
 
@@ -298,8 +315,10 @@ def _find_wrong(summary: ResultDocument, audits: Audits) -> Iterator[LogFinding]
 
 
 def list_kept(run: RunFiles) -> Iterator[KeptFile]:
-    own = ACCURACY_RESULTS if run.mode == ACCURACY else RESULT_SUMMARY
-    named = [path for name in (CONFIG, own) if (path := run.output / name).is_file()]
+    own = [ACCURACY_RESULTS] if run.mode == ACCURACY else [RESULT_SUMMARY]
+    if run.inputs.get(AGENTIC) and run.mode == PERFORMANCE:  # it is scored, too
+        own.append(ACCURACY_RESULTS)
+    named = [path for name in (CONFIG, *own) if (path := run.output / name).is_file()]
     named += sorted((run.output / AUDIT).rglob("*.json")) if run.mode == PERFORMANCE else []
     for path in named:
         yield KeptFile(path, path.relative_to(run.output).as_posix(), in_git=True)

@@ -1,27 +1,65 @@
 """The rules of MLPerf Endpoints: values with their sources, seed sets, benchmarks, drafters and open questions.
 
-They are data (``rules.yaml``); code asks for them by name and never branches on a version or a benchmark's name.
+They are data (``rules.yaml``); code reads them as attributes and never branches on a version or a benchmark's name.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib.resources
+import re
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError, convert
 from msgspec.structs import replace
 
-from reconciler.endpoints.rules.cohorts import Cohort, list_adoption_window
 from reconciler.errors import ReconcilerError, suggest_nearest
 from reconciler.loadgen import keys
+from reconciler.rules.programs import PublishedLists
 from reconciler.storage.documents import parse_yaml_mapping
+from reconciler.storage.untrusted_files import read_regular
 
 V1_0 = "v1.0"
 _FILE = "rules.yaml"
 MODEL_SEED = "model_seed"  # of a seed set; the client has no place for it but the sampling seed of each request
+
+
+# Publication cohorts: two in each month, called YYYY-MM-C0 and YYYY-MM-C1 (submission rules §4.2, §4.6).
+
+_NAME = re.compile(r"(?P<year>\d{4})-(?P<month>0[1-9]|1[0-2])-C(?P<index>[01])")
+_IN_A_MONTH, _MONTHS = 2, 12
+
+
+class Cohort(Struct, frozen=True, order=True):
+    """In the order of time. ``index``: 0 or 1 within the month."""
+
+    year: int
+    month: int
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.year:04d}-{self.month:02d}-C{self.index}"
+
+    @classmethod
+    def parse(cls, name: str) -> Cohort:
+        """ReconcilerError for what is not the name of a cohort."""
+        match = _NAME.fullmatch(name)
+        if match is None:
+            raise ReconcilerError(f"{name!r} is not a cohort", fix="write YYYY-MM-C0 or YYYY-MM-C1, as 2026-10-C1")
+        return cls(int(match["year"]), int(match["month"]), int(match["index"]))
+
+    def add(self, count: int) -> Cohort:
+        """The cohort that many cohorts later."""
+        months, index = divmod(self.index + count, _IN_A_MONTH)
+        years, month = divmod(self.month - 1 + months, _MONTHS)
+        return Cohort(self.year + years, month + 1, index)
+
+
+def list_adoption_window(published: Cohort, length: int) -> tuple[Cohort, ...]:
+    """The cohorts in which a seed set may be adopted, from the one it was published for on."""
+    return tuple(published.add(count) for count in range(length))
 
 
 class RuleSource(Struct, frozen=True):
@@ -32,20 +70,77 @@ class RuleSource(Struct, frozen=True):
     date: str
 
 
-class EndpointsRule(Struct, frozen=True):
-    """A ruled value. ``sources``: source → where it says so; ``differs``: source → what it says instead."""
+class RuleOrigin(Struct, frozen=True):
+    """Origin of a ruled value. ``sources``: source → where it says so; ``differs``: source → what it says instead."""
 
-    value: Any
     sources: Mapping[str, str]
     differs: Mapping[str, str]
     question: str = ""
 
 
+class ProcessorWatts(Struct, frozen=True):
+    """``words`` in the names of an architecture's processors; ``watts``: (most cores, None for any number; watts)."""
+
+    words: tuple[str, ...]
+    watts: tuple[tuple[int | None, int], ...]
+
+
+class RuleValues(Struct, frozen=True, forbid_unknown_fields=True):
+    """Every ruled value, under its name in the file. Durations in seconds, those of regions by the region's name."""
+
+    least_points: int
+    least_points_with_dedicated_offline: int
+    most_points: int
+    most_ultra_low_concurrency: int
+    least_max_concurrency: int
+    margin: Decimal
+    margin_covers_high: bool
+    choice_points: int
+    load_patterns: tuple[str, ...]
+    agentic_load_pattern: str
+    offline_load_pattern: str
+    least_seconds: Mapping[str, int]
+    least_seconds_agentic: Mapping[str, int]
+    whole_passes: bool
+    streaming: bool
+    most_warmup_seconds: int
+    warmup_from_performance_dataset_needs_salt: bool
+    failed_samples_allowed: int
+    least_queries: Mapping[str, int]
+    least_super_passes: int
+    least_drift: Decimal
+    most_scatter: Decimal
+    ramp_band: Decimal
+    coverage_statuses: tuple[str, ...]
+    verdicts: tuple[str, ...]
+    metric_states: tuple[str, ...]
+    gating_metrics: tuple[str, ...]
+    least_offline_share: Decimal
+    accuracy_points: int
+    accuracy_points_agentic: int
+    adoption_cohorts: int
+    drafter_lead_cohorts: int
+    most_short_name: int
+    metric_tolerance: Decimal
+    utilization_tolerance: Decimal
+    disclosure: tuple[str, ...]
+    per_point_description: tuple[str, ...]
+    divisions: tuple[str, ...]
+    availabilities: tuple[str, ...]
+    power_optional: tuple[str, ...]
+    overhead: Mapping[str, Decimal]
+    nic_watts: Decimal
+    accelerator_watts: Mapping[str, Decimal]
+    switch_watts: Mapping[str, Mapping[str, Decimal]]
+    processor_watts: tuple[ProcessorWatts, ...]
+
+
 class SeedSet(Struct, frozen=True):
-    """Seeds that a submission binds itself to. ``published``: the cohort that the set came out for."""
+    """Seeds that a submission binds itself to. ``cohorts``: in which a new submission may adopt them, ascending; none
+    where a list does not say for which cohort it was published."""
 
     id: str
-    published: Cohort
+    cohorts: tuple[Cohort, ...]
     scheduler_rng_seed: int
     sample_index_rng_seed: int
     model_seed: int
@@ -62,7 +157,9 @@ class SeedSet(Struct, frozen=True):
 
 class RuledBenchmark(Struct, frozen=True):
     """``accuracy``: metric in lower case → least and most, in percent where it is a share; ``inline``, ``swe_bench``
-    and ``output_tokens`` are the gates of agentic benchmarks, None where nothing is published."""
+    and ``output_tokens`` are the gates of agentic benchmarks, None where nothing is published. ``parameters``: the only
+    ones of the client's model_params that a run may have, none where nothing is published; ``dataset``: the SHA-256 of
+    the performance dataset; ``extras``: of the SWE-bench scorer."""
 
     name: str
     accuracy: Mapping[str, tuple[Decimal, Decimal | None]]
@@ -71,15 +168,28 @@ class RuledBenchmark(Struct, frozen=True):
     inline: Decimal | None
     swe_bench: Decimal | None
     output_tokens: tuple[Decimal, Decimal] | None
+    parameters: Mapping[str, Any] = {}
+    dataset: str = ""
+    extras: Mapping[str, Any] = {}
 
 
 class Drafter(Struct, frozen=True):
-    """An approved draft model, known by the checksum of its weights."""
+    """An approved drafter: a draft model, known by the ``checksum`` of its weights, or a ``configuration`` of a target
+    model whose checksum is ``target``. ``approved``: in which cohort, None where a list does not say."""
 
     benchmark: str
-    approved: Cohort
-    model: str
-    checksum: str
+    approved: Cohort | None
+    model: str = ""
+    checksum: str = ""
+    target: str = ""
+    configuration: Mapping[str, Any] = {}
+
+    def matches(self, stated: Mapping[str, object]) -> bool:
+        """True for the ``speculative_decoding`` of a point.yaml that is of this drafter. Its name is no proof."""
+        if self.checksum:
+            return stated.get("weight_checksum") == self.checksum
+        configured = bool(self.configuration) and stated.get("configuration") == self.configuration
+        return configured and stated.get("target_checksum") == self.target
 
 
 class OpenQuestion(Struct, frozen=True):
@@ -90,45 +200,34 @@ class OpenQuestion(Struct, frozen=True):
 
 
 class CurveRules(Struct, frozen=True):
-    """All rules of one version. ``rehearsal``: durations are not the published ones, so nothing may be submitted."""
+    """All rules of one version. ``origins``: of each of the ``values``. ``rehearsal``: durations are not the published
+    ones, so nothing may be submitted."""
 
     version: str
     sources: Mapping[str, RuleSource]
-    rules: Mapping[str, EndpointsRule]
+    values: RuleValues
+    origins: Mapping[str, RuleOrigin]
     seed_sets: Mapping[str, SeedSet]
     benchmarks: Mapping[str, RuledBenchmark]
     drafters: tuple[Drafter, ...]
     questions: Mapping[str, OpenQuestion]
     rehearsal: bool = False
 
-    def get(self, name: str) -> Any:
-        """The value of a rule. KeyError for a name that no rule has."""
-        return self.rules[name].value
-
-    def get_number(self, name: str) -> int:
-        return int(self.get(name))
-
-    def get_decimal(self, name: str) -> Decimal:
-        return Decimal(str(self.get(name)))
-
-    def get_words(self, name: str) -> tuple[str, ...]:
-        return tuple(self.get(name))
-
     def find_least_seconds(self, region: str, concurrency: int, *, agentic: bool) -> int:
         """Find the seconds that a point's window must span. Up to 32 requests at a time the shorter duration applies,
         whatever region the point falls into."""
-        table = self.get("least_seconds_agentic" if agentic else "least_seconds")
-        if concurrency <= self.get_number("most_ultra_low_concurrency"):
-            return int(table["low_latency"])
-        return int(table.get(region, 0))
+        table = self.values.least_seconds_agentic if agentic else self.values.least_seconds
+        if concurrency <= self.values.most_ultra_low_concurrency:
+            return table["low_latency"]
+        return table.get(region, 0)
 
     def find_offline_seconds(self) -> int:
         """Find the seconds that a dedicated Offline run must last: it is of no region, so that the longest duration
         applies."""
-        return max(map(int, self.get("least_seconds").values()))
+        return max(self.values.least_seconds.values())
 
     def count_accuracy_points(self, *, agentic: bool) -> int:
-        return self.get_number("accuracy_points_agentic" if agentic else "accuracy_points")
+        return self.values.accuracy_points_agentic if agentic else self.values.accuracy_points
 
     def find_seed_set(self, name: str) -> SeedSet:
         """ReconcilerError names the nearest published set."""
@@ -138,16 +237,13 @@ class CurveRules(Struct, frozen=True):
             raise ReconcilerError(f"{name!r} is not a published seed set", fix=f"{hint}published sets: {known}")
         return self.seed_sets[name]
 
-    def list_adopting_cohorts(self, seeds: SeedSet) -> tuple[Cohort, ...]:
-        """In which cohorts a new submission may bind itself to these seeds."""
-        return list_adoption_window(seeds.published, self.get_number("adoption_cohorts"))
-
     def shorten(self, seconds: int) -> CurveRules:
         """For a rehearsal: every point lasts ``seconds`` at least, and everything else stays as it is."""
-        rules = dict(self.rules)
-        for name in ("least_seconds", "least_seconds_agentic"):
-            rules[name] = replace(rules[name], value=dict.fromkeys(rules[name].value, seconds))
-        return replace(self, rules=rules, rehearsal=True)
+        plain, agentic = (
+            dict.fromkeys(table, seconds) for table in (self.values.least_seconds, self.values.least_seconds_agentic)
+        )
+        values = replace(self.values, least_seconds=plain, least_seconds_agentic=agentic)
+        return replace(self, values=values, rehearsal=True)
 
 
 @functools.cache
@@ -164,36 +260,64 @@ def parse_endpoints_rules(data: bytes) -> CurveRules:
     document = parse_yaml_mapping(data).values
     sources = {name: RuleSource(**_texts(entry)) for name, entry in document["sources"].items()}
     questions = {name: OpenQuestion(**_texts(entry)) for name, entry in document["questions"].items()}
-    rules = {name: _rule(name, entry, sources, questions) for name, entry in document["rules"].items()}
+    origins = {name: _origin(name, entry, sources, questions) for name, entry in document["rules"].items()}
     for name, entry in document["benchmarks"].items():
         _check_sources(f"benchmarks.{name}", entry.get("sources"), sources)
     for entry in document["seed_sets"]:
         _check_sources(f"seed_sets.{entry['id']}", entry.get("sources"), sources)
+    values = _values({name: entry["value"] for name, entry in document["rules"].items()})
     return CurveRules(
         version=document["version"],
         sources=sources,
-        rules=rules,
-        seed_sets={entry["id"]: _seed_set(entry) for entry in document["seed_sets"]},
+        values=values,
+        origins=origins,
+        seed_sets=_parse_seed_sets({"seed_sets": document["seed_sets"]}, values),
         benchmarks={name: _benchmark(name, entry) for name, entry in document["benchmarks"].items()},
-        drafters=tuple(_drafter(entry) for entry in document["drafters"]),
+        drafters=_parse_drafters({"drafters": document["drafters"]}),
         questions=questions,
     )
+
+
+def adopt_lists(rules: CurveRules, lists: PublishedLists) -> CurveRules:
+    """The rules with newer lists of seed sets and drafters, as MLCommons publishes them for the official checker.
+    ReconcilerError names the file that is none."""
+    read = {"seed_sets": lists.seed_sets, "drafters": lists.approved_drafters}
+    found: dict[str, Any] = {}
+    for name, path in read.items():
+        try:
+            if path is not None:
+                values = parse_yaml_mapping(read_regular(path)).values
+                found[name] = _parse_seed_sets(values, rules.values) if name == "seed_sets" else _parse_drafters(values)
+        except (OSError, ValueError, TypeError, KeyError, RecursionError, ReconcilerError) as error:
+            said = error.message if isinstance(error, ReconcilerError) else " ".join(str(error).split())
+            fix = "take the file that MLCommons publishes, seedset.yaml or approved_drafters.yaml"
+            raise ReconcilerError(f"{path} is no list of {name.replace('_', ' ')}: {said}", fix=fix) from error
+    return replace(rules, **found)
 
 
 def _texts(entry: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(value) for name, value in entry.items()}
 
 
-def _rule(
+def _values(stated: Mapping[str, Any]) -> RuleValues:
+    try:
+        return convert(stated, RuleValues)
+    except ValidationError as error:
+        raise ReconcilerError(
+            f"rules: {error}", fix="write each rule as its field in RuleValues is declared"
+        ) from error
+
+
+def _origin(
     name: str, entry: Mapping[str, Any], sources: Mapping[str, RuleSource], questions: Mapping[str, OpenQuestion]
-) -> EndpointsRule:
+) -> RuleOrigin:
     _check_sources(name, entry.get("sources"), sources)
     question = entry.get("question", "")
     if question and question not in questions:
         raise ReconcilerError(f"{name}: there is no open question {question!r}", fix="name one of `questions`")
     if isinstance(entry["value"], float):
         raise ReconcilerError(f"{name}: {entry['value']!r} is not exact as a number", fix="write it in quotes")
-    return EndpointsRule(entry["value"], _texts(entry["sources"]), _texts(entry.get("differs", {})), question)
+    return RuleOrigin(_texts(entry["sources"]), _texts(entry.get("differs", {})), question)
 
 
 def _check_sources(name: str, stated: Mapping[str, Any] | None, sources: Mapping[str, RuleSource]) -> None:
@@ -202,15 +326,25 @@ def _check_sources(name: str, stated: Mapping[str, Any] | None, sources: Mapping
         raise ReconcilerError(f"{name}: it names no known source", fix=f"write `sources: {{SOURCE: where}}`; {known}")
 
 
-def _seed_set(entry: Mapping[str, Any]) -> SeedSet:
-    published = Cohort.parse(entry["published"])
-    return SeedSet(
-        id=entry["id"],
-        published=published,
-        scheduler_rng_seed=entry["scheduler_rng_seed"],
-        sample_index_rng_seed=entry[keys.SAMPLE_INDEX_RNG_SEED],
-        model_seed=entry["model_seed"],
-    )
+def _parse_seed_sets(document: Mapping[str, Any], values: RuleValues) -> dict[str, SeedSet]:
+    """Either the seed sets alone, or below ``cohort`` with the cohort for which all of them were published."""
+    cohort = document.get("cohort")
+    whole = cohort if isinstance(cohort, Mapping) else document
+    sets = {}
+    for entry in whole["seed_sets"]:
+        published = entry.get("published", whole.get("cohort-id"))
+        window = list_adoption_window(Cohort.parse(str(published)), values.adoption_cohorts) if published else ()
+        named = entry.get("cohorts")
+        sets[str(entry["id"])] = SeedSet(
+            id=str(entry["id"]),
+            cohorts=window if named is None else tuple(sorted(Cohort.parse(str(name)) for name in named)),
+            scheduler_rng_seed=int(entry["scheduler_rng_seed"]),
+            sample_index_rng_seed=int(entry[keys.SAMPLE_INDEX_RNG_SEED]),
+            model_seed=int(entry["model_seed"]),
+        )
+    if not sets:
+        raise ValueError("it has no seed set")
+    return sets
 
 
 def _benchmark(name: str, entry: Mapping[str, Any]) -> RuledBenchmark:
@@ -224,8 +358,26 @@ def _benchmark(name: str, entry: Mapping[str, Any]) -> RuledBenchmark:
         inline=Decimal(entry["inline"]) if "inline" in entry else None,
         swe_bench=Decimal(entry["swe_bench"]) if "swe_bench" in entry else None,
         output_tokens=(Decimal(tokens[0]), Decimal(tokens[1])) if tokens else None,
+        parameters=entry.get("parameters", {}),
+        dataset=entry.get("dataset", ""),
+        extras=entry.get("extras", {}),
     )
 
 
-def _drafter(entry: Mapping[str, Any]) -> Drafter:
-    return Drafter(entry["benchmark"], Cohort.parse(entry["approved"]), entry["model"], entry["checksum"])
+def _parse_drafters(document: Mapping[str, Any]) -> tuple[Drafter, ...]:
+    return tuple(_parse_drafter(entry) for entry in document["drafters"])
+
+
+def _parse_drafter(entry: Mapping[str, Any]) -> Drafter:
+    benchmark, approved = str(entry["benchmark"]), entry.get("approved_cohort")
+    checksum, target = (str(entry.get(name) or "") for name in ("weight_checksum", "target_checksum"))
+    if not checksum and not target:
+        raise ValueError(f"a drafter of {benchmark} has neither weight_checksum nor target_checksum")
+    return Drafter(
+        benchmark=benchmark,
+        approved=Cohort.parse(str(approved)) if approved is not None else None,
+        model=str(entry.get("model_id") or ""),
+        checksum=checksum,
+        target=target,
+        configuration=dict(entry.get("configuration") or {}),
+    )

@@ -166,11 +166,12 @@ def judge_logged(
     where it is unknown, and then no super-pass is known."""
     if point.is_offline:
         return
-    sustained = min(point.concurrency, len(logged.requests))
+    # A user whose tools are at work asks nothing.
+    sustained = 0 if point.is_agentic else min(point.concurrency, len(logged.requests))
     if not sustained <= logged.peak <= point.concurrency:
         text = f"at most {logged.peak} requests were under way at a time; the point is of {point.concurrency}"
         yield _invalid("concurrency-sustained", text)
-    passes = roll_up(logged, dataset_size)
+    passes = () if point.is_agentic else roll_up(logged, dataset_size)
     if not passes:
         return
     if point.window is not None:
@@ -180,6 +181,32 @@ def judge_logged(
     found = find_window(passes, least_seconds, rules)
     shown = "none" if not found.found else f"{found.seconds} s from super-pass {found.first} to {found.last}"
     yield _warning("steady-state-basis", f"looked for in the run's events, the steady state is {shown}")
+
+
+class AgenticBars(Struct, frozen=True):
+    """What the rules ask of each point of an agentic benchmark: ``inline`` in percent, ``tokens`` of a turn at least
+    and at most; None where nothing is asked."""
+
+    inline: Decimal | None = None
+    tokens: tuple[Decimal, Decimal] | None = None
+
+
+def judge_agentic(point: MeasuredPoint, bars: AgenticBars) -> Iterator[PointFinding]:
+    """Judge the answers of a performance run by themselves."""
+    score = next((score for score in point.accuracy if score.inline), None)
+    share = score.scores.get("score") if score is not None else None
+    if share is None:
+        yield _invalid("agentic-accuracy-inline", "the client left no score of the performance run")
+    elif bars.inline is not None and share * 100 < bars.inline:
+        yield _invalid("agentic-accuracy-inline", f"inline accuracy {share * 100:.2f}, at least {bars.inline}")
+    if bars.tokens is not None and point.turn_tokens is None:
+        text = "the client states no output_sequence_lengths_full_run, by which tokens of a turn are judged"
+        yield _warning("agentic-osl-range", text)
+    elif bars.tokens is not None and point.turn_tokens is not None:
+        least, most = bars.tokens
+        if not least <= point.turn_tokens <= most:
+            text = f"{point.turn_tokens:.1f} output tokens a turn, between {least} and {most} are required"
+            yield _invalid("agentic-osl-range", text)
 
 
 def classify_window(window: SteadyWindow, least_seconds: int, rules: CurveRules) -> tuple[str, str]:
@@ -196,7 +223,7 @@ def classify_window(window: SteadyWindow, least_seconds: int, rules: CurveRules)
         verdict = UP
     else:
         verdict = DOWN if drifting else STEADY
-    if window.super_passes < rules.get_number("least_super_passes") or not window.found:
+    if window.super_passes < rules.values.least_super_passes or not window.found:
         return FEW, verdict
     # The table has no row for a long window that drifts; this one falls back to the whole run as it must.
     if drifting or window.seconds is None or window.seconds < least_seconds:
@@ -208,13 +235,7 @@ def find_least_seconds(point: MeasuredPoint, rules: CurveRules, regions: Regions
     """Find the duration that the rules ask of this point."""
     if point.is_offline:
         return rules.find_offline_seconds()
-    return rules.find_least_seconds(
-        regions.find(point.concurrency), point.concurrency, agentic=is_agentic(point, rules)
-    )
-
-
-def is_agentic(point: MeasuredPoint, rules: CurveRules) -> bool:
-    return point.load_pattern == str(rules.get("agentic_load_pattern"))
+    return rules.find_least_seconds(regions.find(point.concurrency), point.concurrency, agentic=point.is_agentic)
 
 
 def _invalid(rule: str, text: str) -> PointFinding:
@@ -231,12 +252,12 @@ def _ended(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[Poin
     if point.issued and point.completed + point.failed != point.issued:
         counted = f"{point.completed} completed and {point.failed} failed of {point.issued} issued"
         yield _invalid("metric-consistency-accounting", counted)
-    if point.failed > rules.get_number("failed_samples_allowed"):
+    if point.failed > rules.values.failed_samples_allowed:
         yield _invalid("failed-samples", f"{show_count(point.failed, 'sample')} failed")
 
 
 def _pattern(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[PointFinding]:
-    allowed = (*rules.get_words("load_patterns"), str(rules.get("offline_load_pattern")))
+    allowed = (*rules.values.load_patterns, rules.values.offline_load_pattern)
     if point.load_pattern not in allowed:
         text = f"load pattern {point.load_pattern or 'unknown'}; a curve has {', '.join(allowed)}"
         yield _invalid("load-pattern", text)
@@ -280,31 +301,36 @@ def _metrics(point: MeasuredPoint, _: CurveRules, __: Regions) -> Iterator[Point
         yield _invalid("metric-consistency-tpot-p90", "TPOT has no 90th percentile above 0")
 
 
-def _figures(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[PointFinding]:
-    for text in find_impossible_figures(point, turns=is_agentic(point, rules)):
+def _figures(point: MeasuredPoint, _: CurveRules, __: Regions) -> Iterator[PointFinding]:
+    for text in find_impossible_figures(point, turns=point.is_agentic):
         yield _invalid("figures-possible", text)
 
 
 def _streamed(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[PointFinding]:
-    if rules.get("streaming") and not point.is_offline and not point.streaming:
+    if rules.values.streaming and not point.is_offline and not point.streaming:
         yield _invalid("streaming-config", "responses were not streamed (model_params.streaming)")
 
 
 def _warmed(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[PointFinding]:
     """The client warms up with samples of the performance dataset."""
-    if point.warmup is not None and not point.warmup.salt and rules.get("warmup_from_performance_dataset_needs_salt"):
+    if point.warmup is not None and not point.warmup.salt and rules.values.warmup_from_performance_dataset_needs_salt:
         yield _invalid("warmup-salt", "the client warmed up with the performance dataset, and without salt")
 
 
 def _counts(point: MeasuredPoint, rules: CurveRules, dataset_size: int) -> Iterator[PointFinding]:
-    least: Mapping[str, int] = rules.get("least_queries")
+    if point.is_agentic:  # its samples are turns
+        if dataset_size and point.trajectories % dataset_size and rules.values.whole_passes:
+            text = f"{point.trajectories} conversations, and the dataset has {dataset_size}; only whole passes count"
+            yield _invalid("whole-passes", text)
+        return
+    least: Mapping[str, int] = rules.values.least_queries
     # The client's datasets may carry the preset's name behind colons.
     needed = least.get(point.dataset.partition("::")[0], 0) or dataset_size
     if rules.rehearsal:
         needed = dataset_size
     if point.completed < needed:
         yield _invalid("min-query-count", f"{point.completed} samples completed, one pass has {needed}")
-    if dataset_size and point.issued % dataset_size and rules.get("whole_passes"):
+    if dataset_size and point.issued % dataset_size and rules.values.whole_passes:
         passes = Decimal(point.issued) / dataset_size
         text = f"{point.issued} samples issued are {passes:.2f} passes over {dataset_size}; only whole passes count"
         yield _invalid("whole-passes", text)

@@ -18,6 +18,7 @@ class ParetoCurve(Struct, frozen=True):
     points: tuple[CurvePoint, ...]
     ceiling: Decimal | None
     dominated: frozenset[int]
+    agentic: bool = False
 
     @property
     def peak(self) -> Decimal:
@@ -25,23 +26,23 @@ class ParetoCurve(Struct, frozen=True):
         return max((*(point.system_tps for point in self.points), self.ceiling or Decimal(0)))
 
 
-def make_curve(points: Iterable[MeasuredPoint], *, agentic: bool = False) -> ParetoCurve:
+def make_curve(points: Iterable[MeasuredPoint]) -> ParetoCurve:
     """Points without a rate per user are left out: there is nowhere to draw them."""
     measured = sorted(points, key=lambda point: point.concurrency)
     fixed = [point for point in measured if not point.is_offline]
     drawn = []
     for point in fixed:
-        per_user = point.interactivity if agentic else point.tps_per_user
-        if per_user is not None:
-            drawn.append(CurvePoint(point.concurrency, per_user, point.system_tps, point.ttft_p90_ms))
+        if point.per_user is not None:
+            drawn.append(CurvePoint(point.concurrency, point.per_user, point.system_tps, point.ttft_p90_ms))
     ceiling = max((point.system_tps for point in measured if point.is_offline), default=None)
-    return ParetoCurve(tuple(drawn), ceiling, find_dominated(drawn))
+    agentic = any(point.is_agentic for point in fixed)
+    return ParetoCurve(tuple(drawn), ceiling, find_dominated(drawn), agentic)
 
 
 def read_recorded_point(concurrency: int, figures: Mapping[str, object], rate: object) -> CurvePoint | None:
     """``figures``: of the point, as the record of its performance run has them; ``rate``: tokens a second. None where
     it has no rate per user."""
-    per_user, ttft = figures.get("tps_per_user"), figures.get("ttft_p90_ms")
+    per_user, ttft = figures.get("interactivity", figures.get("tps_per_user")), figures.get("ttft_p90_ms")
     if per_user is None:
         return None
     waited = None if ttft is None else Decimal(str(ttft))

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 _SECOND, _MILLISECOND = Decimal(10**9), Decimal(10**6)
 OFFLINE_PATTERN = "max_throughput"  # the load pattern of a dedicated Offline run
+AGENTIC_PATTERN = "agentic_inference"  # of conversations, at a fixed number of them at a time
 DRIFTING = "Drifting"  # how the states of a metric that is not flat begin
 
 
@@ -77,7 +78,8 @@ class AccuracyScore(Struct, frozen=True):
 
 class MeasuredPoint(Struct, frozen=True, kw_only=True):
     """One performance run at a fixed concurrency, or a dedicated Offline run, whose ``concurrency`` is the size of its
-    dataset. Times in ns. ``seeds``: under the names of point.yaml."""
+    dataset. Times in ns. ``seeds``: under the names of point.yaml. ``trajectories``: conversations that were asked for;
+    ``turn_tokens``: the mean number of output tokens of all turns; both of agentic benchmarks alone."""
 
     concurrency: int
     load_pattern: str
@@ -97,6 +99,7 @@ class MeasuredPoint(Struct, frozen=True, kw_only=True):
     min_duration_ms: int
     seeds: Mapping[str, int] = field(default_factory=dict)
     samples_asked: int = 0
+    trajectories: int = 0
     warmup: Warmup | None = None
     window: SteadyWindow | None = None
     accuracy: tuple[AccuracyScore, ...] = ()
@@ -108,6 +111,15 @@ class MeasuredPoint(Struct, frozen=True, kw_only=True):
     def is_offline(self) -> bool:
         """True for a dedicated Offline run."""
         return self.load_pattern == OFFLINE_PATTERN
+
+    @property
+    def is_agentic(self) -> bool:
+        return self.load_pattern == AGENTIC_PATTERN
+
+    @property
+    def per_user(self) -> Decimal | None:
+        """Tokens a second per user; of an agentic benchmark its interactivity."""
+        return self.interactivity if self.is_agentic else self.tps_per_user
 
     @property
     def seconds(self) -> Decimal:

@@ -97,11 +97,11 @@ def compute_power(
     """``cores`` and ``accelerators`` in a node by ensemble, of the system description."""
     power = ProvisionedPower()
     sums = _Sums(power, rules)
-    overheads = rules.get("overhead")
+    overheads = rules.values.overhead
     cooling = document.get("cooling")
     if cooling not in overheads:
         power.problems.append(f"cooling is {cooling!r}, {' or '.join(overheads)} is needed")
-    overhead = Decimal(overheads.get(cooling, "0"))
+    overhead = overheads.get(str(cooling), _ZERO)
     if not document.get("system_desc_id"):
         power.problems.append("system_desc_id is missing")
     listed = document.get("node_sets")
@@ -331,7 +331,7 @@ class _Sums(Struct):
             self.power.problems.append("scale_out.nics.counted is true with a published power, which includes them")
         if not counted and formula:
             self.power.problems.append("scale_out.nics.counted is false, and nothing else counts them")
-        default = (Decimal(self.rules.get("nic_watts")), "D.4")
+        default = (self.rules.values.nic_watts, "D.4")
         each = self.watts("scale_out.nics.tdp_per_nic", nics.get("tdp_per_nic"), default) if counted else None
         self._check_bandwidth(fabric, nics, switches, nodes)
         return _ZERO if each is None else _whole(nics.get("count_per_node")) * each
@@ -367,17 +367,17 @@ class _Sums(Struct):
 def find_default(model: Any, rules: CurveRules) -> tuple[Decimal, str] | None:
     """Find the default of an accelerator that the rules list; the longer name first."""
     name = re.sub(r"[^a-z0-9]", "", str(model or "").lower())
-    for known, watts in rules.get("accelerator_watts").items():
+    for known, watts in rules.values.accelerator_watts.items():
         if known in name:
-            return Decimal(watts), "D.3"
+            return watts, "D.3"
     return None
 
 
 def find_switch_default(model: Any, cabling: Any, rules: CurveRules) -> tuple[Decimal, str] | None:
     name = re.sub(r"[^a-z0-9]", "", str(model or "").lower())
-    for known, by_cabling in rules.get("switch_watts").items():
+    for known, by_cabling in rules.values.switch_watts.items():
         if known in name:
-            return (Decimal(by_cabling[cabling]), "D.4") if cabling in by_cabling else None
+            return (by_cabling[cabling], "D.4") if cabling in by_cabling else None
     return None
 
 
@@ -388,12 +388,10 @@ def find_processor_default(model: Any, cores: int | None, rules: CurveRules) -> 
         cores = int(named[1])
     if cores is None:
         return None
-    for entry in rules.get("processor_watts"):
-        words = "|".join(entry["words"])
+    for entry in rules.values.processor_watts:
+        words = "|".join(entry.words)
         if re.search(rf"\b({words})\b", text):
-            return next(
-                ((Decimal(watts), "D.2") for most, watts in entry["watts"] if most is None or cores <= most), None
-            )
+            return next(((Decimal(watts), "D.2") for most, watts in entry.watts if most is None or cores <= most), None)
     return None
 
 

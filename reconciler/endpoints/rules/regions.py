@@ -66,7 +66,7 @@ class Regions(Struct, frozen=True):
         low = (ULTRA_LOW,) if concurrency in self.ultra_low else ()
         region = self.find(concurrency)
         if region == MARGIN:
-            return (*low, HIGH) if rules.get("margin_covers_high") else low
+            return (*low, HIGH) if rules.values.margin_covers_high else low
         return (*low, region) if region in BANDS else low
 
 
@@ -75,7 +75,7 @@ def compute_regions(c_max: int, c_min: int, rules: CurveRules, *, declared: bool
 
     ReconcilerError where the maximum is too small or the minimum is out of range.
     """
-    limit, least = rules.get_number("most_ultra_low_concurrency"), rules.get_number("least_max_concurrency")
+    limit, least = rules.values.most_ultra_low_concurrency, rules.values.least_max_concurrency
     if not 1 <= c_min <= limit:
         raise ReconcilerError(f"the lowest concurrency is {c_min}", fix=f"measure a point between 1 and {limit}")
     if c_max < least:
@@ -86,7 +86,7 @@ def compute_regions(c_max: int, c_min: int, rules: CurveRules, *, declared: bool
     interval = math.log2(c_max - c_min) / 3
     low, medium = round(c_min + 2**interval), round(c_min + 2 ** (2 * interval))
     # In whole numbers: 1.1 times the maximum in floating point can lie above the next one.
-    margin = -(-c_max * int(rules.get_decimal("margin") * 100) // 100)
+    margin = -(-c_max * int(rules.values.margin * 100) // 100)
     return Regions(
         c_min=c_min,
         c_max=c_max,
@@ -108,7 +108,7 @@ def derive_regions(concurrencies: Iterable[int], c_max: int, rules: CurveRules, 
     if not found:
         raise ReconcilerError("no point has a concurrency", fix="declare `points`")
     if c_min is None:
-        return compute_regions(c_max, min(found[0], rules.get_number("most_ultra_low_concurrency")), rules)
+        return compute_regions(c_max, min(found[0], rules.values.most_ultra_low_concurrency), rules)
     if c_min not in found:
         raise ReconcilerError(
             f"no point is at the declared minimum concurrency, {c_min}", fix=f"measure one at {c_min}"
@@ -125,7 +125,7 @@ def place_points(
     The maximum is among them, so that it can be elected as the Offline point. ReconcilerError where ``count`` is out of
     range or the regions have no room for as many.
     """
-    least, most = rules.get_number("least_points"), rules.get_number("most_points")
+    least, most = rules.values.least_points, rules.values.most_points
     wanted = count or least
     if not least <= wanted <= most:
         raise ReconcilerError(f"{wanted} points", fix=f"a curve has {least} to {most}")

@@ -244,7 +244,7 @@ def _make_point(reader: _Reader, config: ResultDocument, summary: ResultDocument
         concurrency=concurrency,
         load_pattern=pattern,
         model=str(config.get_nested("model_params", "name") or ""),
-        dataset=_dataset(config),
+        dataset=str(find_performance_dataset(config).get("name") or ""),
         issued=reader.whole(summary, RESULT_SUMMARY, f"{count}_issued", default=0),
         completed=reader.whole(summary, RESULT_SUMMARY, f"{count}_completed"),
         failed=reader.whole(summary, RESULT_SUMMARY, f"{count}_failed", default=0),
@@ -261,6 +261,7 @@ def _make_point(reader: _Reader, config: ResultDocument, summary: ResultDocument
             n: int(seed) for n, path in SEEDS.items() if (seed := parse_number(config.get_nested(*path))) is not None
         },
         samples_asked=reader.whole(config, CONFIG, *runtime, "n_samples_to_issue", default=0),
+        trajectories=count_trajectories(config),
         warmup=_warmup(config, concurrency),
         window=_window(summary),
         accuracy=reader.scores() if ACCURACY_RESULTS in reader.files else (),
@@ -270,13 +271,21 @@ def _make_point(reader: _Reader, config: ResultDocument, summary: ResultDocument
     )
 
 
-def _dataset(config: ResultDocument) -> str:
-    """Find the dataset of the performance run: the first that is of its type."""
+def list_datasets(config: ResultDocument) -> list[Mapping[str, Any]]:
     listed = config.get("datasets")
-    for entry in listed if isinstance(listed, list) else ():
-        if isinstance(entry, Mapping) and entry.get("type", "performance") == "performance":
-            return str(entry.get("name") or "")
-    return ""
+    return [entry for entry in listed if isinstance(entry, Mapping)] if isinstance(listed, list) else []
+
+
+def find_performance_dataset(config: ResultDocument) -> Mapping[str, Any]:
+    """The first that is of the performance run's type; an empty mapping where there is none."""
+    entries = (entry for entry in list_datasets(config) if entry.get("type", "performance") == "performance")
+    return next(entries, {})
+
+
+def count_trajectories(config: ResultDocument) -> int:
+    """The conversations that a run is asked to play; 0 where it plays none, or one pass."""
+    played = find_performance_dataset(config).get("agentic_inference")
+    return _whole(played.get("num_trajectories_to_issue")) if isinstance(played, Mapping) else 0
 
 
 def _streams(stated: object, *, offline: bool) -> bool:

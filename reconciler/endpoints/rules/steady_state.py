@@ -96,9 +96,9 @@ def _span(passes: Sequence[SuperPass], first: int, end: int) -> float:
 def _count_ramp(passes: Sequence[SuperPass], rules: CurveRules) -> int:
     """Leading super-passes whose TPOT is not yet that of the run's second half: at least one, at most half of all."""
     course = [item.metrics.get("tpot_p50", 0.0) for item in passes]
-    if len(course) < rules.get_number("least_super_passes"):
+    if len(course) < rules.values.least_super_passes:
         return min(1, len(course))
-    level, band = _median(course[len(course) // 2 :]), float(rules.get_decimal("ramp_band"))
+    level, band = _median(course[len(course) // 2 :]), float(rules.values.ramp_band)
     most = max(1, len(course) // 2)
     ramp = next((n for n, value in enumerate(course[:most]) if abs(value - level) <= band * level), most)
     return max(1, ramp)
@@ -106,7 +106,7 @@ def _count_ramp(passes: Sequence[SuperPass], rules: CurveRules) -> int:
 
 def _stretches(passes: Sequence[SuperPass], ramp: int, rules: CurveRules) -> list[tuple[int, int]]:
     """(first, end) of each longest stretch that is steady throughout, from the left."""
-    least, start, found = rules.get_number("least_super_passes"), ramp, []
+    least, start, found = rules.values.least_super_passes, ramp, []
     while start + least <= len(passes):
         end = start + least - 1
         while end < len(passes) and _is_steady(passes[start : end + 1], rules):
@@ -120,7 +120,7 @@ def _stretches(passes: Sequence[SuperPass], ramp: int, rules: CurveRules) -> lis
 
 
 def _is_steady(passes: Sequence[SuperPass], rules: CurveRules) -> bool:
-    most = float(rules.get_decimal("most_scatter"))
+    most = float(rules.values.most_scatter)
     courses = _courses(passes)
     if courses is None or any(state != PLATEAU for state in _describe(passes, rules).values()):
         return False
@@ -151,9 +151,9 @@ def _join(group: Sequence[SuperPass]) -> SuperPass:
 def _describe(passes: Sequence[SuperPass], rules: CurveRules) -> dict[str, str]:
     """Gating metric → Plateau, Drifting Up or Drifting Down; nothing where there are too few super-passes to decide."""
     courses = _courses(_take_together(passes)[0])
-    if courses is None or len(passes) < rules.get_number("least_super_passes"):
+    if courses is None or len(passes) < rules.values.least_super_passes:
         return {}
-    return {name: find_trend(course, float(rules.get_decimal("least_drift"))) for name, course in courses.items()}
+    return {name: find_trend(course, float(rules.values.least_drift)) for name, course in courses.items()}
 
 
 def find_trend(course: Sequence[float], least_drift: float) -> str:

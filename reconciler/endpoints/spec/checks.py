@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 
 from reconciler.desired.checks import make_cell_problem
 from reconciler.desired.compliance import ASKED, is_asked_for
-from reconciler.endpoints.rules.curve_rules import CurveRules
+from reconciler.endpoints.results.client import SERVICE
 from reconciler.endpoints.spec.curves import is_elsewhere
 from reconciler.errors import Problem
 from reconciler.loadgen import keys
 from reconciler.resource.inputs import Value
-from reconciler.resource.settings import CLIENT_CODE, DISCLOSING, RESULTS, group_node_types
+from reconciler.resource.settings import AGENTIC, CLIENT_CODE, DISCLOSING, RESULTS, group_node_types
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.spec.declared import DeclaredCell
 from reconciler.spec.layers import Block
@@ -33,6 +33,14 @@ _OF_A_POINT = (
     *("client.warmup", "client.workers"),
     *(f"{group}." for group in DISCLOSING),
 )
+_NOT_OF_AGENTS = {
+    "client.warmup": "the client can salt no conversation of a warm-up",
+    "client.audit.": "the client tests single requests",
+    "client.accuracy.dataset": "the SWE-bench service has its own",
+    "client.accuracy.method": "the client scores it with SWE-bench",
+    "client.columns.": "its dataset has the columns of conversations",
+    keys.TARGET_QPS: "min_query_count says how many conversations are played",
+}
 _ANSWERING = ("endpoint.url", "harness.service.command")
 _SERVICED = "serviced"
 # Disclosures that the rules ask of a service that anybody can buy (§2.3.1), by their names.
@@ -52,27 +60,26 @@ def find_unlocked(own: Block, settings: Block) -> Iterator[SettingProblem]:
             yield name, f"a point has no {name} of its own: a curve is measured on one locked stack", fix
 
 
-def find_point_problems(settings: Block, rules: CurveRules, *, rehearsal: bool) -> Iterator[SettingProblem]:
+def find_point_problems(settings: Block, *, rehearsal: bool) -> Iterator[SettingProblem]:
     """Find missing settings without which a point cannot run. ``rehearsal``: durations are its own."""
     if "harness.model_name" not in settings:
         fix = "write 'client: {model_name: NAME}'; GET /v1/models of the server lists the names"
         yield "client.model_name", "nothing says which model the endpoint serves", fix
     if is_elsewhere(settings):
         return
-    official = str(settings["benchmark.official"][0].value.value) if "benchmark.official" in settings else ""
-    if (benchmark := rules.benchmarks.get(official)) is not None and benchmark.agentic:
-        fix = "measure it with the client by hand, or enter a benchmark that is not agentic"
-        yield "benchmark.official", f"{official} is an agentic benchmark, which cannot be measured from a spec yet", fix
     if CLIENT_CODE not in settings:
         fix = "write 'client: {code: ${MLPERF_ENDPOINTS_CLIENT}}', a checkout of mlcommons/endpoints"
         yield "client.code", "nothing says where the official client is", fix
     if "dataset.path" not in settings:
         fix = "write 'dataset: {path: …}' in the benchmark"
         yield "dataset.path", "nothing says what the performance dataset is", fix
-    for name, what in {"dataset": "what the accuracy dataset is", "method": "how its answers are scored"}.items():
-        if f"client.accuracy.{name}" not in settings:
-            fix = "write 'client: {accuracy: {dataset: FILE, method: SCORER, …}}'"
-            yield f"client.accuracy.{name}", f"nothing says {what}", fix
+    if AGENTIC in settings:
+        yield from _find_agentic_problems(settings)
+    else:
+        for name, what in {"dataset": "what the accuracy dataset is", "method": "how its answers are scored"}.items():
+            if f"client.accuracy.{name}" not in settings:
+                fix = "write 'client: {accuracy: {dataset: FILE, method: SCORER, …}}'"
+                yield f"client.accuracy.{name}", f"nothing says {what}", fix
     named = [name for name in _ANSWERING if name in settings]
     if len(named) != 1:
         message = "both an endpoint's address and a service are declared" if named else "nothing says what is measured"
@@ -90,6 +97,24 @@ def find_point_problems(settings: Block, rules: CurveRules, *, rehearsal: bool) 
     if duration is not None and int(duration[0].value.value) < int(least):
         message = f"min_duration is {int(duration[0].value.value) // 1000} s; the rules ask {int(least) // 1000} s"
         yield keys.MIN_DURATION, message, "remove min_duration, or set `rehearsal: true` (never packaged)"
+
+
+def _find_agentic_problems(settings: Block) -> Iterator[SettingProblem]:
+    """What an agentic benchmark's client needs, and what it refuses or does not read."""
+    if SERVICE not in settings:
+        fix = "write 'client: {accuracy: {service: http://HOST:18080}}', of the client's swebench_service"
+        yield SERVICE, "nothing says which SWE-bench service scores the accuracy runs", fix
+    for name, why in _NOT_OF_AGENTS.items():
+        given = next((own for own in settings if own == name or (name.endswith(".") and own.startswith(name))), "")
+        if given and settings[given][0].value.value:
+            yield given, f"an agentic benchmark has no {given}: {why}", "take it out"
+    count, size = (settings.get(name) for name in (keys.MIN_QUERY_COUNT, keys.PERFORMANCE_SAMPLE_COUNT))
+    if size is None:
+        fix = "write 'performance_sample_count: 613', the number of conversations"
+        yield keys.PERFORMANCE_SAMPLE_COUNT, "nothing says how many conversations the dataset has", fix
+    elif count is not None and int(count[0].value.value) % int(size[0].value.value):
+        message = f"{count[0].value.value} conversations are not whole passes over {size[0].value.value}"
+        yield keys.MIN_QUERY_COUNT, message, f"write a multiple of {size[0].value.value}"
 
 
 def find_node_problems(settings: Block, system: Mapping[str, Value]) -> Iterator[SettingProblem]:

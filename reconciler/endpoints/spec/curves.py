@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterator, Mapping
 
 from msgspec import Struct, field
 
-from reconciler.endpoints.rules.curve_rules import CurveRules
+from reconciler.endpoints.results.client import EXTRAS
+from reconciler.endpoints.rules.curve_rules import CurveRules, RuledBenchmark
 from reconciler.endpoints.rules.regions import (
     BANDS,
     CHOICE,
@@ -25,7 +26,7 @@ from reconciler.errors import ReconcilerError
 from reconciler.loadgen import keys
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import name_point
-from reconciler.resource.settings import ACCURACY_FROM, CLIENT_CODE, COMMAND, DEDICATED_OFFLINE, MAXIMUM
+from reconciler.resource.settings import ACCURACY_FROM, AGENTIC, CLIENT_CODE, COMMAND, DEDICATED_OFFLINE, MAXIMUM
 from reconciler.spec.layers import Block, LayeredSetting
 
 SEED_SET = "seed_set"
@@ -46,6 +47,7 @@ _KEPT = tuple(
     f"{{run_dir}}/{REPORT}/{name}"
     for name in ("events.jsonl", "sample_idx_map.json", "report.txt", "metrics", "steady_state.json", "run_meta.json")
 )
+_KEPT_OF_AGENTS = tuple(f"{{run_dir}}/{REPORT}/{name}" for name in ("scores.json", "swe_bench_runs"))
 SIZE = keys.PERFORMANCE_SAMPLE_COUNT
 
 
@@ -60,7 +62,7 @@ class CurveProblem(Struct, frozen=True):
 class PlacedCurve(Struct, frozen=True):
     """``regions`` of its ``points``, which are at fixed concurrencies; ``offline``: samples of a dedicated Offline run,
     which is one more point, 0 for none; ``accuracy``: those with an accuracy run of their own, ``declared`` in the spec
-    or chosen by the rules."""
+    or chosen by the rules. ``agentic``: of an agentic benchmark, none of whose points counts as Offline."""
 
     points: tuple[int, ...]
     regions: Regions
@@ -68,6 +70,7 @@ class PlacedCurve(Struct, frozen=True):
     owners: Mapping[str, int] = field(default_factory=dict)
     declared: bool = False
     offline: int = 0
+    agentic: bool = False
 
     @property
     def all_points(self) -> tuple[int, ...]:
@@ -90,6 +93,7 @@ def place_curve(
     size: int = 0,
     count: int = 0,
     c_min: int | None = None,
+    agentic: bool = False,
 ) -> PlacedCurve:
     """``written``: numbers, and the word auto for points that the rules place; the word offline means a dedicated
     Offline run over a dataset of ``size`` samples. ``scored``: points that are declared to have an accuracy run, in
@@ -100,16 +104,20 @@ def place_curve(
     if count and not automatic:
         fix = "take point_count out, or write 'points: auto'"
         raise ReconcilerError("point_count counts the points that auto places, and they are placed by hand", fix=fix)
+    if agentic and OFFLINE in written:
+        fix = "take offline out of points"
+        raise ReconcilerError("an agentic benchmark has no Offline run", fix=fix)
     offline = _check_offline(size, c_max) if OFFLINE in written else 0
     dedicated = 1 if offline else 0
     placed = count - dedicated if count else 0
     by_rules = place_points(c_max, rules, count=placed, min_concurrency=c_min or 1) if automatic else ()
     points = tuple(sorted({*by_rules, *by_hand}))
     regions = derive_regions(points, c_max, rules, c_min)
-    elected = c_max if c_max in points else None  # also with a dedicated Offline run, which then stales no other run
+    # Also with a dedicated Offline run, which then stales no other run.
+    elected = c_max if c_max in points and not agentic else None
     owners = choose_accuracy_points(scored or points, regions, rules, elected=elected)
     accuracy = frozenset({*(scored or owners.values()), *([offline] if offline else [])})
-    return PlacedCurve(points, regions, accuracy, owners, declared=bool(scored), offline=offline)
+    return PlacedCurve(points, regions, accuracy, owners, bool(scored), offline, agentic)
 
 
 def _check_offline(size: int, c_max: int) -> int:
@@ -127,8 +135,9 @@ def _check_offline(size: int, c_max: int) -> int:
 
 def find_curve_problems(placed: PlacedCurve, rules: CurveRules) -> Iterator[CurveProblem]:
     """Find what the official checker would refuse at the end, before days are spent."""
-    count, most = len(placed.all_points), rules.get_number("most_points")
-    least = rules.get_number("least_points_with_dedicated_offline" if placed.offline else "least_points")
+    count, most, least = len(placed.all_points), rules.values.most_points, rules.values.least_points
+    if placed.offline:
+        least = rules.values.least_points_with_dedicated_offline
     if count < least:
         fix = f"write 'points: auto', or add {least - count}"
         yield CurveProblem("points", f"{count} points are declared; the rules ask at least {least}", fix)
@@ -142,7 +151,7 @@ def find_curve_problems(placed: PlacedCurve, rules: CurveRules) -> Iterator[Curv
     for gap in find_gaps(placed.points, placed.regions, rules):
         fix = f"add a point in {gap}"
         yield CurveProblem("points", f"no point lies in {gap.name.replace('_', ' ')} ({gap})", fix)
-    if placed.regions.c_max not in placed.points:
+    if placed.regions.c_max not in placed.points and not placed.agentic:
         role = "which Offline is compared with" if placed.offline else "which is elected as the Offline point"
         message = f"no point is at {placed.regions.c_max}, {role}"
         yield CurveProblem("points", message, f"add {placed.regions.c_max}")
@@ -159,7 +168,7 @@ def _find_accuracy_problems(placed: PlacedCurve) -> Iterator[CurveProblem]:
         region = placed.regions.get(band)
         message = f"no point with an accuracy run lies in {band.replace('_', ' ')} ({region})"
         yield CurveProblem(ACCURACY_POINTS, message, f"add a point in {region}; one point counts for one region")
-    elected = placed.regions.c_max in placed.points and not placed.offline
+    elected = placed.regions.c_max in placed.points and not placed.offline and not placed.agentic
     if elected and placed.regions.c_max not in placed.accuracy:
         message = f"{placed.regions.c_max} is elected as the Offline point, and has no accuracy run"
         yield CurveProblem(ACCURACY_POINTS, message, f"add {placed.regions.c_max}")
@@ -184,7 +193,8 @@ def complete_point(
     ``where``: the curve's place in the spec. Raises ReconcilerError for an unknown seed set."""
     offline = concurrency == placed.offline
     region = CHOICE if offline else placed.regions.find(concurrency)
-    seconds = rules.find_offline_seconds() if offline else rules.find_least_seconds(region, concurrency, agentic=False)
+    seconds = rules.find_least_seconds(region, concurrency, agentic=placed.agentic)
+    seconds = rules.find_offline_seconds() if offline else seconds
     ruled = Origin(f"Endpoints rules {rules.version}")
     implied: dict[str, object] = {"harness.results": "points"}
     if is_elsewhere(settings):
@@ -193,7 +203,7 @@ def complete_point(
         implied |= {
             COMMAND: (*_CLIENT_COMMAND, *_words(settings, "client.arguments")),
             "harness.env.PYTHONPATH": "src",
-            "harness.outputs": _KEPT,
+            "harness.outputs": (*_KEPT, *_KEPT_OF_AGENTS) if placed.agentic else _KEPT,
             "engine.backend": "command",
             "benchmark.code": "command",
         }
@@ -208,9 +218,11 @@ def complete_point(
     }
     if offline:
         by_rules[DEDICATED_OFFLINE] = True
-    benchmark = rules.benchmarks.get(_text(settings, "benchmark.official") or "")
+    benchmark = find_benchmark(settings, rules)
     if benchmark is not None and benchmark.least_accuracy_samples and not rehearsal:
         by_rules["point.least_accuracy_samples"] = benchmark.least_accuracy_samples
+    if placed.agentic:
+        by_rules |= _collect_agentic_rules(benchmark, settings, rehearsal=rehearsal)
     if concurrency not in placed.accuracy:
         by_rules[ACCURACY_FROM] = name_point(placed.find_source(concurrency))
     result = dict(settings)
@@ -229,6 +241,26 @@ def complete_point(
             LayeredSetting(Value(f"{code.value.value}/{_PYTHON}", code.value.origin), code.path),
         )
     return result
+
+
+def find_benchmark(settings: Block, rules: CurveRules) -> RuledBenchmark | None:
+    """The benchmark as which it is entered; None where the rules know none."""
+    return rules.benchmarks.get(_text(settings, "benchmark.official") or "")
+
+
+def _collect_agentic_rules(benchmark: RuledBenchmark | None, settings: Block, *, rehearsal: bool) -> dict[str, object]:
+    """A rehearsal has a model of its own, whose answers need not be good."""
+    found: dict[str, object] = {AGENTIC: True}
+    if benchmark is None:
+        return found
+    named = {f"{EXTRAS}{name}": value for name, value in benchmark.extras.items()}
+    found |= {name: value for name, value in named.items() if name not in settings}
+    if benchmark.inline is not None and not rehearsal:
+        found["point.least_inline"] = str(benchmark.inline)
+    if benchmark.output_tokens is not None and not rehearsal:
+        bounds = ("point.least_turn_tokens", "point.most_turn_tokens")
+        found |= {name: str(tokens) for name, tokens in zip(bounds, benchmark.output_tokens, strict=True)}
+    return found
 
 
 def _text(settings: Block, name: str) -> str | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from reconciler.endpoints.rules.cohorts import Cohort
-from reconciler.endpoints.rules.curve_rules import CurveRules, SeedSet, load_endpoints_rules
+from reconciler.endpoints.results.client import PARAMETERS, is_same
+from reconciler.endpoints.rules.curve_rules import Cohort, CurveRules, SeedSet, load_endpoints_rules
 from reconciler.endpoints.rules.ruleset import NAME, ROUND_PREFIX
 from reconciler.endpoints.spec.checks import (
     find_node_problems,
@@ -18,6 +18,7 @@ from reconciler.endpoints.spec.curves import (
     SEED_SET,
     SIZE,
     complete_point,
+    find_benchmark,
     find_curve_problems,
     place_curve,
 )
@@ -26,7 +27,7 @@ from reconciler.errors import Problem, ReconcilerError
 from reconciler.loadgen import keys
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import Cell, name_point
-from reconciler.resource.settings import COMMAND, MAXIMUM, group_node_types
+from reconciler.resource.settings import AGENTIC, COMMAND, MAXIMUM, group_node_types
 from reconciler.spec.checks import make_problem
 from reconciler.spec.declaration import Declaring
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, is_filled
@@ -82,7 +83,7 @@ def _of_point(cell: DeclaredCell, rules: CurveRules) -> Iterator[Problem]:
         fix = f"write 'disclosure: {{{absent[0]}: …}}'; the fields are published in point.yaml"
         yield _at(_place(cell), path, f"the disclosure of {cell.cell.benchmark} has no {', '.join(absent)}", fix)
     seeds = rules.find_seed_set(str(settings["seed_set"].value))
-    yield from _unadopted(settings, seeds, rules, path)
+    yield from _unadopted(settings, seeds, path)
     stated = settings.get("client.parameters.seed")
     if stated is not None and str(stated.value) != str(seeds.model_seed):
         message = f"the model's seed is {stated.value}, seed set {seeds.id} has {seeds.model_seed}"
@@ -92,17 +93,37 @@ def _of_point(cell: DeclaredCell, rules: CurveRules) -> Iterator[Problem]:
     if keys.PERFORMANCE_SAMPLE_COUNT not in settings:
         message = "nothing says how many samples the dataset has, so it is unknown whether passes are whole"
         yield _at(_place(cell), path, message, "write 'performance_sample_count: …'")
-    if not {keys.TARGET_QPS, keys.MIN_QUERY_COUNT} & set(settings):
+    if AGENTIC in settings:
+        yield from _unruled(cell, rules, path)
+    elif not {keys.TARGET_QPS, keys.MIN_QUERY_COUNT} & set(settings):
         message = f"neither target_qps nor min_query_count of {cell.cell.scenario}: the client takes 10 queries/s"
         fix = "write the rate that the point is expected to reach, so that its passes fill min_duration"
         yield _at(cell.origin.origin, f"spec.divisions.{str(cell.cell).replace('/', '.')}", message, fix)
 
 
-def _unadopted(settings: Mapping[str, Value], seeds: SeedSet, rules: CurveRules, path: str) -> Iterator[Problem]:
+def _unruled(cell: DeclaredCell, rules: CurveRules, path: str) -> Iterator[Problem]:
+    """An agentic benchmark has its own conversations, and its model no other sampling parameters than the rules'."""
+    settings, benchmark = cell.settings, rules.benchmarks[cell.settings["benchmark.official"].value]
+    stated = {name.removeprefix(PARAMETERS): value for name, value in settings.items() if name.startswith(PARAMETERS)}
+    for name in sorted((set(benchmark.parameters) | set(stated)) - {"seed"}) if benchmark.parameters else ():
+        wanted, found = benchmark.parameters.get(name), stated.get(name)
+        if found is None or wanted is None or not is_same(wanted, found.value):
+            said = "missing" if found is None else str(found.value)
+            fix = f"take {name} out" if wanted is None else f"write 'client: {{parameters: {{{name}: {wanted}}}}}'"
+            message = f"the sampling parameter {name} is {said}, the rules have {'none' if wanted is None else wanted}"
+            yield _at(found.origin if found else _place(cell), f"{path}.client.parameters", message, fix)
+    pinned = settings.get("dataset.sha256")
+    if benchmark.dataset and (pinned is None or pinned.value != benchmark.dataset):
+        message = f"nothing says that the dataset is the published one, sha256 {benchmark.dataset}"
+        fix = f"write 'dataset: {{sha256: {benchmark.dataset}}}'"
+        yield _at(pinned.origin if pinned else _place(cell), f"{path}.dataset", message, fix)
+
+
+def _unadopted(settings: Mapping[str, Value], seeds: SeedSet, path: str) -> Iterator[Problem]:
     target = settings.get("disclosure.target_cohort")
     if target is None:
         return
-    allowed = rules.list_adopting_cohorts(seeds)
+    allowed = seeds.cohorts
     try:
         fits = Cohort.parse(str(target.value)) in allowed
     except ReconcilerError:
@@ -144,7 +165,8 @@ def _curve(
         return
     rehearsal = bool(declaring.spec.rehearsal)
     shared, own = declaring.layer(curve, where), declaring.find_shared(named[1], named[2])
-    size = combine([own, shared]).get(SIZE)
+    whole = combine([own, shared])
+    size, benchmark = whole.get(SIZE), find_benchmark(whole, rules)
     try:
         placed = place_curve(
             tuple(curve.points),
@@ -154,6 +176,7 @@ def _curve(
             size=int(size[0].value.value) if size else 0,
             count=curve.point_count or 0,
             c_min=curve.min_concurrency,
+            agentic=benchmark is not None and benchmark.agentic,
         )
     except ReconcilerError as error:
         declaring.complain_of_value((*where, MAXIMUM), error.message, error.fix)
@@ -171,7 +194,7 @@ def _curve(
         except ReconcilerError as error:
             declaring.complain_of_value((*where, SEED_SET), error.message, error.fix)
             return
-        _check_point(declaring, named, point, block, at, rules)
+        _check_point(declaring, named, point, block, at)
         yield declaring.declare_cell(Cell(*named, name_point(concurrency)), block, where)
 
 
@@ -181,13 +204,12 @@ def _check_point(
     point: Block,
     block: Block,
     at: LayeredSetting,
-    rules: CurveRules,
 ) -> None:
     """``point``: what it sets for itself; ``block``: all that it has."""
     system = declaring.systems.get(named[1])
     found = [*find_unlocked(point, block), *find_node_problems(block, dict(system.settings) if system else {})]
     if declaring.sound:
-        found += find_point_problems(block, rules, rehearsal=bool(declaring.spec.rehearsal))
+        found += find_point_problems(block, rehearsal=bool(declaring.spec.rehearsal))
         found += find_service_problems(block, named[0], dict(system.description) if system else {})
     for name, message, fix in found:
         declaring.problems.append(make_problem(block.get(name, (at,))[0], message, fix))

@@ -66,6 +66,16 @@ class ClientAccuracy(Group):
         None, description="The client's extractor of answers, such as identity_extractor."
     )
     columns: Options = Field({}, description="Columns by what the client calls them, such as {prompt: question}.")
+    service: fields.OptionalText = Field(
+        None,
+        description="Of agentic benchmarks, in place of a dataset and a method: address of the client's SWE-bench"
+        " service, such as http://scorer:18080. It must reach the endpoint. Not part of any key.",
+    )
+    extras: Options = Field(
+        {},
+        description="Of agentic benchmarks: more settings of the SWE-bench scorer, such as workers: 10 or"
+        " swebench_service_auth_token: ${TOKEN}, of the environment of the harness.",
+    )
 
 
 class ClientAudit(Group):
@@ -109,7 +119,11 @@ class EndpointsClient(Group):
     columns: Options = Field(
         {}, description="Columns of the performance dataset by what the client calls them, such as {prompt: text}."
     )
-    parameters: Options = Field({}, description="More of model_params, such as max_new_tokens: 1024 or temperature: 0.")
+    parameters: Options = Field(
+        {},
+        description="More of model_params, such as max_new_tokens: 1024, temperature: 0 or "
+        "chat_template_kwargs.preserve_thinking: true.",
+    )
     arguments: fields.Command = Field(
         None, description="More words for the client's command line, such as [--timeout, '7200']."
     )
@@ -280,7 +294,7 @@ REFERENCE = ProgramReference(
         ("Warm-up of a point", "`warmup:` of a curve or a point", PointWarmup, "warmup."),
         ("Endpoint", "`endpoint:` of a benchmark or a curve", Endpoint, "endpoint."),
     ),
-    free=("client.parameters", "client.columns", "client.accuracy.columns", "endpoint.stack"),
+    free=("client.parameters", "client.columns", "client.accuracy.columns", "client.accuracy.extras", "endpoint.stack"),
     recorded={
         "benchmark.disclosure": "disclosure",
         "client.model_name": "harness.model_name",

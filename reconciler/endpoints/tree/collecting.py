@@ -23,10 +23,12 @@ from reconciler.endpoints.tree.layout import canonicalise_model
 from reconciler.errors import ReconcilerError
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.observed.rendered import SHARED
+from reconciler.resource.kinds import PERFORMANCE
 from reconciler.resource.quantities import parse_decimal, read_count
-from reconciler.resource.settings import ACCURACY_FROM, MAXIMUM, CellSettings
+from reconciler.resource.settings import ACCURACY_FROM, AGENTIC, MAXIMUM, CellSettings
 from reconciler.storage.documents import parse_json_object
 from reconciler.tree.content import CellContent, Content, LogRef, SubmissionContent, SystemContent
+from reconciler.tree.documents import encode_json
 
 # system_power.json, derived from what the spec says of a system: its parts with their rated power, or one figure that
 # was published (rules §4.5.2, appendix E).
@@ -172,9 +174,12 @@ def describe_point(
 ) -> PointFacts:
     """Describe a point for its files other than the client's own, from the client's files as they were recorded."""
     own = ACCURACY_FROM not in settings
-    chosen = {CONFIG: performance[CONFIG], RESULT_SUMMARY: performance[RESULT_SUMMARY]}
-    chosen |= {ACCURACY_RESULTS: accuracy[ACCURACY_RESULTS]} if own else {}
-    files = {name: load_bytes(ref) for name, ref in chosen.items()}
+    files = {name: load_bytes(performance[name]) for name in (CONFIG, RESULT_SUMMARY)}
+    scores = load_bytes(accuracy[ACCURACY_RESULTS]) if own else None
+    if AGENTIC in settings:  # the performance run is scored, too
+        scores = _join_scores(load_bytes(performance[ACCURACY_RESULTS]), scores)
+    if scores is not None:
+        files[ACCURACY_RESULTS] = scores
     return PointFacts(
         measured=parse_point(files, settings.get_number("point.concurrency")),
         nodes={name: int(str(count)) for name, count in settings.get_below("nodes_used.").items()},
@@ -185,8 +190,24 @@ def describe_point(
         min_concurrency=settings.get_number("min_concurrency"),
         seed_set=settings.get_text("seed_set"),
         own_accuracy=own,
+        scores=scores if AGENTIC in settings else None,
         disclosed=settings.get_below("disclosure."),
     )
+
+
+def _join_scores(played: bytes, scored: bytes | None) -> bytes:
+    """The scores of an agentic point: those that its performance run left, and those of its accuracy run. A file that
+    has both, or is alone, stays as the client wrote it. ValueError for what is none."""
+    if scored in (None, played):
+        return played
+    files = {True: played, False: scored or b""}
+    entries = [
+        score
+        for inline, data in files.items()
+        for score in parse_json_object(data).get("accuracy_scores") or ()
+        if (score.get("dataset_type") == PERFORMANCE) is inline
+    ]
+    return encode_json({"accuracy_scores": entries})
 
 
 def group_by_cell(files: Mapping[str, str], points: Iterable[CellContent]) -> dict[str, dict[str, str]]:
@@ -204,7 +225,8 @@ def _curve(cells: Sequence[CellContent], system: SystemContent, rules: CurveRule
     first = cells[0]
     facts = _facts(first)
     seeds = rules.find_seed_set(facts.seed_set)
-    elects = not any(_facts(content).measured.is_offline for content in cells)
+    measured = [_facts(content).measured for content in cells]
+    elects = not any(point.is_offline or point.is_agentic for point in measured)
     return CurveContent(
         system=first.cell.system,
         model=_name_model(first),
@@ -213,7 +235,7 @@ def _curve(cells: Sequence[CellContent], system: SystemContent, rules: CurveRule
         min_concurrency=facts.min_concurrency or None,
         dataset=facts.measured.dataset,
         seed_set=facts.seed_set,
-        target_cohort=str(facts.disclosed.get(_TARGET) or seeds.published),
+        target_cohort=str(facts.disclosed.get(_TARGET) or seeds.cohorts[0]),
         implementation=first.cell.benchmark,
         points=tuple(_point(content, system, rules, elects=elects) for content in cells),
         disclosed={name: value for name, value in facts.disclosed.items() if name != _TARGET},
@@ -224,8 +246,9 @@ def _curve(cells: Sequence[CellContent], system: SystemContent, rules: CurveRule
 
 
 def _point(content: CellContent, system: SystemContent, rules: CurveRules, *, elects: bool) -> PointContent:
-    """``elects``: the curve has no dedicated Offline run, so that the point at the maximum counts as one."""
-    facts, own = _facts(content), rules.get_words("per_point_description")
+    """``elects``: the curve has no dedicated Offline run and is not agentic, so that the point at the maximum counts as
+    one."""
+    facts, own = _facts(content), rules.values.per_point_description
     assert content.configuration is not None
     ids, short = _number_nodes(system), facts.shortfall
     elected = ELECTED if elects and facts.measured.concurrency == facts.max_concurrency else ""
@@ -233,7 +256,7 @@ def _point(content: CellContent, system: SystemContent, rules: CurveRules, *, el
         measured=facts.measured,
         config=content.configuration,
         summary=content.performance[RESULT_SUMMARY],
-        accuracy=content.accuracy[ACCURACY_RESULTS] if facts.own_accuracy else None,
+        accuracy=content.accuracy[ACCURACY_RESULTS] if facts.own_accuracy and facts.scores is None else facts.scores,
         deployment={name: value for name, value in facts.disclosed.items() if name in own},
         disclosed={name: value for name, value in facts.disclosed.items() if name not in own},
         offline=DEDICATED if facts.measured.is_offline else elected,
@@ -262,7 +285,7 @@ def _power(system: SystemContent, division: str, rules: CurveRules) -> dict[str,
     it."""
     if system.nameplate:
         return _read_power(system)
-    wanted = division not in rules.get_words("power_optional") or POWER_FIELDS & set(system.description)
+    wanted = division not in rules.values.power_optional or POWER_FIELDS & set(system.description)
     return make_power(system.name, system.description, _list_nodes(system)) if wanted else {}
 
 

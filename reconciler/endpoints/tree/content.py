@@ -15,15 +15,16 @@ PENDING = "pending-submission-id"  # until MLCommons assigns one
 
 class PointFacts(Struct, frozen=True):
     """Facts of a point for its files other than the client's own. ``own_accuracy``: its accuracy is of this very point,
-    not of the one that counts for its region. ``disclosed``: fields of point.yaml that the spec states. ``nodes``: that
-    it engages, by type; ``min_concurrency``: as declared, 0 for none; ``shortfall``: replicas, fitting and reason,
-    where fewer ran than the system has room for. ``warmup`` and ``speculative``: of point.yaml what the spec declares
-    of them."""
+    not of the one that counts for its region. ``scores``: of an agentic benchmark, the accuracy of the point's runs.
+    ``disclosed``: fields of point.yaml that the spec states. ``nodes``: that it engages, by type; ``min_concurrency``:
+    as declared, 0 for none; ``shortfall``: replicas, fitting and reason, where fewer ran than the system has room for.
+    ``warmup`` and ``speculative``: of point.yaml what the spec declares of them."""
 
     measured: MeasuredPoint
     max_concurrency: int
     seed_set: str
     own_accuracy: bool
+    scores: bytes | None = None
     disclosed: Mapping[str, object] = field(default_factory=dict)
     min_concurrency: int = 0
     nodes: Mapping[str, int] = field(default_factory=dict)

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from reconciler.diff.timeline import Side
 from reconciler.endpoints.results.accuracy import show_plain
-from reconciler.endpoints.rules.curve_rules import load_endpoints_rules
 from reconciler.endpoints.rules.pareto import ParetoCurve, make_curve
 from reconciler.endpoints.rules.point import AccuracyScore, MeasuredPoint
 from reconciler.endpoints.rules.results import PointProblem, UnreadablePointError, parse_point, parse_scores
@@ -159,9 +158,7 @@ class CurveFolder(Struct, frozen=True, dict=True):
     def pareto(self) -> ParetoCurve:
         """Pareto curve of the points whose result can be read."""
         measured = [point.measured for point in self.points if point.measured is not None]
-        patterns = {point.load_pattern for point in measured if not point.is_offline}
-        agentic = load_endpoints_rules().get("agentic_load_pattern")
-        return make_curve(measured, agentic=patterns == {agentic})
+        return make_curve(measured)
 
     @property
     def division(self) -> str:

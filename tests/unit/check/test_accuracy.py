@@ -69,9 +69,7 @@ def accuracy(text: str = "", log_lines: tuple[Line, ...] | None = (), answers: b
         pytest.param(None, 10, "", id="no log"),
     ],
 )
-def test_every_sample_is_answered(
-    tmp_path: Path, lines: tuple[Line, ...] | None, wanted: int | None, said: str | None
-) -> None:
+def test_all_are_answered(tmp_path: Path, lines: tuple[Line, ...] | None, wanted: int | None, said: str | None) -> None:
     files, asked = accuracy("x", lines), rules(values={"exact_accuracy_sample_count": wanted})
     place = f"./accuracy/{DETAIL}"
     for exempt, severity in (((), ""), (("accuracy_samples",), "warning ")):
@@ -187,9 +185,7 @@ def test_the_hash_is_that_of_the_log(tmp_path: Path, name: str) -> None:
     ("before", "severity"),
     [(f"total=9hash={DIGEST}\n", Severity.WARNING), ("total=9hash=cafe\n", None), ("total=9\n", None)],
 )
-def test_a_second_truncation_is_milder_where_the_first_hash_is_still_there(
-    tmp_path: Path, before: str, severity: Severity | None
-) -> None:
+def test_a_second_truncation_with_its_hash_is_milder(tmp_path: Path, before: str, severity: Severity | None) -> None:
     """Behind the scorer's last line, which had no end, so that the script of truncation did not see it."""
     text = f"{before}hash={hashlib.sha256(CUT).hexdigest()}\n"
     (found,) = hash_of_log(small_cell(tmp_path, accuracy(text, answers=CUT)))
@@ -282,9 +278,7 @@ def test_the_accuracy_run_and_a_test_have_a_log_of_their_own(tmp_path: Path, nam
 
 
 @pytest.mark.parametrize(("ends", "found"), [(b"\n", 1), (b"\r\n", 1), (b"\r", 0)])
-def test_the_hash_of_a_tests_log_is_known_before_its_line_ends_were_those_of_windows(
-    tmp_path: Path, ends: bytes, found: int
-) -> None:
+def test_the_hash_of_a_log_before_windows_line_ends_is_known(tmp_path: Path, ends: bytes, found: int) -> None:
     log = b"[\n1\n]\n"
     files = accuracy(f"hash={hashlib.sha256(log).hexdigest()}", answers=CUT)
     files |= {f"{TEST}{LOG}": log.replace(b"\n", ends)}
@@ -305,9 +299,7 @@ RULE = load_ruleset("v6.1").accuracy_log
 
 @pytest.mark.parametrize("more", [-1, 0, 1, RULE.keep, 3 * RULE.keep], ids=lambda more: f"{RULE.keep + more} bytes")
 @pytest.mark.parametrize("edited", [None, 0, -1], ids=["honest", "first byte", "last byte"])
-def test_the_published_ends_of_a_log_are_those_of_its_original(
-    tree: Path, tmp_path: Path, more: int, edited: int | None
-) -> None:
+def test_published_ends_are_of_the_original(tree: Path, tmp_path: Path, more: int, edited: int | None) -> None:
     """A log that is as long as one end is published twice."""
     log = "".join(map(str, range(RULE.keep * 4))).encode()[: RULE.keep + more]
     original, digest = tmp_path / "original", hashlib.sha256(log).hexdigest()

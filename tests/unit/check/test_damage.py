@@ -62,9 +62,7 @@ def test_a_copy_is_as_clean(clean_trees: Callable[[str], Path], tmp_path: Path) 
     assert not check_tree(copy_tree(clean_trees("closed"), tmp_path / "tree")).findings
 
 
-def test_findings_come_in_the_order_of_the_names_of_their_files(
-    clean_trees: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_findings_come_in_the_order_of_their_files(clean_trees: Callable[[str], Path], tmp_path: Path) -> None:
     tree = copy_tree(clean_trees("closed"), tmp_path / "tree")
     names = [f"folder{number:02}" for number in range(16)]
     for name in names[::3] + names[1::3] + names[2::3]:

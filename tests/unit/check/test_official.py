@@ -57,9 +57,7 @@ def test_without_a_checker_the_checkout_is_refused(tmp_path: Path) -> None:
     ("file", "rule", "stem"),
     [(NEWER, "official.newer", "newer"), (OLDER, "official.older", "older"), (OLDEST, "official.older", "older")],
 )
-def test_each_checker_is_called_in_its_folder_with_the_tree_and_its_round(
-    tmp_path: Path, file: str, rule: str, stem: str
-) -> None:
+def test_each_checker_is_called_in_its_folder_with_its_round(tmp_path: Path, file: str, rule: str, stem: str) -> None:
     stand_in(tmp_path, file, f"ERROR:main:{RESNET}/Offline is odd", GOOD)
     report = ask(tmp_path)
     output = tmp_path / "output"
@@ -138,9 +136,7 @@ def test_each_error_is_a_finding_of_its_cell_at_its_line(tmp_path: Path) -> None
     ],
     ids=["last words", "silent", "no yaml", "nothing fatal", "fatal"],
 )
-def test_a_checker_that_dies_says_why_as_far_as_can_be_seen(
-    tmp_path: Path, said: tuple[str, ...], ours: tuple[str, ...], cause: str
-) -> None:
+def test_a_checker_that_dies_says_why(tmp_path: Path, said: tuple[str, ...], ours: tuple[str, ...], cause: str) -> None:
     stand_in(tmp_path, OLDER, *said, status=3)
     (run,) = ask(tmp_path, *(own(rule, f"found by {rule}") for rule in ours)).official
     assert (run.status, run.verdict, run.cause) == (3, "crashed", cause)

@@ -88,9 +88,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
         ("README.md", f"https://code.example/acme\ncommit {COMMIT}", False),
     ],
 )
-def test_code_is_published_or_named_with_its_commit_or_release(
-    tree: Path, file: str, text: str, accepted: bool
-) -> None:
+def test_code_is_published_or_named_with_its_release(tree: Path, file: str, text: str, accepted: bool) -> None:
     folder = tree / ACME / "src/resnet"
     for path in folder.iterdir():
         path.unlink()

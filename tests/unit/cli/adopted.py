@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.cli.main import main
-from tests.unit.cli.conftest import git
+from tests.unit.cli.conftest import commit, git
 from tests.unit.endpoints.tree.curves import make_curve, make_submission, write_submission
 
 
@@ -24,6 +24,5 @@ def adopt_curve(folder: Path, *words: str) -> Path:
         assert main(["adopt", str(sent), *words]) == 0
         assert main([]) == 0
     (root / ".gitignore").write_text(".reconcile/\n")
-    git(root, "add", "--all")
-    git(root, "commit", "--quiet", "--message", "Adopt a curve")
+    commit(root, "Adopt a curve")
     return root

@@ -51,6 +51,12 @@ def git(root: Path, *arguments: str) -> str:
     return subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True, text=True).stdout.strip()
 
 
+def commit(root: Path, message: str = "Change it") -> str:
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", message)
+    return git(root, "rev-parse", "HEAD")
+
+
 def console(*arguments: str, at: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """The command line as a process of its own."""
     command = [sys.executable, "-P", "-m", "reconciler.cli.main", *arguments]
@@ -71,8 +77,7 @@ def _record(folder: Path) -> Path:
     (root / "specs/one.yaml").write_text(SPEC)
     (root / ".gitignore").write_text(".reconcile/\n")
     git(root, "init", "--quiet", "--initial-branch=main")
-    git(root, "add", ".")
-    git(root, "commit", "--quiet", "--message", "Declare one cell")
+    commit(root, "Declare one cell")
     ended = console_here(root, "--commit")
     assert ended.code == 0, ended.out + ended.err
     return root

@@ -19,7 +19,7 @@ import click
 
 from reconciler.cli.main import main, reconcile
 from reconciler.errors import BUG
-from tests.unit.cli.conftest import SPEC, edit, git
+from tests.unit.cli.conftest import SPEC, commit, edit, git
 
 TARGET = Path(__file__).parents[3] / "reconciler/docs/json.md"
 _A_PASS = ""
@@ -122,8 +122,7 @@ def _type(root: Path, name: str) -> Any:
 
 
 def _commit(root: Path, subject: str) -> None:
-    git(root, "add", ".")
-    git(root, "commit", "--quiet", "--message", subject)
+    commit(root, subject)
 
 
 def reference(found: Mapping[str, Sequence[Any]]) -> str:

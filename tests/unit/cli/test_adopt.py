@@ -19,7 +19,7 @@ from reconciler.tree.render import place_kept_code
 from tests.unit.check.conftest import clean_trees, logs, tree_of
 from tests.unit.check.made import SCENARIOS
 
-from .conftest import CELL, Reconcile, git
+from .conftest import CELL, Reconcile, commit, git
 
 __all__ = ["clean_trees", "logs", "tree_of"]
 
@@ -80,9 +80,7 @@ def test_nothing_is_left_to_run(tree: Path, empty: Path, reconcile: Reconcile) -
     assert reconcile("validate")[0] == 0
 
 
-def test_nothing_is_written_through_a_link_out_of_the_repository(
-    tree: Path, empty: Path, tmp_path: Path, reconcile: Reconcile
-) -> None:
+def test_nothing_is_written_through_a_link(tree: Path, empty: Path, tmp_path: Path, reconcile: Reconcile) -> None:
     (tmp_path / "outside").mkdir()
     (empty / "specs").symlink_to("../outside")
     code, _, err = reconcile("adopt", str(tree), "--rehearsal")
@@ -93,8 +91,7 @@ def test_nothing_is_written_through_a_link_out_of_the_repository(
 def test_committing_everything_leaves_the_working_folder_out(tree: Path, empty: Path, reconcile: Reconcile) -> None:
     assert reconcile("adopt", str(tree), "--rehearsal")[0] == 0
     assert list((empty / ".reconcile/objects").rglob("*"))
-    git(empty, "add", "--all")
-    git(empty, "commit", "--quiet", "--message", "Adopt a tree")
+    commit(empty, "Adopt a tree")
     names = git(empty, "ls-files").splitlines()
     assert "specs/tester.yaml" in names
     assert not any(name.startswith(".reconcile") for name in names)
@@ -105,8 +102,7 @@ def test_committing_everything_leaves_the_working_folder_out(tree: Path, empty: 
 def test_a_working_folder_that_was_committed_stops_nothing(tree: Path, empty: Path, reconcile: Reconcile) -> None:
     assert reconcile("adopt", str(tree), "--rehearsal")[0] == 0
     (empty / ".reconcile/.gitignore").unlink()
-    git(empty, "add", "--all")
-    git(empty, "commit", "--quiet", "--message", "Adopt a tree, and all that this machine made of it")
+    commit(empty, "Adopt a tree, and all that this machine made of it")
     for command in ("plan", "status", "reconcile", "check"):
         code, out, err = reconcile(*([] if command == "reconcile" else [command]))
         assert (code, err.count("is in git")) == (2 if command == "check" else 0, 1), out + err
@@ -133,9 +129,7 @@ def test_another_round_makes_every_run_stale(tree: Path, empty: Path, reconcile:
     assert (code, "Run perf" in out, "qsl_rng_seed" in out) == (2, True, True)
 
 
-def test_a_description_keeps_its_bytes_until_the_spec_says_otherwise(
-    tree: Path, empty: Path, reconcile: Reconcile
-) -> None:
+def test_a_description_keeps_its_bytes_until_the_spec_differs(tree: Path, empty: Path, reconcile: Reconcile) -> None:
     place = "open/Tester/systems/box.json"
     values = json.loads((tree / place).read_text())
     original = json.dumps({**dict(sorted(values.items(), reverse=True)), "status": "Available"}, indent=7).encode()
@@ -262,9 +256,7 @@ def test_a_folder_with_another_scenarios_logs_is_inferred(tree: Path) -> None:
 
 @pytest.mark.parametrize("trap", ["link", "folder link", "pipe", "device", "hole"])
 @pytest.mark.parametrize("at", [f"{FOLDER}/performance/run_1/mlperf_log_summary.txt", "open/Tester/src/digits/main.py"])
-def test_private_files_behind_links_are_not_taken(
-    tree: Path, empty: Path, reconcile: Reconcile, trap: str, at: str
-) -> None:
+def test_files_behind_links_are_not_taken(tree: Path, empty: Path, reconcile: Reconcile, trap: str, at: str) -> None:
     private = empty.parent / "private"
     private.mkdir()
     (private / "key").write_text("-----BEGIN PRIVATE KEY-----\n")

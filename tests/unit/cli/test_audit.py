@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.check.made import set_log
 
-from .conftest import CELL, Reconcile, edit, git
+from .conftest import CELL, Reconcile, commit, edit, git
 from .test_import import logs
 
 __all__ = ["logs"]
@@ -19,11 +19,6 @@ __all__ = ["logs"]
 def claims(reconcile: Reconcile, *arguments: str) -> tuple[int, dict[tuple[str, str], str]]:
     code, out, _ = reconcile("audit", "--json", *arguments)
     return code, {(claim["where"], claim["what"]): claim["proof"] for claim in json.loads(out)["claims"]}
-
-
-def commit(root: Path, message: str) -> None:
-    git(root, "add", "--all")
-    git(root, "commit", "--quiet", "--message", message)
 
 
 def test_audit_says_which_cells_are_rehearsals(recorded: Path, reconcile: Reconcile) -> None:

@@ -18,8 +18,8 @@ from reconciler.desired.detail import Detail
 from reconciler.diff.change import Action, Change, InputChange, Reason, Work
 from reconciler.diff.claims import AuditReport, Claim, Proof
 from reconciler.execute.outcome import Outcome, Status
-from reconciler.history import rerun, rescore
-from reconciler.history.rescore import rescore_runs
+from reconciler.history import rerun
+from reconciler.history.rerun import rescore_runs
 from reconciler.history.snapshot import read_snapshot
 from reconciler.observed.state import Obstacle
 from reconciler.plan.plan import Plan, Step
@@ -35,7 +35,7 @@ from reconciler.rules.compliance.scores import Slack
 from reconciler.storage.files import Lock, RepositoryPaths
 from tests.acceptance.conftest import console
 
-from .conftest import CELL, Reconcile, edit, git
+from .conftest import CELL, Reconcile, commit, edit, git
 
 Claims = dict[tuple[str, str], tuple[str, str]]
 
@@ -44,11 +44,6 @@ def claims(reconcile: Reconcile, *arguments: str) -> tuple[int, Claims]:
     code, out, error = reconcile("audit", "--json", *arguments)
     assert out, error
     return code, {(c["where"], c["what"]): (c["proof"], c["detail"]) for c in json.loads(out)["claims"]}
-
-
-def commit(root: Path, message: str) -> None:
-    git(root, "add", "--all")
-    git(root, "commit", "--quiet", "--message", message)
 
 
 def record_of(root: Path, kind: str) -> tuple[Path, Record]:
@@ -88,9 +83,7 @@ def forged(root: Path, tmp_path: Path) -> None:
     commit(root, "Improve the score")
 
 
-def test_rescore_proves_a_score_that_was_written_in_other_words(
-    recorded: Path, tmp_path: Path, reconcile: Reconcile
-) -> None:
+def test_rescore_proves_a_score_in_other_words(recorded: Path, tmp_path: Path, reconcile: Reconcile) -> None:
     path, record = record_of(recorded, "Score")
     old = next(a for a in record.artifacts if a.name == "accuracy.txt")
     other = tmp_path / "accuracy.txt"
@@ -132,9 +125,7 @@ def test_rescore_takes_the_place_of_what_is_said_of_accuracy_alone(recorded: Pat
     assert (found[2].where, found[2].what, found[2].proof) == (CELL, "accuracy", Proof.PROVEN)
 
 
-def test_a_score_that_was_made_again_is_compared_by_its_figures(
-    recorded: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_repeated_score_is_compared_by_its_figures(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which scorer it was only explains a difference."""
     record = record_of(recorded, "Score")[1]
     (bar,) = record.values["bars"]
@@ -156,9 +147,9 @@ def test_a_score_that_was_made_again_is_compared_by_its_figures(
         (replace(record, problem="no memory", fix="buy"), "missing", "cannot be scored again: no memory (buy)"),
     ]
     at = read_snapshot(recorded, git(recorded, "rev-parse", "HEAD"))
-    monkeypatch.setattr(rescore, "run_child", lambda *_: None)
+    monkeypatch.setattr(rerun, "run_child", lambda *_: None)
     for again, proof, detail in cases:
-        monkeypatch.setattr(rescore, "build_record", lambda _, again=again: (again, None))
+        monkeypatch.setattr(rerun, "build_record", lambda _, again=again: (again, None))
         (claim,) = rescore_runs(RepositoryPaths(recorded), at, AuditReport(at.commit, ())).claims
         assert (claim.proof.value, claim.detail) == (proof, detail or claim.detail)
 
@@ -169,9 +160,9 @@ def test_a_benchmark_that_is_elsewhere_is_scored_again_where_the_spec_has_a_scor
 ) -> None:
     record = record_of(recorded, "Score")[1]
     at = read_snapshot(recorded, git(recorded, "rev-parse", "HEAD"))
-    monkeypatch.setattr(rescore, "BENCHMARKS", {"digits": BENCHMARKS["digits"]._replace(elsewhere=True)})
-    monkeypatch.setattr(rescore, "run_child", lambda *_: None)
-    monkeypatch.setattr(rescore, "build_record", lambda _: (record, None))
+    monkeypatch.setattr(rerun, "BENCHMARKS", {"digits": BENCHMARKS["digits"]._replace(elsewhere=True)})
+    monkeypatch.setattr(rerun, "run_child", lambda *_: None)
+    monkeypatch.setattr(rerun, "build_record", lambda _: (record, None))
 
     def detail(address: Address) -> Detail:
         found = at.desired.detail(address)
@@ -237,9 +228,7 @@ def score(log, dataset, output):
 """
 
 
-def test_rescore_of_an_older_commit_uses_its_own_benchmark_and_spec(
-    recorded: Path, tmp_path: Path, reconcile: Reconcile
-) -> None:
+def test_rescore_of_an_older_commit_uses_its_own_spec(recorded: Path, tmp_path: Path, reconcile: Reconcile) -> None:
     """A benchmark of the user's own, whose scorer was changed since, or fails here for another reason."""
     mishap = tmp_path / "mishap.py"
     mishap.write_text("")
@@ -523,9 +512,7 @@ def test_rerun_on_another_machine_is_refused_with_what_differs(served: Path, rec
     assert not (served / "state/audits").exists()
 
 
-def test_rerun_of_an_older_commit_measures_what_that_commit_asked_for(
-    served: Path, tmp_path: Path, reconcile: Reconcile
-) -> None:
+def test_rerun_of_an_older_commit_measures_what_it_asked(served: Path, tmp_path: Path, reconcile: Reconcile) -> None:
     """And renders nothing, not even where the spec names a folder for the tree."""
     edit(served, "  rehearsal: true\n", f"  rehearsal: true\n  tree: {tmp_path}/tree\n")
     edit(served, "target_qps: 1000", "target_qps: 500")

@@ -153,9 +153,7 @@ def test_report_as_json(declared: Path, reconcile: Reconcile) -> None:
     assert "cooling" in found["unread"]
 
 
-def test_folder_without_a_spec_shows_the_block(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile
-) -> None:
+def test_no_spec_shows_the_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile) -> None:
     monkeypatch.chdir(tmp_path)
     code, out, _ = reconcile("detect", "--system", "box")
     assert code == 0
@@ -207,9 +205,7 @@ def test_nodes_that_differ_are_named() -> None:
     assert found == ["node 2 (n2): accelerators_per_node is 7; on node 1 8"]
 
 
-def test_another_machine_is_not_described_as_the_declared_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile
-) -> None:
+def test_another_machine_is_distinct(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile) -> None:
     (tmp_path / "specs").mkdir()
     path = tmp_path / "specs/one.yaml"
     path.write_text(SPEC.replace("{count: 0}", "{accelerator: NVIDIA H200, count: 8}"))

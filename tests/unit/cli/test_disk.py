@@ -154,9 +154,7 @@ def test_first_rendering_that_a_full_disk_ends_is_noticed_at_once(recorded: Path
     assert reconcile("plan")[0] == 0
 
 
-def test_answer_to_an_objection_that_a_full_disk_ends_can_be_written_again(
-    recorded: Path, reconcile: Reconcile
-) -> None:
+def test_an_answer_that_a_full_disk_ends_can_be_written_again(recorded: Path, reconcile: Reconcile) -> None:
     words, answer = ("respond", "digits", "-o", "answer"), recorded / "answer"
     calls = strike(recorded, reconcile, "ENOSPC", 1 << 30, WRITING, *words)
     shutil.rmtree(answer)
@@ -277,9 +275,7 @@ def test_a_full_output_is_not_a_full_repository(recorded: Path) -> None:
     assert ended.stderr.startswith("error: cannot write to standard output: No space left on device (ENOSPC)\nfix: ")
 
 
-def test_refusal_that_a_library_wrapped_is_no_bug(
-    recorded: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrapped_refusal_is_no_bug(recorded: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch) -> None:
     def wrap(*_: object) -> None:
         try:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))

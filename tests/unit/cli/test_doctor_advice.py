@@ -78,9 +78,7 @@ def test_nothing_is_said_where_nothing_can_be_read(repository: Path, reconcile: 
     assert look(reconcile) == []
 
 
-def test_root_is_advised_against_and_nothing_is_missing(
-    repository: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_root_is_advised_against(repository: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     (found,) = look(reconcile)
     assert (found["advice"], found["missing"], bool(found["fix"])) == (True, False, True)
@@ -151,9 +149,7 @@ def test_modes_of_gpus(
     assert [(word in each["text"], "1 of 2 GPUs" in each["text"]) for each in found] == [(True, True)] * bool(word)
 
 
-def test_a_declared_power_limit_is_no_oversight(
-    repository: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_declared_limit_is_meant(repository: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch) -> None:
     show(monkeypatch, [{**GPU, "power_limit_watts": 400.0}] * 2, "580.65.06")
     path = repository / "specs/acme.yaml"
     path.write_text(SPEC.replace("count: 2", "count: 2, power_limit: 400 W").replace("datacenter", "edge"))

@@ -76,9 +76,7 @@ def test_embargo_reads_the_address_that_pre_commit_gives(
     assert reconcile("embargo")[0] == 1
 
 
-def test_a_single_read_that_fails_is_not_a_missing_repository(
-    recorded: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_read_is_no_missing_one(recorded: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch) -> None:
     asked, answer = [], storage_git.ask
 
     def ask_badly(root: Path, *words: str, **named: Any) -> git_process.GitAnswer:

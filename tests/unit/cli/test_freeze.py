@@ -11,8 +11,6 @@ from reconciler.storage.files import hash_file
 
 from .conftest import CELL, Reconcile, edit, expire, git, read_day
 
-OTHER = "open/box/digits/SingleStream"
-
 
 def tree(root: Path) -> dict[str, str]:
     top = root / ".reconcile/tree"
@@ -72,16 +70,6 @@ def test_a_neighbour_is_made_and_rendered_alongside_a_frozen_cell(recorded: Path
     assert tree(recorded) == settled
 
 
-def test_a_frozen_cell_that_no_one_declares_any_more_stays_in_the_tree(recorded: Path, reconcile: Reconcile) -> None:
-    reconcile()
-    before = tree(recorded)
-    freeze(reconcile, "digits")
-    edit(recorded, "          Offline:", "          SingleStream: {min_duration: 0, min_query_count: 64} #")
-    reconcile()
-    kept = {path: digest for path, digest in before.items() if "/digits/Offline/" in path}
-    assert kept.items() <= tree(recorded).items()
-
-
 def test_a_frozen_submission_is_not_touched_but_a_clone_can_render_it(recorded: Path, reconcile: Reconcile) -> None:
     reconcile()
     before = tree(recorded), records(recorded)
@@ -109,9 +97,7 @@ def test_a_freeze_ends_on_its_day(recorded: Path, reconcile: Reconcile) -> None:
     assert "(over)" in reconcile("freeze", "--list")[1]
 
 
-def test_a_freeze_that_was_edited_is_listed_as_one_that_counts_for_nothing(
-    recorded: Path, reconcile: Reconcile
-) -> None:
+def test_an_edited_freeze_is_listed_as_one_that_counts_for_nothing(recorded: Path, reconcile: Reconcile) -> None:
     assert reconcile("freeze", "digits", "--reason", "the deadline is over")[0] == 0
     path = next((recorded / "state/frozen").glob("*.json"))
     path.write_text(path.read_text().replace("deadline", "party"))
@@ -143,25 +129,7 @@ def test_pr_warns_at_the_line_that_changes_a_frozen_cell(recorded: Path, reconci
     assert "is to be unfrozen" in json.loads(out)["remarks"][0]["message"]
 
 
-def test_a_cell_that_publishes_the_runs_of_a_frozen_one_is_frozen_with_it(declared: Path, reconcile: Reconcile) -> None:
-    row = "          Offline: {target_qps: 1000, min_duration: 0, min_query_count: 512}\n"
-    single = "          SingleStream: {min_duration: 0, min_query_count: 700}\n"
-    spec = declared / "specs/one.yaml"
-    spec.write_text(spec.read_text().replace(row, f"{single}          Offline: {{infer_from: SingleStream}}\n"))
-    git(declared, "init", "--quiet")
-    assert reconcile()[0] == 0
-    before = tree(declared)
-    freeze(reconcile, OTHER)
-    edit(declared, "min_query_count: 700", "min_query_count: 720")
-    assert reconcile()[0] == 2
-    assert tree(declared) == before
-    steps = json.loads(reconcile("plan", "--json")[1])["steps"]
-    assert all(step["blocked"].startswith("frozen since") for step in steps), steps
-
-
-def test_an_unfreeze_that_was_killed_before_its_commit_is_finished_by_the_next(
-    recorded: Path, reconcile: Reconcile
-) -> None:
+def test_an_unfreeze_killed_before_its_commit_is_finished_by_the_next(recorded: Path, reconcile: Reconcile) -> None:
     freeze(reconcile, "digits", "--commit")
     (path,) = Path("state/frozen").glob("*.json")
     path.unlink()

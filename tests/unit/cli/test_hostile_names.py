@@ -18,7 +18,7 @@ import pytest
 from tests.unit.check.conftest import logs
 from tests.unit.check.made import make_tree
 
-from .conftest import CELL, Reconcile, edit, git
+from .conftest import CELL, Reconcile, commit, edit
 
 __all__ = ["logs"]
 
@@ -150,8 +150,7 @@ def test_names_of_specs_and_records_are_only_shown(recorded: Path, reconcile: Re
         code, out, err = reconcile(*command)
         assert (code, is_quiet(out + err)) == (1, True), (command, out, err)
         assert "the file's name is not UTF-8" in out + err
-    git(recorded, "add", "--all")
-    git(recorded, "commit", "--quiet", "--message", "Add them")
+    commit(recorded, "Add them")
     code, out, err = reconcile("pr", "--base", "HEAD~1")
     assert (code, is_quiet(out + err)) == (1, True), out + err
     (recorded / "specs" / f"{name}.yaml").unlink()

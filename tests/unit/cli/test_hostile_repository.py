@@ -14,7 +14,7 @@ import pytest
 
 from tests.unit.storage.test_untrusted_files import make_hole, nest, swept
 
-from .conftest import CELL, Reconcile, edit, git
+from .conftest import CELL, Reconcile, commit, edit, git
 from .test_import import export
 
 __all__ = ["swept"]
@@ -200,8 +200,7 @@ def test_what_only_this_machine_writes_is_not_read_from_git(
     for name in ("docs/.reconcile/a", ".reconcile-notes", ".reconcile/attempts/x/result.json"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("{}")
-    git(root, "add", "--all")
-    git(root, "commit", "--quiet", "--message", "Add notes")
+    commit(root, "Add notes")
     assert reconcile("plan")[0] == 0
     git(root, "add", "--force", ".reconcile/attempts/x/result.json")
     if version == "3":
@@ -234,9 +233,7 @@ PRIVATE = "do not show"
 
 
 @pytest.mark.parametrize("names", ["{outside}", "../outside.md"])
-def test_an_audit_reads_no_file_next_to_the_repository(
-    recorded: Path, reconcile: Reconcile, tmp_path: Path, names: str
-) -> None:
+def test_an_audit_reads_no_outer_file(recorded: Path, reconcile: Reconcile, tmp_path: Path, names: str) -> None:
     """Nor would two people see the same, who have different ones."""
     outside = tmp_path / "outside.md"
     outside.write_text(PRIVATE)
@@ -247,8 +244,7 @@ def test_an_audit_reads_no_file_next_to_the_repository(
     assert (code, "is not in this commit" in out, digest in out + err) == (2, True, False), out + err
     outside.replace(recorded / "outside.md")
     edit(recorded, names.format(outside=outside), "outside.md")
-    git(recorded, "add", "--all")
-    git(recorded, "commit", "--quiet", "--message", "Bring the document")
+    commit(recorded, "Bring the document")
     assert "cannot be rendered" not in reconcile("audit")[1]
 
 
@@ -268,9 +264,7 @@ LOOKS = (
 )
 
 
-def test_looking_at_a_pull_request_runs_nothing_that_it_brings(
-    recorded: Path, reconcile: Reconcile, tmp_path: Path
-) -> None:
+def test_looking_at_a_pull_request_runs_no_code_of_it(recorded: Path, reconcile: Reconcile, tmp_path: Path) -> None:
     """A folder that git takes for a bare repository is the code of a harness; its command, scorer and launcher leave
     a trace too."""
     code, ran, program = recorded / "code", tmp_path / "ran", recorded / "launch"
@@ -287,8 +281,7 @@ def test_looking_at_a_pull_request_runs_nothing_that_it_brings(
     model = "model: {settings: {epochs: 1}}"
     edit(recorded, model, f"{model}\n      harness: {{{harness}}}")
     edit(recorded, "hardware: {count: 0}", f"hardware: {{count: 0}}\n      launcher: [{program}]")
-    git(recorded, "add", "--all")
-    git(recorded, "commit", "--quiet", "--message", "Bring a harness")
+    commit(recorded, "Bring a harness")
     assert "Performed" in reconcile("status")[1], "the spec is a valid one"
     for words in LOOKS:
         status, out, err = reconcile(*words.split())

@@ -82,9 +82,7 @@ def test_what_is_unknown_is_declared_later(declared: Path, reconcile: Reconcile,
     assert not [mark for mark in json.loads(out)["cells"][0]["marks"] if mark.startswith("unknown")]
 
 
-def test_nothing_can_be_declared_that_means_nothing(
-    declared: Path, reconcile: Reconcile, logs: dict[str, Path]
-) -> None:
+def test_no_declaration_means_nothing(declared: Path, reconcile: Reconcile, logs: dict[str, Path]) -> None:
     code, _, err = reconcile("import", str(logs["accuracy"]), "--cell", CELL, "--declare", "weather=fine")
     assert (code, "code, dataset, engine, machine" in err) == (1, True)
     code, _, err = reconcile("import", "--cell", CELL, "--declare", "code=x")
@@ -195,9 +193,7 @@ def test_a_run_of_no_declared_cell(declared: Path, reconcile: Reconcile, logs: d
     assert (code, "matches" in err) == (1, True)
 
 
-def test_a_changed_spec_makes_an_imported_run_stale(
-    declared: Path, reconcile: Reconcile, logs: dict[str, Path]
-) -> None:
+def test_a_changed_spec_makes_imports_stale(declared: Path, reconcile: Reconcile, logs: dict[str, Path]) -> None:
     imported(reconcile, logs)
     edit(declared, "target_qps: 1000", "target_qps: 2000")
     code, out, _ = reconcile("plan")

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 import os
+import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -8,9 +10,10 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from reconciler.errors import ReconcilerError
+from reconciler.cli.command_table import COMMANDS
+from reconciler.errors import INTERRUPTED, NOT_IN_SYNC, ReconcilerError
 from reconciler.reconcile import new_repository
-from tests.unit.cli.conftest import Reconcile, git
+from tests.unit.cli.conftest import Reconcile, commit, git
 from tests.unit.storage.test_untrusted_files import make_hole
 
 
@@ -24,7 +27,7 @@ def test_init_makes_a_repository_whose_spec_is_valid(tmp_path: Path, reconcile: 
     root = tmp_path / "My Lab"
     assert code == 0
     assert "cd My Lab" in out
-    made = {".git", ".gitattributes", ".github", ".gitignore", "README.md", "schemas", "specs", "state"}
+    made = {".git", ".gitattributes", ".github", ".gitignore", "AGENTS.md", "README.md", "schemas", "specs", "state"}
     assert {p.name for p in root.iterdir()} == made
     assert (root / ".gitattributes").read_text() == "state/** -text\n"
     assert (root / ".gitignore").read_text() == ".reconcile\n"
@@ -50,10 +53,30 @@ def test_init_writes_a_workflow_whose_command_the_program_takes(tmp_path: Path, 
     runs = [step["run"] for step in workflow["jobs"]["check"]["steps"] if "run" in step]
     (words,) = [shlex.split(run)[1:] for run in runs if run.startswith("reconcile ")]
     words = [word.replace("origin/$GITHUB_BASE_REF", "HEAD").replace("$RUNNER_TEMP", str(tmp_path)) for word in words]
-    git(tmp_path / "lab", "add", "--all")
-    git(tmp_path / "lab", "commit", "--quiet", "--message", "Start")
+    commit(tmp_path / "lab", "Start")
     code, out, _ = reconcile("-C", str(tmp_path / "lab"), *words)
     assert (code, (tmp_path / "impact.md").exists()) == (0, True), out
+
+
+def test_init_tells_assistants_only_what_the_program_takes(tmp_path: Path, reconcile: Reconcile) -> None:
+    assert reconcile("init", "lab")[0] == 0
+    root = tmp_path / "lab"
+    git(root, "branch", "--move", "main")
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "Start")
+    text = (root / "AGENTS.md").read_text()
+    rows = [line.split("`")[1] for line in text.splitlines() if line.startswith("| ") and "`" in line]
+    assert len(rows) == 6
+    for row in rows:
+        words = ["Server" if word == "CELL" else word for word in shlex.split(row)[1:]]
+        code, out, err = reconcile("-C", str(root), *words)
+        assert code in (0, 2), err
+        assert "--json" not in words or json.loads(out)["version"] >= 1
+    decisions = re.findall(r"`([a-z]+)`", text.partition("- Run ")[2].partition("without")[0])
+    assert decisions
+    assert {*decisions, "audit", "embargo"} <= set(COMMANDS)
+    assert f"{NOT_IN_SYNC} not in sync" in text
+    assert f"{INTERRUPTED} interrupted" in text
 
 
 STRANGE: dict[str, Callable[[Path], object]] = {
@@ -67,9 +90,7 @@ STRANGE: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("name", [".gitignore", ".gitattributes", "schemas/submission.schema.json"])
 @pytest.mark.parametrize("strange", STRANGE)
-def test_init_waits_for_nothing_that_is_there_already(
-    tmp_path: Path, reconcile: Reconcile, name: str, strange: str
-) -> None:
+def test_init_waits_for_no_file_that_is_there(tmp_path: Path, reconcile: Reconcile, name: str, strange: str) -> None:
     (tmp_path / name).parent.mkdir(exist_ok=True)
     STRANGE[strange](tmp_path / name)
     code, _, err = reconcile("init", "--name", "lab")
@@ -111,9 +132,7 @@ def test_init_overwrites_nothing(tmp_path: Path, reconcile: Reconcile) -> None:
 
 
 @pytest.mark.parametrize("name", ["ünï", "bad/../name", "", "-x", "a b", "x" * 101])
-def test_a_name_that_specs_refuse_is_refused_before_anything_is_written(
-    name: str, tmp_path: Path, reconcile: Reconcile
-) -> None:
+def test_a_bad_name_is_refused_before_anything_is_written(name: str, tmp_path: Path, reconcile: Reconcile) -> None:
     code, _, err = reconcile("init", "lab", f"--name={name}")
     assert (code, "--name: " in err, "fix: " in err) == (1, True, True)
     assert not list(tmp_path.iterdir())
@@ -159,9 +178,7 @@ def test_spec_says_of_the_machine_what_detect_reads(tmp_path: Path, reconcile: R
     assert "Kept:" not in out
 
 
-def test_machine_that_cannot_be_read_is_left_to_the_user(
-    tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unknown_machine_is_left_open(tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise ReconcilerError("the probe failed")
 

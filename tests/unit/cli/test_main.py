@@ -22,7 +22,7 @@ from reconciler.cli.help import read_topics
 from reconciler.cli.main import main
 from reconciler.cli.shared.repository import find_root
 from reconciler.errors import ReconcilerError
-from tests.unit.cli.conftest import CELL, Reconcile, console, git
+from tests.unit.cli.conftest import CELL, Reconcile, commit, console, git
 
 HEAVY = ("pydantic", "ruamel", "jsonschema", "git", "rich", "importlib.metadata")
 
@@ -100,9 +100,7 @@ def test_a_missing_spec_is_named(tmp_path: Path, reconcile: Reconcile) -> None:
     assert "nothing.yaml" in err
 
 
-def test_a_bug_exits_3_and_leaves_a_report(
-    tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bug_exits_3_with_a_report(tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "specs").mkdir()
     monkeypatch.setenv("SECRET", "hunter2")
 
@@ -124,9 +122,7 @@ def fail(_: object) -> NoReturn:
     raise OSError(errno.EIO, os.strerror(errno.EIO), "specs")
 
 
-def test_what_a_failing_disk_led_to_is_no_bug(
-    tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_disk_is_no_bug(tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch) -> None:
     """The report of a bug looks for a repository on the very disk that failed."""
     (tmp_path / "specs").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "elsewhere"))
@@ -192,9 +188,7 @@ def test_a_report_that_fails_itself_still_ends_with_words_and_the_same_code(
         assert ("fix: the disk" in err) == isinstance(second, OSError)
 
 
-def test_a_file_removed_concurrently_is_no_bug(
-    tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_vanished_file_is_no_bug(tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "specs").mkdir()
     monkeypatch.setattr("reconciler.cli.shared.plan_options.compute_plan", lambda *_: Path("gone").stat())
     code, _, err = reconcile("plan")
@@ -298,7 +292,7 @@ def show_on_terminal(*arguments: str, **environment: str) -> str:
 
 
 @pytest.mark.parametrize("environment", [{"PAGER": "cat"}, {"PAGER": "cat", "LESS": "-FX"}, {"PAGER": "/no/pager"}])
-def test_help_of_a_topic_on_a_terminal_is_laid_out_without_codes_for_a_pager_without_colours(
+def test_a_topic_on_a_terminal_has_no_codes_for_a_pager_without_colours(
     environment: dict[str, str],
 ) -> None:
     shown = show_on_terminal("stores", **environment)
@@ -379,8 +373,7 @@ def test_paths_of_explain_are_completed(complete: Callable[..., list[str]]) -> N
 
 def test_rounds_and_commits_are_completed(declared: Path, complete: Callable[..., list[str]]) -> None:
     git(declared, "init", "--quiet", "--initial-branch=main")
-    git(declared, "add", ".")
-    git(declared, "commit", "--quiet", "--message", "Declare")
+    commit(declared, "Declare")
     git(declared, "tag", "v1-submitted")
     assert complete("rounds", "show", "v6") == ["v6.1", "v6.0"]
     assert complete("init", "--round", "v4") == ["v4.1", "v4.0"]
@@ -390,9 +383,7 @@ def test_rounds_and_commits_are_completed(declared: Path, complete: Callable[...
     assert complete("compare", "H") == ["HEAD"]
 
 
-def test_nothing_is_completed_where_the_spec_is_broken_or_there_is_none(
-    declared: Path, complete: Callable[..., list[str]]
-) -> None:
+def test_nothing_is_completed_with_a_broken_spec_or_none(declared: Path, complete: Callable[..., list[str]]) -> None:
     (declared / "specs/one.yaml").write_text("spec: [")
     assert complete("show", "o") == []
     assert complete("-C", "/", "show", "o") == []

@@ -79,9 +79,7 @@ def test_a_clone_without_the_file_is_not_reported(repository: Repository) -> Non
 @pytest.mark.parametrize(
     "written", ["./models/net.onnx", "specs/../models/net.onnx", "{root}/models/net.onnx", WRITTEN]
 )
-def test_a_path_that_is_only_written_otherwise_is_not_reported(
-    written: str, repository: Repository, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_spelling_is_no_report(written: str, repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a clone without the file, which cannot recognise it by its bytes."""
     monkeypatch.setenv("MODELS", str(repository.root / "models"))
     repository.edit(SPEC, "models/net.onnx", written.replace("{root}", str(repository.root)))
@@ -101,9 +99,7 @@ def test_a_file_that_moved_is_not_reported(repository: Repository) -> None:
     assert list_moved_sources(seen) == ()
 
 
-def test_a_variable_with_another_value_is_no_other_path(
-    tmp_path: Path, repository: Repository, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_variable_is_no_other_path(tmp_path: Path, repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each machine has its own."""
     monkeypatch.setenv("MODELS", str(repository.root / "models"))
     repository.edit(SPEC, "models/net.onnx", WRITTEN)

@@ -31,7 +31,7 @@ from reconciler.rules.results import loadgen_logs
 from tests.acceptance.conftest import console
 from tests.shared import make_once
 
-from .conftest import CELL, Reconcile, git
+from .conftest import CELL, Reconcile, commit, git
 
 DECLARED = [word for name in ("code", "dataset", "engine", "machine") for word in ("--declare", f"{name}=known")]
 FOLDER = "open/Tester/results/box/digits/Offline"
@@ -71,11 +71,6 @@ def full_length(tree: Path) -> None:
 def believe_logs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loadgen_logs, "find_inconsistencies", lambda log, **_: ())
     monkeypatch.setattr(loadgen_logs, "judge_kept", lambda _: iter(()))
-
-
-def commit(root: Path, message: str = "Adopt") -> None:
-    git(root, "add", "--all")
-    git(root, "commit", "--quiet", "--message", message)
 
 
 @pytest.fixture(scope="session")
@@ -222,7 +217,7 @@ def test_rehearsals_and_synthetic_data(recorded: Path, reconcile: Reconcile) -> 
     refused(reconcile, f"{CELL}: it is a rehearsal", f"{CELL}: its data or backend is synthetic")
 
 
-def test_unknown_inputs(
+def test_unknown_input(
     recorded_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile
 ) -> None:
     tree = tmp_path / "sent"
@@ -252,9 +247,7 @@ def test_what_is_not_committed(packable: Path, reconcile: Reconcile) -> None:
     refused(reconcile, f"{CELL}: the record or logs of Run:{CELL}/performance are not committed")
 
 
-def test_what_cannot_be_read_is_not_called_uncommitted(
-    packable: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_is_not_uncommitted(packable: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: bytes) -> NoReturn:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
@@ -449,9 +442,7 @@ def test_what_is_no_archive(tmp_path: Path, reconcile: Reconcile) -> None:
     assert (code, "not a readable archive" in err) == (1, True)
 
 
-def test_accepted_results_are_packed_only_when_asked_for_and_named(
-    packable: Path, tmp_path: Path, reconcile: Reconcile
-) -> None:
+def test_accepted_results_are_packed_when_asked_for(packable: Path, tmp_path: Path, reconcile: Reconcile) -> None:
     spec = next((packable / "specs").glob("*.yaml"))
     text = spec.read_text()
     assert "engine: {backend: external}" in text

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from reconciler.cli.main import main
-from reconciler.cli.prove import PARTS, Given, redact
 from reconciler.observed.installed_backends import list_installed
 from reconciler.observed.machine import list_accelerators
+from reconciler.rehearse.machine_parts import PARTS, Given, redact
 from tests.processes import find_free_ports
 from tests.shared import need
 
@@ -55,9 +55,7 @@ def test_a_report_is_written_only_if_its_user_agrees(tmp_path: Path, monkeypatch
     assert not target.exists()
 
 
-def test_a_meter_that_does_not_answer_fails_with_its_address_left_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_silent_meter_fails_with_its_address_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     need("onnxruntime", "onnx", "mlperf_loadgen")
     (port,) = find_free_ports(1)
     (tmp_path / "kit").mkdir()

@@ -9,16 +9,11 @@ import pytest
 
 from tests.acceptance.conftest import console
 
-from .conftest import Reconcile, edit, git
+from .conftest import Reconcile, commit, edit, git
 
 ROW = "          Offline: {target_qps: 1000, min_duration: 0, min_query_count: 512}\n"
 SECOND = "          SingleStream: {min_duration: 0, min_query_count: 64}\n"
 ALL = ("--measured", "--max-share", "1")
-
-
-def commit(root: Path, message: str) -> None:
-    git(root, "add", "--all")
-    git(root, "commit", "--quiet", "--message", message)
 
 
 def logs(root: Path) -> dict[str, bytes]:
@@ -66,9 +61,7 @@ def test_prune_shows_and_removes_nothing_until_it_is_asked(swapped: Path, reconc
     assert (records(swapped), objects(swapped), logs(swapped)) == before
 
 
-def test_prune_removes_records_and_cells_but_never_logs_and_git_brings_them_back(
-    swapped: Path, reconcile: Reconcile
-) -> None:
+def test_prune_removes_no_logs_and_git_brings_records_and_cells_back(swapped: Path, reconcile: Reconcile) -> None:
     before, raw = records(swapped), (objects(swapped), logs(swapped))
     code, out, err = reconcile("prune", *ALL, "--yes", "--commit")
     assert code == 0, out + err
@@ -85,12 +78,6 @@ def test_prune_removes_records_and_cells_but_never_logs_and_git_brings_them_back
     assert records(swapped) == before
     edit(swapped, SECOND, ROW + SECOND)
     assert reconcile("plan", "--only", "Run")[0] == 0  # what was restored need not be measured again
-
-
-def test_records_of_measurements_stay_unless_they_are_named(swapped: Path, reconcile: Reconcile) -> None:
-    before = records(swapped)
-    assert reconcile("prune", "--max-share", "1", "--yes")[0] == 0
-    assert records(swapped) == before
 
 
 def test_prune_refuses_more_than_its_share_and_names_the_count(swapped: Path, reconcile: Reconcile) -> None:

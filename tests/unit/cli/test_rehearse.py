@@ -21,8 +21,14 @@ from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.loadgen.early_stopping import compute_least_queries
 from reconciler.observed.installed_backends import PROJECT
 from reconciler.rehearse import rehearsal, rehearsal_spec
-from reconciler.rehearse.generated_data import Generated, generate
-from reconciler.rehearse.rehearsal_spec import Rehearsed, choose_round, find_rehearsed, list_scenarios
+from reconciler.rehearse.rehearsal_spec import (
+    Generated,
+    Rehearsed,
+    choose_round,
+    find_rehearsed,
+    generate,
+    list_scenarios,
+)
 from reconciler.rules.benchmark_facts import load_benchmark_facts
 from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.files import Source
@@ -37,6 +43,18 @@ REHEARSALS = {code: found.rehearsal for code, found in load_benchmark_facts().it
 
 def quiet(_code: str, _progress: Progress) -> None:
     return
+
+
+def render(*asked: Rehearsed, round_name: str = "v6.1", division: str = "closed", **more: Any) -> str:
+    """``more``: a category, or what is proposed of the machine."""
+    made = {
+        item.facts.code: Generated(code="any", data="generated/data", model="generated/m", samples=4, made=True)
+        for item in asked
+    }
+    more = {"machine": Proposal({}, {}, ()), **more}
+    return rehearsal_spec.render_rehearsal_spec(
+        round_name=round_name, division=division, benchmarks=list(asked), generated=made, **more
+    )
 
 
 @pytest.fixture
@@ -55,26 +73,15 @@ def test_a_rehearsed_scenario_has_queries_enough_for_its_percentile(code: str) -
     percentiles = {"SingleStream": 90, "MultiStream": 99, "Server": 99, "Interactive": 99}
     for scenario, declared in REHEARSALS[code].scenarios.items():
         if scenario in percentiles:
-            over = (
-                0 if scenario in ("Server", "Interactive") else 1
-            )  # the streams discard the slowest, and report the next
-            least = compute_least_queries(over, Decimal(percentiles[scenario]))
+            over = scenario.endswith("Stream")  # these discard the slowest, and report the next
+            least = compute_least_queries(int(over), Decimal(percentiles[scenario]))
             assert declared["min_query_count"] >= least, (code, scenario)
 
 
 @pytest.mark.parametrize("round_name", ["v4.1", "v5.1", "v6.1"])
 @pytest.mark.parametrize("division", ["closed", "open"])
-def test_the_spec_has_every_scenario_of_the_round_and_is_a_rehearsal(
-    tmp_path: Path, round_name: str, division: str
-) -> None:
-    made = Generated(code="resnet50", data="generated/data", model="generated/m.onnx", samples=4, made=True)
-    text = rehearsal_spec.render_rehearsal_spec(
-        round_name=round_name,
-        division=division,
-        benchmarks=[Rehearsed(name="resnet50", facts=RESNET)],
-        generated={"resnet50": made},
-        machine=Proposal({}, {}, ()),
-    )
+def test_the_spec_rehearses_every_scenario_of_the_round(tmp_path: Path, round_name: str, division: str) -> None:
+    text = render(Rehearsed(name="resnet50", facts=RESNET), round_name=round_name, division=division)
     declared = load_texts(tmp_path, main=text)
     assert declared.rehearsal.value is True
     found = {(cell.cell.division, cell.cell.benchmark, cell.cell.scenario) for cell in declared.cells}
@@ -92,15 +99,8 @@ def test_every_category_gives_a_spec_that_the_round_takes(tmp_path: Path, round_
         for name in facts.names
         if facts.rehearsal is not None and list_scenarios(ruleset, facts.find_official_name(name))
     ]
-    made = Generated(code="any", data="generated/data", model="generated/m", samples=4, made=True)
-    text = rehearsal_spec.render_rehearsal_spec(
-        round_name=round_name,
-        division="closed",
-        category=category,
-        benchmarks=list({item.entry: item for item in rehearsed}.values()),
-        generated={item.facts.code: made for item in rehearsed},
-        machine=Proposal({"count": 0}, {}, ()),
-    )
+    entries = {item.entry: item for item in rehearsed}.values()
+    text = render(*entries, round_name=round_name, category=category, machine=Proposal({"count": 0}, {}, ()))
     declared, _ = check_reading(read_texts([Source("rehearsal.yaml", text, "")], tmp_path, {}), load_ruleset)
     assert {cell.cell.benchmark for cell in declared.cells} == {item.entry for item in rehearsed}
 
@@ -114,15 +114,7 @@ def test_a_benchmark_of_no_carried_round_is_rehearsed_in_open_with_its_tests_by_
     gone = replace(RESNET, code="photos", names={"photos": "ssd-large"})
     both = [Rehearsed(name="resnet", facts=RESNET), Rehearsed(name="photos", facts=gone)]
     assert choose_round(both) == "v6.1"
-    made = Generated(code="any", data="generated/data", model="generated/m.onnx", samples=4, made=True)
-    text = rehearsal_spec.render_rehearsal_spec(
-        round_name="v6.1",
-        division="closed",
-        benchmarks=both,
-        generated={"resnet50": made, "photos": made},
-        machine=Proposal({}, {}, ()),
-    )
-    declared = yaml.load(text)["spec"]
+    declared = yaml.load(render(*both))["spec"]
     assert {name: list(*systems.values()) for name, systems in declared["divisions"].items()} == {
         "closed": ["resnet"],
         "open": ["ssd-large"],
@@ -132,15 +124,7 @@ def test_a_benchmark_of_no_carried_round_is_rehearsed_in_open_with_its_tests_by_
 
 def test_a_benchmark_with_a_test_that_no_rehearsal_passes_is_rehearsed_in_open_with_the_others() -> None:
     facts = load_benchmark_facts()["gpt_oss_120b"]
-    made = Generated(code="gpt_oss_120b", data="generated/data", model="generated/m", samples=4, made=True)
-    text = rehearsal_spec.render_rehearsal_spec(
-        round_name="v6.1",
-        division="closed",
-        benchmarks=[Rehearsed(name="gpt-oss-120b", facts=facts)],
-        generated={"gpt_oss_120b": made},
-        machine=Proposal({}, {}, ()),
-    )
-    declared = yaml.load(text)["spec"]
+    declared = yaml.load(render(Rehearsed(name="gpt-oss-120b", facts=facts)))["spec"]
     assert list(declared["divisions"]) == ["open"]
     ((test, said),) = declared["benchmarks"]["gpt-oss-120b"]["compliance"].items()
     assert test == "TEST07"
@@ -150,14 +134,7 @@ def test_a_benchmark_with_a_test_that_no_rehearsal_passes_is_rehearsed_in_open_w
 def test_the_framework_of_a_system_is_that_of_its_backends() -> None:
     facts = list(load_benchmark_facts().values())
     asked = [find_rehearsed(name, facts) for name in ("resnet50", "gptj", "bert-99")]
-    codes = {item.facts.code for item in asked}
-    text = rehearsal_spec.render_rehearsal_spec(
-        round_name="v4.1",
-        division="closed",
-        benchmarks=asked,
-        generated={code: Generated(code=code, data="d", model="m", samples=4, made=True) for code in codes},
-        machine=Proposal({}, {"framework": "none of these"}, ()),
-    )
+    text = render(*asked, round_name="v4.1", machine=Proposal({}, {"framework": "none of these"}, ()))
     (system,) = yaml.load(text)["spec"]["systems"].values()
     assert system["description"]["framework"] == "ONNX Runtime, OpenVINO GenAI"
 
@@ -166,14 +143,7 @@ def test_the_framework_of_a_system_is_that_of_its_backends() -> None:
 def test_a_benchmark_of_one_category_alone_is_rehearsed_on_a_system_of_it(tmp_path: Path, name: str) -> None:
     facts = list(load_benchmark_facts().values())
     asked = list({item: find_rehearsed(item, facts) for item in ("wan-2.2", name)}.values())
-    made = Generated(code="any", data="generated/data", model="generated/m", samples=4, made=True)
-    text = rehearsal_spec.render_rehearsal_spec(
-        round_name="v6.1",
-        division="closed",
-        benchmarks=asked,
-        generated={"resnet50": made, "wan_2_2": made},
-        machine=Proposal({}, {}, ()),
-    )
+    text = render(*asked)
     assert load_texts(tmp_path, main=text).cells
     declared = yaml.load(text)["spec"]
     found = {system: said["category"] for system, said in declared["systems"].items()}
@@ -183,14 +153,7 @@ def test_a_benchmark_of_one_category_alone_is_rehearsed_on_a_system_of_it(tmp_pa
 
 
 def test_a_server_of_a_rehearsal_is_started_by_the_interpreter_that_has_this_project(tmp_path: Path) -> None:
-    facts = load_benchmark_facts()["qwen3_vl"]
-    text = rehearsal_spec.render_rehearsal_spec(
-        round_name="v6.1",
-        division="closed",
-        benchmarks=[Rehearsed(name="qwen3-vl", facts=facts)],
-        generated={"qwen3_vl": Generated(code="qwen3_vl", data="g/data", model="g/m", samples=4, made=True)},
-        machine=Proposal({}, {}, ()),
-    )
+    text = render(Rehearsed(name="qwen3-vl", facts=load_benchmark_facts()["qwen3_vl"]))
     (cell, *others) = load_texts(tmp_path, main=text).cells
     assert {other.cell.scenario for other in (cell, *others)} == {"Offline", "Server", "Interactive"}
     service = yaml.load(text)["spec"]["benchmarks"]["qwen3-vl-235b-a22b"]["harness"]["service"]
@@ -217,9 +180,7 @@ def test_data_is_generated_once_and_again_for_another_seed(tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("libraries")
-def test_a_rehearsal_is_green_then_in_sync_and_cannot_be_packed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rehearsal_is_green_in_sync_and_not_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rehearsal_spec, "list_scenarios", lambda *_: ("SingleStream", "Offline"))
     folder = tmp_path / "rehearsal"
     asked = ["resnet50", "--division", "open", "--samples", "8", "--output", str(folder), "--json", "--busy"]
@@ -270,20 +231,11 @@ def run(arguments: list[str]) -> dict[str, Any]:
     return document
 
 
-def test_a_benchmark_whose_name_has_another_one_now_is_rehearsed_next_to_it_in_the_open_division(
-    tmp_path: Path,
-) -> None:
+def test_a_benchmark_whose_name_went_to_another_is_rehearsed_next_to_it_in_open(tmp_path: Path) -> None:
     facts = list(load_benchmark_facts().values())
     both = [find_rehearsed(name, facts) for name in ("3d-unet-99", "3d-unet-brats")]
     assert [item.official for item in both] == ["3d-unet-99", "3d-unet-99"]
-    made = Generated(code="", data="generated/data", model="generated/m.onnx", samples=4, made=True)
-    text = rehearsal_spec.render_rehearsal_spec(
-        round_name="v6.1",
-        division="closed",
-        benchmarks=both,
-        generated={item.facts.code: made for item in both},
-        machine=Proposal({}, {}, ()),
-    )
+    text = render(*both)
     cells = yaml.load(text)["spec"]["divisions"]
     assert {name: list(cells[name]["this-machine"]) for name in cells} == {
         "closed": ["3d-unet-99"],

@@ -24,9 +24,7 @@ def contradicted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def test_objections_name_what_contradicts_itself_and_what_breaks_a_rule(
-    contradicted: Path, tmp_path: Path, reconcile: Reconcile
-) -> None:
+def test_objections_name_contradictions_and_breaches(contradicted: Path, tmp_path: Path, reconcile: Reconcile) -> None:
     code, out, err = reconcile("objections", str(contradicted), "-o", str(tmp_path / "drafts"), "--by", "Other")
     assert (code, err) == (2, "")
     assert "1 draft" in out
@@ -40,9 +38,7 @@ def test_objections_name_what_contradicts_itself_and_what_breaks_a_rule(
     assert "Rule: submission rules: source code. " in draft
 
 
-def test_no_one_is_blamed_for_what_no_rule_but_ours_asks_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile
-) -> None:
+def test_our_own_rules_blame_no_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile) -> None:
     monkeypatch.chdir(tmp_path)
     root = tmp_path / "tree"
     open_cell(root, "llama3.1-8b", "Server", TOKENS)
@@ -59,9 +55,7 @@ def test_no_one_objects_to_their_own_results(contradicted: Path, reconcile: Reco
     assert (code, "Acne has no results in this tree" in err, "one of Acme" in err) == (1, True, True)
 
 
-def test_a_response_holds_the_records_the_logs_and_what_the_audit_says(
-    recorded: Path, tmp_path: Path, reconcile: Reconcile
-) -> None:
+def test_a_response_holds_records_logs_and_audit(recorded: Path, tmp_path: Path, reconcile: Reconcile) -> None:
     target = tmp_path / "answer"
     code, out, err = reconcile("respond", "digits", "-o", str(target), "--objection", "user.conf is *not* its own")
     assert (code, err) == (0, "")
@@ -125,9 +119,7 @@ def correct(root: Path, reconcile: Reconcile) -> str:
     return submitted
 
 
-def test_an_amendment_says_what_differs_what_was_repeated_and_for_which_objection(
-    recorded: Path, reconcile: Reconcile
-) -> None:
+def test_an_amendment_says_what_differs_and_for_which_objection(recorded: Path, reconcile: Reconcile) -> None:
     submitted = correct(recorded, reconcile)
     code, out, err = reconcile(*AMEND, submitted[:10], "--commit")
     assert (code, err) == (0, "")

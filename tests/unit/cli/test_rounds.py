@@ -57,9 +57,7 @@ def test_show_as_json(reconcile: Reconcile) -> None:
         (("show", "v7.1"), "unknown round 'v7.1'", "fix: known rounds: v0.7"),
     ],
 )
-def test_unknown_names_are_errors_with_a_hint(
-    reconcile: Reconcile, words: tuple[str, ...], message: str, fix: str
-) -> None:
+def test_unknown_names_get_hints(reconcile: Reconcile, words: tuple[str, ...], message: str, fix: str) -> None:
     code, out, err = reconcile("rounds", *words)
     assert (code, out) == (1, "")
     assert message in err

@@ -29,9 +29,7 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "name", ["AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "HF_TOKEN", "DB_PASSWORD", "NGC_API_KEY", "SIGNING_KEY", "MY_PAT"]
 )
-def test_secret_is_no_location(
-    declared: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_secret_is_no_place(declared: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, VALUE)
     edit(declared, MODEL, f'model: {{path: "${{{name}}}/x"}}')
     for command in (("plan",), ("validate",), ("show", CELL), ("why", CELL)):
@@ -56,9 +54,7 @@ def test_value_of_another_variable_is_neither_shown_nor_kept(
     assert not [path for path in kept if f"{value}/nets".encode() in path.read_bytes()]
 
 
-def test_location_that_could_not_be_distinguished_is_refused(
-    declared: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unclear_location_is_refused(declared: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIN", "1234")
     edit(declared, MODEL, 'model: {path: "${PIN}"}')
     code, out, err = reconcile("plan")
@@ -79,9 +75,7 @@ def test_variable_that_changes_is_noticed(
     assert (code, "specs/one.yaml:18:" in out, "the environment variable NETS is not set" in out) == (2, True, True)
 
 
-def test_store_learns_only_what_its_owner_lists(
-    declared: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_store_learns_what_is_listed(declared: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOSTED_AT", VALUE)
     edit(
         declared, "  rehearsal: true", '  rehearsal: true\n  stores: {lab: {url: "https://${HOSTED_AT}.example.com/x"}}'

@@ -17,7 +17,7 @@ import pytest
 
 from reconciler.record.signing import NAMESPACE
 
-from .conftest import CELL, Reconcile, edit, git
+from .conftest import CELL, Reconcile, commit, edit, git
 
 SIGNED = {f"{label}: signature" for label in ("Run performance", "Run accuracy", "Score")}
 
@@ -33,11 +33,6 @@ def keygen(folder: Path, name: str) -> Path:
 def use(root: Path, key: Path) -> None:
     git(root, "config", "gpg.format", "ssh")
     git(root, "config", "user.signingkey", str(key))
-
-
-def commit(root: Path, message: str) -> None:
-    git(root, "add", "--all")
-    git(root, "commit", "--quiet", "--message", message)
 
 
 def allow(root: Path, name: str, key: Path, options: str = "") -> None:
@@ -195,9 +190,7 @@ def test_a_key_is_checked_against_the_time_of_the_record_whatever_the_zone_here(
         time.tzset()
 
 
-def test_an_auditor_who_names_signers_sees_what_is_unsigned(
-    recorded: Path, tmp_path: Path, key: Path, reconcile: Reconcile
-) -> None:
+def test_auditors_see_what_is_unsigned(recorded: Path, tmp_path: Path, key: Path, reconcile: Reconcile) -> None:
     (tmp_path / "mine").write_text(f"ann@lab {key.read_text()}")
     code, found = signatures(reconcile, "--signers", str(tmp_path / "mine"))
     assert (code, set(found)) == (2, SIGNED)

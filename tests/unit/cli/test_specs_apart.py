@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Reconcile, git
+from .conftest import Reconcile, commit, git
 
 APART = "specs/apart.yaml"
 
@@ -19,8 +19,7 @@ def both(recorded: Path) -> Path:
     edited = text.replace("spec:", "only_when_named: true\nspec:", 1).replace("target_qps: 1000", "target_qps: 2000")
     assert edited.count("2000") == 1
     (recorded / APART).write_text(edited)
-    git(recorded, "add", "--all")
-    git(recorded, "commit", "--quiet", "--message", "Add a spec of its own")
+    commit(recorded, "Add a spec of its own")
     return recorded
 
 

@@ -68,9 +68,7 @@ def test_a_clone_that_pulled_is_in_sync_with_its_engines(
         assert hash_file(path) == path.name
 
 
-def test_selectors_choose_what_passes(
-    stored: Path, clone: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_selectors_choose(stored: Path, clone: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch) -> None:
     assert reconcile("push", "--parallel", "1")[0] == 0
     monkeypatch.chdir(clone)
     code, out, _ = reconcile("pull", "--json", "kind=Run", "mode=accuracy")
@@ -98,9 +96,7 @@ def test_a_wrong_byte_there_is_named_and_the_command_ends_with_2(
     assert reconcile("pull")[0] == 0
 
 
-def test_under_an_embargo_nothing_is_pushed_unless_the_store_is_allowed(
-    stored: Path, tmp_path: Path, reconcile: Reconcile
-) -> None:
+def test_an_embargo_allows_pushing_to_allowed_stores(stored: Path, tmp_path: Path, reconcile: Reconcile) -> None:
     edit(stored, "  rehearsal: true\n", "  rehearsal: true\n  embargo: {until: 2999-01-01}\n")
     code, _, error = reconcile("push")
     assert code == 1
@@ -127,9 +123,7 @@ def test_a_spec_without_a_store_says_how_to_declare_one(recorded: Path, reconcil
     assert "stores: {lab: {url: s3://bucket/folder}}" in error
 
 
-def test_a_secret_option_comes_from_the_environment(
-    stored: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_secret_options_come_from_outside(stored: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch) -> None:
     edit(stored, "/store'}", "/store', options: {auto_mkdir: {from_env: STORE_OPTION}}}")
     monkeypatch.setenv("RECONCILE_STORE_VARIABLES", "OTHER,STORE_OPTION")
     code, _, error = reconcile("push")
@@ -151,9 +145,7 @@ def test_a_spec_does_not_choose_which_variables_a_store_gets(
 
 
 @pytest.mark.parametrize("protocol", ["reference", "filecache", "blockcache", "simplecache", "cached", "zip", "dir"])
-def test_a_store_that_only_shows_another_place_is_none(
-    stored: Path, reconcile: Reconcile, tmp_path: Path, protocol: str
-) -> None:
+def test_a_mere_view_of_a_place_is_none(stored: Path, reconcile: Reconcile, tmp_path: Path, protocol: str) -> None:
     """Some versions of fsspec run what they find in a cache or a list of references, which a branch may hold."""
     code, _, error = reconcile("pull", "--from", f"{protocol}://{tmp_path}/store")
     assert (code, f"{protocol} is no store that this program opens" in error, "fix:" in error) == (1, True, True), error
@@ -167,9 +159,7 @@ def test_a_store_that_only_shows_another_place_is_none(
         ("https://me:word@host/x", "looks like a secret"),
     ],
 )
-def test_a_store_that_cannot_be_one_is_refused_at_its_line(
-    recorded: Path, reconcile: Reconcile, url: str, said: str
-) -> None:
+def test_a_false_store_is_refused_at_its_line(recorded: Path, reconcile: Reconcile, url: str, said: str) -> None:
     edit(recorded, "  rehearsal: true\n", f"  rehearsal: true\n  stores: {{lab: {{url: '{url}'}}}}\n")
     code, _, error = reconcile("push")
     assert code == 1

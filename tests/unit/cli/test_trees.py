@@ -15,7 +15,7 @@ from reconciler.reconcile.planning import Options, compute_plan
 from reconciler.storage.files import RepositoryPaths
 from reconciler.tree.layout import CHECKER_LOG
 from tests.unit.check.written import TOKENS, open_cell
-from tests.unit.cli.conftest import Reconcile, edit, git
+from tests.unit.cli.conftest import Reconcile, commit, edit, git
 
 CELL = "open/sys1/llama3.1-8b/Server"
 
@@ -118,8 +118,7 @@ def _checkout(folder: Path, newer: str, older: str) -> Path:
     (package / "main.py").write_text(_CHECKER.format(body=newer))
     (package.parent / "submission_checker_old.py").write_text(_CHECKER.format(body=older))
     git(folder, "init", "--quiet")
-    git(folder, "add", ".")
-    git(folder, "commit", "--quiet", "--message", "Checkers")
+    commit(folder, "Checkers")
     return folder
 
 
@@ -184,9 +183,7 @@ def test_the_rendered_tree_is_checked_by_default(recorded: Path, capsys: pytest.
     assert "accuracy.hash-of-log" not in {finding["rule"] for finding in of_cell}
 
 
-def test_a_rendered_rehearsal_says_so_and_nothing_else_is_found(
-    recorded: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_rendered_rehearsal_is_the_only_finding(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify-tree", ".reconcile/tree", "--json"]) == 2
     found = json.loads(capsys.readouterr().out)["findings"]
     assert {(item["rule"], item["severity"]) for item in found} == {("measurements.rehearsal", "warning")}
@@ -223,8 +220,7 @@ def test_the_log_of_the_official_checker_is_published_from_where_the_spec_says(
     published = recorded / f".reconcile/tree/open/Tester/results/{CHECKER_LOG}"
     assert (reconcile("plan")[0], published.exists()) == (2, False)
     assert (reconcile()[0], published.read_text()) == (0, written)
-    git(recorded, "add", "--all")
-    git(recorded, "commit", "--quiet", "--message", "Keep the log of the checker")
+    commit(recorded, "Keep the log of the checker")
     assert reconcile("plan")[0] == 0
     packed = dict(load_packed_submission(compute_plan(RepositoryPaths(recorded), Options())).files)
     assert packed[f"open/Tester/results/{CHECKER_LOG}"] == written.encode()

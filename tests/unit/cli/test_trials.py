@@ -60,9 +60,7 @@ def read_json(reconcile: Reconcile, *arguments: str) -> dict[str, object]:
     return found
 
 
-def test_a_trial_is_recorded_in_addition_to_what_is_published(
-    recorded_once: Path, tried: Path, reconcile: Reconcile
-) -> None:
+def test_a_trial_is_recorded_on_top_of_results(recorded_once: Path, tried: Path, reconcile: Reconcile) -> None:
     before = {path.removeprefix(str(recorded_once)): data for path, data in list_published(recorded_once).items()}
     after = {path.removeprefix(str(tried)): data for path, data in list_published(tried).items()}
     assert after == before

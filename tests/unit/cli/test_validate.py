@@ -32,9 +32,7 @@ def test_a_variable_that_is_not_set_hides_nothing_and_stops_nothing(
     assert (code, "write target_qps" in err) == (1, True)
 
 
-def test_what_needs_an_unset_variable_is_blocked_and_says_so(
-    declared: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unset_variable_blocks(declared: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NETS", raising=False)
     edit(declared, "code: digits", "code: mine.py")
     edit(declared, MODEL, 'model: {path: "${NETS}/net.onnx"}')
@@ -59,9 +57,7 @@ def test_rules_of_the_round_are_checked_next_to_a_misspelt_key(declared: Path, r
     assert "v9.9" in reconcile("validate")[2]
 
 
-def test_one_mistake_of_a_benchmark_is_one_problem_however_many_cells_share_it(
-    declared: Path, reconcile: Reconcile
-) -> None:
+def test_one_mistake_of_a_benchmark_is_one_problem_of_many_cells(declared: Path, reconcile: Reconcile) -> None:
     edit(declared, "  rehearsal: true\n", "")
     edit(declared, "engine: {backend", "min_duration: 1 s\n      engine: {backend")
     edit(declared, "min_duration: 0, ", "")

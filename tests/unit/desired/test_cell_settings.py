@@ -70,9 +70,7 @@ def seconds(ttft: str | None, tpot: str | None, latency: str | None) -> LatencyL
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_the_round_asks_of_results_of_endpoints(
-    division: str, benchmark: str, scenario: str, wanted: EndpointsContext
-) -> None:
+def test_what_is_asked_of_endpoints(division: str, benchmark: str, scenario: str, wanted: EndpointsContext) -> None:
     """Its tests bind closed alone; ten minutes are what the harness is given in any division."""
     found = rule(division, benchmark, scenario).endpoints
     assert found is not None
@@ -206,9 +204,7 @@ def compile_entered(folder: Path, division: str, name: str) -> Desired:
 
 
 @pytest.mark.parametrize(("name", "samples"), [("retinanet", 64), ("ssd-large", 64), ("rnnt", 2513)])
-def test_open_runs_it_with_its_own_counts_and_the_seeds_of_the_round_and_says_so(
-    tmp_path: Path, name: str, samples: int
-) -> None:
+def test_open_runs_it_with_its_own_counts_and_the_rounds_seeds(tmp_path: Path, name: str, samples: int) -> None:
     desired = compile_entered(tmp_path, "open", name)
     run = desired.detail(Address.parse("Run:open/box/photos/Offline/performance")).values()
     assert run["performance_sample_count"] == samples

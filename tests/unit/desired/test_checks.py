@@ -21,9 +21,7 @@ from tests.unit.desired.test_inputs import HERE, RULES, declare
         ("Server", "target_latency", 16_000_000, "is 16 ms; round v6.1 requires at most 15 ms"),
     ],
 )
-def test_what_no_checker_would_accept_is_refused_but_in_a_rehearsal(
-    scenario: str, setting: str, value: int, message: str
-) -> None:
+def test_what_no_checker_accepts_is_refused(scenario: str, setting: str, value: int, message: str) -> None:
     declared = declare(scenario, **{setting: value})
     with pytest.raises(SpecError) as caught:
         check(declared, RULES)

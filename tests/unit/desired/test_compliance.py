@@ -90,9 +90,7 @@ def test_a_test_is_made_from_what_the_run_is_with_its_own_settings_in_place_of_t
     ],
     ids=str,
 )
-def test_a_verdict_is_made_of_each_attempt_of_its_test_and_of_the_run(
-    settings: dict[str, int], attempts: int, verdicts: int
-) -> None:
+def test_a_verdict_is_of_each_attempt_and_the_run(settings: dict[str, int], attempts: int, verdicts: int) -> None:
     declared = asking("TEST01")
     (cell,) = declared.cells
     added = {**cell.settings, **{name: Value(value, HERE) for name, value in settings.items()}}
@@ -146,9 +144,7 @@ IMAGENET = ("python", "tools/accuracy-imagenet.py", "{accuracy_log}")
     ],
     ids=str,
 )
-def test_answers_of_a_command_are_compared_as_what_scores_them_reads(
-    changes: dict[str, object], types: list[object]
-) -> None:
+def test_answers_of_a_command_are_compared_as_scored(changes: dict[str, object], types: list[object]) -> None:
     declared = commanded(**changes)
     assert list_types(declared) == types
     asked = [gap.path for gap in find_gaps(declared, ROUND) if gap.path.endswith(".compliance")]

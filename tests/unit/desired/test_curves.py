@@ -217,12 +217,9 @@ def test_the_plan_knows_how_long_a_point_takes_before_it_was_ever_measured() -> 
         (("  program: endpoints\n", ""), 21, "program inference has no division standardized"),
         (("round: v1.0", "round: v9.9"), 6, "unknown version 'v9.9'"),
         (("as: gpt-oss-120b", "as: gpt-oss-12b"), 11, "has no benchmark 'gpt-oss-12b'"),
-        (("as: gpt-oss-120b", "as: kimi-k3"), 11, "kimi-k3 is an agentic benchmark"),
     ],
 )
-def test_what_the_checker_would_refuse_is_reported_at_its_line(
-    change: tuple[str, str], line: int, message: str
-) -> None:
+def test_what_a_checker_refuses_is_reported_at_its_line(change: tuple[str, str], line: int, message: str) -> None:
     found = [problem for problem in find_problems(change) if message in problem.message]
     assert found
     assert found[0].line == line
@@ -378,3 +375,56 @@ def test_a_point_has_settings_of_its_own_over_those_of_its_curve() -> None:
 def test_points_that_cannot_be_read_are_a_problem_and_no_crash(written: str) -> None:
     found = find_problems(("points: auto", f"points: {written}"))
     assert all(problem.line for problem in found)
+
+
+AGENTIC_CLIENT = (
+    ("as: gpt-oss-120b", "as: qwen3_6-35b-a3b\n      performance_sample_count: 613"),
+    ("{dataset: questions.jsonl, method: pass_at_1, ground_truth: answer}", "{service: 'http://scorer:18080'}"),
+)
+
+
+def test_a_point_of_an_agentic_benchmark_takes_the_rules_of_one() -> None:
+    """Four regions have an accuracy run, the maximum is no Offline point, and runs above the lowest band are longer."""
+    text = SPEC
+    for change in AGENTIC_CLIENT:
+        text = text.replace(*change)
+    desired = compile_curve(text)
+    settings = {
+        address.cell.scenario: desired.detail(address).settings
+        for address in desired.by_address
+        if address.mode == "performance"
+    }
+    assert {point: found.get_number("point.least_duration") for point, found in settings.items()} == {
+        name: 600_000 if int(name[1:]) <= 32 else 2_400_000 for name in settings
+    }
+    for found in settings.values():
+        assert found.get("point.agentic") is True
+        assert found.get_text("point.least_inline") == "55.86"
+        assert found.get_text("client.accuracy.extras.swebench_template") == "qwen_tools"
+    assert len([address for address in desired.by_address if address.mode == "accuracy"]) == 4
+
+
+def test_the_address_of_the_scoring_service_is_no_part_of_a_key_and_its_settings_are_of_the_accuracy_alone() -> None:
+    before = list_keys(*AGENTIC_CLIENT)
+    assert list_stale(before, list_keys(*AGENTIC_CLIENT, ("scorer:18080", "other:18080"))) == set()
+    stale = list_stale(before, list_keys(*AGENTIC_CLIENT, ("18080'}", "18080', extras: {split: other}}")))
+    assert {name.rpartition("/")[2] for name in stale if name.startswith("Run:")} == {"accuracy"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("{service: 'http://scorer:18080'}", "{}"), "nothing says which SWE-bench service"),
+        (("18080'}", "18080', method: rouge}"), "has no client.accuracy.method"),
+        (("code: client", "code: client\n        warmup: 4"), "has no client.warmup"),
+        (("code: client", "code: client\n        audit: {samples: 4}"), "has no client.audit.samples"),
+        (("points: auto", "points: auto, target_qps: 4"), "has no target_qps"),
+        (("points: auto", "points: auto, min_query_count: 700"), "700 conversations are not whole passes over 613"),
+        (("      performance_sample_count: 613", ""), "nothing says how many conversations"),
+        (("points: auto", "points: [auto, offline]"), "an agentic benchmark has no Offline run"),
+    ],
+)
+def test_what_an_agentic_benchmark_needs_and_what_its_client_cannot_do_is_refused(
+    change: tuple[str, str], message: str
+) -> None:
+    assert [problem for problem in find_problems(*AGENTIC_CLIENT, change) if message in problem.message]

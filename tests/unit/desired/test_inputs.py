@@ -151,9 +151,7 @@ def test_what_computes_next_to_a_run_makes_it_stale(change: dict[str, object], e
     ],
     ids=name_case,
 )
-def test_what_a_backend_computes_that_builds_no_engine_makes_runs_stale(
-    change: dict[str, object], expected: set[str]
-) -> None:
+def test_code_of_a_backend_without_engines_makes_runs_stale(change: dict[str, object], expected: set[str]) -> None:
     base = {"engine__backend": "openvino-genai"}
     before, after = compiled(declare(**base)), compiled(declare(**{**base, **change}))
     assert not any(r.kind == "Engine" for r in after.resources)
@@ -173,9 +171,7 @@ def test_what_a_backend_computes_that_builds_no_engine_makes_runs_stale(
     ],
     ids=["a director", "whole", "an analyzer that nobody asks", "none"],
 )
-def test_a_performance_run_is_made_from_its_being_measured_and_from_the_analyzer(
-    meter: dict[str, object], inputs: dict[str, object]
-) -> None:
+def test_a_performance_run_is_made_from_the_analyzer(meter: dict[str, object], inputs: dict[str, object]) -> None:
     desired = compiled(declare(**meter))
     for mode, expected in (("accuracy", {}), ("performance", inputs)):
         made_from = desired.detail(Address(Kind.RUN, f"open/box/digits/Server/{mode}")).inputs
@@ -220,9 +216,7 @@ SERVED = {**COMMAND, "harness__service.command": ["serve"]}
     ],
     ids=lambda value: "-".join(map(str, value.values())) if isinstance(value, dict) and len(value) == 1 else "",
 )
-def test_what_a_command_is_given_makes_stale_what_it_makes(
-    base: dict[str, object], change: dict[str, object], expected: set[str]
-) -> None:
+def test_what_a_command_gets_is_input(base: dict[str, object], change: dict[str, object], expected: set[str]) -> None:
     assert stale(compiled(declare(**base)), compiled(declare(**{**base, **change}))) == expected
 
 
@@ -381,9 +375,7 @@ def test_a_backend_fits_the_maker_of_the_accelerator(backend: str, accelerator: 
         ({"rehearsal": Value(True), "trial": "quick"}, "null", ("rehearsal", "synthetic", "trial", "quick")),
     ],
 )
-def test_a_record_is_marked_by_what_it_must_never_be_taken_for(
-    changes: dict[str, object], backend: str, marks: tuple[str, ...]
-) -> None:
+def test_a_record_is_marked_by_what_it_is_not(changes: dict[str, object], backend: str, marks: tuple[str, ...]) -> None:
     desired = compiled(replace(declare(engine__backend=backend), **changes))
     for mode in ("performance", "accuracy"):
         assert desired.detail(Address(Kind.RUN, f"open/box/digits/Server/{mode}")).marks == marks

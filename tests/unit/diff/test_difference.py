@@ -246,9 +246,7 @@ def test_an_inferred_cell_publishes_the_records_of_the_cell_that_it_is_inferred_
     ],
     ids=["nothing", "the cell", "another cell", "everything", "both"],
 )
-def test_a_tree_keeps_a_cell_that_is_not_declared_while_it_is_frozen(
-    frozen: tuple[Cell | None, ...], rendered: bool
-) -> None:
+def test_a_tree_keeps_an_undeclared_cell_while_frozen(frozen: tuple[Cell | None, ...], rendered: bool) -> None:
     world, both = World(), desire([Wish(), Wish(scenario="Server")])
     world.settle(both)
     tree = render(world, both)

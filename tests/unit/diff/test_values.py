@@ -102,9 +102,7 @@ def test_a_cell_is_the_same_at_two_commits_where_nothing_of_it_differs(
     ],
     ids=["more of them", "one each", "nobody counts ours", "nobody counts theirs", "a latency", "units", "no result"],
 )
-def test_two_sides_are_compared_whole_and_by_accelerator(
-    one: Side, other: Side, ratio: float | None, each: float | None
-) -> None:
+def test_sides_are_compared_by_accelerator(one: Side, other: Side, ratio: float | None, each: float | None) -> None:
     pair = Pair(one, other)
     assert (pair.ratio, pair.per_accelerator) == (ratio, each)
 

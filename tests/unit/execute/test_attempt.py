@@ -91,9 +91,7 @@ def intend(**more: Any) -> Intent:
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
-def test_what_was_among_the_settings_of_the_first_format_has_its_own_place(
-    tmp_path: Path, settings: dict[str, object], more: dict[str, Any]
-) -> None:
+def test_what_was_a_setting_has_its_place(tmp_path: Path, settings: dict[str, object], more: dict[str, Any]) -> None:
     assert upgraded(tmp_path, **settings) == intend(**more)
 
 

@@ -53,9 +53,7 @@ def start(root: Path, step: Step, detail: object, upstream: dict[str, Summary], 
     ("kind", "mode", "known"),
     [(Kind.RUN, "performance", True), (Kind.RUN, "accuracy", True), (Kind.MODEL, "", False), (Kind.ENGINE, "", False)],
 )
-def test_run_is_given_what_is_known_of_the_machines_of_its_system(
-    tmp_path: Path, kind: Kind, mode: str, known: bool
-) -> None:
+def test_a_run_gets_what_is_known_of_its_machines(tmp_path: Path, kind: Kind, mode: str, known: bool) -> None:
     step, detail = find_step(kind, mode)
     cell = find_step(Kind.RUN, "performance")[0].change.address.cell
     assert cell is not None
@@ -69,9 +67,7 @@ def test_run_is_given_what_is_known_of_the_machines_of_its_system(
 
 
 @pytest.mark.parametrize(("kind", "mode", "handed"), [(Kind.SCORE, "", True), (Kind.RUN, "performance", False)])
-def test_files_of_what_it_is_made_from_are_handed_on_but_from_run_to_run(
-    tmp_path: Path, kind: Kind, mode: str, handed: bool
-) -> None:
+def test_files_are_handed_on_but_from_run_to_run(tmp_path: Path, kind: Kind, mode: str, handed: bool) -> None:
     step, detail = find_step(kind, mode)
     artifacts = tuple(Artifact(name, f"sha of {name}", 1) for name in FILES)
     run = Summary(

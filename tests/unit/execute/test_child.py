@@ -195,9 +195,7 @@ def test_program_that_escapes_from_a_harness_child_holds_no_lock(tmp_path: Path)
         escaped.kill()
 
 
-def test_a_child_that_left_no_result_is_reported_with_its_last_lines(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_child_without_result_is_reported_with_its_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started(monkeypatch, "print('first'); print('out of memory'); raise SystemExit(3)")
     result = run_child(an_attempt(tmp_path), ProbeRequest(), Watch(lambda _: None), executors(tmp_path))
     assert (result.done, result.problem_class, result.seconds) == (False, "crash", 0.0)  # what it took is not known

@@ -101,9 +101,7 @@ def test_a_run_is_given_all_that_its_command_declares(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("kind", [Kind.RUN, Kind.SCORE])
-def test_a_command_starts_in_its_folder_else_next_to_its_code(
-    settings: dict[str, str], folder: str, kind: Kind, tmp_path: Path
-) -> None:
+def test_a_command_starts_in_its_folder(settings: dict[str, str], folder: str, kind: Kind, tmp_path: Path) -> None:
     command = "harness.command" if kind is Kind.RUN else "harness.score.command"
     attempt = begin(tmp_path, kind, {**settings, command: ["go"]})
     wanted = folder.replace("performance", "accuracy") if kind is Kind.SCORE else folder
@@ -125,9 +123,7 @@ def test_a_conf_that_the_command_writes_itself_is_looked_for_where_it_says(how: 
 
 @pytest.mark.parametrize("audit", [True, False])
 @pytest.mark.parametrize("placed", [True, False])
-def test_audit_settings_are_placed_under_a_lock_of_the_folder_where_that_is_declared(
-    audit: bool, placed: bool, tmp_path: Path
-) -> None:
+def test_audit_settings_are_placed_under_a_declared_lock(audit: bool, placed: bool, tmp_path: Path) -> None:
     settings = {"harness.command": ["go"], "harness.cwd": "src"}
     settings |= {"harness.audit_config": "placed"} if placed else {}
     attempt = begin(tmp_path, Kind.RUN, settings, audit=audit)

@@ -174,9 +174,7 @@ def test_what_belongs_to_a_machine_is_made_there_and_the_rest_here(system: str, 
     ],
     ids=["data set", "run", "score", "command that scores", "server", "other"],
 )
-def test_commands_of_the_users_and_servers_come_with_their_machine(
-    kind: Kind, request_: FileMessage, there: bool, tmp_path: Path
-) -> None:
+def test_commands_come_with_their_machine(kind: Kind, request_: FileMessage, there: bool, tmp_path: Path) -> None:
     settings = CellSettings(SYSTEMS["launcher"])
     intent = Intent("1", Address(kind, "open/box/net/Offline/accuracy"), "k" * 64, 1, "2026", {}, settings)
     found = Executors.for_paths(RepositoryPaths(tmp_path)).choose(create(tmp_path, intent), request_)

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from harness.contract import Result
-from reconciler.execute import judging
+from reconciler.execute import perform
 from reconciler.execute.attempt import Attempt, Intent, create
 from reconciler.execute.child import Watch
 from reconciler.execute.executors.table import Executors
-from reconciler.execute.judging import judge_attempt
+from reconciler.execute.perform import judge_attempt
 from reconciler.resource.kinds import Address, Kind
 from reconciler.storage.files import RepositoryPaths
 from tests.kept_logs import unpack
@@ -74,9 +74,7 @@ def test_a_test_that_fails_by_speed_alone_says_so_and_has_no_answers(runs: Path,
 
 
 @pytest.mark.parametrize("lost", [("audit",), ("accuracy",), ("audit", "accuracy")], ids="+".join)
-def test_answers_that_are_not_here_are_those_of_an_earlier_comparison(
-    runs: Path, tmp_path: Path, lost: tuple[str, ...]
-) -> None:
+def test_absent_answers_are_of_an_earlier_comparison(runs: Path, tmp_path: Path, lost: tuple[str, ...]) -> None:
     """No scorer is asked of answers that no one has, though they differ."""
     values = judge(runs, tmp_path, "TEST01-equal", *lost, known=KNOWN)[0].values
     assert (values["answers"], values["answers_taken_over"]) == (KNOWN, True)
@@ -99,7 +97,7 @@ class Scorer:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *results: Result | str) -> None:
         self.results, self.asked = list(results), list[tuple[str, str, list[int]]]()
-        monkeypatch.setattr(judging, "run_child", self.run)
+        monkeypatch.setattr(perform, "run_child", self.run)
 
     def run(self, child: Attempt, request: Any, *_: object) -> Result:
         entries = json.loads(Path(request.accuracy_log).read_text())
@@ -113,9 +111,7 @@ class Scorer:
         return Result(done=True, seconds=1.0)
 
 
-def test_where_an_answer_differs_both_runs_are_scored_over_the_same_samples(
-    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_answers_differ_both_runs_are_scored(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scorer = Scorer(monkeypatch, "accuracy=75.0%, good=3, total=4\n", "accuracy=50.0%, good=2, total=4\n")
     result, files = judge(runs, tmp_path, "TEST01-one-answer-differs")
     (first, baseline, of_baseline), (second, audit, of_audit) = scorer.asked
@@ -130,9 +126,7 @@ def test_where_an_answer_differs_both_runs_are_scored_over_the_same_samples(
 
 
 @pytest.mark.parametrize("id_", ["TEST01-one-answer-differs", "TEST07-above"])
-def test_a_scorer_that_fails_is_reported_with_its_words(
-    id_: str, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_scorer_is_reported(id_: str, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     failed = Result(
         done=False, seconds=3.0, problem="no memory", problem_class="resources", fix="more", values={"log": "killed"}
     )

@@ -12,7 +12,7 @@ from harness.contract import CommandRequest, FileMessage, LaunchRequest, ProbeRe
 from harness.power.requests import StateRequest
 from reconciler.execute.attempt import Attempt, Intent, create
 from reconciler.execute.executors.executor import Capacity
-from reconciler.execute.executors.launcher import LauncherExecutor, put_behind_launcher
+from reconciler.execute.executors.local import LauncherExecutor, put_behind_launcher
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
 from reconciler.storage.files import RepositoryPaths
@@ -85,9 +85,7 @@ def test_a_container_is_shown_the_repository_its_scratch_and_what_the_request_na
     assert sorted(shown) == sorted(f"{path.resolve()}:{path.resolve()}" for path in (root, own, scratch))
 
 
-def test_a_server_is_given_time_to_end_and_reported_what_it_hides(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_gets_time_to_end_and_what_it_hides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A little more than it may take: its end is reported here. What is not set cannot be hidden."""
     monkeypatch.setenv("HIDDEN", "x")
     monkeypatch.delenv("UNSET", raising=False)
@@ -124,9 +122,7 @@ IMAGE = f"image@sha256:{'a' * 64}"
     ],
     ids=["a box", "with a server", "a container", "a cluster"],
 )
-def test_only_a_box_that_is_reached_by_its_name_works_alongside_this_machine(
-    settings: dict[str, object], own: bool, tmp_path: Path
-) -> None:
+def test_only_a_named_box_works_alongside_this_machine(settings: dict[str, object], own: bool, tmp_path: Path) -> None:
     """Behind any launcher one timed run is made at a time, which may wait for as long as a cluster is busy."""
     executor = LauncherExecutor(RepositoryPaths(tmp_path))
     found = executor.capacity(CellSettings(settings))

@@ -289,9 +289,7 @@ def test_a_child_may_stand_still_for_as_long_as_its_kind_may(
 
 
 @pytest.mark.parametrize("results", ["endpoints", "loadgen"])
-def test_an_accuracy_run_that_has_scored_itself_needs_no_scorer(
-    results: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_scores_itself_needs_none(results: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     a_pass, asked = Pass(tmp_path), list[str]()
 
     def run(attempt: Attempt, *_: object) -> None:

@@ -86,9 +86,7 @@ def test_transient_failure_is_tried_as_often_as_declared(tmp_path: Path) -> None
         ("preempted", {"executor.slurm": True, "executor.slurm.retries": 0}, 1),
     ],
 )
-def test_what_the_machine_did_to_a_run_is_over_the_next_time(
-    kind: str, declared: dict[str, object], tries: int, tmp_path: Path
-) -> None:
+def test_faults_of_machines_are_forgotten(kind: str, declared: dict[str, object], tries: int, tmp_path: Path) -> None:
     """Three attempts are declared; what a queue did uses up none of them, but tries of its own."""
     step, desired = plan_engine(declared)
     own = {step.change.address: replace(desired.by_address[step.change.address], attempts=3)}
@@ -105,9 +103,7 @@ def test_what_the_machine_did_to_a_run_is_over_the_next_time(
 @pytest.mark.parametrize(
     ("problem", "lives", "stopped"), [("", True, 0), ("it ended", False, 1)], ids=["lives", "never was ready"]
 )
-def test_a_server_that_was_never_ready_leaves_its_place_to_others_at_once(
-    problem: str, lives: bool, stopped: int, tmp_path: Path
-) -> None:
+def test_a_server_never_ready_makes_place_for_others(problem: str, lives: bool, stopped: int, tmp_path: Path) -> None:
     """Of other repositories of this machine, too: they wait for its lock."""
     desired = desire([Wish(service="serve")])
     step = next(step for step in World().plan(desired).steps if step.change.how is Work.START)
@@ -279,9 +275,7 @@ def test_each_step_is_tried_once_what_it_is_made_from_is_there(tmp_path: Path, m
         (f"Run:{CELL}/performance", WHOLE),
     ],
 )
-def test_what_hangs_on_a_step_that_failed_is_left(
-    fails: str, tried: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dependents_are_left(fails: str, tried: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     walk = Walk(tmp_path, monkeypatch)
     walk.ends[fails] = FAILED
     assert walk.go() == [(address, "Failed" if address == fails else "Done") for address in tried]
@@ -289,9 +283,7 @@ def test_what_hangs_on_a_step_that_failed_is_left(
     assert fails not in [address for address, _ in walk.go()]  # a failure is tried once a pass
 
 
-def test_a_step_that_the_plan_blocks_is_left_with_all_that_hangs_on_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_blocked_step_is_left_with_all_that_need_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     walk = Walk(tmp_path, monkeypatch)
     found = walk.go(blocked={Address.parse(RUNS[0]): "no space"})
     assert [address for address, _ in found] == [*WHOLE[:3], RUNS[1]]
@@ -364,9 +356,7 @@ def test_every_run_that_sets_a_power_state_has_the_machine_alone(
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_server_is_started_once_for_all_that_ask_it(
-    fails: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_is_started_once_for_all(fails: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     walk = Walk(tmp_path, monkeypatch, Wish(service="serve"))
     service = f"Service:{CELL}"
     if fails:
@@ -383,9 +373,7 @@ def test_a_server_is_started_once_for_all_that_ask_it(
     assert asked == {address: ServerAccess(8000, "log") if address in RUNS else None for address in WHOLE}
 
 
-def test_a_server_that_is_not_asked_ends_before_anything_is_built_or_timed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_is_not_asked_ends_before_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     walk = Walk(tmp_path, monkeypatch, Wish(service="serve"), Wish("other"))
     found = [address for address, _ in walk.go()]
     said = iter(walk.services.said)

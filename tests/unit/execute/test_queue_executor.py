@@ -9,8 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from harness.child.progress import Counter, read_progress
-from harness.contract import Benchmark, BuildRequest, LaunchRequest, Result
+from harness.contract import Benchmark, BuildRequest, Counter, LaunchRequest, Result, read_progress
 from reconciler.errors import ReconcilerError, StoreError
 from reconciler.execute.attempt import Attempt, Intent, create
 from reconciler.execute.executors import queue_executor
@@ -180,9 +179,7 @@ def test_behind_a_launcher_the_job_starts_that(tmp_path: Path, clock: Clock) -> 
     ("error", "kind"),
     [(ReconcilerError("no", fix="mend it"), "input"), (StoreError("full", fix="free it"), "resources")],
 )
-def test_what_cannot_be_sent_has_failed_and_is_submitted_nowhere(
-    error: ReconcilerError, kind: str, tmp_path: Path, clock: Clock
-) -> None:
+def test_what_cannot_be_sent_has_failed(error: ReconcilerError, kind: str, tmp_path: Path, clock: Clock) -> None:
     queue, carrier = Queue(None), AttemptTransport(sends=error)
     executor, handle, attempt = submit(tmp_path, queue, carrier, executor__slurm__store="lab")
     result = Result.read(attempt.result)
@@ -197,9 +194,7 @@ def test_what_cannot_be_sent_has_failed_and_is_submitted_nowhere(
     assert executor.poll(handle) == DONE
 
 
-def test_what_a_queue_did_not_receive_waits_and_is_submitted_again_once_it_knows_of_none(
-    tmp_path: Path, clock: Clock
-) -> None:
+def test_what_a_queue_did_not_receive_is_submitted_again_when_unknown(tmp_path: Path, clock: Clock) -> None:
     queue = Queue(SILENT, None, None, taken=(SILENT, SILENT, None))
     executor, handle, _ = submit(tmp_path, queue)
     clock.now = 110.0
@@ -219,9 +214,7 @@ def test_what_a_queue_did_not_receive_waits_and_is_submitted_again_once_it_knows
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_job_that_found_no_place_is_submitted_again_by_any_that_can(
-    known: bool, tmp_path: Path, clock: Clock
-) -> None:
+def test_a_job_without_place_is_submitted_again_by_others(known: bool, tmp_path: Path, clock: Clock) -> None:
     job = SimpleNamespace(describe=lambda: PREEMPTED, gave_up=True)
     queue = Queue(job)
     executor, handle, _ = submit(tmp_path, queue)
@@ -252,9 +245,7 @@ def test_somebody_who_waits_looks_now_and_then(
 @pytest.mark.parametrize(
     ("said", "patience"), [(ENDED, 5.0), (PREEMPTED, 0.05)], ids=["it ended by itself", "its queue says why"]
 )
-def test_a_result_may_be_seen_a_little_after_its_job_ended(
-    said: Progressing, patience: float, tmp_path: Path, clock: Clock
-) -> None:
+def test_a_result_may_be_seen_later(said: Progressing, patience: float, tmp_path: Path, clock: Clock) -> None:
     executor, handle, attempt = submit(tmp_path, Queue(said))
     assert executor.poll(handle) == said
     assert clock.now - 100.0 == pytest.approx(patience, abs=0.06)
@@ -265,9 +256,7 @@ def test_a_result_may_be_seen_a_little_after_its_job_ended(
 
 
 @pytest.mark.parametrize("said", [ENDED, PREEMPTED])
-def test_a_job_that_found_another_in_its_place_says_so_unless_its_queue_knows_better(
-    said: Progressing, tmp_path: Path, clock: Clock
-) -> None:
+def test_a_job_that_found_another_says_so_unless_known(said: Progressing, tmp_path: Path, clock: Clock) -> None:
     executor, handle, attempt = submit(tmp_path, Queue(said))
     attempt.twice.touch()
     twice = Interruption(
@@ -387,9 +376,7 @@ class Answers:
         (101, [100.0, 101.0, 103.99, 104.0], [100.0, 104.0]),
     ],
 )
-def test_one_answer_serves_all_that_ask_within_a_while(
-    jobs: int, moments: list[float], asked: list[float], clock: Clock
-) -> None:
+def test_one_answer_serves_all_for_a_while(jobs: int, moments: list[float], asked: list[float], clock: Clock) -> None:
     answers = Answers(clock, {f"job{number}": "runs" for number in range(jobs)})
     last = LastAnswer(answers)
     for moment in moments:

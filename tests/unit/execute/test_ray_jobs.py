@@ -282,9 +282,7 @@ def test_a_job_on_slices_holds_the_whole_gpus_that_are_cut() -> None:
     assert choose_resources(CellSettings(none | {"engine.backend": "onnxruntime"}))["entrypoint_num_gpus"] == 0
 
 
-def test_token_and_headers_are_those_of_rays_own_client(
-    tmp_path: Path, dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_token_and_headers_are_as_rays(tmp_path: Path, dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_AUTH_TOKEN", "t0ken")
     monkeypatch.setenv("RAY_JOB_HEADERS", '{"X-Tenant": "lab"}')
     submit(tmp_path)

@@ -234,9 +234,7 @@ COMMANDS = {
         (Kind.ENGINE, "harness.build.command", "build"),
     ],
 )
-def test_a_command_is_started_for_what_it_is_declared_for_alone(
-    tmp_path: Path, kind: Kind, declared: str, purpose: str
-) -> None:
+def test_a_command_is_started_as_declared(tmp_path: Path, kind: Kind, declared: str, purpose: str) -> None:
     def ask(folder: str, settings: dict[str, Any]) -> object:
         root = tmp_path / folder
         if kind is Kind.RUN:

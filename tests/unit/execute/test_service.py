@@ -10,8 +10,7 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from harness.child.progress import Counter
-from harness.contract import LOG_PARTS, Progress, Ready, Result, ServiceRequest
+from harness.contract import LOG_PARTS, Counter, Progress, Ready, Result, ServiceRequest
 from reconciler.diff.change import Work
 from reconciler.execute import service
 from reconciler.execute.attempt import Attempt, Intent, ServerAccess, create
@@ -283,9 +282,7 @@ def test_a_server_that_ends_before_it_is_ready_has_failed_with_what_it_printed(
     assert [(kept.name, kept.path.read_text()) for kept in finished.kept] == [("service.log", "out of memory\n")]
 
 
-def test_a_server_that_is_not_wanted_any_more_ends_and_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_is_unwanted_ends_without_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(_: Attempt) -> Progressing:
         raise KeyboardInterrupt
 

@@ -67,9 +67,7 @@ NAMED = {"partition": "p", "account": "a", "qos": "q", "constraint": "h200"}
         ({"time": 121_000}, False, {"time": 3, "nodes": 1, "exclusive": True}),
     ],
 )
-def test_a_job_is_given_what_its_system_declares(
-    declared: dict[str, object], alone: bool, options: dict[str, object]
-) -> None:
+def test_jobs_get_what_systems_declare(declared: dict[str, object], alone: bool, options: dict[str, object]) -> None:
     settings = {f"executor.slurm.{name}": value for name, value in declared.items()}
     assert choose_options(CellSettings(settings), alone=alone) == options
     more = choose_options(CellSettings({**settings, "hardware.nodes": 4}), alone=alone)

@@ -244,9 +244,7 @@ def test_job_that_took_over_may_be_younger_than_the_last_answer(tmp_path: Path, 
     assert slurm(tmp_path).poll(Handle("slurm", attempt.folder, NAME)).state is State.LOST
 
 
-def test_cancelling_what_was_taken_over_ends_both_jobs_and_is_no_fault_of_the_next(
-    tmp_path: Path, answers: Path
-) -> None:
+def test_cancelling_a_taken_job_ends_both_and_is_no_fault_of_the_next(tmp_path: Path, answers: Path) -> None:
     executor, attempt, after = slurm(tmp_path), begin(tmp_path), begin(tmp_path, name="2026-2")
     handle = take_over(attempt)
     take_over(after)
@@ -452,9 +450,7 @@ def test_what_slurm_refuses_has_failed_with_its_words(tmp_path: Path, answers: P
     assert "Invalid partition name specified" in result.problem
 
 
-def test_a_queue_whose_library_is_absent_says_what_to_install(
-    tmp_path: Path, answers: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_queue_without_library_says_so(tmp_path: Path, answers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answers.write_text("")
     monkeypatch.setitem(sys.modules, "reconciler.execute.executors.slurm.submission", None)
     attempt = begin(tmp_path / "attempts")

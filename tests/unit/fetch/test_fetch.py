@@ -273,9 +273,7 @@ def test_a_folder_as_mirror_gives_also_what_comes_by_hand(scratch: Scratch, tmp_
     assert (scratch.root / "data/labels.txt").read_bytes() == b"labels"
 
 
-def test_a_mirror_that_has_only_some_of_the_files_leaves_the_others_to_be_brought(
-    scratch: Scratch, tmp_path: Path
-) -> None:
+def test_a_mirror_that_has_some_files_leaves_the_others_to_be_brought(scratch: Scratch, tmp_path: Path) -> None:
     lab = tmp_path / "lab"
     for folder in ("data/b", "data/c"):
         (lab / folder).mkdir(parents=True)
@@ -290,9 +288,7 @@ def test_a_mirror_that_has_only_some_of_the_files_leaves_the_others_to_be_brough
     assert (scratch.root / "data/b/1.jpg").read_bytes() == b"one"
 
 
-def test_a_disk_without_room_is_reported_before_anything_comes(
-    scratch: Scratch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_reported_before_anything_comes(scratch: Scratch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetching, "measure_free", lambda _: 100 << 20)
     file = make_file("data/f", "http://127.0.0.1:9/f", size=200 << 20)
     due: list[Due] = decide(scratch, [make_benchmark(file)], None, optional=False)

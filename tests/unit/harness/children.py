@@ -10,8 +10,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from harness.contract import Benchmark, BuildRequest, FileMessage, Result, RunRequest
+from harness.contract import Benchmark, BuildRequest, FileMessage, Result
 from reconciler.storage.process import Child, build_harness_command
+from tests.requests import make_run_request
 
 ROOT = Path(__file__).parents[3]
 TINY = Path(__file__).parent / "tiny.py"
@@ -95,14 +96,11 @@ class Children:
         if audit:
             (folder / "audit.config").write_text(audit, encoding="ascii")
         return self.start(
-            RunRequest(
+            make_run_request(
+                folder,
                 benchmark=Benchmark(name=benchmark.stem, path=str(benchmark)),
                 scenario=scenario,
                 mode=mode,
-                model_key="resnet50",
-                user_conf=str(folder / "user.conf"),
-                log_dir=str(folder),
-                counter=str(folder / "counter"),
                 audit_config=str(folder / "audit.config") if audit else "",
                 **request,
             ),

@@ -28,9 +28,7 @@ def test_dataset_has_a_manifest_of_its_files(children: Children) -> None:
 
 
 @pytest.mark.parametrize(("tokens", "problem"), [(True, None), (False, "wrote neither model.onnx nor model.pt2")])
-def test_only_models_that_generate_have_formats_of_their_own(
-    tokens: bool, problem: str | None, children: Children, tmp_path: Path
-) -> None:
+def test_generators_have_formats(tokens: bool, problem: str | None, children: Children, tmp_path: Path) -> None:
     talk = tmp_path / "talk.py"
     source = """
 def build_dataset(*_): ...

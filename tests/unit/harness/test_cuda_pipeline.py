@@ -25,7 +25,7 @@ fake_cuda.provide()
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from harness.cuda import driver, pipeline, sizes  # noqa: E402
+from harness.cuda import driver, lanes, pipeline  # noqa: E402
 from tests.unit.harness.late_cuda import Late  # noqa: E402
 from tests.unit.harness.plans import make_load_plan  # noqa: E402
 
@@ -118,15 +118,8 @@ class Answers:
 
 
 def plan_of(scenario: Any, answers: Answers, batch_size: int, streams: int, options: dict[str, Any]) -> LoadPlan:
-    return make_load_plan(
-        engine=Path(),
-        scenario=scenario,
-        batch_size=batch_size,
-        streams=streams,
-        options=options,
-        completed=answers.completed,
-        failed=answers.failed,
-    )
+    plan = make_load_plan(engine=Path(), scenario=scenario, batch_size=batch_size, streams=streams, options=options)
+    return dataclasses.replace(plan, completed=answers.completed, failed=answers.failed)
 
 
 def session(fake: Fake, scenario: Any = "Offline", engine: Doubling | None = None, **options: Any) -> Any:
@@ -200,12 +193,12 @@ def test_too_few_devices(fake: Fake) -> None:
 
 
 def test_sizes() -> None:
-    assert sizes.list_sizes(256, "Offline") == (1, 2, 4, 8, 16, 32, 64, 128, 256)
-    assert sizes.list_sizes(256, "Server") == (1, 2, 4, 8, *range(16, 257, 16))
-    assert sizes.list_sizes(5, "Server") == (1, 2, 3, 4, 5)
-    assert sizes.list_sizes(64, "SingleStream") == (1, 8, 64)
-    assert sizes.list_sizes(300, "Offline", (64,)) == (64,)
-    assert sizes.find_padded_size(130, sizes.list_sizes(256, "Server")) == 144
+    assert lanes.list_sizes(256, "Offline") == (1, 2, 4, 8, 16, 32, 64, 128, 256)
+    assert lanes.list_sizes(256, "Server") == (1, 2, 4, 8, *range(16, 257, 16))
+    assert lanes.list_sizes(5, "Server") == (1, 2, 3, 4, 5)
+    assert lanes.list_sizes(64, "SingleStream") == (1, 8, 64)
+    assert lanes.list_sizes(300, "Offline", (64,)) == (64,)
+    assert lanes.find_padded_size(130, lanes.list_sizes(256, "Server")) == 144
 
 
 def double_twice(sample: Arrays) -> Generator[Arrays, Outputs, np.ndarray]:
@@ -240,9 +233,7 @@ def test_samples_of_many_rows_share_batches_and_get_all_of_theirs(fake: Fake, lo
 
 
 @pytest.mark.parametrize(("lockable", "on_device"), [(True, False), (False, False), (True, True)])
-def test_samples_that_take_one_call_are_gathered_where_their_rows_are(
-    fake: Fake, lockable: bool, on_device: bool
-) -> None:
+def test_samples_of_one_call_are_gathered_where_their_rows_are(fake: Fake, lockable: bool, on_device: bool) -> None:
     fake.lockable = lockable
     reported = {"start_from_device": True, "start_from_device_evidence": "measured.md"} if on_device else {}
     found: dict[int, list[np.ndarray]] = {}

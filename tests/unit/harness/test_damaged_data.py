@@ -211,18 +211,14 @@ def test_damage_is_named_and_nothing_is_prepared(
 
 
 @pytest.mark.parametrize("name", NEEDS)
-def test_a_set_that_is_not_generated_must_be_the_whole_published_one(
-    name: str, made: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_a_published_set_must_be_whole(name: str, made: Callable[[str], Path], tmp_path: Path) -> None:
     data = Path(shutil.copytree(made(name), tmp_path / "data"))
     (data / REHEARSAL).unlink()
     assert refuse(name, data)
 
 
 @pytest.mark.parametrize("name", ["resnet50", "retinanet", "ssd_resnet34", "dlrm_v2", "llama3_1_8b"])
-def test_more_samples_than_there_are_cannot_be_asked_for(
-    name: str, made: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_no_more_samples_can_be_asked_for(name: str, made: Callable[[str], Path], tmp_path: Path) -> None:
     data = Path(shutil.copytree(made(name), tmp_path / "data"))
     assert "100000" in refuse(name, data, count=100_000).replace(",", "")
 
@@ -236,9 +232,7 @@ def test_more_samples_than_there_are_cannot_be_asked_for(
         ("ssd_resnet34", "instances_val2017.json"),
     ],
 )
-def test_a_digest_next_to_the_data_must_be_that_of_the_file(
-    name: str, file: str, made: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_digests_must_be_of_their_files(name: str, file: str, made: Callable[[str], Path], tmp_path: Path) -> None:
     data = Path(shutil.copytree(made(name), tmp_path / "data"))
     (data / "SHA256SUMS").write_text(f"{'0' * 64}  {first(data, file).relative_to(data)}\n")
     assert file in refuse(name, data)

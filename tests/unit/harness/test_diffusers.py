@@ -6,17 +6,19 @@ from __future__ import annotations
 import importlib
 import threading
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from harness.backends import LoadPlan, Outputs, load_backend
+from harness.backends import Outputs, load_backend
 from harness.backends.image_workers import ImageSession
 from harness.benchmarks import load_benchmark, load_rehearsal
 from harness.contract import Benchmark, Counter
 from tests.unit.harness.generated import generate
+from tests.unit.harness.plans import make_load_plan
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 COUNT = 3
@@ -61,19 +63,7 @@ class Watched:
         return self.painters[-1]
 
 
-def make_plan(**reported: Any) -> LoadPlan:
-    given: dict[str, Any] = {
-        "engine": None,
-        "scenario": "Offline",
-        "batch_size": 1,
-        "streams": 1,
-        "threads": 1,
-        "outputs": (),
-        "options": {"device": "cpu"},
-        "completed": lambda *_: None,
-        "failed": lambda *_: None,
-    }
-    return LoadPlan(**{**given, **reported})
+make_plan = partial(make_load_plan, threads=1, options={"device": "cpu"})
 
 
 def test_every_batch_is_answered_once_by_some_painter() -> None:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from harness.benchmarks import digits
-from harness.contract import Benchmark, BuildRequest, Counter, RunRequest, ScoreRequest
+from harness.contract import Benchmark, BuildRequest, Counter, ScoreRequest
+from tests.requests import make_run_request
 from tests.shared import need
 from tests.unit.harness.children import Children
 
@@ -40,15 +41,11 @@ def test_withheld_top1_is_at_least_96_percent(children: Children) -> None:
     folder = children.place()
     (folder / "user.conf").write_text("*.*.min_duration = 0\n", encoding="ascii")
     ran = children.start(
-        RunRequest(
+        make_run_request(
+            folder,
             benchmark=Benchmark(name="digits"),
             backend="onnxruntime",
-            scenario="Offline",
             mode="accuracy",
-            model_key="resnet50",
-            user_conf=str(folder / "user.conf"),
-            log_dir=str(folder),
-            counter=str(folder / "counter"),
             settings=settings,
             inputs={"dataset": str(dataset), "engine": str(engine)},
         ),

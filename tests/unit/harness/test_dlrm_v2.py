@@ -23,8 +23,11 @@ from harness.benchmarks import dlrm_v2  # noqa: E402
 from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
 from harness.benchmarks.dlrm_v2 import criteo  # noqa: E402
 from harness.benchmarks.dlrm_v2.checkpoint import open_checkpoint  # noqa: E402
-from harness.benchmarks.dlrm_v2.day_values import TABLES  # noqa: E402
-from harness.benchmarks.dlrm_v2.grouping import count_evaluated, group_pairs  # noqa: E402
+from harness.benchmarks.dlrm_v2.criteo import (  # noqa: E402
+    TABLES,
+    count_evaluated,
+    group_pairs,
+)
 from harness.benchmarks.dlrm_v2.layers import Shape, list_weights, name_table  # noqa: E402
 from harness.benchmarks.dlrm_v2.rehearsal import CHECKPOINT, write_rehearsal  # noqa: E402
 from tests.unit.harness.generated import generate  # noqa: E402
@@ -139,9 +142,7 @@ def link_to_nothing(path: Path) -> None:
         (lambda data: (data / TABLES).write_text("[1, 2]"), "table_rows.json", ""),
     ],
 )
-def test_a_value_that_cannot_be_is_named_and_nothing_is_left(
-    folder: Path, change: Callable[[Path], None], place: str, value: str
-) -> None:
+def test_an_unfit_value_is_named(folder: Path, change: Callable[[Path], None], place: str, value: str) -> None:
     change(folder / "data")
     with pytest.raises(HarnessError) as caught:
         build(folder)

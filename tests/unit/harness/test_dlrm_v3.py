@@ -123,9 +123,7 @@ def copy_next_to(path: Path) -> None:
         ("0.csv", change(b".", b"x"), "line 1 "),
     ],
 )
-def test_a_damaged_stream_is_named_with_its_fix(
-    folder: Path, name: str, damage: Callable[[Path], None], said: str
-) -> None:
+def test_a_damaged_stream_is_named(folder: Path, name: str, damage: Callable[[Path], None], said: str) -> None:
     damage(folder / "data/sampled_data" / name)
     with pytest.raises(HarnessError) as caught:
         build(folder)

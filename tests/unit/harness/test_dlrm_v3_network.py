@@ -139,9 +139,7 @@ class Dangerous:
         ("non_sparse.ckpt", forget_weight, "_item_embedding_mlp.0.bias"),
     ],
 )
-def test_a_damaged_checkpoint_is_named_and_nothing_is_written(
-    checkpoint: Path, name: str, damage: Callable[[Path], None], said: str
-) -> None:
+def test_damage_is_named(checkpoint: Path, name: str, damage: Callable[[Path], None], said: str) -> None:
     damage(checkpoint / name)
     with pytest.raises(HarnessError) as caught:
         export(checkpoint)

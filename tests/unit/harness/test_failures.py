@@ -11,9 +11,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.contract import Benchmark, ProbeRequest, RunRequest
+from harness.contract import Benchmark, ProbeRequest
+from tests.requests import make_run_request
 from tests.unit.harness import tiny
-from tests.unit.harness.children import CONF, ROOT, TINY, Children, command, environment
+from tests.unit.harness.children import CONF, ROOT, TINY, Children, Ended, command, environment
 from tests.unit.harness.conftest import ENGINES, Artifacts
 
 SCENARIOS = ("SingleStream", "MultiStream", "Server", "Offline")
@@ -89,6 +90,14 @@ def broken(folder: Path, fault: str) -> Path:
     return path
 
 
+def run(
+    children: Children, artifacts: Artifacts, scenario: str, benchmark: Path, backend: str, streams: int = 2
+) -> Ended:
+    settings = {"batch_size": 8, "streams": streams}
+    inputs = artifacts.inputs(backend)
+    return children.run(scenario, backend=backend, benchmark=benchmark, inputs=inputs, settings=settings)
+
+
 @pytest.mark.parametrize(
     ("fault", "scenario"),
     [(fault, scenario) for fault in FAULTS for scenario in (QUEUED if fault in ("lost", "twice") else SCENARIOS)],
@@ -96,13 +105,7 @@ def broken(folder: Path, fault: str) -> Path:
 def test_failure_during_a_run_ends_it_with_a_reason(
     fault: str, scenario: str, children: Children, artifacts: Artifacts, tmp_path: Path
 ) -> None:
-    ended = children.run(
-        scenario,
-        backend="null",
-        benchmark=broken(tmp_path, fault),
-        inputs=artifacts.inputs("null"),
-        settings={"batch_size": 8, "streams": 2},
-    )
+    ended = run(children, artifacts, scenario, broken(tmp_path, fault), "null")
     assert not ended.result.done
     assert ended.result.problem_class == "backend"
     expected = {"short": "made 0 responses", "twice": "not in flight"}.get(fault, "broken on purpose")
@@ -112,6 +115,7 @@ def test_failure_during_a_run_ends_it_with_a_reason(
 
 BEGINNING = """
 from harness.backends.streams import StreamSession
+from tests.requests import make_run_request
 def begin_stream(self, stream):
     if stream == {stream}:
         raise ZeroDivisionError("broken on purpose")
@@ -163,13 +167,7 @@ def test_a_benchmark_that_exits_on_the_thread_of_a_stream_ends_the_run(
     pytest.importorskip("onnxruntime")
     path = tmp_path / "broken.py"
     path.write_text(TINY.read_text(encoding="utf-8") + HEAD + "import threading\n" + EXITS[what], encoding="utf-8")
-    ended = children.run(
-        scenario,
-        backend="onnxruntime",
-        benchmark=path,
-        inputs=artifacts.inputs("onnxruntime"),
-        settings={"batch_size": 8, "streams": 2},
-    )
+    ended = run(children, artifacts, scenario, path, "onnxruntime")
     assert not ended.result.done
     assert "broken on purpose" in ended.result.problem
 
@@ -184,21 +182,13 @@ def test_a_stream_that_cannot_begin_ends_the_run_with_its_reason(
     pytest.importorskip("onnxruntime")
     path = tmp_path / "broken.py"
     path.write_text(TINY.read_text(encoding="utf-8") + HEAD + loop + BEGINNING.replace("{stream}", str(stream)))
-    ended = children.run(
-        scenario,
-        backend="onnxruntime",
-        benchmark=path,
-        inputs=artifacts.inputs("onnxruntime"),
-        settings={"batch_size": 8, "streams": streams},
-    )
+    ended = run(children, artifacts, scenario, path, "onnxruntime", streams)
     assert not ended.result.done
     assert ended.result.problem_class in ("backend", "crash")
     assert "broken on purpose" in ended.result.problem
 
 
-def test_failure_does_not_wait_for_the_end_of_the_schedule(
-    children: Children, artifacts: Artifacts, tmp_path: Path
-) -> None:
+def test_failure_does_not_wait_for_the_schedule(children: Children, artifacts: Artifacts, tmp_path: Path) -> None:
     """LoadGen cannot be aborted and would issue queries for another hour."""
     ended = children.run(
         "Server",
@@ -269,16 +259,8 @@ time.sleep(600)
 def test_child_dies_with_its_parent(children: Children, artifacts: Artifacts) -> None:
     folder = children.place()
     (folder / "user.conf").write_text("*.Server.min_duration = 600000\n", encoding="ascii")
-    RunRequest(
-        benchmark=Benchmark(name="tiny", path=str(TINY)),
-        backend="null",
-        scenario="Server",
-        mode="performance",
-        model_key="resnet50",
-        user_conf=str(folder / "user.conf"),
-        log_dir=str(folder),
-        counter=str(folder / "counter"),
-        inputs=artifacts.inputs("null"),
+    make_run_request(
+        folder, benchmark=Benchmark(name="tiny", path=str(TINY)), scenario="Server", inputs=artifacts.inputs("null")
     ).write(folder / "request.json")
     variables = {name: value for name, value in environment().items() if name != "RECONCILE_PARENT"}
     parent = subprocess.Popen(

@@ -101,9 +101,7 @@ def test_rows_are_read_in_their_order(tmp_path: Path) -> None:
     assert tables.read_table(path, ["input"], "fetch it") == {"input": [str(n) for n in range(3000)]}
 
 
-def test_text_that_is_stored_once_for_all_rows_is_counted_for_each(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_text_that_rows_share_is_counted_for_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "_MOST", 1 << 24)
     path = tmp_path / "rows.parquet"
     repeated = pa.DictionaryArray.from_arrays(pa.array([0] * 20_000, pa.int32()), pa.array(["x" * 10_000]))

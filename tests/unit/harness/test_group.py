@@ -117,9 +117,7 @@ def has_ended(process: psutil.Process) -> bool:
         return True
 
 
-def test_what_a_command_leaves_behind_ends_with_it(
-    begun: tuple[subprocess.Popen[str], psutil.Process], tmp_path: Path
-) -> None:
+def test_what_is_left_ends_with_it(begun: tuple[subprocess.Popen[str], psutil.Process], tmp_path: Path) -> None:
     running, left = begun
     (tmp_path / "go").touch()
     assert running.communicate(timeout=60)[0] == "ended 0\n"

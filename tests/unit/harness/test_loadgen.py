@@ -53,9 +53,7 @@ def ready(scenario: Scenario = "Offline", mode: Mode = "performance", audit: str
         ("Offline", {**BRIEF, "offline_expected_qps": 1.0}, 10),
     ],
 )
-def test_samples_are_expected_by_the_rate_and_the_least_count(
-    scenario: Scenario, values: dict[str, Any], samples: int
-) -> None:
+def test_samples_are_expected_by_rate_and_count(scenario: Scenario, values: dict[str, Any], samples: int) -> None:
     assert ready(scenario, **values).expected_samples(7) == samples
     assert ready(scenario, "accuracy", **values).expected_samples(7) == 7
     assert ready(scenario, "accuracy", accuracy_sample_count_override=5, **values).expected_samples(7) == 5
@@ -273,9 +271,7 @@ def test_every_release_that_has_the_seeds_of_a_round_runs_it(release: str, mode:
     assert prepared.logs_responses is (mode == "accuracy")
 
 
-def test_compliance_tests_need_a_release_that_distinguishes_their_file_from_a_user_conf(
-    release: str, tmp_path: Path
-) -> None:
+def test_compliance_tests_need_a_release_that_knows_their_file_apart(release: str, tmp_path: Path) -> None:
     conf, audit = tmp_path / "user.conf", tmp_path / "audit.config"
     conf.write_text("m.Offline.target_qps = 7\n")
     audit.write_text("*.*.mode = 2\n*.*.qsl_rng_seed = 5\n*.*.performance_issue_same = 1\n")

@@ -16,7 +16,7 @@ import pytest
 from harness.backends import LoadPlan, Outputs, Session, Token
 from harness.run.loops import LoopSession
 from harness.run.qsl import Arrays, Ragged, Rows, count_rows
-from harness.run.running_sample import Asked
+from harness.run.row_batches import Asked
 from tests.unit.harness.plans import make_load_plan
 
 BATCH = 4
@@ -165,9 +165,7 @@ def test_samples_compute_side_by_side_between_two_questions(kind: str) -> None:
 
 @every_engine
 @pytest.mark.parametrize(("at_once", "step_threads"), [(0, 0), (1, 0), (3, 0), (0, 3), (3, 3)])
-def test_each_sample_gets_its_own_answer_whatever_shares_its_batches(
-    kind: str, at_once: int, step_threads: int
-) -> None:
+def test_each_sample_gets_its_own_answer_in_shared_batches(kind: str, at_once: int, step_threads: int) -> None:
     recorder, count = Recorder(), 60
     session, inner = load(recorder, kind, at_once=at_once, step_threads=step_threads)
     session.place({"x": samples(count)})

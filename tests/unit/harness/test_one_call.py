@@ -108,9 +108,7 @@ def issue(
 
 @pytest.mark.parametrize("kind", [OfflineSut, ServerSut])
 @pytest.mark.parametrize("order", [list(range(10)), [9, 3, 3, 0, 7, 1, 8, 2, 5, 4, 6, 6, 0]], ids=["rows", "mixed"])
-def test_each_sample_gets_the_answers_of_its_rows_whatever_shares_its_batch(
-    tmp_path: Path, kind: Any, order: list[int]
-) -> None:
+def test_each_sample_gets_answers_of_its_rows_in_any_batch(tmp_path: Path, kind: Any, order: list[int]) -> None:
     log, guard, engine = issue(tmp_path, kind, order)
     assert guard.failure is None
     assert log.answers == {100 + place: expected(number) for place, number in enumerate(order)}

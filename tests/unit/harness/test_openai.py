@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from harness.errors import HarnessError
-from harness.run.tokens import MESSAGES, GenerationPlan, Sampling, Spoken, StopSequence
+from harness.run.tokens import MESSAGES, Sampling, Spoken, StopSequence
 from tests.processes import wait_for
 from tests.shared import need
 from tests.unit.harness.openai_server import KEY, MODEL, Server
@@ -33,25 +33,6 @@ def recorder() -> Recorder:
     return Recorder(20)
 
 
-def make_plan(recorder: Recorder, options: dict[str, Any], **changed: Any) -> GenerationPlan:
-    plan = {
-        "model": None,
-        "source": None,
-        "scenario": "Server",
-        "sampling": Sampling(max_new_tokens=TOKENS),
-        "streaming": True,
-        "logged": True,
-        "threads": 0,
-        "precision": "fp32",
-        "options": options,
-        "first": recorder.first,
-        "completed": recorder.result,
-        "failed": recorder.result,
-        **changed,
-    }
-    return GenerationPlan(**plan)  # type: ignore[arg-type]
-
-
 @pytest.fixture
 def load(recorder: Recorder) -> Iterator[Ask]:
     """Loads a client and closes it at the end."""
@@ -62,8 +43,12 @@ def load(recorder: Recorder) -> Iterator[Ask]:
         def load(*servers: Server, options: dict[str, Any] | None = None, **changed: Any) -> Any:
             url = ",".join(server.url for server in servers)
             known = {"url": url, "timeout_s": 20, "idle_timeout_s": 20, "token_ids": True}
-            plan = make_plan(recorder, {**known, **(options or {})}, **changed)
-            client = openai.load(plan)
+            served: dict[str, Any] = {
+                "scenario": "Server",
+                "sampling": Sampling(max_new_tokens=TOKENS),
+                "streaming": True,
+            }
+            client = openai.load(recorder.make_plan(options={**known, **(options or {})}, **served | changed))
             stack.callback(client.close)
             client.place(PROMPTS)
             return client
@@ -172,9 +157,7 @@ MISCHIEF = {
 
 
 @pytest.mark.parametrize("mischief", MISCHIEF)
-def test_misbehaviour_is_a_failure_with_a_name(
-    mischief: str, load: Ask, serve: Callable[..., Server], recorder: Recorder
-) -> None:
+def test_misbehaviour_is_named(mischief: str, load: Ask, serve: Callable[..., Server], recorder: Recorder) -> None:
     server = serve(mischief)
     load(server).submit(1, 0)
     error = recorder.failure()
@@ -199,9 +182,7 @@ def test_first_failure_cancels_what_is_under_way_and_sends_nothing_more(
     assert "device lost" in recorder.failure(8).problem
 
 
-def test_processes_have_no_more_under_way_than_is_declared(
-    load: Ask, serve: Callable[..., Server], recorder: Recorder
-) -> None:
+def test_processes_have_as_much_as_declared(load: Ask, serve: Callable[..., Server], recorder: Recorder) -> None:
     """And when one of them ends, the run does."""
     server = serve("keeps alive")
     client = load(server, options={"client_processes": 2, "concurrency": 3})
@@ -232,9 +213,7 @@ def test_address_of_something_else_is_refused(load: Ask, serve: Callable[..., Se
         load(options={"url": ""})
 
 
-def test_server_that_is_gone_is_named_with_its_last_lines(
-    tmp_path: Path, load: Ask, serve: Callable[..., Server], recorder: Recorder
-) -> None:
+def test_a_gone_server_is_named(tmp_path: Path, load: Ask, serve: Callable[..., Server], recorder: Recorder) -> None:
     (tmp_path / "log.start").write_text("loading weights\nCUDA out of memory\n")
     with Server() as server:
         client = load(server, service_log=str(tmp_path))
@@ -339,9 +318,7 @@ def test_messages_are_sent_as_they_are_and_answered_with_a_text(
     assert "prompt" not in asked
 
 
-def test_a_text_whose_tokens_no_one_counts_is_refused(
-    load: Ask, serve: Callable[..., Server], recorder: Recorder
-) -> None:
+def test_a_text_without_a_count_is_refused(load: Ask, serve: Callable[..., Server], recorder: Recorder) -> None:
     client = load(serve("uncounted"), streaming=False, samples=MESSAGES)
     client.place([np.frombuffer(b'[{"role": "user", "content": "30"}]', np.uint8)])
     client.submit(1, 0)
@@ -355,6 +332,7 @@ ABILITIES = {
     "text": (False, True, "read", {"min_tokens": 2}),
     "text only": (False, False, "ignored", {"return_token_ids": None}),
     "ignores": (True, True, "ignored", {"return_token_ids": True}),
+    "closes": (True, True, "read", {"return_token_ids": True}),
     "picky": (False, False, "refused", {"return_token_ids": None, "detokenize": None, "min_tokens": None}),
 }
 
@@ -385,9 +363,7 @@ def test_a_server_that_shows_nothing_is_asked_as_before(mischief: str, load: Ask
     assert client.notes["token_ids"] is True
 
 
-def test_a_server_may_add_the_revision_to_the_name_of_its_model(
-    load: Ask, serve: Callable[..., Server], recorder: Recorder
-) -> None:
+def test_a_server_may_add_the_revision(load: Ask, serve: Callable[..., Server], recorder: Recorder) -> None:
     """As `transformers serve` does."""
     load(serve("revision")).submit(1, 0)
     assert recorder.wait(1) == {1: expected(0)}

@@ -22,11 +22,12 @@ from harness.benchmarks.bert.network import NetworkSize, draw_weights, write_net
 from harness.benchmarks.bert.program import write_program  # noqa: E402
 from harness.benchmarks.bert.rehearsal import MODEL, write_rehearsal  # noqa: E402
 from harness.benchmarks.network_builder import NetworkSession  # noqa: E402
-from harness.contract import Benchmark, Counter, RunRequest, ScoreRequest  # noqa: E402
+from harness.contract import Benchmark, Counter, ScoreRequest  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
 from harness.quantization.programs import quantize_program  # noqa: E402
 from harness.run.packing import BOUNDS, PackedSamples, make_memory  # noqa: E402
 from tests.benchmarks.children import build, child, write_conf  # noqa: E402
+from tests.requests import make_run_request  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.filterwarnings("ignore")]
 
@@ -76,9 +77,7 @@ def far(found: list[np.ndarray], wanted: list[np.ndarray], mask: np.ndarray) -> 
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16", "fp8"])
-def test_logits_are_those_of_the_padded_network(
-    place: Path, samples: dict[str, np.ndarray], tmp_path: Path, precision: str
-) -> None:
+def test_logits_are_as_padded(place: Path, samples: dict[str, np.ndarray], tmp_path: Path, precision: str) -> None:
     path = tmp_path / "model.pt2"
     path.write_bytes((place / "deeper.pt2").read_bytes())
     if precision == "fp8":
@@ -110,15 +109,12 @@ def test_a_whole_run_answers_as_the_padded_network(place: Path, tmp_path: Path, 
     write_conf(tmp_path / "user.conf", "Offline", {"min_duration": 0, "target_qps": 1})
     inputs = {"dataset": str(place / "dataset"), "engine": str(engine)}
     child(
-        RunRequest(
+        make_run_request(
+            tmp_path,
             benchmark=BERT,
             backend="pytorch",
-            scenario="Offline",
             mode="accuracy",
             model_key="bert",
-            user_conf=str(tmp_path / "user.conf"),
-            log_dir=str(tmp_path),
-            counter=str(tmp_path / "counter"),
             settings={"batch_size": 4, "streams": 2, "tokens": 500},
             inputs=inputs,
         ),

@@ -12,17 +12,24 @@ from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.language.pydoc import network
 from harness.benchmarks.language.pydoc.network import (
     TransformerShape,
-    continue_greedily,
     differentiate,
     draw_parameters,
     train,
 )
 from harness.contract import Counter
-from harness.run.tokens import PROMPTS, GenerationPlan, Sampling
+from harness.run.tokens import PROMPTS, Sampling
 from tests.unit.harness.recorder import Recorder
 
 SHAPE = TransformerShape(vocabulary=40, width=32, heads=2, layers=2, inner=48, places=32)
 LIMIT = 60  # seconds
+
+
+def continue_greedily(parameters: network.Parameters, tokens: list[int], count: int) -> list[int]:
+    """The likeliest next tokens, one after the other: what any engine must say of this network in fp32."""
+    found = list(tokens)
+    for _ in range(count):
+        found.append(int(network._score(parameters, SHAPE, np.array([found], np.int64))[0][-1].argmax()))
+    return found[len(tokens) :]
 
 
 def make_parameters(seed: int = 3) -> network.Parameters:
@@ -113,24 +120,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def make_plan(recorder: Recorder, **changed: Any) -> GenerationPlan:
-    plan = {
-        "model": None,
-        "source": None,
-        "scenario": "Server",
-        "sampling": Sampling(max_new_tokens=8),
-        "streaming": True,
-        "logged": True,
-        "threads": 1,
-        "precision": "fp32",
-        "options": {},
-        "first": recorder.first,
-        "completed": recorder.result,
-        "failed": recorder.result,
-    }
-    return GenerationPlan(**{**plan, **changed})
-
-
 @pytest.mark.parametrize(("streaming", "options"), [(True, {}), (False, {}), (False, {"sequences": 2})])
 def test_openvino_genai_says_what_numpy_says(streaming: bool, options: dict[str, Any], model: Path) -> None:
     """Also where most prompts wait for others to end."""
@@ -140,18 +129,11 @@ def test_openvino_genai_says_what_numpy_says(streaming: bool, options: dict[str,
     prompts = [np.arange(1, 3 + row, dtype=np.int32) * 3 % 40 for row in range(6)]
     wanted = {}
     for row, prompt in enumerate(prompts):
-        tokens = continue_greedily(parameters, SHAPE, prompt.tolist(), 8)
+        tokens = continue_greedily(parameters, prompt.tolist(), 8)
         end = tokens.index(5) + 1 if 5 in tokens else len(tokens)
         wanted[row] = tokens[:end]
-    generator = openvino_genai.load(
-        make_plan(
-            recorder,
-            model=model,
-            streaming=streaming,
-            options=options,
-            sampling=Sampling(max_new_tokens=8, stop=(5,)),
-        )
-    )
+    plan: dict[str, Any] = {"scenario": "Server", "threads": 1, "sampling": Sampling(max_new_tokens=8, stop=(5,))}
+    generator = openvino_genai.load(recorder.make_plan(**plan, model=model, streaming=streaming, options=options))
     generator.place(prompts)
     for row in range(len(prompts)):
         generator.submit(row, row)

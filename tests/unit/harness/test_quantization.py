@@ -205,9 +205,7 @@ def test_floats(plain: Path, tmp_path: Path, precision: str, half: bool, inner: 
         ("bf16", "fp16"),
     ],
 )
-def test_a_model_of_another_precision_is_refused(
-    in_precision: Made, tmp_path: Path, model: str, precision: str
-) -> None:
+def test_another_precision_is_refused(in_precision: Made, tmp_path: Path, model: str, precision: str) -> None:
     """Its engine would compute in one precision and be recorded in another."""
     made, _ = in_precision(model)
     with pytest.raises(HarnessError, match=f"the model is {model} already, so no {precision} engine") as caught:

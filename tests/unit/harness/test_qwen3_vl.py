@@ -25,7 +25,7 @@ from harness.benchmarks.qwen3_vl import catalogue, scoring
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Benchmark, Counter
 from harness.errors import HarnessError
-from harness.run.tokens import MESSAGES, GenerationPlan, Sampling
+from harness.run.tokens import MESSAGES, Sampling
 from tests.processes import find_free_ports, wait_for
 from tests.unit.harness.generated import generate
 from tests.unit.harness.recorder import Recorder
@@ -202,8 +202,8 @@ def test_shared_letters_are_those_of_the_usual_table(first: str, second: str) ->
 
 
 def test_the_small_network_answers_otherwise_for_another_picture_or_text(made: Path) -> None:
-    from harness.benchmarks.qwen3_vl.network import CatalogueNetwork
     from harness.benchmarks.qwen3_vl.rehearsal import MODEL
+    from harness.benchmarks.qwen3_vl.stand_in import CatalogueNetwork
 
     network = CatalogueNetwork(made / "models" / MODEL)
     samples = catalogue.load_samples(build_from(made))[MESSAGES]
@@ -229,15 +229,8 @@ def test_the_stand_in_answers_with_the_truth_over_the_chat_protocol(streaming: b
     output = build_from(made)
     truths = json.loads((output / scoring.REFERENCES).read_text())
     recorder = Recorder(LIMIT)
-    plan: dict[str, Any] = {"model": None, "source": None, "scenario": "Server", "threads": 0, "precision": "fp32"}
-    plan |= {"sampling": Sampling(max_new_tokens=0), "streaming": streaming, "logged": True, "samples": MESSAGES}
-    plan |= {
-        "options": {"url": stand_in},
-        "first": recorder.first,
-        "completed": recorder.result,
-        "failed": recorder.result,
-    }
-    client = openai.load(GenerationPlan(**plan))
+    plan: dict[str, Any] = {"scenario": "Server", "sampling": Sampling(max_new_tokens=0), "samples": MESSAGES}
+    client = openai.load(recorder.make_plan(**plan, streaming=streaming, options={"url": stand_in}))
     try:
         client.place(list(catalogue.load_samples(output)[MESSAGES]))
         for row in range(COUNT):

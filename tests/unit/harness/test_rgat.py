@@ -111,9 +111,7 @@ def test_different_neighbours_are_chosen_each_as_often() -> None:
     assert not np.array_equal(chosen, choose(nodes, np.full(len(nodes), 10), 3, salt=5))
 
 
-def test_a_block_holds_the_fan_out_of_each_hop_and_each_node_once(
-    dataset: Path, published: igbh.PublishedGraph
-) -> None:
+def test_a_block_holds_each_hops_fan_out_and_nodes_once(dataset: Path, published: igbh.PublishedGraph) -> None:
     graph, seeds = open_graph(dataset), published.seeds[:8]
     block = Sampler(graph).sample(seeds)
     assert block.nodes[SEEDS][block.places["seeds"]].tolist() == seeds.tolist()
@@ -173,9 +171,7 @@ def test_draws_are_the_same_whenever_they_are_made(dataset: Path, published: igb
     assert all(np.array_equal(first[name], second[name]) for name in first)
 
 
-def test_inputs_are_those_of_the_network_with_the_features_of_their_nodes(
-    dataset: Path, published: igbh.PublishedGraph
-) -> None:
+def test_inputs_are_the_networks_with_features_of_nodes(dataset: Path, published: igbh.PublishedGraph) -> None:
     collate = load_collate(dataset)
     given = collate({"nodes": published.seeds[:3]})
     assert set(given) == {name_input(name) for name in list_inputs()}
@@ -205,9 +201,7 @@ def change(path: Path, wrong: Callable[[np.ndarray], np.ndarray]) -> None:
         (LABELS, lambda path: path.write_bytes(bytes(40))),
     ],
 )
-def test_a_damaged_file_is_named_with_its_fix(
-    made: Path, tmp_path: Path, name: str, damage: Callable[[Path], None]
-) -> None:
+def test_a_damaged_file_has_its_fix(made: Path, tmp_path: Path, name: str, damage: Callable[[Path], None]) -> None:
     data = Path(shutil.copytree(made, tmp_path / "data"))
     damage(data / name)
     with pytest.raises(HarnessError) as caught:

@@ -17,9 +17,7 @@ SETTINGS: dict[str, Any] = {"batch_size": 8, "streams": 2, "threads": 1}
 
 
 @pytest.mark.parametrize(("backend", "scenario"), [*product(BACKENDS, SCENARIOS)])
-def test_performance_run_completes_every_sample(
-    backend: str, scenario: str, children: Children, artifacts: Artifacts
-) -> None:
+def test_performance_completes_samples(backend: str, scenario: str, children: Children, artifacts: Artifacts) -> None:
     ended = children.run(scenario, backend=backend, inputs=artifacts.inputs(backend), settings=SETTINGS)
     result, detail = ended.result, ended.detail
     assert result.done, ended.output
@@ -51,9 +49,7 @@ def test_accuracy_run_answers_every_sample_with_its_own_class(
 
 
 @pytest.mark.parametrize("backend", ENGINES)
-def test_samples_that_do_not_fit_at_once_are_loaded_in_parts(
-    backend: str, children: Children, artifacts: Artifacts
-) -> None:
+def test_many_samples_are_loaded_in_parts(backend: str, children: Children, artifacts: Artifacts) -> None:
     """Four parts of 30, 30, 30 and 10 samples, so every part is flushed with a partial batch."""
     ended = children.run(
         "Server",

@@ -116,9 +116,7 @@ def test_offline_completes_each_sample_once_in_any_order(
     ],
     ids=["a-small-query", "two", "a-shorter-end", "no-more-than-asked-for"],
 )
-def test_offline_hands_over_several_batches_at_once_and_fewer_towards_the_end(
-    tmp_path: Path, samples: int, submitted: list[int]
-) -> None:
+def test_offline_hands_over_several_batches_at_once(tmp_path: Path, samples: int, submitted: list[int]) -> None:
     session = FakeSession(4)
     session.most_batches = 3
     bench = Bench(tmp_path, session)

@@ -114,9 +114,7 @@ def test_every_operator_that_is_not_supported_is_named(tmp_path: Path) -> None:
         ([["n", 4]], [("Cast", ["x"], {"to": 16})], 16, "y of the model is BF16"),
     ],
 )
-def test_inputs_and_outputs_that_hold_no_samples(
-    tmp_path: Path, inputs: list[Any], nodes: list[Any], kind: int, text: str
-) -> None:
+def test_tensors_without_samples(tmp_path: Path, inputs: list[Any], nodes: list[Any], kind: int, text: str) -> None:
     helper = onnx.helper
     given = [helper.make_tensor_value_info(name, 1, shape) for name, shape in zip("xk", inputs, strict=False)]
     made = [helper.make_node(operator, names, ["y"], **settings) for operator, names, settings in nodes]

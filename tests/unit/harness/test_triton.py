@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,11 @@ import pytest
 from harness.backends import LoadPlan, Tensor
 from harness.backends.triton import TritonSession, load
 from harness.backends.triton.grpc_protocol import METHOD, make_input, make_request_head, read_outputs
-from harness.backends.triton.programs import find_program
+from harness.backends.triton.protocol import SharedPart
+from harness.backends.triton.server import find_program
 from harness.backends.triton.serving import ServedEngine
-from harness.backends.triton.shared_memory import SharedPart
 from harness.errors import HarnessError
+from tests.requests import make_run_request
 from tests.unit.harness import tiny
 from tests.unit.harness.children import Children
 from tests.unit.harness.conftest import Artifacts
@@ -55,16 +57,8 @@ class Answers:
 
 
 def make_plan(engine: Path, folder: Path, answers: Answers, streams: int = 2, **options: Any) -> LoadPlan:
-    return make_load_plan(
-        engine=engine,
-        batch_size=8,
-        streams=streams,
-        threads=1,
-        options=options,
-        completed=answers.completed,
-        failed=answers.failed,
-        folder=folder,
-    )
+    plan = make_load_plan(engine=engine, batch_size=8, streams=streams, threads=1, options=options, folder=folder)
+    return replace(plan, completed=answers.completed, failed=answers.failed)
 
 
 def open_session(engine: Path, folder: Path, url: str, answers: Answers, **options: Any) -> TritonSession:
@@ -97,9 +91,7 @@ def test_server_at_an_address_answers_every_sample(engine: Path, tmp_path: Path)
     assert session.notes["server.model"] == MODEL
 
 
-def test_run_asks_the_server_that_the_pass_started(
-    children: Children, artifacts: Artifacts, engine: Path, tmp_path: Path
-) -> None:
+def test_run_asks_the_passs_server(children: Children, artifacts: Artifacts, engine: Path, tmp_path: Path) -> None:
     inputs = {"dataset": str(artifacts.dataset()), "engine": str(engine)}
     settings = {"batch_size": 8, "streams": 2, "threads": 1, "model": MODEL}
     log = tmp_path / "log"
@@ -128,9 +120,7 @@ def test_run_asks_the_server_that_the_pass_started(
         ("never ready", "the server was not ready within 1 s", "backend"),
     ],
 )
-def test_server_that_does_not_fit_is_refused_before_the_run(
-    mischief: str, problem: str, kind: str, engine: Path, tmp_path: Path
-) -> None:
+def test_an_unfit_server_is_refused(mischief: str, problem: str, kind: str, engine: Path, tmp_path: Path) -> None:
     with serve(mischief) as server, pytest.raises(HarnessError, match=problem) as refused:
         open_session(engine, tmp_path, server.url, Answers(), ready_timeout_s=1)
     assert refused.value.problem_class == kind
@@ -148,9 +138,7 @@ def test_server_that_does_not_fit_is_refused_before_the_run(
         ("no JSON", "KServe", "backend"),
     ],
 )
-def test_failure_of_a_running_server_has_a_name(
-    mischief: str, problem: str, kind: str, engine: Path, tmp_path: Path
-) -> None:
+def test_a_servers_failure_is_named(mischief: str, problem: str, kind: str, engine: Path, tmp_path: Path) -> None:
     answers = Answers()
     with serve() as server:
         session = open_session(engine, tmp_path, server.url, answers, streams=1, timeout_s=1)
@@ -180,9 +168,7 @@ def test_requests_share_a_batch_inside_the_server(engine: Path) -> None:
 
 @real
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_real_server_answers_every_sample_with_its_own_class(
-    scenario: str, children: Children, artifacts: Artifacts, engine: Path
-) -> None:
+def test_real_server_answers_as_expected(scenario: str, children: Children, artifacts: Artifacts, engine: Path) -> None:
     inputs = {"dataset": str(artifacts.dataset()), "engine": str(engine)}
     settings = {"batch_size": 8, "streams": 2, "threads": 1}
     if scenario == "Server":  # single samples, of which the server makes batches
@@ -259,21 +245,17 @@ def test_configurations_of_other_backends_are_read_by_the_real_server(engine: Pa
 @real
 def test_server_ends_with_the_run_that_started_it(children: Children, artifacts: Artifacts, engine: Path) -> None:
     """A killed run leaves no server."""
-    from harness.contract import Benchmark, RunRequest
+    from harness.contract import Benchmark
     from reconciler.storage.process import Child, build_harness_command
     from tests.unit.harness.children import environment
 
     folder = children.place()
     (folder / "user.conf").write_text("*.*.min_duration = 60000\n*.SingleStream.min_query_count = 1\n")
-    RunRequest(
+    make_run_request(
+        folder,
         benchmark=Benchmark(name="tiny", path=str(Path(tiny.__file__))),
         backend="triton",
         scenario="SingleStream",
-        mode="performance",
-        model_key="resnet50",
-        user_conf=str(folder / "user.conf"),
-        log_dir=str(folder),
-        counter=str(folder / "counter"),
         inputs={"dataset": str(artifacts.dataset()), "engine": str(engine)},
     ).write(folder / "request.json")
     words = build_harness_command("run", folder / "request.json", folder / "result.json")

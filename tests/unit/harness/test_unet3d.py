@@ -90,9 +90,7 @@ def of(values: np.ndarray, **more: float) -> Callable[[Path], object]:
         (kits19.LABELS, of(np.full((40, 50, 60), 0.5, np.float32)), kits19.LABELS),
     ],
 )
-def test_a_volume_whose_values_cannot_be_right_is_named(
-    data: Path, file: str, damage: Callable[[Path], object], named: str
-) -> None:
+def test_a_volume_of_unfit_values_is_named(data: Path, file: str, damage: Callable[[Path], object], named: str) -> None:
     damage(data / CASE / file)
     with pytest.raises(HarnessError) as caught:
         build(data)

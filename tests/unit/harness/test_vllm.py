@@ -18,7 +18,7 @@ import pytest
 
 from harness.backends import load_backend
 from harness.errors import HarnessError
-from harness.run.tokens import SOUNDS, GenerationPlan, Sampling, Spoken, StopSequence
+from harness.run.tokens import SOUNDS, Sampling, Spoken, StopSequence
 from tests.speech_checkpoints import write_checkpoint
 from tests.unit.harness import fake_vllm
 from tests.unit.harness.recorder import Recorder
@@ -62,22 +62,12 @@ def load(backend: Any, recorder: Recorder, checkpoint: Path) -> Iterator[Load]:
     with ExitStack() as stack:
 
         def load(**changed: Any) -> Any:
-            plan = {
-                "model": None,
-                "source": checkpoint,
+            served: dict[str, Any] = {
                 "scenario": "Server",
                 "sampling": Sampling(max_new_tokens=TOKENS),
                 "streaming": True,
-                "logged": True,
-                "threads": 0,
-                "precision": "fp32",
-                "options": {},
-                "first": recorder.first,
-                "completed": recorder.result,
-                "failed": recorder.result,
-                **changed,
             }
-            engine = backend.load(GenerationPlan(**plan))  # type: ignore[arg-type]
+            engine = backend.load(recorder.make_plan(source=checkpoint, **served | changed))
             stack.callback(engine.close)
             made.append(fake_vllm.Engine.made)
             engine.place(PROMPTS)
@@ -107,9 +97,7 @@ def test_answers_are_the_tokens_that_the_engine_gave(streaming: bool, load: Load
 
 
 @pytest.mark.parametrize("streaming", [True, False])
-def test_nothing_is_computed_behind_the_stop_sequence_of_an_answer(
-    streaming: bool, load: Load, recorder: Recorder
-) -> None:
+def test_nothing_is_computed_behind_a_stop_sequence(streaming: bool, load: Load, recorder: Recorder) -> None:
     stops = (StopSequence("one", (31, 32)), StopSequence("two", (43,)))
     engine = load(streaming=streaming, sampling=Sampling(max_new_tokens=TOKENS, stop_sequences=stops))
     engine.place(PROMPTS, [0, 0, 1, 2, 1, 0])
@@ -244,9 +232,7 @@ def whisper(
 
 
 @pytest.mark.usefixtures("whisper")
-def test_a_sound_is_asked_with_the_prompt_of_the_reference_and_answered_by_a_text(
-    load: Load, recorder: Recorder
-) -> None:
+def test_a_sound_is_asked_with_the_references_prompt_and_answered_by_text(load: Load, recorder: Recorder) -> None:
     engine = load(scenario="Offline", streaming=False, samples=SOUNDS)
     engine.place([SECOND, SECOND[:8000]])
     for row in range(2):
@@ -276,9 +262,7 @@ def test_sounds_are_transcribed_by_processes_on_half_of_the_threads_and_none_goe
 
 
 @pytest.mark.usefixtures("whisper")
-def test_a_process_that_is_killed_while_it_hears_fails_the_run_and_the_others_end(
-    load: Load, recorder: Recorder
-) -> None:
+def test_a_listener_that_is_killed_fails_the_run_and_the_others_end(load: Load, recorder: Recorder) -> None:
     engine = load(scenario="Offline", streaming=False, samples=SOUNDS, threads=4)
     engine.place([SECOND, np.full(16_000, 0.25, np.float32)])
     for identity in range(20):  # both of them

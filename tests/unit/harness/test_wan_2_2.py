@@ -16,8 +16,8 @@ pytest.importorskip("tokenizers")
 from harness.benchmarks import wan_2_2 as wan
 from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.sources import REHEARSAL
-from harness.benchmarks.wan_2_2 import prompts, vbench, videos, words
-from harness.benchmarks.wan_2_2.words import write_prompts, write_tokenizer
+from harness.benchmarks.wan_2_2 import prompts, vbench, videos
+from harness.benchmarks.wan_2_2.prompts import write_prompts, write_tokenizer
 from harness.contract import Counter
 from harness.errors import HarnessError
 
@@ -71,7 +71,7 @@ def test_samples_are_tokens_that_share_a_latent_and_what_is_drawn_against(source
 
 def test_a_prompt_is_cleaned_filled_up_and_cut_off(tmp_path: Path) -> None:
     write_tokenizer(tmp_path, ["a cat & a dog"])
-    tokenizer = words.read_tokenizer(tmp_path, "")
+    tokenizer = prompts.read_tokenizer(tmp_path, "")
     ids, mask = tokenizer.encode(["a cat & a dog", "  a  cat &amp;amp; a\tdog\n", "dog " * 600])
     assert (ids[0] == ids[1]).all()
     assert int(mask[0].sum()) == 6  # and the end
@@ -159,9 +159,7 @@ def evaluate(folder: Path, *more: str, dimensions: tuple[str, ...] = vbench.DIME
     return vbench.main([*own, "--show", "1,238", "--", *official])
 
 
-def test_videos_reach_the_official_script_by_their_prompts_and_its_score_comes_back(
-    logged: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_videos_reach_the_script_by_prompts_and_are_scored(logged: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert evaluate(logged) == 0
     printed = capfd.readouterr()
     assert printed.out == "{'vbench_score': 75.0}\n"
@@ -170,9 +168,7 @@ def test_videos_reach_the_official_script_by_their_prompts_and_its_score_comes_b
     assert [path.name for path in (logged / "run/videos").iterdir()] == ["1.mp4"]
 
 
-def test_a_script_that_fails_or_leaves_a_dimension_out_gives_no_score(
-    logged: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failed_script_or_missing_dimension_is_no_score(logged: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert evaluate(logged, "--fails", "yes") == 1
     assert "ended with status 7" in capfd.readouterr().err
     assert evaluate(logged, dimensions=vbench.DIMENSIONS[1:]) == 1
@@ -181,9 +177,7 @@ def test_a_script_that_fails_or_leaves_a_dimension_out_gives_no_score(
     assert not printed.out
 
 
-def test_answers_that_are_missing_are_reported_before_anything_is_evaluated(
-    logged: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_answers_are_reported_before_evaluation(logged: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with (logged / "dataset/prompts.txt").open("a") as stream:
         stream.write("a boat\n")
     assert evaluate(logged) == 1

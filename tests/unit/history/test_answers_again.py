@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from reconciler.diff.change import Chosen
 from reconciler.diff.claims import Proof
-from reconciler.history.verdicts import verify_verdict
+from reconciler.history.audit import verify_verdict
 from reconciler.loadgen.log_files import ACCURACY_LOG, DETAIL, SUMMARY
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Artifact, Ended, Record, RecordedInput
@@ -152,9 +152,7 @@ def test_a_type_that_the_answers_do_not_have_is_a_lie() -> None:
 
 @pytest.mark.parametrize("without", [("audit",), ("accuracy",), ("audit", "accuracy")], ids="+".join)
 @pytest.mark.parametrize("instead", [b"", CUT], ids=["gone", "truncated"])
-def test_a_comparison_of_answers_that_are_not_here_is_attested_as_recorded(
-    without: tuple[str, ...], instead: bytes
-) -> None:
+def test_a_comparison_of_absent_answers_is_attested(without: tuple[str, ...], instead: bytes) -> None:
     """Its figures are those of the record; the rest is made again."""
     audit = write_answers(EQUAL)
     _, made = take("TEST01", audit=audit, dtype="int32")

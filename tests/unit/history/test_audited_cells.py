@@ -101,9 +101,7 @@ def test_inputs_that_the_key_or_the_spec_denies_are_contradicted() -> None:
 @pytest.mark.parametrize(
     ("address", "before", "counts"), [(TEST, KEY, True), (TEST, "a" * 64, False), (Address(Kind.RUN, "x"), KEY, False)]
 )
-def test_inputs_that_were_accepted_count_for_the_record_that_was_accepted(
-    address: Address, before: str, counts: bool
-) -> None:
+def test_accepted_inputs_count_for_the_accepted_record(address: Address, before: str, counts: bool) -> None:
     inputs = {"target_qps": AcceptedInput("100", "200", "specs/a.yaml:3")}
     keys = (AcceptedKey(address, KeyChange(before, "b" * 64), inputs),)
     accepted = Acceptance(CELL, "it is as fast", "Ann <ann@lab>", "2026-03-01", date(2026, 4, 1), "", keys)

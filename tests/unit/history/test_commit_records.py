@@ -85,9 +85,7 @@ def replace_by_pipe(path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [Path.exists, edit_file, Path.unlink, replace_by_link, replace_by_pipe])
-def test_work_tree_represents_a_commit_only_as_far_as_it_is_the_same(
-    recorded: Path, change: Callable[[Path], object]
-) -> None:
+def test_work_tree_represents_a_commit_where_it_is_the_same(recorded: Path, change: Callable[[Path], object]) -> None:
     commit = git.resolve(recorded, "HEAD")
     committed = RecordReader().read(recorded, commit)
     change(min((recorded / "state/records/Run").glob("*.json")))
@@ -189,9 +187,7 @@ def test_runs_that_met_a_bound_only_just_are_reported_in_pr_each_time(recorded: 
         assert "9.85 of 10" in reported[0]
 
 
-def test_pr_derives_the_results_of_every_cell_that_it_touches(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile
-) -> None:
+def test_pr_derives_touched_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile) -> None:
     """Made-up runs, whose logs say nothing of what their records say."""
     make(tmp_path, 4, 3)
     monkeypatch.chdir(tmp_path)

@@ -119,9 +119,7 @@ def test_what_is_accepted_is_reported_where_it_is_new_or_ends(
     ],
     ids=["new", "all", "kept", "ended by it", "all ended by it", "over already"],
 )
-def test_a_freeze_is_reported_where_it_begins_or_ends(
-    before: dict[str, Freeze], after: dict[str, Freeze], level: str, said: str
-) -> None:
+def test_freezes_are_reported(before: dict[str, Freeze], after: dict[str, Freeze], level: str, said: str) -> None:
     fix = "merge it only if what was frozen may change again" if level == "warning" else ""
     assert review(snapshot(frozen=before), snapshot(frozen=after)) == (
         [Remark(level, "a", 0, said, fix)] if said else []

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from reconciler.diff.claims import Proof
 from reconciler.history.audit import audit
-from reconciler.history.forgeries import find_forgeries
+from reconciler.history.pull_request import find_forgeries
 from reconciler.history.snapshot import read_snapshot
 from reconciler.loadgen.fingerprint import find_fingerprints
 from reconciler.loadgen.log import parse_detail
@@ -130,9 +130,7 @@ def two_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("mode", ["performance", "accuracy"])
-def test_a_log_that_is_recorded_for_another_benchmark_too_is_named_in_both(
-    two_results: Path, tmp_path: Path, mode: str
-) -> None:
+def test_a_log_recorded_for_two_benchmarks_is_named_in_both(two_results: Path, tmp_path: Path, mode: str) -> None:
     root = tmp_path / "repository"
     shutil.copytree(two_results, root)
     assert not find_contradicted(root)
@@ -174,7 +172,7 @@ def test_scores_that_their_files_deny_are_named_cell_by_cell(two_results: Path, 
     ]
 
 
-def test_latencies_identify_a_run_although_its_clock_was_changed_and_the_other_way_round(
+def test_latencies_identify_a_run_and_so_does_its_clock(
     loadgen_run: Callable[[str], Run],
 ) -> None:
     run = loadgen_run("server-valid")

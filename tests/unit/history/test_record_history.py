@@ -99,9 +99,7 @@ OLD = ["# of the target", "streams: 200", "other: 7"]
         (OLD, ""),
     ],
 )
-def test_a_value_whose_spec_was_committed_later_is_identified_by_the_line_that_sets_it(
-    lines: list[str], by: str, tmp_path: Path
-) -> None:
+def test_a_value_committed_later_is_identified_by_its_line(lines: list[str], by: str, tmp_path: Path) -> None:
     """The bytes that the runs were made from are in no commit."""
     git(tmp_path, "init", "--quiet")
     write_spec(tmp_path, [*OLD, "target_qps: 200"], "2025-12-30", "Old")  # no one made the runs from that

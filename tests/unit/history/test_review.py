@@ -9,7 +9,7 @@ import pytest
 
 from reconciler.diff.impact import Remark
 from reconciler.errors import Problem, SpecError
-from reconciler.history.review import LARGE, review, review_specs
+from reconciler.history.pull_request import LARGE, review, review_specs
 from tests.unit.cli.conftest import git
 
 TOKEN = b"ghp_" + b"a" * 36
@@ -106,6 +106,10 @@ def test_a_secret_is_named_at_its_line_and_once(root: Path) -> None:
     ("data", "what"),
     [
         (b"-----BEGIN OPENSSH PRIVATE " + b"KEY-----\n", "a private key"),
+        (b"-----BEGIN PGP PRIVATE KEY " + b"BLOCK-----\n", "a private key"),
+        (b"hf_" + b"a" * 34, "an access token"),
+        (b'{"user": "ann", "password": "' + b"correct-horse" + b'"}', "a password"),
+        (b"export AWS_SECRET_ACCESS_KEY=" + b"a" * 40, "a password"),
         (b"AKIA" + b"A" * 16, "an access key"),
         (b"password = correct-horse", "a password"),
     ],

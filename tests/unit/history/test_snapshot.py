@@ -88,9 +88,7 @@ def test_of_a_source_outside_the_repository_a_commit_knows_nothing(root: Path, p
     assert None not in read_sources(root)
 
 
-def test_a_variable_hides_nothing_of_a_commit_whatever_its_value_is_here(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_variable_of_any_value_hides_nothing_of_a_commit(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_SUCH_DISK", raising=False)
     keys = {resource.address: resource.key for resource in read_snapshot(root, "HEAD").desired.resources}
     monkeypatch.setenv("NO_SUCH_DISK", str(root / "driver"))

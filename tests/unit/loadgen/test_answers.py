@@ -7,9 +7,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from reconciler.loadgen.answers import find_wrong_answers
+from reconciler.loadgen.answers import LoadedSamples, find_wrong_answers, summarize_loaded
 from reconciler.loadgen.log import DetailLog, parse_detail
-from reconciler.loadgen.samples import LoadedSamples, summarize_loaded
 
 
 def accuracy_run(total: object, asked: object, mode: str = "AccuracyOnly", **more: object) -> DetailLog:
@@ -46,9 +45,7 @@ def answers(*samples: int) -> list[bytes]:
     ],
     ids=["as many as asked", "more than asked", "all", "not all", "one that is not there"],
 )
-def test_an_accuracy_run_answers_the_samples_that_it_was_asked(
-    asked: int | None, samples: tuple[int, ...], wrong: list[list[int]]
-) -> None:
+def test_an_accuracy_run_answers_as_asked(asked: int | None, samples: tuple[int, ...], wrong: list[list[int]]) -> None:
     assert find(answers(*samples), accuracy_run(4, asked)) == wrong
 
 

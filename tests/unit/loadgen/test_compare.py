@@ -136,9 +136,7 @@ def test_the_rounds_token_latencies_are_asked_of_the_log(loadgen_run: Runs) -> N
 
 
 @pytest.mark.parametrize(("asked", "named"), [(500, []), (3000, ["min_query_count"])])
-def test_a_test_may_issue_more_than_its_audit_config_asks_of_a_model(
-    loadgen_run: Runs, asked: int, named: list[str]
-) -> None:
+def test_a_test_may_issue_more_than_its_config_asks(loadgen_run: Runs, asked: int, named: list[str]) -> None:
     """LoadGen takes only lines of all models from an audit.config, so that the round's greater count applies."""
     log = loadgen_run("single-stream-valid").detail
     wanted = Asked("SingleStream", "performance", {"min_query_count": asked}, audited={"min_query_count": asked})

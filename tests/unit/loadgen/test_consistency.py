@@ -36,9 +36,7 @@ NAMES = {
         pytest.param({"least": 4, "most": 3}, ("most", "least", 4), id="nothing between"),
     ],
 )
-def test_percentiles_of_samples_and_of_queries_do_not_fall(
-    part: str, figures: dict[str, int], wrong: tuple[str, str, int] | tuple[()]
-) -> None:
+def test_percentiles_do_not_fall(part: str, figures: dict[str, int], wrong: tuple[str, str, int] | tuple[()]) -> None:
     least, ranked, most = NAMES[part]
 
     def name(figure: str) -> str:
@@ -70,9 +68,7 @@ def test_percentiles_of_samples_and_of_queries_do_not_fall(
     ],
     ids=["fits", "without a line end", "of Windows", "of another", "not listed", "without a commit", "no text"],
 )
-def test_the_release_is_the_one_whose_number_is_among_its_sources(
-    version: object, listed: bytes | None, wrong: bool
-) -> None:
+def test_the_release_is_the_number_among_its_sources(version: object, listed: bytes | None, wrong: bool) -> None:
     digests = {"/VERSION.txt": hashlib.sha1(listed).hexdigest()} if listed else {"/loadgen.cc": "0" * 40}
     log = make_log(version, loadgen_file_sha1=digests)  # type: ignore[arg-type]
     found = [item for item in find_inconsistencies(log) if "VERSION.txt" in item.derived]

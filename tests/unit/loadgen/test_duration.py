@@ -26,9 +26,7 @@ from tests.unit.loadgen.conftest import Run
         ("offline-too-short", {"target_qps": "10", "min_duration": 60_000, "min_query_count": 500}),
     ],
 )
-def test_generated_queries_are_those_of_the_real_loadgen(
-    loadgen_run: Callable[[str], Run], name: str, settings: dict[str, Any]
-) -> None:
+def test_queries_are_as_of_the_real_one(loadgen_run: Callable[[str], Run], name: str, settings: dict[str, Any]) -> None:
     log = loadgen_run(name).detail
     found = predict(log.scenario, "performance", Settings(settings))
     assert found.generated == log.get("generated_query_count")
@@ -86,9 +84,7 @@ def test_equal_issue_alone_pads_to_whole_permutations(settings: dict[str, Any], 
         ),
     ],
 )
-def test_what_loadgen_takes_where_nothing_is_said(
-    scenario: str, mode: str, settings: dict[str, Any], expected: Prediction
-) -> None:
+def test_what_loadgen_takes_unsaid(scenario: str, mode: str, settings: dict[str, Any], expected: Prediction) -> None:
     found = predict(scenario, mode, Settings(settings), dataset_size=361)
     assert found.seconds == pytest.approx(expected.seconds, rel=1e-9)
     assert (found.queries, found.samples, found.generated) == (expected.queries, expected.samples, expected.generated)

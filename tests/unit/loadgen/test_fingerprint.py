@@ -64,9 +64,7 @@ def test_latencies_report_by_their_names_and_digits_alone() -> None:
         ({}, ()),
     ],
 )
-def test_the_clock_of_loadgens_logger_identifies_a_run_that_has_both_of_its_ends(
-    clocks: dict[str, float], reported: tuple[str, ...]
-) -> None:
+def test_the_logger_clock_identifies_a_run_with_both_ends(clocks: dict[str, float], reported: tuple[str, ...]) -> None:
     metadata = {"is_error": False, "is_warning": False, "file": "loadgen.cc", "line_no": 7, "pid": 1, "tid": 2}
     entries = [
         {"key": key, "value": "x", "time_ms": at, "namespace": "a", "event_type": "b", "metadata": metadata}

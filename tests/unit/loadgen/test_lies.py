@@ -56,16 +56,6 @@ def test_a_lie_is_refused_by_name(lie: Lie, loadgen_run: Runs) -> None:
     assert {isinstance(item, Inconsistency) and item.is_doubt for item in named} == {lie.dated}, found
 
 
-def test_a_small_library_is_a_lie_but_where_it_is_allowed(loadgen_run: Runs) -> None:
-    (lie,) = (lie for lie in LIES if lie.name == "a library of one sample")
-    detail = loadgen_run(lie.run).bytes("detail.txt").decode()
-    for edit in lie.detail:
-        detail = edit(detail)
-    log = parse_detail(detail.encode())
-    judged, allowed = find_inconsistencies(log), find_inconsistencies(log, judge_library=False)
-    assert [item.key for item in judged if item not in allowed] == ["effective_performance_sample_count"]
-
-
 @pytest.mark.parametrize(("seconds", "wrong"), [("593.97", True), ("593.99", False)])
 def test_a_run_may_miss_its_duration_by_what_clocks_differ(seconds: str, wrong: bool, loadgen_run: Runs) -> None:
     """1 % of 600 s, and 20 ms."""

@@ -175,9 +175,11 @@ def test_parse_detail_ends_in_a_log_or_a_log_error(parts: list[bytes], cut: int)
 
 @pytest.mark.parametrize("number", ["1e401", "-1e401", "1e-999", "1e99999999999999999999"])
 def test_a_number_that_no_double_holds_breaks_its_line(number: str) -> None:
-    data = entry("fine", 1) + b':::MLLOG {"key": "large", "value": %s, "metadata": {}}\n' % number.encode()
-    with pytest.raises(LogError, match=r":2: broken log entry: a number is out of range"):
-        parse_detail(data)
+    """Whichever way the line is written."""
+    short = b':::MLLOG {"key": "large", "value": %s, "metadata": {}}\n' % number.encode()
+    for written in (short, line(number), line(number).replace(b'"time_ms":', b'"time_ms": ')):
+        with pytest.raises(LogError, match=r":2: broken log entry: a number is out of range"):
+            parse_detail(entry("fine", 1) + written)
 
 
 @pytest.mark.parametrize("name", ["qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed"])
@@ -198,10 +200,6 @@ def test_one_run_of_an_early_release_measured_and_answered(mode: str, version: s
     assert log.serves_both is both
 
 
-def test_a_log_is_called_by_loadgens_name_where_none_is_given() -> None:
-    assert parse_detail(entry("a", 1)).file == "mlperf_log_detail.txt"
-
-
 TAIL = (
     ', "time_ms": 0.048126, "namespace": "mlperf::logging", "event_type": "POINT_IN_TIME", "metadata": '
     '{{"is_error": {}, "is_warning": {}, "file": "loadgen.cc", "line_no": 7, "pid": 1, "tid": 2}}}}'
@@ -214,12 +212,6 @@ def line(value: str, error: str = "false", warning: str = "false") -> bytes:
 
 def test_a_log_whose_lines_name_no_process_is_of_one() -> None:
     assert parse_detail(line("1").replace(b'"pid": 1,', b"") * 2).index.one_process
-
-
-@pytest.mark.parametrize("tail", ["", " "], ids=["as LoadGen writes it", "otherwise"])
-def test_a_number_that_no_double_comes_near_to_is_broken_on_every_line(tail: str) -> None:
-    with pytest.raises(LogError, match="a number is out of range"):
-        parse_detail(line("1e999").replace(b'"time_ms":', f'"time_ms":{tail}'.encode()))
 
 
 SOURCES = '{"/a.cc": "01ab", "/caf\u00e9": ["x", 1.5]}'
@@ -247,9 +239,3 @@ def read(data: bytes) -> object:
         return [(entry, entry.read()) for entry in parse_detail(data).lines]
     except LogError as error:
         return error.message, error.fix
-
-
-@pytest.mark.parametrize("text", ["1e401", "-1e401", "1e-401"])
-def test_a_number_beyond_is_refused(text: str) -> None:
-    with pytest.raises(LogError, match="a number is out of range"):
-        parse_detail(line(text))

@@ -36,9 +36,7 @@ def test_results_of_one_moment_are_of_one_run() -> None:
         ({"file": "x" * 50}, f"{'x' * 40} as LoadGen's source file", "results.cc"),
     ],
 )
-def test_a_result_of_another_moment_or_source_is_named_with_the_first(
-    other: dict[str, str | float], stated: str, derived: str
-) -> None:
+def test_a_result_of_another_moment_is_named(other: dict[str, str | float], stated: str, derived: str) -> None:
     foreign = line("result_b", **other)  # type: ignore[arg-type]
     said = f"result_b: {stated} (line 3), but another of its results has {derived} (line 2)"
     assert reported(line("a", 0.5), line("result_a"), foreign, line("result_c")) == [said]

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from reconciler.loadgen.derivations import find_wrong_ranks
 from reconciler.loadgen.log import DetailLog, parse_detail
-from reconciler.loadgen.ranks import find_wrong_ranks
 
 
 def log(scenario: str, **values: object) -> DetailLog:
@@ -77,9 +77,7 @@ STREAM_TEXT = " * Processed at least {} queries ({})."
         ("Server", " * Run unsuccessful.", False, False),
     ],
 )
-def test_the_text_of_early_stopping_says_whether_it_is_met(
-    scenario: str, text: str, met: object, reported: bool
-) -> None:
+def test_the_text_of_early_stopping_says_if_it_is_met(scenario: str, text: str, met: object, reported: bool) -> None:
     values = {"loadgen_version": "5.0 @ a", "result_query_count": 9, TEXT: text, MET: met}
     found = [item for item in find_wrong_ranks(log(scenario, **values)) if item.key == MET]
     said = f"{MET}: {met} (line 5), but {TEXT} is {text.strip()} (line 4)"
@@ -125,9 +123,7 @@ RANKED = {"SingleStream": "percentile_latency_ns", "MultiStream": "percentile_pe
         ("99.90", True, False),
     ],
 )
-def test_an_estimate_of_a_thousand_queries_lies_between_two_percentiles(
-    scenario: str, rank: str, below: bool, above: bool
-) -> None:
+def test_an_estimate_lies_between_two_percentiles(scenario: str, rank: str, below: bool, above: bool) -> None:
     """Two queries may be over the 99th percentile: the estimate is the 998th latency."""
     key, source = "early_stopping_latency_ms", f"result_{rank}_{RANKED[scenario]}"
     for estimate, fine, side in ((9, below, "below"), (10, True, ""), (11, above, "above")):

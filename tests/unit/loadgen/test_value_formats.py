@@ -48,7 +48,5 @@ def test_of_early_releases_numbers_among_the_results_are_judged(key: str) -> Non
         ("2.1 @ a", "result_min_latency_ns", "12", False),
     ],
 )
-def test_the_first_releases_wrote_their_count_of_queries_as_text(
-    version: str, key: str, value: object, fine: bool
-) -> None:
+def test_the_first_releases_wrote_their_count_as_text(version: str, key: str, value: object, fine: bool) -> None:
     assert bool(reported(version, key, value)) is not fine

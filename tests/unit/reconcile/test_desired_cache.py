@@ -107,9 +107,7 @@ def test_variable_is_read_again(repository: Repository, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("value", ["", "d", "di", "Zwq4-long"])  # hidden in this process from then on
-def test_values_of_variables_are_put_back_however_short_they_are(
-    repository: Repository, monkeypatch: pytest.MonkeyPatch, value: str
-) -> None:
+def test_short_values_are_put_back(repository: Repository, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     repository.edit(SPEC, "model: {retraining", 'model: {path: "${B}/${A}net.onnx", retraining')
     repository.write(f"nets/{value}net.onnx", "net")
     for name, set_to in (("A", value), ("B", str(repository.root / "nets"))):
@@ -124,9 +122,7 @@ def test_values_of_variables_are_put_back_however_short_they_are(
 @pytest.mark.parametrize(
     "text", ["{A}B{A}", "{B}A{B}", "{A}B{B}", "{B}1{A}", "{A}/x0{A}/x", "{A}/x1{A}/x", "{B}/y0{A}/x"]
 )
-def test_a_name_between_two_values_is_no_value(
-    repository: Repository, monkeypatch: pytest.MonkeyPatch, text: str
-) -> None:
+def test_a_name_between_two_is_no_value(repository: Repository, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """A location is named by its number."""
     values = {"A": str(repository.root / "nets"), "B": str(repository.root / "data")}
     for name, value in values.items():

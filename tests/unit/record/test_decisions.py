@@ -74,9 +74,7 @@ def test_what_is_no_decision_is_not_read(tmp_path: Path) -> None:
     assert read(paths, TODAY) == Decisions({}, {path: FROZEN}, {}, TODAY)
 
 
-def test_a_decision_that_cannot_be_read_is_damaged_and_a_disk_that_fails_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_damage_of_a_decision_is_no_failing_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = RepositoryPaths(tmp_path)
     kept, lost, folder = write(paths, FROZEN), write(paths, ACCEPTED), "state/frozen/a.json"
     (tmp_path / folder).mkdir()

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from reconciler.errors import RecordError, StorageError
 from reconciler.record.index import Loaded, group_records, load, load_record, record_path
-from reconciler.record.repair import repair_record
-from reconciler.record.store import write_record
+from reconciler.record.store import repair_record, write_record
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Artifact, Ended, Record, RecordedFact, RecordedInput, Summary
@@ -99,9 +98,7 @@ def test_other_index_is_made_anew(paths: RepositoryPaths, text: str) -> None:
     assert same(load(paths), expected)
 
 
-def test_records_on_a_disk_that_fails_are_not_taken_for_none(
-    paths: RepositoryPaths, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_on_a_failing_disk_are_not_none(paths: RepositoryPaths, monkeypatch: pytest.MonkeyPatch) -> None:
     list_entries = os.scandir
 
     def fail(path: Path | str) -> object:

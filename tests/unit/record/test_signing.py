@@ -69,9 +69,7 @@ def test_openpgp_signs_with_the_key_that_git_names_or_its_own(tmp_path: Path, ke
     assert (tmp_path / "data").read_bytes() == b"a record"
 
 
-def test_ssh_signs_with_a_file_or_asks_the_agent_for_a_key_that_git_names_in_full(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ssh_signs_with_a_file_or_a_key_of_the_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     program, words = stand_in(tmp_path, SSH_MARK), ["-Y", "sign", "-n", NAMESPACE, "-f"]
     assert Signer("ssh", program, "~/.ssh/ann.pub").sign(b"a record") == f"{SSH_MARK}\n".encode()
@@ -85,9 +83,7 @@ def test_ssh_signs_with_a_file_or_asks_the_agent_for_a_key_that_git_names_in_ful
 
 
 @pytest.mark.parametrize("mark", ["PGP", "SSH"])
-def test_a_signature_that_nothing_here_can_check_is_neither_good_nor_bad(
-    mark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unchecked_signature_is_unknown(mark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     signature = f"-----BEGIN {mark} SIGNATURE-----\nAAAA\n-----END {mark} SIGNATURE-----\n".encode()
     checked = check(b"{}", signature, None, "2026-01-02T03:04:05Z")
@@ -130,9 +126,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ({"gpg.program": "own", "gpg.ssh.program": "none"}, "openpgp", PGP, ""),
     ],
 )
-def test_signer_is_what_git_is_configured_with(
-    root: Path, settings: dict[str, str], kind: str, mark: str, key: str
-) -> None:
+def test_the_signer_is_what_git_has(root: Path, settings: dict[str, str], kind: str, mark: str, key: str) -> None:
     own = program(root, "own", mark)
     for name, value in settings.items():
         git(root, "config", name, str(own) if value == "own" else value)
@@ -278,16 +272,12 @@ KEY = "ED25519 key SHA256:abc"
         *("unlike at length", "no program"),
     ],
 )
-def test_a_signature_is_worth_what_ssh_keygen_says(
-    ask: Ask, answers: Answers, revoked: Path | None, expected: Checked
-) -> None:
+def test_a_signature_is_as_ssh_says(ask: Ask, answers: Answers, revoked: Path | None, expected: Checked) -> None:
     ask(answers)
     assert check(DATA, SSH, SIGNERS, WHEN_SSH_SIGNATURES, revoked) == expected
 
 
-def test_files_of_signers_and_of_revoked_keys_are_those_that_git_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_signers_and_of_revoked_are_gits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     git(tmp_path, "init", "--quiet")
     assert (read_allowed_signers(tmp_path), read_revoked_keys(tmp_path)) == (None, None)
@@ -304,9 +294,7 @@ def test_files_of_signers_and_of_revoked_keys_are_those_that_git_names(
     assert read_revoked_keys(tmp_path) == revoked
 
 
-def test_a_record_is_signed_next_to_itself_and_only_as_it_was_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_record_is_signed_only_as_it_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths, signer = RepositoryPaths(tmp_path), Signer("openpgp", "gpg", "")
     identity = f"Run/open-box-{hash_bytes(DATA)[:20]}"
     path = record_path(paths, identity)

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.record.repair import repair_artifact
-from reconciler.record.store import find_artifact, find_object, find_readable, keep, restore
+from reconciler.record.store import find_artifact, find_object, find_readable, keep, repair_artifact, restore
 from reconciler.storage.files import RepositoryPaths, hash_file
 
 
@@ -41,9 +40,7 @@ def test_log_lies_in_both_places_as_two_files(paths: RepositoryPaths, source: Pa
 
 
 @pytest.mark.parametrize("in_git", [False, True])
-def test_kept_again_a_damaged_file_is_replaced(
-    paths: RepositoryPaths, source: Path, tmp_path: Path, in_git: bool
-) -> None:
+def test_kept_again_it_is_replaced(paths: RepositoryPaths, source: Path, tmp_path: Path, in_git: bool) -> None:
     artifact = keep(paths, source, "name", in_git=in_git)
     copied = tmp_path / "again"
     copied.write_bytes(source.read_bytes())
@@ -57,9 +54,7 @@ def test_kept_again_a_damaged_file_is_replaced(
 
 
 @pytest.mark.parametrize("place", ["objects", "logs"])
-def test_folder_where_a_file_is_to_be_kept_makes_room_again_and_again(
-    paths: RepositoryPaths, source: Path, place: str
-) -> None:
+def test_folder_that_is_full_makes_room_repeatedly(paths: RepositoryPaths, source: Path, place: str) -> None:
     for _ in range(2):
         taken = find_artifact(paths, place, hash_file(source))
         taken.unlink(missing_ok=True)
@@ -83,9 +78,7 @@ def test_lost_copy_comes_back_from_the_other(paths: RepositoryPaths, source: Pat
 
 
 @pytest.mark.parametrize("where", ["git", "tree", "nowhere"])
-def test_log_comes_back_from_wherever_its_bytes_are(
-    paths: RepositoryPaths, source: Path, tmp_path: Path, where: str
-) -> None:
+def test_log_comes_back_from_its_bytes(paths: RepositoryPaths, source: Path, tmp_path: Path, where: str) -> None:
     artifact = keep(paths, source, "log", in_git=True)
     find_artifact(paths, "logs", artifact.sha256).unlink()
     find_object(paths, artifact.sha256).unlink()

@@ -202,9 +202,7 @@ def borrow(*own: str) -> Desired:
     ],
     ids=["nothing", "performance", "accuracy", "score"],
 )
-def test_a_cell_is_as_the_runs_that_it_takes_of_another(
-    changed: tuple[Kind, str] | tuple[()], inferred: str, sharing: str
-) -> None:
+def test_a_cell_is_as_the_runs_it_takes(changed: tuple[Kind, str] | tuple[()], inferred: str, sharing: str) -> None:
     """``sharing``: only its accuracy is that of the other."""
     changes = (change(*changed),) if changed else ()
     seen = Observed(tree_present=True, rendered={str(BORROWING): "f"})
@@ -227,9 +225,7 @@ def test_a_cell_is_as_the_runs_that_it_takes_of_another(
         ("AccuracyBelowBar", f"{OFFLINE}-99", False, False),
     ],
 )
-def test_what_is_wrong_with_the_runs_that_a_cell_takes_is_its_own(
-    kind: str, where: str, inferred: bool, sharing: bool
-) -> None:
+def test_what_is_wrong_with_runs_it_takes_is_its_own(kind: str, where: str, inferred: bool, sharing: bool) -> None:
     findings = (Finding(kind, where, "so it is"),)
     for own, reported in (((), inferred), ((TIMED,), sharing)):
         found = summarise_cells(borrow(*own), RECORDED, Observed(), Difference((), findings=findings, chosen=CHOSEN))

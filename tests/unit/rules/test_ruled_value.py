@@ -109,9 +109,7 @@ DIFFER = "sources differ and neither is the stricter"
         ),
     ],
 )
-def test_what_is_no_ruled_value_is_reported_at_its_place(
-    name: str, entry: dict[str, Any], problem: str, fix: str
-) -> None:
+def test_what_is_no_value_is_reported_at_its_place(name: str, entry: dict[str, Any], problem: str, fix: str) -> None:
     for where, place in (("", name), ("general", f"general.{name}")):
         with pytest.raises(RoundFileError) as caught:
             parse_ruled_value(name, entry, where)

@@ -128,9 +128,7 @@ def explain(ruleset: Ruleset, *asked: str) -> list[str]:
         ("Offline", "MultiStream", "edge", "MultiStream SingleStream"),
     ],
 )
-def test_scenario_that_is_not_inferred_says_from_what_it_may_be(
-    source: str, scenario: str, category: str, why: str
-) -> None:
+def test_scenario_that_is_not_inferred_says_from_what(source: str, scenario: str, category: str, why: str) -> None:
     assert explain(load_ruleset("v6.1"), source, scenario, category) == why.split()
 
 

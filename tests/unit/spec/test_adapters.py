@@ -83,9 +83,7 @@ def test_an_adapter_of_the_users_own(tmp_path: Path) -> None:
     ("benchmark", "adapter", "named"),
     [("llama3.1-8b", "nvidia-5.1", "nvidia-v5.1"), ("deepseek-r1", "nvidia-v5.1", "llama3.1-8b")],
 )
-def test_what_does_not_fit_is_refused_where_it_is_written(
-    benchmark: str, adapter: str, named: str, tmp_path: Path
-) -> None:
+def test_what_is_unfit_is_refused_where_it_is(benchmark: str, adapter: str, named: str, tmp_path: Path) -> None:
     with pytest.raises(SpecError) as raised:
         settings(tmp_path, benchmark, adapter)
     problem = raised.value.problems[0]
@@ -123,9 +121,7 @@ EXPORTS = {
     ("benchmark", "value", "line", "batch"),
     [("llama2-70b-99", "400", 6, "2048 in line 3"), ("llama2-70b-99.9", "376.5", 12, "1024 in line 9")],
 )
-def test_published_rates_are_read_with_their_lines(
-    benchmark: str, value: str, line: int, batch: str, tmp_path: Path
-) -> None:
+def test_published_rates_have_their_lines(benchmark: str, value: str, line: int, batch: str, tmp_path: Path) -> None:
     path = "configs/B200-SXM-180GBx8/Offline/llama2-70b.py"
     (tmp_path / path).parent.mkdir(parents=True)
     (tmp_path / path).write_text(CONFIGURATION)

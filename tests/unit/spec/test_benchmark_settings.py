@@ -164,9 +164,7 @@ def test_where_nothing_is_known_to_compute_it_the_spec_has_to_say(name: str, har
         ("bert-99", "openai", "tensorrt"),
     ],
 )
-def test_a_backend_that_cannot_compute_a_benchmark_is_refused_where_it_is_written(
-    name: str, backend: str, able: str
-) -> None:
+def test_a_backend_that_cannot_compute_a_benchmark_is_refused_at_it(name: str, backend: str, able: str) -> None:
     with pytest.raises(SpecError) as caught:
         declare_one_of_benchmark_defaults(name, more=f"engine: {{backend: {backend}}}")
     (problem,) = caught.value.problems

@@ -298,9 +298,7 @@ def test_what_a_cell_is_driven_by_goes_with_the_one_that_it_accompanies() -> Non
         ({"background": ("bert/Server",)}, {}, "bert/Server is not a cell of closed/box"),
     ],
 )
-def test_what_cannot_be_in_the_background_is_named_and_left_out(
-    own: dict[str, object], other: dict[str, object], said: str
-) -> None:
+def test_an_unfit_background_is_left_out(own: dict[str, object], other: dict[str, object], said: str) -> None:
     cells = [declare("resnet", **{"background": ("bert/Offline",), **own}), declare("bert", **other)]
     (resnet, _), problems = expand_backgrounds(cells)
     assert [said in problem.message for problem in problems] == [True]

@@ -66,9 +66,7 @@ def find_blocked(seen: PlanResult, kind: Kind) -> str:
     return next(step.blocked for step in seen.plan.steps if step.change.address.kind is kind)
 
 
-def test_paths_that_no_one_wrote_are_those_of_the_scratch_space_with_their_origin(
-    tmp_path: Path, scratch: Path
-) -> None:
+def test_paths_that_no_one_wrote_are_of_the_scratch_space_with_origin(tmp_path: Path, scratch: Path) -> None:
     settings = read_settings(write_repository(tmp_path / "repo"))
     assert settings["dataset.path"].value == f"{scratch}/data/imagenet"
     assert settings["model.path"].value == f"{scratch}/models/resnet50/resnet50_v1.onnx"  # the second place is there
@@ -115,9 +113,7 @@ def test_what_is_in_none_of_its_places_is_reported_with_all_of_them(tmp_path: Pa
     assert "MLPERF_SCRATCH_PATH" in fix
 
 
-def test_a_model_that_is_another_one_than_the_spec_declares_is_reported_before_anything_is_made(
-    tmp_path: Path, scratch: Path
-) -> None:
+def test_another_model_than_the_spec_declares_is_reported_before_all_else(tmp_path: Path, scratch: Path) -> None:
     right = hashlib.sha256(b"there").hexdigest()
     assert find_blocked(plan(write_repository(tmp_path / "repo", f"model: {{sha256: {right}}}")), Kind.MODEL) == ""
     seen = plan(write_repository(tmp_path / "repo", f"model: {{sha256: {'0' * 64}}}"))
@@ -144,9 +140,7 @@ def test_where_it_lies_makes_nothing_stale(tmp_path: Path, scratch: Path, monkey
 
 
 @pytest.mark.parametrize("named", ["~/scratch", "scratch"])
-def test_a_variable_that_names_no_place_is_a_problem_of_the_benchmark(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
-) -> None:
+def test_a_variable_without_a_place_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str) -> None:
     monkeypatch.setenv("MLPERF_SCRATCH_PATH", named)
     with pytest.raises(SpecError) as caught:
         read_settings(write_repository(tmp_path / "repo"))

@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 
 from reconciler.errors import LockedError, StorageError
 from reconciler.storage import files, leftovers
-from reconciler.storage.files import Lock, copy, hash_tree, link, offer, read_checked, remove, replace, write_cache
+from reconciler.storage.files import Lock, copy, link, offer, read_checked, remove, replace, write_cache
 from reconciler.storage.leftovers import sweep
 from reconciler.storage.machine_locks import make_machine_lock
+from tests.shared import hash_tree
 from tests.unit.storage.test_untrusted_files import make_hole
 
 shared = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
@@ -44,9 +45,7 @@ def test_replace_leaves_the_new_bytes_and_nothing_else(tmp_path: Path, durable: 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
-def test_refused_write_leaves_the_old_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, code: int
-) -> None:
+def test_refused_write_leaves_old_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, code: int) -> None:
     path = tmp_path / "file"
     replace(path, b"old")
 
@@ -67,9 +66,7 @@ def test_refused_write_leaves_the_old_bytes(
 
 
 @pytest.mark.parametrize("call", ["chmod", "replace"])
-def test_a_link_that_is_refused_halfway_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
+def test_a_link_refused_halfway_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     source = tmp_path / "source"
     source.write_bytes(b"new")
 
@@ -320,9 +317,7 @@ def test_lock_that_somebody_replaced_is_not_written(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("trap", ["link", "closed", "file"])
-def test_shared_folder_that_somebody_replaced_gives_way_to_ones_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trap: str
-) -> None:
+def test_a_replaced_folder_gives_way_to_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trap: str) -> None:
     monkeypatch.delenv("RECONCILE_LOCKS")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
     shared, private = tmp_path / "tmp/mlperf-reconciler-locks", tmp_path / "private"

@@ -174,9 +174,7 @@ def test_commit_when_another_process_commits_the_same_first_gives_that_commit(co
     assert run(committed, "log", "-1", "--format=%s") == "Other"
 
 
-def test_resolve_says_what_git_refuses_and_does_not_call_it_a_missing_commit(
-    committed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_resolve_says_what_git_refuses_to_resolve(committed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")  # git's own switch for a repository of another user
     with pytest.raises(RepositoryError, match="dubious ownership") as raised:
         git.resolve(committed, "HEAD")
@@ -211,9 +209,7 @@ def test_initialise_only_where_there_is_no_repository(committed: Path, tmp_path:
     assert git.initialise(tmp_path / "new")
 
 
-def test_repository_that_a_killed_git_was_making_is_made_by_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_repository_of_a_killed_git_is_made_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def be_killed(folder: Path, *_: str) -> GitAnswer:
         (folder / "config.lock").touch()
         return GitAnswer(-9, b"", "")
@@ -324,9 +320,7 @@ def test_remotes_are_where_git_goes_and_not_what_was_typed(committed: Path) -> N
     )
 
 
-def test_files_at_when_a_partial_clone_cannot_fetch_says_so_and_not_that_there_are_none(
-    committed: Path, tmp_path: Path
-) -> None:
+def test_files_at_says_when_a_partial_clone_cannot_fetch(committed: Path, tmp_path: Path) -> None:
     run(committed, "config", "uploadpack.allowFilter", "true")
     partial = tmp_path / "partial"
     source = f"file://{committed}"

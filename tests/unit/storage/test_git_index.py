@@ -45,9 +45,7 @@ def ours(repository: Path) -> list[str]:
     return sorted(p.name for p in (repository / ".git").glob("reconcile-*"))
 
 
-def test_lock_of_another_git_is_left_alone_and_does_not_stop_a_commit(
-    committed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lock_of_another_git_stays_and_stops_no_commit(committed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(git, "_TURN", 0.1)
     lock = committed / ".git/index.lock"
     lock.touch()
@@ -62,9 +60,7 @@ def test_lock_of_another_git_is_left_alone_and_does_not_stop_a_commit(
     assert ours(committed) == []
 
 
-def test_branch_does_not_move_under_a_git_that_waits_for_its_editor(
-    committed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_branch_stays_while_a_git_waits(committed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     editor, released = tmp_path / "editor.sh", tmp_path / "released"
     editor.write_text(f'#!/bin/sh\nuntil [ -e "{released}" ]; do sleep 0.05; done\necho By hand > "$1"\n')
     editor.chmod(0o755)
@@ -155,9 +151,7 @@ OF_WRITES = (
 
 @pytest.mark.parametrize("said", OF_WRITES)
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
-def test_a_disk_that_git_says_nothing_of_is_asked(
-    committed: Path, monkeypatch: pytest.MonkeyPatch, number: int, said: str
-) -> None:
+def test_a_silent_disk_is_asked(committed: Path, monkeypatch: pytest.MonkeyPatch, number: int, said: str) -> None:
     with git_index.open_private_index(committed) as index:
         assert index is not None
         git_index.refuse_disk(said, index.folder, index.root)
@@ -192,9 +186,7 @@ def test_note_that_was_never_written_to_its_end_goes_a_minute_later(committed: P
 @pytest.mark.parametrize(
     ("said", "is_ours"), [(b"held by mlperf", True), (b"", False), (b"DIRC", False), (b"held by me\n", False)]
 )
-def test_lock_that_was_never_written_to_its_end_goes_where_it_begins_like_ours(
-    committed: Path, said: bytes, is_ours: bool
-) -> None:
+def test_an_unfinished_lock_goes_where_it_begins_like_ours(committed: Path, said: bytes, is_ours: bool) -> None:
     lock = committed / ".git/index.lock"
     lock.write_bytes(said)
     git.end_killed_commit(committed, ["state"])

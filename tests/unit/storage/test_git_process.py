@@ -108,9 +108,7 @@ BROUGHT_ALONG: dict[str, tuple[dict[str, str], list[str]]] = {
 
 
 @pytest.mark.parametrize("what", BROUGHT_ALONG)
-def test_reading_runs_nothing_that_a_copied_repository_names(
-    copied: Path, marker: Path, program: Path, what: str, tmp_path: Path
-) -> None:
+def test_reading_runs_nothing_of_a_copy(copied: Path, marker: Path, program: Path, what: str, tmp_path: Path) -> None:
     hooks = tmp_path / "hooks"
     hooks.mkdir()
     (hooks / "post-index-change").symlink_to(program)
@@ -185,9 +183,7 @@ def test_partial_clone_fetches_what_is_asked_for(partial: Path) -> None:
         ("fetch.bundleURI", "https://example.invalid/x.git"),
     ],
 )
-def test_partial_clone_starts_no_program_to_fetch(
-    partial: Path, program: Path, marker: Path, name: str, url: str
-) -> None:
+def test_partial_clone_starts_no_program(partial: Path, program: Path, marker: Path, name: str, url: str) -> None:
     blob = run(partial, "rev-parse", f"HEAD:{SPEC}")
     run(partial, "config", name, str(program))
     if url:
@@ -231,9 +227,7 @@ def test_objects_that_stand_for_others_are_not_believed(copied: Path) -> None:
     assert git.read_head_file(copied, SPEC) == b"one: 2\n"
 
 
-def test_checkout_of_an_audit_runs_no_hook_and_no_filter_of_the_repository(
-    copied: Path, program: Path, marker: Path, tmp_path: Path
-) -> None:
+def test_checkout_of_an_audit_runs_no_hook_or_filter(copied: Path, program: Path, marker: Path, tmp_path: Path) -> None:
     (copied / ".git/hooks/post-checkout").symlink_to(program)
     run(copied, "config", "filter.evil.smudge", str(program))
     (copied / ".git/info/attributes").write_text("* filter=evil\n")
@@ -251,9 +245,7 @@ def test_own_calls_have_the_hooks_of_the_clone(copied: Path, program: Path, mark
     assert marker.exists()
 
 
-def test_a_configuration_that_is_included_runs_nothing_either(
-    copied: Path, program: Path, marker: Path, tmp_path: Path
-) -> None:
+def test_an_included_configuration_runs_nothing(copied: Path, program: Path, marker: Path, tmp_path: Path) -> None:
     """By path, and on a condition."""
     for name, condition in (("one", "include.path"), ("two", f"includeIf.gitdir:{copied}/.path")):
         path = tmp_path / name
@@ -285,9 +277,7 @@ def say_who_made_what(root: Path) -> tuple[object, ...]:
         ("core.commitGraph", "true"),
     ],
 )
-def test_settings_of_a_copied_repository_change_nothing_that_is_said(
-    copied: Path, tmp_path: Path, name: str, value: str
-) -> None:
+def test_settings_of_a_copy_change_nothing_that_is_said(copied: Path, tmp_path: Path, name: str, value: str) -> None:
     """Nor is there a file without end that git would read first."""
     (copied / SPEC).write_text("one: 2\n")
     said = say_who_made_what(copied)
@@ -411,9 +401,7 @@ def test_what_git_finds_at_the_second_time_is_there(
                 look(copied)
 
 
-def test_clone_of_which_a_single_write_failed_is_made_again(
-    copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_clone_that_failed_is_made_again(copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked, answer = [], git.ask
 
     def ask_badly(root: Path, *words: str, **named: Any) -> GitAnswer:

@@ -127,9 +127,7 @@ def test_every_operation_reports_what_failed_and_what_to_do(operation: str, prot
         (ConnectionError("cut"), "s3://store does not answer: ConnectionError: cut"),
     ],
 )
-def test_an_absent_object_is_distinguished_from_a_store_that_does_not_answer(
-    cause: Exception | None, said: str
-) -> None:
+def test_an_absent_object_is_not_a_store_that_does_not_answer(cause: Exception | None, said: str) -> None:
     remote = Remote("s3://store", "s3", "store", Failing(FileNotFoundError("gone"), cause))
     if said:
         for ask in (remote.get_size, remote.read_note, lambda sha256: remote.remove_notes("notes", sha256)):

@@ -25,10 +25,9 @@ from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings, StoreSettings, SubmissionSettings
 from reconciler.storage.files import RepositoryPaths, hash_bytes
 from reconciler.stores import node
-from reconciler.stores.manifest import SMALL, DamagedManifestError, ManifestFile, receive
+from reconciler.stores.manifest import SMALL, AttemptStore, DamagedManifestError, ManifestFile, receive
 from reconciler.stores.remote import open_remote
 from reconciler.stores.sender import StoreTransport
-from reconciler.stores.ticket import AttemptStore
 
 pytest.importorskip("fsspec")
 LARGE = b"engine" * SMALL
@@ -288,9 +287,7 @@ def test_nothing_is_sent_where_the_embargo_allows_it_not(lab: Lab) -> None:
     [(StoreError("away", fix="wait"), "resources"), (ReconcilerError("forbidden", fix="wait"), "input")],
     ids=["the store is away", "it may not be sent"],
 )
-def test_a_step_that_cannot_be_sent_has_failed_and_is_tried_again_only_where_that_helps(
-    lab: Lab, error: ReconcilerError, kind: str
-) -> None:
+def test_a_step_that_cannot_be_sent_is_retried_where_that_helps(lab: Lab, error: ReconcilerError, kind: str) -> None:
     class Silent(StoreTransport):
         def send(self, *_: object) -> Ticket:
             raise error

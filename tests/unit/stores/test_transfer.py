@@ -80,9 +80,7 @@ def fates(ended: list[TransferResult]) -> list[TransferStatus]:
     return [item.fate for item in ended]
 
 
-def test_pushed_objects_are_pulled_elsewhere_and_only_what_is_missing_passes(
-    here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path
-) -> None:
+def test_pushed_objects_are_pulled_elsewhere(here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path) -> None:
     items = made(here, tmp_path, b"one", b"two" * CHUNK, b"")
     assert fates(pushed(here, folder(tmp_path), items)) == [TransferStatus.MOVED] * 3
     assert fates(pulled(elsewhere, folder(tmp_path), items)) == [TransferStatus.MOVED] * 3
@@ -94,9 +92,7 @@ def test_pushed_objects_are_pulled_elsewhere_and_only_what_is_missing_passes(
     assert sorted(p.name for p in (tmp_path / "store").rglob("*") if p.is_file()) == sorted(i.sha256 for i in items)
 
 
-def test_wrong_byte_there_is_refused_named_and_never_lands(
-    here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path
-) -> None:
+def test_wrong_byte_is_refused_and_named(here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path) -> None:
     items = made(here, tmp_path, b"the bytes", b"others")
     pushed(here, folder(tmp_path), items)
     stored = tmp_path / "store" / items[0].sha256[:2] / items[0].sha256
@@ -112,9 +108,7 @@ def test_wrong_byte_there_is_refused_named_and_never_lands(
     assert fates(pulled(elsewhere, folder(tmp_path), items[:1])) == [TransferStatus.MOVED]
 
 
-def test_a_damaged_object_of_the_right_size_is_found_by_a_deep_pull(
-    here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path
-) -> None:
+def test_a_deep_pull_finds_damage(here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path) -> None:
     items = made(here, tmp_path, b"the bytes", b"others")
     pushed(here, folder(tmp_path), items)
     pulled(elsewhere, folder(tmp_path), items)
@@ -128,9 +122,7 @@ def test_a_damaged_object_of_the_right_size_is_found_by_a_deep_pull(
     assert damaged.read_bytes() == b"the bytes"
 
 
-def test_short_and_long_objects_there_are_refused(
-    here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path
-) -> None:
+def test_short_and_long_objects_are_refused(here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path) -> None:
     items = made(here, tmp_path, b"x" * 100, b"y" * 100)
     pushed(here, folder(tmp_path), items)
     for item, data in zip(items, (b"x" * 99, b"y" * 101), strict=True):
@@ -154,9 +146,7 @@ def test_damaged_object_here_is_not_pushed(here: RepositoryPaths, tmp_path: Path
     assert folder(tmp_path).list_files() == {}
 
 
-def test_object_that_no_one_has_is_absent_in_both_directions(
-    here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path
-) -> None:
+def test_object_that_no_one_has_is_absent(here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path) -> None:
     items = made(here, tmp_path, b"one", b"two")
     pushed(here, folder(tmp_path), items[:1])
     ended = {item.what.name: item.fate for item in pulled(elsewhere, folder(tmp_path), items)}
@@ -165,9 +155,7 @@ def test_object_that_no_one_has_is_absent_in_both_directions(
     assert ended == {"file-0": TransferStatus.PRESENT, "file-1": TransferStatus.ABSENT}
 
 
-def test_a_part_that_is_here_is_not_read_again(
-    here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path
-) -> None:
+def test_a_part_that_is_here_is_kept(here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path) -> None:
     data = bytes(range(256)) * (CHUNK // 64)
     items = made(here, tmp_path, data)
     pushed(here, folder(tmp_path), items)
@@ -180,9 +168,7 @@ def test_a_part_that_is_here_is_not_read_again(
 
 
 @pytest.mark.parametrize("part", [b"wrong so far", b"x" * 4096], ids=["shorter", "longer"])
-def test_a_part_that_is_wrong_is_begun_anew(
-    here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path, part: bytes
-) -> None:
+def test_wrong_parts_begin_anew(here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path, part: bytes) -> None:
     items = made(here, tmp_path, b"the whole of the bytes")
     pushed(here, folder(tmp_path), items)
     elsewhere.incoming.mkdir(parents=True)
@@ -237,9 +223,7 @@ def vanishing(tmp_path: Path, after: int) -> Remote:
     return Remote(known.url, known.protocol, known.root, Vanishing(known.system, after))
 
 
-def test_a_store_that_vanishes_during_a_push_shows_no_part_and_the_next_push_goes_on(
-    here: RepositoryPaths, tmp_path: Path
-) -> None:
+def test_a_store_that_vanishes_during_a_push_shows_no_part(here: RepositoryPaths, tmp_path: Path) -> None:
     items = made(here, tmp_path, *(bytes([n]) * 2 * CHUNK for n in range(4)))
     with pytest.raises(StoreError, match="Connection reset") as raised:
         pushed(here, vanishing(tmp_path, 5 * CHUNK), items)
@@ -252,9 +236,7 @@ def test_a_store_that_vanishes_during_a_push_shows_no_part_and_the_next_push_goe
     assert sorted(fates(again)) == [TransferStatus.MOVED] * (4 - len(there)) + [TransferStatus.PRESENT] * len(there)
 
 
-def test_a_store_that_vanishes_during_a_pull_leaves_a_part_to_go_on_from(
-    here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path
-) -> None:
+def test_a_store_that_vanishes_leaves_a_part(here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path) -> None:
     items = made(here, tmp_path, b"".join(bytes([n]) * CHUNK for n in range(4)))
     pushed(here, folder(tmp_path), items)
     with pytest.raises(StoreError, match="Connection reset"):
@@ -473,9 +455,7 @@ def test_a_pull_that_is_killed_goes_on_where_it_was(
     assert [wanted for wanted in handler.requests if wanted.startswith(f"bytes={have}-")]
 
 
-def test_ctrl_c_ends_all_transfers_and_leaves_the_parts(
-    here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path
-) -> None:
+def test_ctrl_c_ends_transfers_not_parts(here: RepositoryPaths, elsewhere: RepositoryPaths, tmp_path: Path) -> None:
     items = made(here, tmp_path, *(bytes([n]) * 3 * CHUNK for n in range(3)))
     pushed(here, folder(tmp_path), items)
 

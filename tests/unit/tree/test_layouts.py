@@ -161,9 +161,7 @@ def test_cells_with_one_code_share_the_folder(submission: SubmissionContent, rul
     assert set(found) == {*more, "README.md", "REPRODUCE.md"}
 
 
-def test_two_versions_of_the_code_stand_apart_and_each_names_its_cells(
-    submission: SubmissionContent, ruleset: Ruleset
-) -> None:
+def test_two_versions_of_code_are_apart_with_their_cells(submission: SubmissionContent, ruleset: Ruleset) -> None:
     found = src(submission, ruleset, kept("Offline", ONE), kept("SingleStream", OTHER))
     folders = sorted({name.partition("/")[0] for name in found if "/" in name})
     assert sorted(found[f"{folder}/run.py"] for folder in folders) == [b"one\n", b"other\n"]
@@ -177,9 +175,7 @@ def test_what_the_code_brings_of_its_own_is_not_written_over(submission: Submiss
     assert found["README.md"] == b"theirs\n"
 
 
-def test_own_harness_is_repeated_by_a_selector_with_units_and_digests(
-    submission: SubmissionContent, ruleset: Ruleset
-) -> None:
+def test_own_harness_is_repeated_by_a_selector_with_units(submission: SubmissionContent, ruleset: Ruleset) -> None:
     settings, digests = {"engine": {"backend": "null"}, "target_latency": "15 ms"}, {"model.onnx": "ab" * 32}
     cell = kept("Server", ONE, settings=settings, extras=("openvino", "language"), digests=digests)
     text = src(submission, ruleset, cell)["REPRODUCE.md"].decode()
@@ -218,9 +214,7 @@ def test_the_backend_that_makes_an_engine_for_a_server_is_an_extra() -> None:
     assert set(list_extras(CellSettings(made_by))) == {"triton", "tensorrt", "resnet50"}
 
 
-def test_cells_of_one_code_are_one_spec_and_say_apart_in_what_they_differ(
-    submission: SubmissionContent, ruleset: Ruleset
-) -> None:
+def test_cells_of_one_code_are_one_spec_and_say_what_differs(submission: SubmissionContent, ruleset: Ruleset) -> None:
     own = {"Offline": {"batch_size": 8}, "SingleStream": {"batch_size": 1}}
     cells = [kept(name, ONE, settings={"as": "resnet", "engine": engine}) for name, engine in own.items()]
     text = src(submission, ruleset, *cells)["REPRODUCE.md"].decode()

@@ -97,9 +97,7 @@ def test_logs_and_user_conf_are_passed_on_unchanged(submission: SubmissionConten
     assert files[f"{CELL}/user.conf"] == cell.user_conf
 
 
-def test_model_mapping_only_in_open_and_only_where_names_differ(
-    submission: SubmissionContent, ruleset: Ruleset
-) -> None:
+def test_model_mapping_in_open_and_where_names_differ(submission: SubmissionContent, ruleset: Ruleset) -> None:
     files = tree(submission, ruleset)
     assert json.loads(files["open/ACME/model_mapping.json"]) == {"digits": "resnet"}
     assert "closed/ACME/model_mapping.json" not in files
@@ -107,9 +105,7 @@ def test_model_mapping_only_in_open_and_only_where_names_differ(
     assert not [path for path in tree(named, ruleset) if path.endswith("model_mapping.json")]
 
 
-def test_a_division_without_a_mapping_has_the_rounds_names_for_its_folders(
-    submission: SubmissionContent, ruleset: Ruleset
-) -> None:
+def test_a_division_without_a_mapping_has_the_rounds_folders(submission: SubmissionContent, ruleset: Ruleset) -> None:
     entered = next(content for content in submission.cells if content.cell.division == "closed")
     assert entered.cell.benchmark == entered.official == "resnet"
     renamed = replace(entered, cell=replace(entered.cell, benchmark="resnet50"))
@@ -120,9 +116,7 @@ def test_a_division_without_a_mapping_has_the_rounds_names_for_its_folders(
     assert b"/resnet50/" in after["closed/ACME/results/box/resnet/Offline/README.md"], "commands have the spec's name"
 
 
-def test_benchmarks_that_share_a_folder_must_not_differ_in_its_files(
-    submission: SubmissionContent, ruleset: Ruleset
-) -> None:
+def test_benchmarks_of_a_folder_must_not_differ_in_files(submission: SubmissionContent, ruleset: Ruleset) -> None:
     entered = next(content for content in submission.cells if content.cell.division == "closed")
     other = replace(entered, cell=replace(entered.cell, benchmark="resnet50", scenario="SingleStream"))
     both = replace(submission, cells=(entered, other), code={"resnet": {"a.py": b"1"}, "resnet50": {"b.py": b"2"}})
@@ -185,9 +179,7 @@ def test_locale_time_zone_and_hash_seed_do_not_matter() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", ".hidden", "two words", "tab\t"])
-def test_names_that_cannot_stand_in_a_tree_are_refused(
-    submission: SubmissionContent, ruleset: Ruleset, name: str
-) -> None:
+def test_names_that_fit_no_tree_are_refused(submission: SubmissionContent, ruleset: Ruleset, name: str) -> None:
     with pytest.raises(ReconcilerError, match="cannot be a name"):
         list(render(replace(submission, submitter=name), ruleset))
     cell = submission.cells[0]
@@ -202,9 +194,7 @@ def test_an_untruncated_accuracy_log_is_refused(submission: SubmissionContent, r
         list(render(replace(submission, cells=(whole,)), ruleset))
 
 
-def test_two_files_of_one_path_and_two_meanings_of_one_folder_are_refused(
-    submission: SubmissionContent, ruleset: Ruleset
-) -> None:
+def test_files_of_one_path_and_two_meanings_are_refused(submission: SubmissionContent, ruleset: Ruleset) -> None:
     twice = replace(submission, cells=submission.cells[:1] * 2)
     with pytest.raises(ReconcilerError, match="two files claim"):
         list(render(twice, ruleset))
@@ -217,9 +207,7 @@ def test_two_files_of_one_path_and_two_meanings_of_one_folder_are_refused(
     ("test", "size", "answers"),
     [("TEST06", LOG_LIMIT, "whole"), ("TEST06", LOG_LIMIT + 1, "truncated"), ("TEST01", 100, "truncated")],
 )
-def test_folder_of_a_test_holds_its_answers_whole_or_truncated_with_their_hash(
-    test: str, size: int, answers: str
-) -> None:
+def test_folder_of_a_test_has_its_answers_whole_or_truncated_with_hash(test: str, size: int, answers: str) -> None:
     logs = {name: LogRef(name, 1) for name in (log_files.SUMMARY, log_files.DETAIL)}
     kept = {"whole": LogRef("a" * 64, size), "truncated": LogRef("b" * 64, 8)}
     run = {**logs, log_files.ACCURACY_LOG: kept["whole"], log_files.TRUNCATED: kept["truncated"]}

@@ -11,7 +11,7 @@ import pytest
 
 from reconciler.check.engine import check_tree
 from reconciler.errors import ReconcilerError
-from reconciler.history.trees import read_tree_sides
+from reconciler.history.compare import read_tree_sides
 from reconciler.importing.read_tree import read_tree
 from reconciler.loadgen.keys import SEEDS
 from reconciler.resource.rules import Severity
@@ -109,9 +109,7 @@ def test_seeds_of_no_round_are_of_an_unknown_one(title: str, version: str, named
         ("", "sent", ".5a1", UNKNOWN),
     ],
 )
-def test_without_seeds_a_tree_is_what_it_calls_itself(
-    title: str, folder: str, version: str, named: str, tree: Path
-) -> None:
+def test_without_seeds_a_tree_is_what_it_says(title: str, folder: str, version: str, named: str, tree: Path) -> None:
     """LoadGen's seeds are 0 where it read no configuration."""
     reseed(tree, (0, 0, 0))
     release(tree, version)

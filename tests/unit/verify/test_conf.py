@@ -81,9 +81,7 @@ QPS, LATENCY = "effective_target_qps", "requested_single_stream_expected_latency
         ("Server", ("effective_min_duration_ms", 5), "bert.Server.target_qps = 7\nresnet50.*.min_duration = 5", ""),
     ],
 )
-def test_what_user_conf_says_is_what_loadgen_logged(
-    tmp_path: Path, scenario: str, line: Line, conf: str, said: str
-) -> None:
+def test_what_user_conf_says_is_what_is_logged(tmp_path: Path, scenario: str, line: Line, conf: str, said: str) -> None:
     files = {**ran(scenario, line), "user.conf": f"{conf}\n"}
     found = find(verify_contradicting, tmp_path / "a", files, scenario=scenario)
     place = f"closed/Acme/results/sys1/resnet/{scenario}"
@@ -110,9 +108,7 @@ GATHERED = "resnet50.Server.performance_sample_count_override = 1024\n"
         pytest.param("resnet50.Server.target_qps = 500\nresnet50.Server.target_qps = 200\n", False, id="not sorted"),
     ],
 )
-def test_a_conf_that_gathers_the_settings_of_several_runs_is_asked_about(
-    tmp_path: Path, conf: str, question: bool
-) -> None:
+def test_a_conf_that_gathers_settings_of_several_runs_is_doubted(tmp_path: Path, conf: str, question: bool) -> None:
     """Sorted, as a program leaves them, with what ran among them."""
     files = {**ran("Server", (QPS, 500)), "user.conf": f"# made by a program\n{GATHERED}{conf}"}
     found = find(verify_contradicting, tmp_path, files)
@@ -157,9 +153,7 @@ def test_interactive_has_defaults_of_its_own(tmp_path: Path) -> None:
         pytest.param("*.*.target_qps = 5 # five", None, {}, id="refused"),
     ],
 )
-def test_user_conf_is_read_as_its_submitter_meant_it(
-    tmp_path: Path, conf: str, model: str | None, settings: dict[str, object]
-) -> None:
+def test_user_conf_is_read_as_meant(tmp_path: Path, conf: str, model: str | None, settings: dict[str, object]) -> None:
     files = {**ran("Server", (QPS, 5), ("effective_min_duration_ms", 1)), "user.conf": f"{conf}\n"}
     reading = read_conf(small_cell(tmp_path / "a", files, scenario="Server", benchmark=KEYED))
     assert (reading.model if reading else None) == model
@@ -263,9 +257,7 @@ DEFAULTS = rules(values={"model_key": "resnet50", "target_qps": 1, "min_duration
         ((LATENCY, 7), {}, ""),
     ],
 )
-def test_what_no_line_sets_is_what_loadgen_has_built_in(
-    tmp_path: Path, line: Line, files: dict[str, str], said: str
-) -> None:
+def test_what_no_line_sets_is_built_into_loadgen(tmp_path: Path, line: Line, files: dict[str, str], said: str) -> None:
     given = {**ran("Offline", line), "user.conf": "", **files}
     found = find(verify_unexplained, tmp_path / "a", given, benchmark=DEFAULTS)
     assert found == ([f"./user.conf{said}"] if said else [])
@@ -373,9 +365,7 @@ def test_rules_of_user_conf_by_their_ids() -> None:
         ("2.0 @ 0123456789", 4_000_000, 1),
     ],
 )
-def test_loadgen_before_2_cuts_the_fraction_of_an_expected_latency_off(
-    tmp_path: Path, version: str, logged: int, accused: int
-) -> None:
+def test_loadgen_before_2_cuts_the_fraction_off(tmp_path: Path, version: str, logged: int, accused: int) -> None:
     files = {
         **ran("SingleStream", (LATENCY, logged), ("loadgen_version", version)),
         "user.conf": "*.SingleStream.target_latency = 4.4\n",

@@ -100,9 +100,7 @@ def test_expected_latencies_of_streams_are_estimates_anyone_who_had_them(scenari
         ("100", ""),
     ],
 )
-def test_rate_near_a_usual_part_of_the_published_one_is_reported_and_no_proof_of_an_audit_run(
-    value: str, factor: str
-) -> None:
+def test_rate_near_a_usual_part_of_the_published_one_is_no_proof_of_an_audit(value: str, factor: str) -> None:
     assert find(cell(), "target_qps", value) == (AS_AUDITED.format(factor) if factor else "", ANOTHER)
     assert find(cell(), "max_query_count", value) == ("", ANOTHER)
     for unknown in ("0", "", "many"):

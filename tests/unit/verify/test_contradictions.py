@@ -53,18 +53,6 @@ def copied(old: str, new: str, root: Path) -> None:
     shutil.copyfile(root / CELLS / old, root / CELLS / new)
 
 
-def audit_target(root: Path) -> None:
-    """The mechanism seen most: an audit run at a lower target was the last to write the file."""
-    set_log(run(root, folder="TEST01/performance/run_1"), "effective_target_qps", 920)
-    conf("*.Offline.target_qps = 920\n", root)
-
-
-def accuracy_target(root: Path) -> None:
-    """Another run than the published one was the last to write the file."""
-    set_log(run(root, folder="accuracy"), "effective_target_qps", 700)
-    conf("*.Offline.target_qps = 700\n", root)
-
-
 def percentile(logged: str, root: Path) -> None:
     """Wrong in what was asked for and in what came of it alike, so that the log agrees with itself."""
     folder = run(root, "SingleStream")
@@ -133,22 +121,6 @@ CASES = (
         line='"effective_target_latency_percentile", "value": 0.5',
     ),
     Case("percentile of the open division", open_percentile, "run.percentile", severity=WARNING),
-    Case("audit factor", partial(conf, "*.Offline.target_qps = 960\n"), "user-conf.contradicts"),
-    Case(
-        "audit factor, rounded",
-        partial(conf, "*.Offline.target_qps = 920.4\n"),
-        "user-conf.contradicts",
-        line="*.Offline.target_qps = 920.4",
-    ),
-    Case("accuracy run", accuracy_target, "user-conf.contradicts", line="*.Offline.target_qps = 700"),
-    Case(
-        "quick test of one query",
-        partial(conf, "*.*.min_query_count = 1\n"),
-        "user-conf.contradicts",
-        line="*.*.min_query_count = 1",
-        other='"requested_min_query_count"',
-    ),
-    Case("audit run", audit_target, "user-conf.contradicts"),
     Case(
         "quick test",
         partial(conf, "*.*.min_duration = 60000\n"),
@@ -156,7 +128,6 @@ CASES = (
         line="*.*.min_duration = 60000",
         other='"effective_min_duration_ms"',
     ),
-    Case("more specific line", partial(conf, "resnet50.Offline.min_query_count = 5\n"), "user-conf.contradicts"),
     Case("rounded", rounded, "user-conf.contradicts", NOTE),
     Case("refused", partial(conf, "*.*.x = 5 # five\n"), "user-conf.refused"),
     Case("ignored", partial(conf, "*.*.min_duration=5\n"), "user-conf.ignored", NOTE),
@@ -212,14 +183,6 @@ CASES = (
         )
     ),
     Case(
-        "TEST PASS with one of two scores",
-        lambda root: write(
-            cell(root) / "TEST04/verify_performance.txt", "Verifying.\nreference score = 2001.5\nTEST PASS\n"
-        ),
-        "compliance.figures",
-        WARNING,
-    ),
-    Case(
         "verdict over another accuracy log",
         lambda root: write(
             cell(root) / "TEST01/verify_accuracy.txt", "Verifying.\nnum_acc_log_entries = 20\nTEST PASS\n"
@@ -227,34 +190,6 @@ CASES = (
         "compliance.counts",
         line="num_acc_log_entries = 20",
         other="50000",
-    ),
-    Case(
-        "our TEST PASS with differing answers",
-        lambda root: write(cell(root) / "TEST01/verify_accuracy.txt", "differing: 7\nTEST PASS\n"),
-        "compliance.counts",
-    ),
-    Case(
-        "our verdict over another accuracy log",
-        lambda root: write(
-            cell(root) / "TEST01/verify_accuracy.txt", "answers in the accuracy run: 20 (0 repeated)\nTEST PASS\n"
-        ),
-        "compliance.counts",
-    ),
-    Case(
-        "our verdict over another run",
-        partial(replaced, "TEST01/verify_performance.txt", "Reference score = ", "performance run: 9"),
-        "compliance.scores",
-        WARNING,
-        line="performance run: 9",
-        other='"result_samples_per_second"',
-    ),
-    Case(
-        "our verdict over another test run",
-        partial(replaced, "TEST04/verify_performance.txt", "Test score = ", "audit run: 9"),
-        "compliance.scores",
-        WARNING,
-        line="audit run: 9",
-        other='"result_samples_per_second"',
     ),
     Case(
         "verdict over another run",
@@ -290,17 +225,12 @@ CASES = (
 # Rules that a case breaks in addition to its own.
 ALSO = {
     "percentile of the open division": {"system.names"},
-    "audit run": {"summary.contradicts"},
     "summary": {"compliance.passes"},
     "another summary": {"compliance.passes"},
     "validity": {"summary.contradicts"},
     "accuracy run in place of the performance run": {"compliance.passes", "placement.copied", "summary.contradicts"},
     "copied log": {"placement.copied"},
     "TEST PASS with mismatches": {"compliance.figures"},
-    "TEST PASS with one of two scores": {"compliance.scores"},
-    "our TEST PASS with differing answers": {"compliance.figures"},
-    "our verdict over another run": {"compliance.figures"},
-    "our verdict over another test run": {"compliance.figures"},
     "score over fewer samples": {"accuracy.possible"},
 }
 

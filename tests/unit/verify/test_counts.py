@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.verify.counts import verify_counts
 from reconciler.verify.power_readings import read_samples, read_watts
+from reconciler.verify.verdicts import verify_counts
 from tests.unit.tree.small_cells import DETAIL, RUN, Line, log, say, small_cell
 
 TEXT, LOG = "verify_accuracy.txt", "mlperf_log_accuracy.json"
@@ -129,9 +129,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.integers(0, 2), st.lists(st.tuples(st.integers(0, 500), st.integers(0, 9), PIECES), max_size=3))
-def test_damaged_samples_have_the_same_watts_or_are_read_alone(
-    channels: int, damages: list[tuple[int, int, bytes]]
-) -> None:
+def test_damaged_samples_have_equal_watts_or_are_alone(channels: int, damages: list[tuple[int, int, bytes]]) -> None:
     data = make(channels, ["210.5", "31", "210.5"])
     for at, count, piece in damages:
         data = data[:at] + piece + data[at + count :]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from reconciler.resource.rules import Rule, Severity
@@ -20,6 +22,10 @@ def sharing(cell: str, official: str, submitter: str = "Acme", run: str = "perfo
 
 
 FIRST = sharing("closed/box/bert-99/SingleStream", "bert-99")
+
+
+def find(*facts: Facts, marks: Any = None, **more: Any) -> list[TreeFinding]:
+    return list(compare_cells(verify_copied_logs, PublishedLogs(list(facts), {}, marks or {}, **more)))
 
 
 @pytest.mark.parametrize(
@@ -41,7 +47,7 @@ FIRST = sharing("closed/box/bert-99/SingleStream", "bert-99")
     ],
 )
 def test_a_log_is_shared_by_variants_and_inferred_scenarios_alone(other: Facts, severity: Severity | None) -> None:
-    found = list(compare_cells(verify_copied_logs, PublishedLogs([FIRST, other], {}, inferable=INFERABLE)))
+    found = find(FIRST, other, inferable=INFERABLE)
     assert [finding.severity for finding in found] == ([] if severity is None else [severity])
 
 
@@ -74,8 +80,7 @@ def test_a_machine_entered_in_two_categories_has_one_log_for_both(
     cell: str, official: str, first: SystemEntry, second: SystemEntry, severity: Severity
 ) -> None:
     machines = {("Acme", FIRST.cell): first, ("Acme", cell): second}
-    logs = PublishedLogs([FIRST, sharing(cell, official)], {}, inferable=INFERABLE, machines=machines)
-    (finding,) = compare_cells(verify_copied_logs, logs)
+    (finding,) = find(FIRST, sharing(cell, official), inferable=INFERABLE, machines=machines)
     assert finding.severity is severity
     assert (finding.complaint.mechanism == "two-categories") == (severity is Severity.NOTE)
 
@@ -97,8 +102,7 @@ def test_several_logs_of_a_machine_that_is_described_word_for_word_under_two_nam
     cell: str, second: SystemEntry, explained: bool
 ) -> None:
     machines = {("Acme", FIRST.cell): ONE, ("Acme", cell): second}
-    logs = PublishedLogs([FIRST, sharing(cell, "bert-99")], {}, inferable=INFERABLE, machines=machines)
-    (finding,) = compare_cells(verify_copied_logs, logs)
+    (finding,) = find(FIRST, sharing(cell, "bert-99"), inferable=INFERABLE, machines=machines)
     assert finding.severity is Severity.ERROR
     assert bool(finding.complaint.common) is explained
 
@@ -121,9 +125,7 @@ def test_a_machine_that_two_submitters_describe_alike_may_have_one_accuracy_log_
     one = sharing("closed/box/bert-99/SingleStream", "bert-99", "Acme", run)
     other = sharing(cell, "bert-99", "Bcme", run)
     machines = {(one.submitter, one.cell): first, (other.submitter, other.cell): second}
-    (finding,) = compare_cells(
-        verify_copied_logs, PublishedLogs([one, other], {}, inferable=INFERABLE, machines=machines)
-    )
+    (finding,) = find(one, other, inferable=INFERABLE, machines=machines)
     assert finding.severity is severity
     assert (finding.complaint.mechanism == "two-submitters") == (severity is Severity.NOTE)
 
@@ -160,42 +162,27 @@ def test_entries_of_one_machine_have_its_processors_and_framework_in_common(said
 
 def test_official_name_reports_variants_where_the_folder_has_another() -> None:
     one, two = sharing("open/box/ours/Offline", "bert-99"), sharing("open/box/theirs/Offline", "bert-99.9")
-    assert not list(compare_cells(verify_copied_logs, PublishedLogs([one, two], {})))
-    assert (
-        len(
-            list(
-                compare_cells(verify_copied_logs, PublishedLogs([one, sharing("open/box/bert/Offline", "resnet")], {}))
-            )
-        )
-        == 1
-    )
-    assert not list(
-        compare_cells(verify_copied_logs, PublishedLogs([sharing("open/box/bert-99/Offline", ""), two], {}))
-    )
-    assert (
-        len(list(compare_cells(verify_copied_logs, PublishedLogs([sharing("open/box/resnet/Offline", ""), two], {}))))
-        == 1
-    )
+    assert find(one, two) == find(sharing("open/box/bert-99/Offline", ""), two) == []
+    assert len(find(one, sharing("open/box/bert/Offline", "resnet"))) == 1
+    assert len(find(sharing("open/box/resnet/Offline", ""), two)) == 1
 
 
 def test_one_user_conf_in_two_cells_is_no_copied_log() -> None:
     confs = [sharing(cell, "", run="user.conf") for cell in ("closed/a/b/c", "closed/d/e/f")]
-    assert not list(compare_cells(verify_copied_logs, PublishedLogs(confs, {})))
+    assert find(*confs) == []
 
 
 def test_edited_copy_has_other_bytes_and_the_marks_of_another_run() -> None:
-    one, two = (
-        configured(digests=(("performance", "a"),)),
-        configured("closed/box/x/Server", digests=(("accuracy", "b"),)),
-    )
+    one = configured(digests=(("performance", "a"),))
+    two = configured("closed/box/x/Server", digests=(("accuracy", "b"),))
     marks = {("Acme", OWN, "performance"): ("m", "n"), ("Acme", two.cell, "accuracy"): ("o", "n")}
-    (reported,) = compare_cells(verify_copied_logs, PublishedLogs([one, two], {}, marks))
+    (reported,) = find(one, two, marks=marks)
     assert (reported.cell, reported.complaint.cause) == (two.cell, "one run's log twice, of which one was changed")
     assert reported.complaint.found == f"the accuracy log of {OWN} (performance)"
     same = configured(two.cell, digests=(("accuracy", "a"),))
-    (copied,) = compare_cells(verify_copied_logs, PublishedLogs([one, same], {}, marks))
+    (copied,) = find(one, same, marks=marks)
     assert copied.complaint.cause == "one run that is published twice, or a log that was copied"
-    assert not list(compare_cells(verify_copied_logs, PublishedLogs([one, two], {}, {})))
+    assert find(one, two) == []
 
 
 OWN = "closed/box/bert-99/Server"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from reconciler.tree.findings import Gap
-from reconciler.verify.gaps import find_log_gaps
+from reconciler.verify.cell_rules import find_log_gaps
 from tests.unit.tree.small_cells import DETAIL, RUN, SUMMARY, log, rules, small_cell
 
 HERE = "closed/Acme/results/sys1/resnet/Offline"
@@ -48,7 +48,5 @@ def find_wrong(root: Path, files: Mapping[str, str], find: Any = find_log_gaps, 
         ({f"TEST01/{RUN}/{DETAIL}": None, "TEST01/verify_performance.txt": None, "TEST01/x": ""}, []),
     ],
 )
-def test_each_file_that_is_of_no_use_is_a_gap(
-    tmp_path: Path, changed: Mapping[str, str | None], gaps: list[str]
-) -> None:
+def test_each_file_of_no_use_is_a_gap(tmp_path: Path, changed: Mapping[str, str | None], gaps: list[str]) -> None:
     assert find_wrong(tmp_path, {path: text for path, text in {**FILES, **changed}.items() if text is not None}) == gaps

@@ -153,9 +153,7 @@ def test_a_failure_over_no_answers_is_no_pass(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "empty"), [("[\n]\n", True), ("[" + " " * 62 + "]", True), ("[" + " " * 63 + "]", False), (None, False)]
 )
-def test_a_pass_over_no_answers_is_reported_for_a_log_that_holds_none(
-    tmp_path: Path, text: str | None, empty: bool
-) -> None:
+def test_a_pass_over_no_answers_is_reported_for_empty_logs(tmp_path: Path, text: str | None, empty: bool) -> None:
     files = {f"TEST06/{ANSWERS}": COMPLETE, **({f"TEST06/accuracy/{LOG}": text} if text is not None else {})}
     view = small_cell(tmp_path, files, official="llama3.1-8b")
     assert len(list(find_empty_tests(view))) == empty

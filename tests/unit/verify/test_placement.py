@@ -142,9 +142,7 @@ def test_a_compliance_log_has_the_settings_of_its_test_and_of_no_other(
         ("sys1_MultiStream.json", "SingleStream", "a file for MultiStream"),
     ],
 )
-def test_the_measurements_of_older_trees_are_named_for_their_scenario(
-    tmp_path: Path, name: str, scenario: str, said: str
-) -> None:
+def test_measurements_of_older_trees_name_the_scenario(tmp_path: Path, name: str, scenario: str, said: str) -> None:
     """Or for the one that the result is inferred from."""
     files = {
         f"/measurements/sys1/resnet/Offline/{name}": "{}",
@@ -165,9 +163,7 @@ def test_the_measurements_of_older_trees_are_named_for_their_scenario(
     [("ours", False), ("SUT_server", None), ("server", False), ("", True)],
     ids=["another", "the one named", "the end of it", "none in the copy"],
 )
-def test_measurements_named_for_an_implementation_name_no_scenario(
-    tmp_path: Path, code: str, doubted: bool | None
-) -> None:
+def test_measurements_of_an_implementation_name_no_scenario(tmp_path: Path, code: str, doubted: bool | None) -> None:
     """Of which the name may end as that of a scenario does: the checkers of older rounds take <system>_<code>.json."""
     files = {
         "/measurements/sys1/resnet/Offline/sys1_SUT_server.json": "{}",

@@ -66,9 +66,7 @@ def test_a_session_whose_line_ends_git_changed_is_believed(session: Path) -> Non
         pytest.param(lambda f: (f / "run_1" / LOGS[1]).write_text("VALID\n"), f"run_1/{LOGS[1]}", id="summary"),
     ],
 )
-def test_a_file_that_the_session_did_not_leave_is_named(
-    session: Path, lie: Callable[[Path], object], file: str
-) -> None:
+def test_a_file_that_no_session_left_is_named(session: Path, lie: Callable[[Path], object], file: str) -> None:
     lie(session)
     ((rule, place, found),) = find(session)
     assert (rule, place) == ("power.digests", file)

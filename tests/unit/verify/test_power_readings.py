@@ -74,9 +74,7 @@ def find(root: Path, samples: str | None, *messages: tuple[str, str], log: str =
         (None, COUNTED, ""),
     ],
 )
-def test_an_answer_is_of_the_samples_that_are_published(
-    tmp_path: Path, samples: str | None, counted: str, said: str
-) -> None:
+def test_an_answer_is_of_published_samples(tmp_path: Path, samples: str | None, counted: str, said: str) -> None:
     wanted = [f"{said}{TESTING}; see ./performance/power/server.json:2"] if said else []
     assert find(tmp_path / "a", samples, GO, ("Watts", counted)) == wanted
     ranging = ("Go,1000,0,run_ranging", "OK"), ("Watts", counted), GO, ("Watts", answer("1.0", "1.0", "1.0", 0, 0))

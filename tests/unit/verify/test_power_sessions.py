@@ -67,9 +67,7 @@ UNLISTED = "{}; see {}"
         ({"samples": None}, [f"note ./performance/{SAMPLES}; see {SERVER}:4"]),
     ],
 )
-def test_client_and_director_report_one_session(
-    tmp_path: Path, changed: dict[str, str | None], said: list[str]
-) -> None:
+def test_client_and_director_have_one_session(tmp_path: Path, changed: dict[str, str | None], said: list[str]) -> None:
     assert find(verify_sessions, tmp_path, files(**changed)) == said
 
 

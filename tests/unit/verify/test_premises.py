@@ -137,9 +137,7 @@ def test_two_spellings_of_one_name(one: str, other: str, same: bool) -> None:
     assert are_one_name(other, one) is same
 
 
-def test_a_round_without_rules_accuses_of_nothing_that_its_rules_decide(
-    tree: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_round_without_rules_accuses_of_nothing_ruled(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     change_system(tree, system_type="datacenter")
     assert {item[0] for item in severities(tree, "system.category")} == {Severity.ERROR}
     monkeypatch.setattr(Ruleset, "is_known", False)

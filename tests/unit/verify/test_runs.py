@@ -84,9 +84,7 @@ def test_a_minimum_duration_that_was_met_has_passed(tmp_path: Path, lines: tuple
 
 
 @pytest.mark.parametrize(("release", "denied"), [("2.1", 0), ("4.0", 1)])
-def test_a_run_of_both_modes_has_the_clock_of_its_accuracy_part_first(
-    tmp_path: Path, release: str, denied: int
-) -> None:
+def test_a_run_of_both_modes_has_its_accuracy_clock_first(tmp_path: Path, release: str, denied: int) -> None:
     """As LoadGen offered it before release 4."""
     lines: tuple[Line, ...] = (
         *(("loadgen_version", f"{release} @ 0123456789"), ("effective_test_mode", "SubmissionRun")),
@@ -307,9 +305,7 @@ TOTAL, COVERED = "qsl_reported_total_count", "effective_accuracy_sample_count"
         (100, 50, None, True),
     ],
 )
-def test_all_runs_load_from_one_dataset(
-    tmp_path: Path, ours: int | None, theirs: int | None, covered: int | None, reported: bool
-) -> None:
+def test_one_dataset(tmp_path: Path, ours: int | None, theirs: int | None, covered: int | None, reported: bool) -> None:
     def lines(*reported: tuple[str, int | None]) -> tuple[Line, ...]:
         return (("a", 1), *((key, value) for key, value in reported if value is not None))
 

@@ -62,9 +62,7 @@ def test_number_before_the_name_of_the_processor_counts_processors() -> None:
 @pytest.mark.parametrize(
     ("division", "allowed", "reported"), [("closed", False, True), ("closed", True, False), ("open", False, False)]
 )
-def test_results_are_of_benchmarks_that_the_type_of_the_system_can_have(
-    division: str, allowed: bool, reported: bool
-) -> None:
+def test_results_are_of_benchmarks_that_the_system_can_have(division: str, allowed: bool, reported: bool) -> None:
     view = describe("box", division="x", system_type="edge")
     view.submitter, view.allowed, view.official = SimpleNamespace(division=division), allowed, "dlrm-v2-99"
     view.ruleset, view.place = SimpleNamespace(round="v6.1"), Place("closed/box/dlrm")

@@ -15,9 +15,9 @@ import pytest
 from reconciler.check.causes import find_cause
 from reconciler.resource.rules import Severity
 from reconciler.tree.findings import TreeFinding
-from reconciler.verify.audit_settings import verify_test_settings
 from reconciler.verify.cell_rules import verify_one_verdict, verify_skipped
 from reconciler.verify.engine import verify_tree
+from reconciler.verify.placement import verify_test_settings
 from tests.unit.check.made import detail, set_log, write
 from tests.unit.tree.small_cells import DETAIL, RUN, log, say, small_cell
 
@@ -145,9 +145,7 @@ def test_a_verify_file_has_one_verdict(tmp_path: Path, test: str, file: str, tex
         ("Server", "", "Skipped", False),
     ],
 )
-def test_first_tokens_are_checked_where_a_run_reports_them(
-    tmp_path: Path, scenario: str, ran: str, verdict: str, reported: bool
-) -> None:
+def test_reported_tokens_are_checked(tmp_path: Path, scenario: str, ran: str, verdict: str, reported: bool) -> None:
     files = {f"TEST06/{ANSWERS}": CHECKS.format(verdict)}
     if ran:
         files[f"{RUN}/{DETAIL}"] = log(("effective_scenario", ran))
@@ -204,7 +202,5 @@ def test_flags_are_those_of_the_test(tmp_path: Path) -> None:
         ("TEST99", "closed", True, {"accuracy_log_sampling_target": 1}),
     ],
 )
-def test_nothing_is_said_of_other_runs_and_settings(
-    tmp_path: Path, test: str, division: str, marked: bool, logged: dict[str, object]
-) -> None:
+def test_other_runs_are_left(tmp_path: Path, test: str, division: str, marked: bool, logged: dict[str, object]) -> None:
     assert find(tmp_path, test, division, marked, **logged) == []

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.cli.watch import WatchOutput, WatchReport
 from reconciler.plan.plan import Step
 from reconciler.reconcile.planning import Options
 from reconciler.resource.kinds import Kind
-from reconciler.watch.backoff import Backoff
-from reconciler.watch.settings import WatchSettings
+from reconciler.watch.report import WatchOutput, WatchReport
+from reconciler.watch.settings import Backoff, WatchSettings
 from tests.unit.cli.conftest import Reconcile, edit, git
 from tests.unit.diff.simulated import Wish, World, desire
 
@@ -35,9 +34,7 @@ def test_a_pass_that_only_rendered_says_so(recorded: Path, reconcile: Reconcile)
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_commit_without_a_repository_is_refused_before_anything_runs(
-    declared: Path, reconcile: Reconcile, as_json: bool
-) -> None:
+def test_a_commit_without_repository_is_refused_first(declared: Path, reconcile: Reconcile, as_json: bool) -> None:
     code, out, err = reconcile("--commit", *(["--json"] if as_json else []))
     assert (code, out) == (1, "")
     assert "is not in a git repository" in err

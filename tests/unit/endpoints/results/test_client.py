@@ -18,13 +18,16 @@ from reconciler.endpoints.results import point_format as points
 from reconciler.endpoints.results.client import (
     ClientPlaces,
     build_client_config,
+    examine_client,
     find_config_differences,
     list_client_settings,
 )
+from reconciler.endpoints.rules.curve_rules import load_endpoints_rules
 from reconciler.resource.ruled_values import AccuracyLogRule, Bar, Metric
 from reconciler.rules.context import RuleContext
 from reconciler.rules.results.format import Kept, RunFiles, Verdict
 from reconciler.storage.documents import parse_json_object, parse_yaml_mapping
+from tests.passes.repository import Repository
 from tests.unit.endpoints.rules.logs import make_even_events, write_lines
 
 PLACES = ClientPlaces("http://127.0.0.1:9", "report", "prompts.jsonl", accuracy="questions.jsonl", tokenizer="model")
@@ -382,16 +385,20 @@ class _Read(dict[str, Any]):
         return super().get(name, default)
 
 
+_OF_AGENTS = {"point.least_inline", "point.least_turn_tokens", "point.most_turn_tokens"}
+
+
 @pytest.mark.parametrize(
     ("mode", "judged"),
     [
-        ("performance", {"point.least_duration", "performance_sample_count", "seed_set", "endpoint.stack.name"}),
-        ("accuracy", {"accuracy_sample_count", "point.least_accuracy_samples", "seed_set", "endpoint.stack.name"}),
+        ("performance", {"point.least_duration", "performance_sample_count", *_OF_AGENTS}),
+        ("accuracy", {"accuracy_sample_count", "point.least_accuracy_samples"}),
     ],
 )
 def test_a_run_of_a_point_is_made_from_what_its_client_is_given_and_what_it_is_judged_by(
     mode: str, judged: set[str]
 ) -> None:
+    judged = {*judged, "seed_set", "endpoint.stack.name"}
     asked = {**ASKED, "mode": mode, "client.warmup": 3, "client.audit.samples": 5, "endpoint.stack.name": "server"}
     asked |= {"client.accuracy.columns.answer": "text"}
     read = _Read(asked)
@@ -450,3 +457,83 @@ def test_of_a_run_made_elsewhere_what_is_declared_is_asked(asked: dict[str, Any]
     }
     expected = {f"{path}: expected {value}, {SAID_NOTHING}" for path, value in {**always, **dict(said)}.items()}
     assert set(find("a: b\n", {**LEAST, **asked}, foreign=True)) == expected
+
+
+AGENTIC: dict[str, Any] = {
+    **{name: value for name, value in ASKED.items() if name not in ("target_qps", "client.columns.prompt")},
+    "point.agentic": True,
+    "client.parameters.chat_template_kwargs.preserve_thinking": True,
+    "client.accuracy.extras.swebench_template": "qwen_tools",
+}
+
+
+def test_a_performance_run_of_an_agentic_benchmark_plays_whole_passes_of_conversations() -> None:
+    config = build_client_config({**AGENTIC, "min_query_count": 20}, PLACES)
+    assert config["settings"]["load_pattern"] == {"type": "agentic_inference", "target_concurrency": 8}
+    assert "n_samples_to_issue" not in config["settings"]["runtime"]
+    assert config["model_params"]["chat_template_kwargs"] == {"preserve_thinking": True}
+    (played,) = config["datasets"]
+    assert played["accuracy_config"] == {"eval_method": "agentic_inference_inline"}
+    assert played["agentic_inference"] == {
+        "turn_timeout_s": 86400,
+        "enable_salt": True,
+        "inject_tool_delay": True,
+        "stop_issuing_on_first_user_complete": False,
+        "num_trajectories_to_issue": 20,
+    }
+    one_pass = build_client_config(AGENTIC, PLACES)["datasets"][0]["agentic_inference"]
+    assert one_pass["num_trajectories_to_issue"] == 10
+
+
+def test_an_accuracy_run_of_an_agentic_benchmark_leaves_the_asking_to_the_scoring_service() -> None:
+    config = build_client_config({**AGENTIC, "mode": "accuracy"}, replace(PLACES, service="http://scorer:1"))
+    assert config["settings"]["load_pattern"] == {"type": "agentic_inference", "target_concurrency": 1}
+    scored = config["datasets"][-1]
+    assert (scored["name"], scored["type"], "path" in scored) == ("swe_bench", "accuracy", False)
+    assert scored["accuracy_config"]["extras"] == {
+        "swebench_service_url": "http://scorer:1",
+        "num_instances": 25,
+        "workers": 8,
+        "swebench_template": "qwen_tools",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("enable_salt", False, "expected True, config.yaml says False"),
+        ("inject_tool_delay", False, "expected True, config.yaml says False"),
+        ("stop_issuing_on_first_user_complete", True, "expected False, config.yaml says True"),
+        ("num_trajectories_to_issue", 9, "expected 10, config.yaml says 9"),
+        ("num_trajectories_to_issue", None, "expected 10, config.yaml says nothing"),
+    ],
+)
+def test_conversations_that_were_not_played_as_the_rules_ask_are_another_run(name: str, value: Any, said: str) -> None:
+    config = build_client_config(AGENTIC, PLACES)
+    assert list(find_config_differences(parse_json_object(json.dumps(config).encode()), AGENTIC)) == []
+    config["datasets"][0]["agentic_inference"][name] = value
+    document = parse_json_object(json.dumps(config).encode())
+    for foreign in (False, True):
+        (differing,) = find_config_differences(document, AGENTIC, foreign=foreign)
+        assert differing.startswith(f"datasets.agentic_inference.{name}: {said}")
+
+
+def test_a_missing_client_is_to_be_cloned_at_the_commit_that_this_release_was_tried_with(tmp_path: Path) -> None:
+    """It is in no package index."""
+    (missing,) = examine_client({"client.code": "client", "client.python": "client/.venv/bin/python"}, tmp_path)
+    assert missing[1] is True
+    for part in ("https://github.com/mlcommons/endpoints", load_endpoints_rules().sources["client"].version):
+        assert part in missing[2]
+
+
+def test_a_client_has_an_interpreter_and_a_commit(tmp_path: Path) -> None:
+    repository = Repository(tmp_path / "client")
+    repository.write("src/inference_endpoint/main.py", "")
+    repository.commit()
+    locations = {"client.code": "client", "client.python": "client/.venv/bin/python"}
+    python, commit = examine_client(locations, tmp_path)
+    assert (python[1], commit[1]) == (True, False)
+    assert "git -C" in commit[2]
+    repository.write(".venv/bin/python", "")
+    (commit,) = examine_client(locations, tmp_path)
+    assert commit[1] is False

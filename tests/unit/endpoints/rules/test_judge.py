@@ -8,17 +8,18 @@ from msgspec.structs import replace
 
 from reconciler.endpoints.rules.event_log import LoggedRequest, LoggedRun
 from reconciler.endpoints.rules.judge import (
+    AgenticBars,
     PointFinding,
     PointSeverity,
     RequestedPoint,
     classify_window,
     find_differences,
     find_least_seconds,
-    is_agentic,
+    judge_agentic,
     judge_logged,
     judge_point,
 )
-from reconciler.endpoints.rules.point import Distribution, MeasuredPoint, SteadyWindow, Warmup
+from reconciler.endpoints.rules.point import AccuracyScore, Distribution, MeasuredPoint, SteadyWindow, Warmup
 from tests.unit.endpoints.rules.good_point import GOOD, REGIONS, RULES, SEEDS, WINDOW
 
 
@@ -135,7 +136,38 @@ def test_a_point_has_as_many_queries_as_its_dataset_needs(dataset: str, size: in
 def test_a_point_lasts_as_long_as_its_region_needs(change: dict[str, Any], concurrency: int, least: int) -> None:
     point = replace(GOOD, concurrency=concurrency, **change)
     assert find_least_seconds(point, RULES, REGIONS) == least
-    assert is_agentic(point, RULES) is (change.get("load_pattern") == "agentic_inference")
+    assert point.is_agentic is (change.get("load_pattern") == "agentic_inference")
+
+
+_BARS = AgenticBars(inline=Decimal("58.32"), tokens=(Decimal(425), Decimal(520)))
+
+
+@pytest.mark.parametrize(
+    ("score", "tokens", "said"),
+    [
+        ("0.5832", 425, {}),
+        ("0.5831", 520, {"agentic-accuracy-inline": PointSeverity.INVALID}),
+        (None, 520, {"agentic-accuracy-inline": PointSeverity.INVALID}),
+        ("0.6", "424.9", {"agentic-osl-range": PointSeverity.INVALID}),
+        ("0.6", "520.1", {"agentic-osl-range": PointSeverity.INVALID}),
+        ("0.6", None, {"agentic-osl-range": PointSeverity.WARNING}),
+    ],
+)
+def test_the_answers_of_an_agent_are_judged_at_each_point(
+    score: str | None, tokens: object, said: dict[str, PointSeverity]
+) -> None:
+    scores = (AccuracyScore("performance", inline=True, scores={"score": Decimal(score)}),) if score else ()
+    turns = None if tokens is None else Decimal(str(tokens))
+    point = replace(GOOD, load_pattern="agentic_inference", accuracy=scores, turn_tokens=turns)
+    assert {item.rule: item.weight for item in judge_agentic(point, _BARS)} == said
+    assert "agentic-osl-range" not in {item.rule for item in judge_agentic(point, AgenticBars())}
+
+
+@pytest.mark.parametrize(("played", "broken"), [(20, False), (10, False), (15, True)])
+def test_conversations_are_played_in_whole_passes(played: int, broken: bool) -> None:
+    """The samples of such a run are turns, of which there is no whole number of passes."""
+    point = replace(GOOD, load_pattern="agentic_inference", trajectories=played, issued=77, completed=77)
+    assert ("whole-passes" in found(point, dataset_size=10)) is broken
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,7 @@ def test_interactivity_is_tokens_by_the_seconds_of_all_turns(
 
 
 def test_an_agentic_curve_is_drawn_over_interactivity() -> None:
-    (drawn,) = make_curve([_RAN], agentic=True).points
-    assert drawn.per_user == _RAN.interactivity
-    assert make_curve([replace(_RAN, failed=1)], agentic=True).points == ()
+    played = replace(_RAN, load_pattern="agentic_inference")
+    (drawn,) = make_curve([played]).points
+    assert drawn.per_user == played.interactivity
+    assert make_curve([replace(played, failed=1)]).points == ()

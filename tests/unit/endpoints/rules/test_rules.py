@@ -1,23 +1,58 @@
 from __future__ import annotations
 
+import importlib.resources
+import json
 from decimal import Decimal
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from reconciler.endpoints.rules.cohorts import Cohort, list_adoption_window
-from reconciler.endpoints.rules.curve_rules import RuledBenchmark, SeedSet, load_endpoints_rules, parse_endpoints_rules
+from reconciler.endpoints.rules.curve_rules import (
+    Cohort,
+    RuledBenchmark,
+    adopt_lists,
+    list_adoption_window,
+    load_endpoints_rules,
+    parse_endpoints_rules,
+)
 from reconciler.endpoints.rules.ruleset import load_endpoints_ruleset
 from reconciler.errors import ReconcilerError
+from reconciler.rules.programs import PublishedLists
 from reconciler.rules.rounds import load_ruleset
+from reconciler.storage.documents import parse_yaml_mapping
 
 _RULES = load_endpoints_rules()
 
 
+def read_shipped() -> dict[str, Any]:
+    data = (importlib.resources.files("reconciler.endpoints.rules") / "rules.yaml").read_bytes()
+    return dict(parse_yaml_mapping(data).values)
+
+
+def dump(document: dict[str, Any]) -> bytes:
+    return json.dumps(document, default=str).encode()
+
+
+@pytest.mark.parametrize(
+    ("value", "named"), [("seven", "least_points"), (None, "least_points")], ids=["no number", "no rule"]
+)
+def test_a_rule_that_is_missing_or_of_another_kind_is_refused(value: str | None, named: str) -> None:
+    document = read_shipped()
+    rules = {name: dict(entry) for name, entry in document["rules"].items()}
+    if value is None:
+        rules.pop(named)
+    else:
+        rules[named]["value"] = value
+    with pytest.raises(ReconcilerError, match=named):
+        parse_endpoints_rules(dump({**document, "rules": rules}))
+
+
 def test_every_value_names_a_known_source_and_every_source_its_date() -> None:
-    assert len(_RULES.rules) > 30
-    for name, rule in _RULES.rules.items():
-        assert rule.sources, name
-        assert set(rule.sources) | set(rule.differs) <= set(_RULES.sources), name
+    assert set(_RULES.origins) == set(_RULES.values.__struct_fields__)
+    for name, origin in _RULES.origins.items():
+        assert origin.sources, name
+        assert set(origin.sources) | set(origin.differs) <= set(_RULES.sources), name
     assert all(len(source.date) == 10 and source.version for source in _RULES.sources.values())
 
 
@@ -29,7 +64,7 @@ def test_a_shortened_rule_set_is_a_rehearsal_and_changes_nothing_else() -> None:
     short = _RULES.shorten(2)
     assert (_RULES.rehearsal, short.rehearsal) == (False, True)
     assert short.find_least_seconds("high_concurrency", 500, agentic=True) == 2
-    assert {name for name in short.rules if short.rules[name] != _RULES.rules[name]} == {
+    assert {name for name in _RULES.origins if getattr(short.values, name) != getattr(_RULES.values, name)} == {
         "least_seconds",
         "least_seconds_agentic",
     }
@@ -37,8 +72,7 @@ def test_a_shortened_rule_set_is_a_rehearsal_and_changes_nothing_else() -> None:
 
 def test_a_seed_set_may_be_adopted_in_four_cohorts() -> None:
     seeds = _RULES.find_seed_set("A")
-    cohorts = [str(cohort) for cohort in _RULES.list_adopting_cohorts(seeds)]
-    assert cohorts == ["2026-10-C1", "2026-11-C0", "2026-11-C1", "2026-12-C0"]
+    assert [str(cohort) for cohort in seeds.cohorts] == ["2026-10-C1", "2026-11-C0", "2026-11-C1", "2026-12-C0"]
     with pytest.raises(ReconcilerError, match="not a published seed set"):
         _RULES.find_seed_set("B")
 
@@ -69,11 +103,10 @@ def test_a_round_of_curves_is_found_by_its_name_and_measures_the_tokens_of_the_s
 
 
 def test_each_bound_of_a_benchmark_is_there_where_it_is_stated() -> None:
-    head = "version: v1.0\nsources: {policy: {title: t, version: v, date: 2026-10-02}}\nquestions: {}\nrules: {}\n"
-    full = "{accuracy: {one: ['1.5'], both: ['2', '3']}, least_accuracy_samples: 4, agentic: true, inline: '5', "
-    full += "swe_bench: '6', output_tokens: ['7', '8'], sources: {policy: §1}}"
-    text = f"{head}seed_sets: []\nbenchmarks: {{full: {full}, bare: {{sources: {{policy: §1}}}}}}\ndrafters: []\n"
-    assert parse_endpoints_rules(text.encode()).benchmarks == {
+    full = {"accuracy": {"one": ["1.5"], "both": ["2", "3"]}, "least_accuracy_samples": 4, "agentic": True}
+    full |= {"inline": "5", "swe_bench": "6", "output_tokens": ["7", "8"], "sources": {"policy": "§1"}}
+    document = read_shipped() | {"benchmarks": {"full": full, "bare": {"sources": {"policy": "§1"}}}}
+    assert parse_endpoints_rules(dump(document)).benchmarks == {
         "full": RuledBenchmark(
             name="full",
             accuracy={"one": (Decimal("1.5"), None), "both": (Decimal(2), Decimal(3))},
@@ -87,7 +120,55 @@ def test_each_bound_of_a_benchmark_is_there_where_it_is_stated() -> None:
     }
 
 
-B, A = (
-    SeedSet("B", Cohort(2026, 12, 1), scheduler_rng_seed=1, sample_index_rng_seed=2, model_seed=3),
-    SeedSet("A", Cohort(2026, 10, 0), scheduler_rng_seed=4, sample_index_rng_seed=5, model_seed=6),
+SEEDS = "scheduler_rng_seed: 1, sample_index_rng_seed: 2, model_seed: 3"
+
+
+@pytest.mark.parametrize(
+    ("text", "cohorts"),
+    [
+        (
+            f"cohort: {{cohort-id: 2027-01-C0, seed_sets: [{{id: B, {SEEDS}}}]}}",
+            ["2027-01-C0", "2027-01-C1", "2027-02-C0", "2027-02-C1"],
+        ),
+        (
+            f"cohort: {{cohort-id: 2027-01-C0, seed_sets: [{{id: B, cohorts: [2027-03-C1], {SEEDS}}}]}}",
+            ["2027-03-C1"],
+        ),
+        (f"seed_sets: [{{id: B, {SEEDS}}}]", []),
+    ],
+    ids=["for a cohort", "for its own cohorts", "for no cohort"],
 )
+def test_a_newer_list_of_seed_sets_takes_the_place_of_the_shipped_one(
+    tmp_path: Path, text: str, cohorts: list[str]
+) -> None:
+    (tmp_path / "seeds.yaml").write_text(text)
+    rules = adopt_lists(_RULES, PublishedLists(seed_sets=tmp_path / "seeds.yaml"))
+    assert (set(rules.seed_sets), rules.drafters) == ({"B"}, _RULES.drafters)
+    assert [str(cohort) for cohort in rules.find_seed_set("B").cohorts] == cohorts
+    assert list(rules.find_seed_set("B").seeds.values()) == [1, 2, 3]
+
+
+def test_a_newer_list_of_drafters_takes_the_place_of_the_shipped_one(tmp_path: Path) -> None:
+    text = "drafters: [{benchmark: kimi-k3, target_checksum: 'sha256:1', configuration: {exit_layer: 24}}]"
+    (tmp_path / "drafters.yaml").write_text(text)
+    (drafter,) = adopt_lists(_RULES, PublishedLists(approved_drafters=tmp_path / "drafters.yaml")).drafters
+    assert drafter.matches({"target_checksum": "sha256:1", "configuration": {"exit_layer": 24}})
+    assert not drafter.matches({"target_checksum": "sha256:1", "configuration": {"exit_layer": 25}})
+    assert not drafter.matches({"target_checksum": "sha256:2", "configuration": {"exit_layer": 24}})
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("seed_sets", "- 1"),
+        ("seed_sets", "seed_sets: []"),
+        ("seed_sets", "seed_sets: [{id: B}]"),
+        ("seed_sets", f"cohort: {{cohort-id: soon, seed_sets: [{{id: B, {SEEDS}}}]}}"),
+        ("approved_drafters", "drafters: [{benchmark: kimi-k3, model_id: a}]"),
+        ("approved_drafters", "a: 1"),
+    ],
+)
+def test_a_file_that_is_no_such_list_is_refused_by_its_name(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / "list.yaml").write_text(text)
+    with pytest.raises(ReconcilerError, match=r"list\.yaml"):
+        adopt_lists(_RULES, PublishedLists(**{name: tmp_path / "list.yaml"}))

@@ -81,8 +81,28 @@ POWER: Mapping[str, Any] = {
 DEPLOYMENT: Mapping[str, Any] = {"tensor_parallel": 8, "data_parallel": 1, "batch": 256}
 
 
-def make_config(concurrency: int, *, offline: bool = False) -> bytes:
+AGENTIC = "kimi-k3"
+_PLAYED = """\
+  accuracy_config: {eval_method: agentic_inference_inline, num_repeats: 1}
+  agentic_inference:
+    turn_timeout_s: 14400.0
+    enable_salt: true
+    inject_tool_delay: true
+    num_trajectories_to_issue: 613
+    stop_issuing_on_first_user_complete: false
+"""
+# What a run of an agentic benchmark has of its own: longer, and at the lower bound of tokens a turn.
+_TURNS = {
+    "duration_ns": 2 * _SECONDS * 10**9,
+    "output_sequence_lengths_full_run": {"output_sequence_lengths": {"avg": 425.0}},
+}
+
+
+def make_config(concurrency: int, *, offline: bool = False, agentic: bool = False) -> bytes:
     text = _CONFIG.replace("target_concurrency: 5", f"target_concurrency: {concurrency}")
+    if agentic:
+        text = text.replace("type: concurrency", "type: agentic_inference").replace("    n_samples_to_issue: 192\n", "")
+        text = text.replace("  parser:\n    prompt: text_input\n", _PLAYED)
     if offline:
         text = text.replace("type: concurrency", "type: max_throughput").replace("streaming: 'on'", "streaming: 'off'")
     return text.encode()
@@ -111,34 +131,51 @@ def make_accuracy(score: float = 0.8312, samples: int = 4395) -> bytes:
     return json.dumps({"accuracy_scores": [{**entry, "complete": True, "dataset_type": "accuracy"}]}).encode()
 
 
-def make_point(concurrency: int, *, accuracy: bool = False, offline: str = "", **changes: Any) -> PointContent:
-    config = make_config(concurrency, offline=offline == DEDICATED)
-    summary = make_summary(concurrency, **changes)
+def make_agentic_accuracy(inline: float | None = 0.5832, swe_bench: float | None = None) -> bytes:
+    """The score of the performance run, and of the SWE-bench run where there is one."""
+    shared = {"unit_samples": 200, "num_repeats": 1, "complete": True}
+    scores: list[dict[str, Any]] = []
+    if inline is not None:
+        scores.append({**shared, "dataset_name": "performance", "dataset_type": "performance", "score": inline})
+    if swe_bench is not None:
+        scores.append({**shared, "dataset_name": "swe_bench", "dataset_type": "accuracy", "score": swe_bench})
+    return json.dumps({"accuracy_scores": scores}).encode()
+
+
+def make_point(
+    concurrency: int, *, accuracy: bytes | None = None, offline: str = "", agentic: bool = False, **changes: Any
+) -> PointContent:
+    config = make_config(concurrency, offline=offline == DEDICATED, agentic=agentic)
+    summary = make_summary(concurrency, **(_TURNS if agentic else {}), **changes)
     measured = parse_point({"config.yaml": config, "result_summary.json": summary}, concurrency)
     return PointContent(
         measured=measured,
         config=config,
         summary=summary,
-        accuracy=make_accuracy() if accuracy else None,
+        accuracy=accuracy,
         offline=offline,
         deployment=DEPLOYMENT,
     )
 
 
-def make_curve(*, dedicated: bool = False, **changes: Any) -> CurveContent:
-    """Seven points with the maximum elected as Offline, or eight with a dedicated Offline run."""
+def make_curve(*, dedicated: bool = False, agentic: bool = False, **changes: Any) -> CurveContent:
+    """Seven points with the maximum elected as Offline, or eight with a dedicated Offline run; of an agentic benchmark
+    seven, none of which is Offline."""
     placed = place_points(MAXIMUM, RULES)
     regions = derive_regions(placed, MAXIMUM, RULES)
-    scored = set(choose_accuracy_points(placed, regions, RULES, elected=MAXIMUM).values())
+    scored = set(choose_accuracy_points(placed, regions, RULES, elected=None if agentic else MAXIMUM).values())
     points = []
     for concurrency in placed:
-        offline = ELECTED if concurrency == MAXIMUM and not dedicated else ""
-        points.append(make_point(concurrency, accuracy=concurrency in scored, offline=offline))
+        offline = ELECTED if concurrency == MAXIMUM and not dedicated and not agentic else ""
+        accuracy = make_accuracy() if concurrency in scored else None
+        if agentic:
+            accuracy = make_agentic_accuracy(swe_bench=0.935 if concurrency in scored else None)
+        points.append(make_point(concurrency, accuracy=accuracy, offline=offline, agentic=agentic))
     if dedicated:
-        points.append(make_point(DATASET, accuracy=True, offline=DEDICATED))
+        points.append(make_point(DATASET, accuracy=make_accuracy(), offline=DEDICATED))
     values: dict[str, Any] = {
         "system": "box",
-        "model": "gpt-oss-120b",
+        "model": AGENTIC if agentic else "gpt-oss-120b",
         "division": "Standardized",
         "max_concurrency": MAXIMUM,
         "dataset": "tiny_prompts",

@@ -5,29 +5,67 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from reconciler.endpoints.check.engine import check_endpoints
+from reconciler.endpoints.rules.curve_rules import adopt_lists, load_endpoints_rules
 from reconciler.endpoints.tree.point_file import write_yaml
+from reconciler.resource.rules import Severity
+from reconciler.rules.programs import PublishedLists
 from reconciler.storage.documents import parse_yaml_mapping
-from tests.unit.endpoints.tree.curves import make_accuracy
+from tests.unit.endpoints.tree.curves import (
+    AGENTIC,
+    make_accuracy,
+    make_agentic_accuracy,
+    make_curve,
+    make_submission,
+    write_submission,
+)
 
 _CURVE = Path("results/box/gpt-oss-120b")
+_AGENTIC = Path("results/box") / AGENTIC
+PLAIN, DEDICATED_RUN, AGENTS = "plain", "dedicated", "agentic"  # the accepted submissions
 
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
     """``rule``: the official checker's name of what fails; ``spoil`` takes the submission's root. ``ours``: the rule
-    that we name where it is not that one. ``dedicated``: of a curve with a dedicated Offline run. ``warning``: the
-    official checker accepts it with a warning."""
+    that we name where it is not that one. ``of``: the accepted submission that it spoils. ``warning``: the official
+    checker accepts it with a warning. ``lists``: newer lists, by their names in ``PublishedLists``, with which it is
+    checked."""
 
     name: str
     rule: str
     spoil: Callable[[Path], object]
     ours: str = ""
-    dedicated: bool = False
+    of: str = PLAIN
     warning: bool = False
+    lists: Mapping[str, str] = field(default_factory=dict)
+
+    def copy(self, accepted: Mapping[str, Path], root: Path) -> None:
+        """Write a spoiled copy of the accepted submission to ``root``, and its lists next to it."""
+        shutil.copytree(accepted[self.of], root)
+        self.spoil(root)
+        for name, text in self.lists.items():
+            root.with_suffix(f".{name}").write_text(text)
+
+
+def write_accepted(folder: Path) -> dict[str, Path]:
+    """The roots of a curve with the maximum elected as Offline, of one with a dedicated run, and of an agentic one."""
+    curves = {PLAIN: make_curve(), DEDICATED_RUN: make_curve(dedicated=True), AGENTS: make_curve(agentic=True)}
+    return {kind: write_submission(folder / kind, make_submission(curve)) for kind, curve in curves.items()}
+
+
+def find_rules(root: Path) -> dict[Severity, set[str]]:
+    """The names of the broken rules, with the lists next to ``root``."""
+    named = {name: root.with_suffix(f".{name}") for name in PublishedLists.__struct_fields__}
+    lists = PublishedLists(**{name: path for name, path in named.items() if path.is_file()})
+    found: dict[Severity, set[str]] = {severity: set() for severity in Severity}
+    for finding in check_endpoints(root, adopt_lists(load_endpoints_rules(), lists)).findings:
+        found[finding.severity].add(finding.rule.id.removeprefix("curve."))
+    return found
 
 
 def edit_yaml(root: Path, point: str, **changes: Any) -> None:
@@ -48,7 +86,7 @@ def edit_power(root: Path, **changes: Any) -> None:
 
 
 def _files(root: Path, point: str, file: str) -> list[Path]:
-    return sorted((root / _CURVE).glob(f"{'r*' if point == '*' else point}/{file}"))
+    return sorted((root / "results/box").glob(f"*/{'r*' if point == '*' else point}/{file}"))
 
 
 def _change(values: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,6 +147,42 @@ def _crowd(root: Path) -> None:
     """Empty folders are points, too."""
     for concurrency in range(26, 26 + 26):
         (root / _CURVE / f"r{concurrency}").mkdir()
+
+
+def _leave(_: Path) -> None:
+    """Nothing of the submission is wrong: the list is."""
+
+
+def _scored(point: str, inline: float | None = 0.5832, swe_bench: float | None = None) -> Callable[[Path], object]:
+    return _write(_AGENTIC / point / "accuracy_results.json", make_agentic_accuracy(inline, swe_bench))
+
+
+def _turns(mean: float | None) -> Callable[[Path], object]:
+    return _summary(
+        output_sequence_lengths_full_run=None if mean is None else {"output_sequence_lengths": {"avg": mean}}
+    )
+
+
+_DSPARK = "git-sha1:3c5bac301d9cf392706189d82ed947feca6c2f0f"  # of the shipped list, for kimi-k3 from 2026-10-C1 on
+
+
+def _drafted(cohort: str) -> Callable[[Path], object]:
+    return _points(speculative_decoding={"weight_checksum": _DSPARK}, target_cohort=cohort)
+
+
+def _drafters(approved: str | None) -> str:
+    entry = {"benchmark": AGENTIC, "model_id": "d", "weight_checksum": _DSPARK}
+    return json.dumps({"drafters": [entry | ({"approved_cohort": approved} if approved else {})]})
+
+
+_CONFIGURED = json.dumps(
+    {"drafters": [{"benchmark": AGENTIC, "target_checksum": "sha256:1", "configuration": {"exit_layer": 24}}]}
+)
+
+
+def _seeds(name: str, published: str = "2026-10-C1", **changes: int) -> str:
+    entry = {"id": name, **load_endpoints_rules().find_seed_set("A").seeds, **changes}
+    return json.dumps({"cohort": {"cohort-id": published, "seed_sets": [entry]}})
 
 
 _STEADY = {"status": "windowable", "verdict": "STEADY STATE", "window": {"super_pass_start": 0, "super_pass_end": 4}}
@@ -179,7 +253,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         lambda root: (edit_yaml(root, "r64", offline=None), edit_yaml(root, "r5", offline="elected")),
     ),
     Mutation("too few points", "point-count", _remove(f"{_CURVE}/r2")),
-    Mutation("too few points beside Offline", "point-count", _remove(f"{_CURVE}/r2"), dedicated=True),
+    Mutation("too few points beside Offline", "point-count", _remove(f"{_CURVE}/r2"), of=DEDICATED_RUN),
     Mutation("too many points", "point-cap", _crowd),
     Mutation(
         "no point of low concurrency", "low-concurrency-coverage", _remove(*(f"{_CURVE}/r{n}" for n in (2, 3, 5)))
@@ -227,7 +301,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "no accuracy at the Offline run",
         "accuracy-coverage",
         _remove(f"{_CURVE}/r192/accuracy_results.json"),
-        dedicated=True,
+        of=DEDICATED_RUN,
     ),
     Mutation(
         "accuracy at one point more", "accuracy-coverage", _write(_CURVE / "r2/accuracy_results.json", make_accuracy())
@@ -259,7 +333,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "Offline below the maximum's rate",
         "offline-ordering",
         _summary("r192", output_sequence_lengths={"total": 10}),
-        dedicated=True,
+        of=DEDICATED_RUN,
         warning=True,
     ),
     Mutation("no power descriptor", "power-descriptor", _remove("results/box/system_power.json")),
@@ -284,4 +358,79 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation("half of the accelerators idle", "maximal-engagement", _described("r5", tensor_parallel=4)),
     Mutation("more accelerators than there are", "maximal-engagement", _described("r5", data_parallel=2)),
     Mutation("a stated rate per kilowatt of its own", "metric-consistency-tps-per-kw", _summary(system_tps_per_kw=1e6)),
+    *(
+        Mutation(name, rule, spoil, of=AGENTS, warning=warning)
+        for name, rule, spoil, warning in (
+            ("inline accuracy below its bar", "agentic-accuracy-inline", _scored("r5", inline=0.58), False),
+            ("a point without inline accuracy", "agentic-accuracy-inline", _scored("r1", None, 0.935), False),
+            ("inline accuracy in percent", "agentic-accuracy-inline", _scored("r5", inline=58.4), False),
+            ("SWE-bench below its bar in the mean", "agentic-accuracy-swebench", _scored("r1", swe_bench=0.931), False),
+            ("SWE-bench in percent", "agentic-accuracy-swebench", _scored("r1", swe_bench=93.5), False),
+            ("a region without SWE-bench", "accuracy-coverage", _scored("r1"), False),
+            ("SWE-bench at one point more", "accuracy-coverage", _scored("r5", swe_bench=0.95), False),
+            ("too many tokens a turn", "agentic-osl-range", _turns(520.1), False),
+            ("too few tokens a turn", "agentic-osl-range", _turns(424.9), False),
+            ("tokens of all turns unsaid", "agentic-osl-range", _turns(None), True),
+            (
+                "an elected Offline point",
+                "offline-point-present",
+                lambda r: edit_yaml(r, "r64", offline="elected"),
+                False,
+            ),
+            (
+                "one point of another kind",
+                "benchmark-type-consistency",
+                _point(runtime_settings__load_pattern=None),
+                False,
+            ),
+            ("a run of 1,300 s", "point-duration", _summary("r64", duration_ns=1300 * 10**9), True),
+            ("interactivity of its own", "agentic-metric-consistency", _summary(e2e_avg_interactivity=1e6), False),
+            (
+                "a drafter of another benchmark",
+                "approved-drafter",
+                _points(speculative_decoding={"weight_checksum": "git-sha1:56d4cbbb4d29f4355bab4b9a39ccb717a14ad5ad"}),
+                False,
+            ),
+            ("a drafter approved too late", "drafter-approval-lead-time", _drafted("2026-10-C0"), False),
+        )
+    ),
+    Mutation("a newer list without the seed set", "seed-set-membership", _leave, lists={"seed_sets": _seeds("B")}),
+    Mutation(
+        "a newer list with other seeds", "seed-runtime-match", _leave, lists={"seed_sets": _seeds("A", model_seed=3)}
+    ),
+    Mutation(
+        "a newer list for later cohorts",
+        "seed-set-adoption",
+        _leave,
+        lists={"seed_sets": _seeds("A", published="2027-02-C0")},
+    ),
+    Mutation(
+        "a newer list without the drafter",
+        "approved-drafter",
+        _drafted("2026-11-C1"),
+        of=AGENTS,
+        lists={"approved_drafters": "drafters: []"},
+    ),
+    Mutation(
+        "a newer list that approves the drafter later",
+        "drafter-approval-lead-time",
+        _drafted("2026-11-C1"),
+        of=AGENTS,
+        lists={"approved_drafters": _drafters("2026-11-C0")},
+    ),
+    Mutation(
+        "a newer list that does not say when",
+        "drafter-approval-lead-time",
+        _drafted("2026-11-C1"),
+        of=AGENTS,
+        warning=True,
+        lists={"approved_drafters": _drafters(None)},
+    ),
+    Mutation(
+        "another configuration of the approved target",
+        "approved-drafter",
+        _points(speculative_decoding={"target_checksum": "sha256:1", "configuration": {"exit_layer": 25}}),
+        of=AGENTS,
+        lists={"approved_drafters": _CONFIGURED},
+    ),
 )

@@ -90,9 +90,7 @@ def test_what_a_process_meets_is_reported_for_its_batch_alone(session: SliceSess
     assert str(problem) == "ValueError: seventeen"
 
 
-def test_a_process_that_is_killed_fails_what_it_had_and_nothing_waits(
-    session: SliceSession, recorder: Recorder
-) -> None:
+def test_a_killed_process_fails_what_it_had_and_nothing_waits(session: SliceSession, recorder: Recorder) -> None:
     place(session, [1, LETHAL, 2, 3])
     submitting = threading.Thread(target=submit_until_lost, args=(session, recorder), daemon=True)
     submitting.start()

@@ -75,9 +75,7 @@ def test_whatever_computes_on_any_slice_of_the_device_counts_once() -> None:
         (["1g.10gb", "1g.10gb"], "MIG-b2,MIG-a2", ["MIG-a2", "MIG-b2"]),
     ],
 )
-def test_slices_are_chosen_by_profile_among_those_that_are_visible(
-    wanted: list[str], chosen: str | None, found: list[str]
-) -> None:
+def test_slices_are_chosen_by_profile_if_visible(wanted: list[str], chosen: str | None, found: list[str]) -> None:
     assert [part["uuid"] for part in choose_slices(wanted, list_slices(TWO), chosen)] == found
 
 

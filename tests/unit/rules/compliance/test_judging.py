@@ -133,9 +133,7 @@ FAST: dict[str, object] = {
     ],
     ids=str,
 )
-def test_the_speed_of_a_server_is_compared_under_one_target(
-    changes: dict[str, object], reasons: tuple[str, ...], by_speed: bool
-) -> None:
+def test_speed_is_compared_at_one_target(changes: dict[str, object], reasons: tuple[str, ...], by_speed: bool) -> None:
     base: dict[str, object] = {
         "loadgen_version": "6.0",
         "effective_scenario": "Server",

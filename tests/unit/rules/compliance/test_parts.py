@@ -50,9 +50,7 @@ def test_audit_settings_are_lines_that_loadgen_reads(loadgen_read: Callable[...,
 
 
 @pytest.mark.parametrize("round_name", list_rounds())
-def test_every_audit_setting_of_a_round_is_taken_by_loadgen(
-    round_name: str, loadgen_read: Callable[..., list[dict[str, Any]]]
-) -> None:
+def test_loadgen_takes_audit_settings(round_name: str, loadgen_read: Callable[..., list[dict[str, Any]]]) -> None:
     confs = [
         (write_audit_settings({name: value.value for name, value in test.settings.items()}), "*", "Offline")
         for rules in load_ruleset(round_name).benchmarks.values()
@@ -84,9 +82,7 @@ def summary(scenario: str, score: str, key: str, *more: str) -> SummaryLog:
         ("MultiStream", "Samples per query", "1600000", "1", False),
     ],
 )
-def test_test05_allows_better_and_five_percent_worse(
-    scenario: str, key: str, before: str, after: str, passes: bool
-) -> None:
+def test_test05_allows_five_percent_worse(scenario: str, key: str, before: str, after: str, passes: bool) -> None:
     assert verify_test05(summary(scenario, before, key), summary(scenario, after, key)).passed is passes
 
 
@@ -117,9 +113,7 @@ def test_test05_of_older_rounds_allows_five_percent_either_way(after: str, passe
         ("Offline", "Samples per second", "0", "0", False),
     ],
 )
-def test_test04_a_and_b_allow_slower_and_ten_percent_faster(
-    scenario: str, key: str, unique: str, same: str, passes: bool
-) -> None:
+def test_test04_a_and_b_allow_ten_percent_faster(scenario: str, key: str, unique: str, same: str, passes: bool) -> None:
     assert verify_test04_ab(summary(scenario, unique, key), summary(scenario, same, key)).passed is passes
 
 
@@ -151,9 +145,7 @@ def test_test04_a_and_b_are_the_runs_of_different_and_of_the_same_samples() -> N
     ("baseline", "compliance", "allowed", "passes"),
     [("76.4", "76.0", "1", True), ("76.4", "75.0", "1", False), ("76.4", "76.3", "0.1", False), ("0", "1", "1", False)],
 )
-def test_fallback_allows_a_percentage_of_the_accuracy(
-    baseline: str, compliance: str, allowed: str, passes: bool
-) -> None:
+def test_fallback_allows_a_share_of_the_accuracy(baseline: str, compliance: str, allowed: str, passes: bool) -> None:
     part = compare_accuracies(
         Fallback({"acc": Decimal(baseline)}, {"acc": Decimal(compliance)}, {"acc": Decimal(allowed)})
     )

@@ -36,9 +36,7 @@ def judge(text: str, rules: TestRules | None) -> list[Judged]:
         (LEAST, "said no more", False, True),
     ],
 )
-def test_a_score_that_was_published_is_checked_against_the_limit_of_the_round(
-    score: str, word: str, said: bool, found: bool
-) -> None:
+def test_a_published_score_is_checked_against_the_limit(score: str, word: str, said: bool, found: bool) -> None:
     (judged,) = judge(f"'exact_match': {score}\n{word}\n", find_rules())
     assert (judged.file, judged.said, judged.found, judged.sure) == (FILE, said, found, True)
     assert judged.again.figures == {"accuracy": score, "threshold": LEAST}

@@ -146,9 +146,7 @@ OF_2_0 = (
     ],
     ids=["now", "its first", "between", "already", "before"],
 )
-def test_the_score_of_a_detail_log_is_under_the_key_of_its_release(
-    release: str, more: dict[str, object], keys: tuple[str, ...]
-) -> None:
+def test_the_score_of_a_log_has_its_releases_key(release: str, more: dict[str, object], keys: tuple[str, ...]) -> None:
     for scenario, key in zip(SCENARIOS, keys, strict=True):
         logged = detail(loadgen_version=release, effective_scenario=scenario, **more, **({key: 7} if key else {}))
         log = parse_detail(logged)

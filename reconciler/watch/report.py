@@ -1,0 +1,246 @@
+"""A watch in words and as JSON lines: the plan when it is a new one, each problem once."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TextIO
+
+from reconciler.errors import ReconcilerError, SpecError
+from reconciler.execute.outcome import Event, StepProgress
+from reconciler.plan.plan import Step
+from reconciler.reconcile.planning import PlanResult
+from reconciler.reconcile.run import PassReport
+from reconciler.render.colour import Paint, show_plain
+from reconciler.render.documents import convert_plain_value
+from reconciler.render.plan import LIMIT, render_plan_text, summarise_plan
+from reconciler.render.progress import EVERY, Failures, Lines, count_outcomes, name_step, render_event_part
+from reconciler.resource.embargo import HOOK, explain_refusal, make_embargo
+from reconciler.resource.quantities import show_duration
+from reconciler.storage.process import call
+from reconciler.watch.settings import Wait, WatchSettings
+
+HOOK_LIMIT = 10.0  # seconds
+# Events whose texts hold nothing measured, whatever happens; all others lose theirs under an embargo.
+_OPEN = frozenset(
+    {
+        *("started", "stopped", "valid", "broken", "recovered", "superseded", "head", "committed", "pushed"),
+        *("refused", "fetched", "rewritten", "remote"),
+    }
+)
+
+_TROUBLES = frozenset({"broken", "refused", "trouble", "unwatched"})  # said by a quiet watch, too
+
+
+class WatchOutput:
+    """``stream`` takes one JSON object a line. ``hook`` is started with one on its standard input for everything but
+    the events of single steps; ``hook_refused`` says why no measured value may leave by it, and until the first look
+    has read the embargo none does. ``quiet``: only what is wrong is written."""
+
+    def __init__(
+        self,
+        write: Callable[[str], None],
+        *,
+        stream: TextIO | None = None,
+        hook: Sequence[str] = (),
+        folder: Path = Path(),
+        paint: Paint = show_plain,
+        quiet: bool = False,
+    ) -> None:
+        self._write, self._stream, self._hook, self._folder = write, stream, tuple(hook), folder
+        self._quiet = quiet
+        self._lines = (Failures if quiet else Lines)(self.line, paint=paint)
+        self.hook_refused = "no spec has been read"
+        self._moved = 0.0
+        self._lock = threading.Lock()
+        self._state: dict[str, Any] = {"state": "starting"}
+
+    def line(self, text: str) -> None:
+        first, *rest = text.split("\n")
+        with suppress(OSError):  # neither a full disk nor a terminal that went away may end the watch
+            self._write("\n".join([f"{datetime.now():%H:%M:%S}  {first}", *(f"          {line}" for line in rest)]))
+
+    def say(self, event: str, text: str, **facts: Any) -> None:
+        """One line, one event."""
+        if not self._quiet or event in _TROUBLES:
+            self.line(text)
+        self._emit({"event": event, "text": text, **facts})
+        if self._hook:
+            kept = text if event in _OPEN or not self.hook_refused else f"withheld: {self.hook_refused}"
+            self._call({"event": event, "text": kept, **facts})
+
+    @property
+    def hook_address(self) -> str:
+        return HOOK + shlex.join(self._hook)
+
+    def step(self, event: Event) -> None:
+        """An event of a pass; progress at most each few seconds."""
+        self._lines.report(event)
+        if isinstance(event, StepProgress):
+            if time.monotonic() - self._moved < EVERY:
+                return
+            self._moved = time.monotonic()
+        self._emit(render_event_part(event))
+
+    def now(self, **facts: Any) -> None:
+        """Set parts of the state that the health page shows."""
+        with self._lock:
+            self._state.update(convert_plain_value(facts))
+
+    def state(self) -> dict[str, Any]:
+        with self._lock:
+            return dict(self._state)
+
+    def _emit(self, facts: dict[str, Any]) -> None:
+        if self._stream is not None:
+            with suppress(OSError):
+                self._stream.write(_document(facts) + "\n")
+                self._stream.flush()
+
+    def _call(self, facts: dict[str, Any]) -> None:
+        try:
+            call(self._hook, folder=self._folder, stdin=_document(facts).encode(), limit=HOOK_LIMIT)
+        except ReconcilerError as error:
+            self.line(f"hook: {error}")
+
+
+def _document(facts: dict[str, Any]) -> str:
+    document = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **convert_plain_value(facts)}
+    return json.dumps(document, ensure_ascii=False)
+
+
+_SPEC = "the spec"
+
+
+class WatchReport:
+    """Report of watch mode, which keeps the plan that was shown last and the problem that is not over."""
+
+    def __init__(self, output: WatchOutput, settings: WatchSettings) -> None:
+        self._output, self._settings = output, settings
+        self._last_plan = self._wrong = ""
+
+    def say(self, event: str, text: str, **facts: Any) -> None:
+        self._output.say(event, text, **facts)
+
+    def report_step(self, event: Event) -> None:
+        self._output.step(event)
+
+    def report_next_try(self, step: Step, wait: Wait) -> None:
+        self._output.line(f"{step.change.address}: next try in {show_duration(wait.seconds)}")
+
+    def report_unwatched(self, problem: str) -> None:
+        every = show_duration(self._settings.resync)
+        self.say("unwatched", f"{problem}; changes there are seen at a look each {every}")
+
+    def report_valid_spec(self, result: PlanResult) -> None:
+        embargo, today = make_embargo(result.desired.submission), datetime.now(UTC).date()
+        self._output.hook_refused = explain_refusal(embargo, self._output.hook_address, today)
+        if self._wrong.startswith(_SPEC):
+            self.say("valid", "the spec is valid again")
+            self._wrong = ""
+
+    def report_broken_spec(self, error: SpecError) -> None:
+        """Once for each way in which it is broken."""
+        text = f"{_SPEC} is broken: the last good result stays, and nothing is made until it is valid\n{error}"
+        if text != self._wrong:
+            self._wrong = text
+            self._last_plan = ""
+            self.say("broken", text)
+        self._output.now(state="broken spec", problem=str(error), next_try=None)
+
+    def report_unchanged_spec(self) -> None:
+        self._output.line("specs or sources changed, but no resolved value: the pass goes on")
+
+    def report_superseded(self, stopped: Step | None) -> None:
+        name = name_step(stopped) if stopped else ""
+        text = f"{name} is stopped, and " if name else ""
+        text = f"the spec asks for something else now: {text}what was queued is given up"
+        self.say("superseded", text, stopped=name)
+
+    def report_plan(self, result: PlanResult, due: Sequence[Step], topics: Sequence[str]) -> None:
+        """Print the plan when it is not the one printed last."""
+        plan = render_plan_text(result.plan, limit=LIMIT)
+        if self._last_plan == f"{plan} {len(due)}":
+            return
+        self._last_plan = f"{plan} {len(due)}"
+        waiting = len(result.plan.steps) - len(due)
+        why = f"changed: {', '.join(topics)}\n" if topics else ""
+        text = why + plan + (f"\nHeld back now: {waiting}." if waiting else "")
+        self.say("plan", text, due=len(due), held=waiting, in_sync=result.plan.in_sync)
+
+    def report_pass_begun(self, number: int) -> None:
+        self._output.now(state="reconciling", passes=number)
+
+    def report_pass(self, number: int, report: PassReport, due: Sequence[Step]) -> None:
+        plan = report.after.plan
+        took = show_duration(report.seconds)
+        text = f"pass {number}: {count_outcomes(report.outcomes)}, in {took}. {summarise_plan(plan)}"
+        self.say("pass", text, number=number, in_sync=plan.in_sync)
+        self._output.now(last_pass=datetime.now().astimezone().isoformat(timespec="seconds"))
+        self._last_plan = f"{render_plan_text(plan, limit=LIMIT)} {len(due)}"
+
+    def report_state(self, result: PlanResult, next_try: datetime) -> None:
+        state = "in sync" if result.plan.in_sync else "not in sync"
+        at = next_try.isoformat(timespec="seconds")
+        self._output.now(state=state, summary=summarise_plan(result.plan), next_try=at, problem=None)
+
+    def report_trouble(self, error: Exception, wait: Wait, next_try: datetime) -> None:
+        said, fix = str(error) or type(error).__name__, ""
+        if isinstance(error, ReconcilerError):
+            fix = error.fix
+        elif not isinstance(error, OSError):
+            fix = f"this is a bug in reconcile: report it\n{''.join(traceback.format_exception(error))}"
+        if said != self._wrong:
+            self._wrong = said
+            self.say("trouble", said + (f"\nfix: {fix}" if fix else ""), kind=wait.kind)
+        self._output.line(f"next try in {show_duration(wait.seconds)}")
+        self._output.now(state="in trouble", problem=said, next_try=next_try.isoformat(timespec="seconds"))
+
+    def report_recovery(self) -> None:
+        if self._wrong:
+            self._wrong = ""
+            self.say("recovered", "recovered: reconciling again")
+
+    def read_state(self) -> dict[str, Any]:
+        return self._output.state()
+
+
+_UNIT = """\
+# Save as ~/.config/systemd/user/reconcile-watch.service, then:
+#   systemctl --user daemon-reload && systemctl --user enable --now reconcile-watch
+[Unit]
+Description=Reconcile the MLPerf submission in {root}
+After=network-online.target
+
+[Service]
+Type=exec
+WorkingDirectory={folder}
+ExecStart={command}
+# Ended at once by SIGTERM: what is done is recorded, the run under way is dropped.
+KillSignal=SIGTERM
+KillMode=mixed
+TimeoutStopSec=30
+Restart=on-failure
+RestartSec=10
+
+[Install]
+WantedBy=default.target
+"""
+
+
+def render_systemd_unit(root: Path, executable: str, arguments: Sequence[str]) -> str:
+    """The unit that keeps the watch running."""
+    command = shlex.join([executable, "watch", *arguments])
+    return _UNIT.format(root=_plain(str(root)), folder=_plain(str(root)), command=_plain(command))
+
+
+def _plain(text: str) -> str:
+    """A % begins a specifier of systemd's."""
+    return text.replace("%", "%%")

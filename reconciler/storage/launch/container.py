@@ -50,9 +50,11 @@ def build(launch: Launch) -> Started:
 def _list_options(launch: Launch | BareLaunch) -> list[str]:
     """A user without an entry in the image's /etc/passwd has no home that can be written."""
     podman = launch.launcher.program == "podman"
-    user = ("--userns=keep-id", *_AT_ONCE) if podman else ("--user", f"{os.getuid()}:{os.getgid()}")
+    rootless = podman and os.getuid() != 0  # only that podman has users of its own to map
+    user = ("--userns=keep-id",) if rootless else ("--user", f"{os.getuid()}:{os.getgid()}")
+    ending = _AT_ONCE if podman else ()
     mounts = [word for path in launch.seen for word in ("--volume", f"{path}:{path}")]
-    return [*user, "--env", "HOME=/tmp", *mounts]
+    return [*user, *ending, "--env", "HOME=/tmp", *mounts]
 
 
 def start_bare(launch: BareLaunch) -> Started | None:

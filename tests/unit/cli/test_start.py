@@ -82,6 +82,42 @@ def test_a_cell_of_published_values_scales_with_the_node() -> None:
     assert find_starting_value(whole, "resnet", "MultiStream") is None
 
 
+@pytest.mark.parametrize(
+    ("system", "accelerator", "count"),
+    [
+        ("A30x8", "NVIDIA A30", 8),
+        ("8xA30", "NVIDIA A30", 8),
+        ("a2x2", "NVIDIA A2", 2),
+        ("A100-SXM-80GBx4", "NVIDIA A100", 4),
+        ("T4x20", "Tesla T4", 20),
+        ("titan-rtx", "TITAN RTX", 1),
+        ("XavierNX", "NVIDIA Jetson Xavier NX", 1),
+        ("AGX_Xavier", "NVIDIA Jetson AGX Xavier", 1),
+    ],
+)
+def test_a_system_is_known_by_the_name_that_guides_give_it(system: str, accelerator: str, count: int) -> None:
+    found = find_family(system)
+    assert found is not None
+    assert (found.accelerator, found.count) == (accelerator, count)
+
+
+def test_a_name_that_only_contains_a_short_one_is_of_this_machine() -> None:
+    assert find_family("host4") is None
+
+
+def test_init_leaves_no_blank_where_the_submitter_is_named(tmp_path: Path, reconcile: Reconcile) -> None:
+    words = ("--benchmark", "llama3.1-8b", "--system", "h200x8")
+    reconcile("init", str(tmp_path / "acme"), *words, "--submitter", "ACME")
+    reconcile("init", str(tmp_path / "some"), *words)
+    lines = {
+        name: next(
+            line for line in (tmp_path / name / f"specs/{name}.yaml").read_text().splitlines() if "submitter:" in line
+        )
+        for name in ("acme", "some")
+    }
+    assert ("<- fill in" in lines["acme"], "<- fill in" in lines["some"]) == (False, True)
+
+
 def test_published_rates_belong_to_the_same_chip() -> None:
     found = {"NVIDIA H200": "H200", "NVIDIA H100 80GB HBM3": "H100", "NVIDIA GH200 480GB": None}
     found |= {"NVIDIA H100 PCIe": None, "NVIDIA H200 NVL": None, "": None}

@@ -70,9 +70,17 @@ def test_docker_gets_ours_before_the_users(before: list[str]) -> None:
     assert list(started.ending) == [*before, "rm", "--force", "reconcile-1"]
 
 
-def test_podman_maps_the_user() -> None:
+def test_podman_maps_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
     assert "--userns=keep-id" in words("podman", "run", IMAGE)
     assert "--user" not in words("podman", "run", IMAGE)
+
+
+def test_podman_of_root_has_no_users_to_map(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    found = words("podman", "run", IMAGE)
+    assert "--userns=keep-id" not in found
+    assert found[found.index("--user") + 1].startswith("0:")
 
 
 def test_running_container_is_only_entered() -> None:

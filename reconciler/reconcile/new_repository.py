@@ -116,9 +116,11 @@ def explain_unwritable(root: Path, command: str) -> Iterator[None]:
         raise StorageError(f"cannot make a repository at {root}: {where}: {error.strerror}", fix=fix) from error
 
 
-def write_repository(root: Path, name: str, spec: str) -> None:
-    """``spec``: its text, for specs/``name``.yaml. What git is to know stays as it is where it exists already. The spec
-    comes last: what was killed before that can be begun again."""
+def write_repository(root: Path, name: str, spec: str) -> tuple[str, ...]:
+    """Write a repository's files; the paths of those to commit. Files that exist stay as they are.
+
+    ``spec``: the text of specs/``name``.yaml, which is written last, so that an interrupted call can be repeated.
+    """
     sweep_repository(RepositoryPaths(root))
     sweep_folders(((root / SCHEMA).parent, (root / WORKFLOW_FILE).parent))
     replace(root / SCHEMA, read_shipped(SCHEMA))
@@ -133,6 +135,7 @@ def write_repository(root: Path, name: str, spec: str) -> None:
         if not (root / path).exists():
             replace(root / path, text.encode())
     replace(root / "specs" / f"{name}.yaml", spec.encode())
+    return (f"specs/{name}.yaml", SCHEMA, ".gitignore", ".gitattributes", *texts)
 
 
 def propose_this_machine() -> Proposal:

@@ -14,7 +14,6 @@ from reconciler.errors import ReconcilerError
 from reconciler.observed.installed_backends import find_backend_version, find_missing_libraries, list_installed
 from reconciler.publish.preconditions import Refusal
 from reconciler.reconcile.new_repository import (
-    WORKFLOW_FILE,
     explain_unwritable,
     propose_this_machine,
     write_repository,
@@ -39,7 +38,6 @@ from reconciler.rules.benchmark_facts import BenchmarkFacts, load_benchmark_fact
 from reconciler.rules.rounds import load_ruleset
 from reconciler.storage import git
 from reconciler.storage.files import replace
-from reconciler.storage.packaged_files import SCHEMA
 from reconciler.tree.findings import TreeReport
 
 # A rehearsal has neither the round's durations nor its number of samples, nor answers as long as those of its model.
@@ -188,11 +186,10 @@ def prepare_rehearsal(
 
 def _write(root: Path, spec: str) -> None:
     git.initialise(root, own=True)
-    write_repository(root, _NAME, spec)
+    paths = (*write_repository(root, _NAME, spec), CALIBRATION)
     replace(root / CALIBRATION, CALIBRATION_TEXT.encode())
     ignored = root / FOLDER / ".gitignore"
     if not ignored.exists():
         replace(ignored, b"*\n")
-    paths = (f"specs/{_NAME}.yaml", SCHEMA, CALIBRATION, ".gitignore", ".gitattributes", "README.md", WORKFLOW_FILE)
     if git.is_dirty(root, paths):
         git.commit(root, paths, "Declare the rehearsal")

@@ -255,8 +255,8 @@ def test_a_harvested_record_is_signed_too(signing: Path, reconcile: Reconcile) -
     """What a pass that was killed left is recorded by the next one, under the same rule."""
     edit(signing, "target_qps: 1000", "target_qps: 1100")
     program = (
-        "import os; from reconciler.reconcile import recorder; from reconciler.cli.main import main;"
-        "recorder.write_record = lambda *_: os._exit(9); main([])"
+        "import os; from reconciler.reconcile import worker; from reconciler.cli.main import main;"
+        "worker.write_record = lambda *_: os._exit(9); main([])"
     )
     subprocess.run([sys.executable, "-c", program], cwd=signing, check=False, capture_output=True)
     assert list((signing / ".reconcile/attempts").iterdir())

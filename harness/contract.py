@@ -79,6 +79,10 @@ class FileMessage:
             os.fsync(stream.fileno())
         aside.replace(path)
 
+    def edit(self, **changes: Any) -> Self:
+        """The same message with other values."""
+        return dataclasses.replace(self, **changes)
+
     @classmethod
     def read(cls, path: Path) -> Self:
         """Raises ValueError when the file is not one of these, or of another format."""
@@ -211,7 +215,8 @@ class CommandRequest(FileMessage):
     process that has its value. ``user_conf`` is compared with ``user_conf_sha256`` afterwards; with that "", it is
     copied from ``user_conf_at``, or from the folder of the logs. ``place_audit`` is audit.config in ``cwd`` during the
     run, under ``lock``. ``timeout`` in seconds, or 0. ``service_log``: folder of the output of the server that the run
-    asks; a copy goes with the run. ``slices``: see RunRequest.
+    asks; a copy goes with the run. ``slices``: see RunRequest. ``ending``: of a command that starts a container, what
+    ends it.
     """
 
     verb: ClassVar[str] = "command"
@@ -238,6 +243,7 @@ class CommandRequest(FileMessage):
     results: Literal["loadgen", "endpoints", "points"] = "loadgen"
     service_log: str = ""
     slices: tuple[str, ...] = ()
+    ending: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,7 +288,7 @@ class ServiceRequest(FileMessage):
     A result in ``ready`` says that it is ready, with the facts of it; the child's own result says how it ended. What it
     prints lies in ``log``, a folder that ``harness.child.output`` reads and writes. ``stop_signal`` by name, then
     ``stop_grace`` seconds until what is left of it is killed. ``hides``: variables whose values the server is not
-    given, and which nothing may show that it prints. ``slices``: see RunRequest.
+    given, and which nothing may show that it prints. ``slices``: see RunRequest; ``ending``: see CommandRequest.
     """
 
     verb: ClassVar[str] = "serve"
@@ -299,6 +305,7 @@ class ServiceRequest(FileMessage):
     code: str = ""
     hides: tuple[str, ...] = ()
     slices: tuple[str, ...] = ()
+    ending: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

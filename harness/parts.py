@@ -15,7 +15,10 @@ from harness.errors import HarnessError
 if TYPE_CHECKING:
     from harness.backends import LoadPlan, Session
 
-PARTS: Mapping[str, str] = {"mig": "harness.mig", "power": "harness.power"}
+PARTS: Mapping[str, str] = {
+    "mig": "harness.mig",
+    "power": "harness.power",
+}
 
 
 def list_part_requests() -> Iterator[type[FileMessage]]:

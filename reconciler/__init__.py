@@ -3,4 +3,4 @@
 Read ``reconcile/run.py`` first: one pass. ``docs/architecture.md`` says what each folder here is for.
 """
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"

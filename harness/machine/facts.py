@@ -9,6 +9,7 @@ import platform
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module, metadata
@@ -51,12 +52,11 @@ def count_usable_cores() -> int:
 
 
 def find_distribution_version(*names: str) -> str:
-    """The version of the first of these distributions that is installed, "" when none is."""
-    for name in names:
-        try:
-            return metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
+    """The version of that of these distributions which is imported: the first on the path, "" when none is there."""
+    for folder in sys.path:
+        for name in names:
+            for found in metadata.distributions(name=name, path=[folder]):
+                return found.version
     return ""
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.child.digests import hash_code, hash_file
-from harness.child.group import Command, GroupEnd, StopRequest, run_group
+from harness.child.group import Command, GroupEnd, StopRequest, run_ending, run_group
 from harness.child.launched import LAUNCHED, ORPHANED, is_launched
 from harness.child.output import BoundedOutput
 from harness.contract import TELEMETRY, CommandRequest, Counter, Fact, Result, ServiceRequest, copy_log
@@ -77,7 +77,12 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
         command = Command(request.command, cwd, environment, request.timeout, apart=apart)
         readings = Path(request.counter).with_name(TELEMETRY) if request.purpose == "run" else None
         telemetry = Telemetry([str(gpu["bus"]) for gpu in list_accelerators() if "bus" in gpu], readings)
-        ended = run_group(command, output, clear, telemetry, stop)
+
+        def put_in_order() -> None:
+            run_ending(request.ending)
+            clear()
+
+        ended = run_group(command, output, put_in_order, telemetry, stop)
     if stop.asked:
         os._exit(ORPHANED)
     counter.stage("completing")

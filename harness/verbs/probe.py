@@ -16,6 +16,7 @@ from typing import Any
 
 import psutil
 
+from harness.catalog import LOADGEN
 from harness.child.digests import hash_code
 from harness.child.launched import PASS, rank
 from harness.contract import BACKENDS, Busy, ProbeRequest, Result
@@ -41,7 +42,7 @@ def execute(request: ProbeRequest, _give_up: Callable[[BaseException], None]) ->
             for name, facts in BACKENDS.items()
             if not facts.elsewhere
         },
-        "loadgen": find_distribution_version("mlcommons-loadgen"),
+        "loadgen": find_distribution_version(*LOADGEN),
         "harness.code": hash_code(),
         "rank": rank(),
     }

@@ -311,10 +311,10 @@ def load_generator(
         able = ", ".join(name for name, facts in BACKENDS.items() if asked in facts.takes)
         problem = f"{request.backend} takes no {asked}, which {benchmark.name} has"
         raise HarnessError(problem, "input", f"set engine.backend: {able}, or declare a harness command")
-    counts_tokens = prepared.settings.use_token_latencies
+    counts_tokens = bool(prepared.read("use_token_latencies"))
     streaming = counts_tokens and request.scenario != "Offline"
-    # An answer that is a text is measured as a whole where the round says so.
-    if not (counts_tokens or prepared.settings.infer_token_latencies or benchmark.write_text):
+    # An answer that is a text is measured as a whole where the round says so, and any by a LoadGen of before 4.1.
+    if not (counts_tokens or prepared.read("infer_token_latencies", unseen=True) or benchmark.write_text):
         raise HarnessError(
             f"LoadGen does not count tokens for the model {request.model_key}",
             "input",

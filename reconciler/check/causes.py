@@ -73,7 +73,7 @@ CAUSES: tuple[Cause, ...] = (
         "impossible-accuracy",
         "the answers or accuracy.txt are not what the accuracy run and its scorer can have left",
         _ACCURACY,
-        "the whole accuracy log, whose hash is in accuracy.txt, and the score made again from it",
+        "the whole accuracy log, whose hash is in accuracy.txt, and the score computed from it again",
     ),
     Cause(
         "small-library",

@@ -70,12 +70,10 @@ CHECKERS = (
         "submission_checker_old.py",
         ("submission_checker_old.py",),
     ),
-    # Until v5.1.1 there was this one alone, under another name.
-    Checker(
-        OLD,
-        Rule("official.older", "the older official checker's own words", (OLD,)),
-        "submission_checker.py",
-        ("submission_checker.py",),
+    # Until v5.1.1 there was this one alone, under other names: the second until v2.1.
+    *(
+        Checker(OLD, Rule("official.older", "the older official checker's own words", (OLD,)), name, (name,))
+        for name in ("submission_checker.py", "submission-checker.py")
     ),
 )
 

@@ -15,6 +15,7 @@ from traceback import format_exception_only
 
 import click
 
+from reconciler import __version__
 from reconciler.cli.command_table import WITHOUT_NAME, Commands
 from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.cli.shared.options import (
@@ -41,9 +42,7 @@ _SHORT = {"help_option_names": ["-h", "--help"]}
 
 def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked and not context.resilient_parsing:
-        from importlib.metadata import version
-
-        say(f"reconcile {version('mlperf-reconciler')}")
+        say(f"reconcile {__version__}")
         context.exit(IN_SYNC)
 
 

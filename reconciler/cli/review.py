@@ -102,10 +102,10 @@ def amend_command(
     specs: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Record that the submitted result of CELL was corrected: for which objection, what differs, what was made again.
+    """Record that the submitted result of CELL was corrected: for which objection, what differs, what was repeated.
 
     The decision is a file in state/amended. Refused are results that are incomplete, do not differ, or count by
-    `accept`, and runs made again although no input differs. `package --amends COMMIT` packs a corrected submission. A
+    `accept`, and runs repeated although no input differs. `package --amends COMMIT` packs a corrected submission. A
     result that is withdrawn or moved to the open division needs no amendment.
     """
     paths, options = find_asked_cells(specs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from reconciler.resource.settings import (
 from reconciler.rules.programs import load_program
 from reconciler.rules.results.table import find_format
 from reconciler.storage.files import RepositoryPaths, hash_bytes, hash_file, replace
+from reconciler.storage.launch.adapters import choose_interpreter
 from reconciler.storage.machine_locks import make_machine_lock
 
 
@@ -169,6 +171,7 @@ def collect_placeholder_values(attempt: Attempt, paths: RepositoryPaths, inputs:
         "engine": inputs.get("engine", ""),
         "model": _made(attempt, paths, inputs, "model"),
         "dataset": _made(attempt, paths, inputs, "dataset"),
+        "python": choose_interpreter(settings.launcher, sys.executable),
         "device": _devices(settings.hardware),
         "benchmark": settings.official,
         "system": settings.system,

@@ -407,7 +407,7 @@ def _compared(cell: Cell, record: Record, again: Record) -> Claim:
     unequal = [name for name in ("metric", "bars") if again.values.get(name) != record.values.get(name)]
     if unequal:
         code = "" if _scorer(record) == _scorer(again) else "; the scorer here is not the one that was recorded"
-        detail = f"recorded {_shown(record)}, scored again it is {_shown(again)}{code}"
+        detail = f"recorded {_show_bars(record)}, scored again it is {_show_bars(again)}{code}"
         return Claim(str(cell), _ACCURACY, Proof.CONTRADICTED, detail)
     same = {a.sha256 for a in again.artifacts if a.name == "accuracy.txt"} & {a.sha256 for a in record.artifacts}
     how = "accuracy.txt byte for byte" if same else "the same score, in other words"

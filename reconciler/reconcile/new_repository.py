@@ -39,8 +39,49 @@ An MLPerf Inference submission, kept by `reconcile`.
 
 - `specs/` declares it. `reconcile validate` checks it, `reconcile plan` shows what is to be done, `reconcile` does it.
 - `state/` holds what was measured: records and logs. Commit it (`reconcile --commit` does).
-- `.reconcile/` holds what can be made again or fetched; it is not committed.
+- `.reconcile/` holds what can be rebuilt or fetched; it is not committed.
 """)
+
+# For coding assistants, which read this file by its name, and for whoever writes a script.
+_AGENTS = """\
+# For assistants and scripts
+
+People declare an MLPerf Inference submission in `specs/`. `reconcile` measures it, and keeps results in `state/`.
+
+## Look
+
+| Question | Command |
+|---|---|
+| Is the spec right? | `reconcile validate --json` |
+| What would a pass do, and how long does it take? | `reconcile plan --json` |
+| Why is a cell made again, or not? | `reconcile why CELL --json` |
+| Which results are there, and are they VALID? | `reconcile status --json` |
+| What would merging a branch make stale? | `reconcile pr --base main --json` |
+| Which fields does a spec have? | `reconcile explain benchmarks` |
+
+These commands change nothing and need no GPU. A cell is named as `plan` prints it, in whole or in part: `Server`.
+`reconcile help json` describes the fields, `reconcile help TOPIC` all else.
+
+Exit codes: 0 in sync or done; 1 an error, with its fix; 2 not in sync, which is no error; 3 a bug; 130 interrupted: run
+the same command again.
+
+## Change
+
+1. Edit `specs/*.yaml`, and code that a spec names. Comments there are the user's: keep them.
+2. Run `reconcile validate`, then `reconcile plan`, and show what it would make again.
+3. Ask before `reconcile` alone: it is a pass, which runs benchmarks, often for hours. `reconcile --commit` also commits
+   the new records.
+
+## Never
+
+- Edit, move or delete anything in `state/`: records and logs are evidence, named by their digests. `reconcile audit`
+  finds every change.
+- Edit the rendered tree in `.reconcile/tree/`, or `schemas/`: they are made from specs and records.
+- Run `accept`, `freeze`, `amend`, `sign`, `prune` or `--rerun` without being asked: these are decisions of people, with
+  a name and a reason.
+- Push where the spec's embargo does not allow it: `reconcile embargo` lists each remote.
+- Make a number up. If a run is INVALID, report its margin and the target that `reconcile why` suggests.
+"""
 
 WORKFLOW_FILE = ".github/workflows/submission.yml"
 # The verdict goes to the run's own page: what a comment says can leave an embargoed repository by mail.
@@ -87,7 +128,8 @@ def write_repository(root: Path, name: str, spec: str) -> None:
     _line(root / ".gitignore", ".reconcile")
     # Records and logs go by the digest of their bytes: git must not change a line end.
     _line(root / ".gitattributes", "state/** -text")
-    for path, text in (("README.md", _README.substitute(name=name)), (WORKFLOW_FILE, _WORKFLOW)):
+    texts = {"README.md": _README.substitute(name=name), "AGENTS.md": _AGENTS, WORKFLOW_FILE: _WORKFLOW}
+    for path, text in texts.items():
         if not (root / path).exists():
             replace(root / path, text.encode())
     replace(root / "specs" / f"{name}.yaml", spec.encode())

@@ -122,7 +122,7 @@ def _install(missing: Mapping[str, Sequence[str]]) -> str:
     for code, needed in missing.items():
         backend = BACKENDS[_find_backend(load_benchmark_facts()[code])]
         of_backend = backend.distributions[0] in needed
-        extras += [BENCHMARKS[code].extra or code] if len(needed) > of_backend else []
+        extras += [BENCHMARKS[code].installed_by] if len(needed) > of_backend else []
         extras += [backend.extra] if of_backend else []
     return installing(",".join(dict.fromkeys(extras)))
 

@@ -1,4 +1,4 @@
-"""Why a cell's resources are, or are not, made again: one value, as text and as JSON."""
+"""Why a cell's resources are, or are not, out of date: one value, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def find_first_causes(explanation: Explanation) -> tuple[Reasoned, ...]:
 
 
 def trace_chain(explanation: Explanation) -> str:
-    """ "Engine → Run accuracy, Run perf → Score → Result": what is made again, by how far it is from the cause."""
+    """ "Engine → Run accuracy, Run perf → Score → Result": what runs again, by how far it is from the cause."""
     depth: dict[Address, int] = {}
     for part in explanation.parts:
         if part.step is not None:

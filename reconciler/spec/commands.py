@@ -39,6 +39,7 @@ PLACEHOLDERS = {
     "engine": "folder of the engine, where one is built here",
     "model": "path of the model",
     "dataset": "path of the dataset",
+    "python": "the interpreter that runs children: that of reconcile, or the launcher's",
     "device": "accelerators by number, such as 0,1; cpu where the system declares none",
     "benchmark": "the official name of the benchmark",
     "system": "the system's name",
@@ -60,7 +61,7 @@ PLACEHOLDERS = {
 # Placeholders for a build, and for a service, which is started for several runs.
 BUILD_PLACEHOLDERS = (
     *("run_dir", "scenario", "model", "dataset", "device", "benchmark", "system", "image"),
-    *("precision", "batch_size"),
+    *("precision", "batch_size", "python"),
 )
 SERVICE_PLACEHOLDERS = (*BUILD_PLACEHOLDERS, "engine", "port", "service_url")
 _WITH_SERVICE = ("port", "service_url")

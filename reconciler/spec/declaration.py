@@ -569,9 +569,11 @@ class Declaring:
         elif name in BENCHMARKS:
             block["benchmark.code"] = (implied,)
         elif self._node(*where, "code") is None and self.sound:
-            near = find_nearest(
-                name, (known for facts in load_benchmark_facts().values() for known in facts.names.values())
-            )
+            known = {
+                short: official for facts in load_benchmark_facts().values() for short, official in facts.names.items()
+            }
+            stem = name.removesuffix(".9").removesuffix("-99")  # of a benchmark that has one target alone
+            near = stem if stem in known else find_nearest(name, known.values())
             own = f"write 'code: path/to/{name}.py' for a benchmark of your own"
             fix = f"write {near}, or {own}" if near else f"{own}; `reconcile benchmarks` lists the built-in ones"
             self.complain(where, f"{name} is not a built-in benchmark, and does not name its code", fix)

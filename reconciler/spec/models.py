@@ -182,7 +182,8 @@ class System(SettingsGroup):
     python: Annotated[fields.OptionalText, RecordedAs("system.python")] = Field(
         None,
         description="Interpreter of Python behind the launcher that has mlperf-reconciler; default: python3 in a "
-        "container, else the one that is running.",
+        "container, else the one that is running. none: the image has nothing of ours; declared commands alone start "
+        "there.",
     )
     executor: ExecutorGroup = Field(
         ExecutorGroup(), description="How its machines are reached where a queue gives them out."

@@ -61,7 +61,7 @@ _RENAMED: Mapping[str, str] = {
     "min_duration_ms": "'min_duration: 600 s': durations carry their unit",
     "max_duration_ms": "'max_duration: 20 min': durations carry their unit",
     **dict.fromkeys(
-        ("offline_expected_qps", "server_target_qps", "expected_qps", "qps"),
+        ("offline_expected_qps", "gpu_offline_expected_qps", "server_target_qps", "expected_qps", "qps"),
         "'target_qps: …', which each scenario takes as its own",
     ),
     "performance_sample_count_override": "performance_sample_count",

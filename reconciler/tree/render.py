@@ -112,11 +112,11 @@ def _render_reproduce(folder: str, versions: Iterable[_Version]) -> str:
         excluded = max(cell.excluded for cell in version.cells)
         if excluded:
             parts += ["", f"{show_count(excluded, 'file')} of it {'is' if excluded == 1 else 'are'} not published."]
-        parts += _render_version(version)
+        parts += _render_version(folder, version)
     return "\n".join(parts) + "\n"
 
 
-def _render_version(version: _Version) -> list[str]:
+def _render_version(folder: str, version: _Version) -> list[str]:
     cells = version.cells
     release = cells[0].tool.removeprefix("mlperf-reconciler ")
     names = sorted({name for cell in cells for name in cell.extras})
@@ -132,6 +132,7 @@ def _render_version(version: _Version) -> list[str]:
         "",
         "```sh",
         f"python -m pip install 'mlperf-reconciler{extras}=={release}'",
+        *_render_software(folder, cells),
         *(f"export {name}=  # to be filled in" for name in variables),
         *_render_copies(version),
         "```",
@@ -142,8 +143,7 @@ def _render_version(version: _Version) -> list[str]:
         *spec,
         "```",
         "",
-        "Install what is listed under Software in the README.md of the cell's results, put model and dataset where the "
-        "spec names them, and measure:",
+        "Put model and dataset where the spec names them, and measure:",
         "",
         "```sh",
         *(f"reconcile apply {_select(cell.cell)}" for cell in cells),
@@ -158,6 +158,13 @@ def _render_version(version: _Version) -> list[str]:
     for cell in _list_distinct(cells):
         lines += _render_digests(cell)
     return [*lines, *_render_comparison(cells)]
+
+
+def _render_software(folder: str, cells: Sequence[CellCode]) -> Iterator[str]:
+    """Install what ran, version by version, as the README.md of a cell lists it: also what pip would not combine."""
+    for cell in [cell.cell for cell in cells if cell.lists_software][:1]:
+        listed = f'"$SRC"/../../*/{shlex.quote(f"{cell.system}/{folder}/{cell.scenario}")}/README.md'
+        yield f"grep -hE '^[^ ]+==[^ ]+$' {listed} | python -m pip install --no-deps -r /dev/stdin"
 
 
 def _list_references(value: object) -> Iterator[Mapping[str, str]]:

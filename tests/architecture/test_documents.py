@@ -56,6 +56,15 @@ def test_the_readme_is_an_introduction() -> None:
     assert len(read(README).splitlines()) <= 200
 
 
+def test_pictures_are_small_and_ask_nobody() -> None:
+    """Those of ``python -m tests.pictures``; all that the README shows ship with the package."""
+    shown = {ROOT / name for name in re.findall(r"reconciler/docs/[\w/-]+\.(?:png|svg)", read(README))}
+    assert shown == set((DOCS / "pictures").iterdir())
+    assert all(path.stat().st_size < 200_000 for path in shown)
+    drawn = [path.read_text(encoding="utf-8") for path in shown if path.suffix == ".svg"]
+    assert not [text for text in drawn if re.search(r"url\([^#]|href|@import", text)]
+
+
 def test_specs_are_valid(tmp_path: Path) -> None:
     """Every block that is a whole spec, by the rules of its round too."""
     specs = [block for path in DOCUMENTS for block in blocks(read(path), "yaml") if block.startswith("apiVersion:")]

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 import tomllib
-import zipfile
-from pathlib import Path
 
 import pytest
 from jsonschema.validators import validator_for
 
+from harness.benchmark_catalog import BENCHMARKS
 from harness.errors import EXTRAS
 from reconciler.rules.benchmark_facts import load_benchmark_facts
 from reconciler.storage.packaged_files import read_shipped
@@ -29,41 +25,6 @@ PINS = [line for line in (ROOT / ".ci" / "constraints.txt").read_text().splitlin
 def test_a_schema_is_valid_json_schema_and_ships(name: str) -> None:
     schema = json.loads(read_shipped(f"schemas/{name}"))
     validator_for(schema).check_schema(schema)
-
-
-def test_an_installed_wheel_finds_its_data(tmp_path: Path) -> None:
-    subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-    )
-    (wheel,) = tmp_path.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(tmp_path / "installed")
-    data = [*(f"schemas/{name}" for name in SCHEMAS), "specs/quickstart.yaml"]
-    module = "reconciler.storage.packaged_files"
-    program = f"import sys; from {module} import find_shipped; print(*map(find_shipped, sys.argv[1:]))"
-    found = subprocess.run(
-        [sys.executable, "-P", "-c", program, *data],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path / "installed")},
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.split()
-    assert len(found) == len(data)
-    assert all(Path(path).is_relative_to(tmp_path / "installed") for path in found)
-    rounds = {path.name for path in (ROOT / "reconciler" / "rules" / "rounds").glob("*.yaml")}
-    assert rounds <= {path.name for path in (tmp_path / "installed" / "reconciler" / "rules" / "rounds").iterdir()}
-    shown = {
-        path.relative_to(ROOT)
-        for part in ("templates", "static")
-        for folder in (ROOT / "reconciler").glob(f"*/{part}")
-        for path in folder.iterdir()
-    }
-    assert shown
-    assert [path for path in shown if not (tmp_path / "installed" / path).is_file()] == []
 
 
 def test_a_missing_file_is_named_with_both_places() -> None:
@@ -88,6 +49,7 @@ def test_extras_that_are_named_to_users_are_found_by_older_pips() -> None:
     extras = PROJECT["optional-dependencies"]
     assert [name for name in extras if name != _normal(name)] == []
     named = {facts.extra for facts in load_benchmark_facts().values()} | set(EXTRAS.values())
+    named |= {benchmark.installed_by for benchmark in BENCHMARKS.values()}
     assert {name for name in named if name} <= extras.keys()
 
 

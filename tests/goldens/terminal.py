@@ -21,6 +21,10 @@ _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
 def print_on_terminal(root: Path, words: Sequence[str], columns: int) -> list[str]:
     """The lines that a command prints there, to both streams, without their colours."""
+    return _STYLE.sub("", print_in_colour(root, words, columns)).splitlines()
+
+
+def print_in_colour(root: Path, words: Sequence[str], columns: int) -> str:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     printed: list[bytes] = []
@@ -36,7 +40,7 @@ def print_on_terminal(root: Path, words: Sequence[str], columns: int) -> list[st
     reader.join()
     os.close(ours)
     assert code != BUG
-    return [_STYLE.sub("", line) for line in b"".join(printed).decode().replace("\r\n", "\n").splitlines()]
+    return b"".join(printed).decode().replace("\r\n", "\n")
 
 
 def _drain(descriptor: int, printed: list[bytes]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ import numpy as np
 from tests.passes.llama import EPSILON, HEAD, HEADS, INNER, KEYS, LAYERS, THETA, WIDTH, WORDS, Weights
 
 _MAGIC, _VERSION, _ALIGNMENT = b"GGUF", 3, 32
-_UINT32, _FLOAT32, _BOOL, _STRING, _ARRAY, _INT32 = 4, 6, 7, 8, 9, 5  # kinds of values
+UINT32, FLOAT32, BOOL, STRING, ARRAY, INT32 = 4, 6, 7, 8, 9, 5  # kinds of values
 _FP32 = 0  # of tensors
-_NORMAL, _CONTROL = 1, 3  # kinds of tokens
+NORMAL, CONTROL = 1, 3  # kinds of tokens
 _NAMES = {
     "attn_norm": "input_layernorm",
     "attn_q": "self_attn.q_proj",
@@ -49,30 +50,28 @@ def write_tokenizer(path: Path) -> None:
 
 
 def write_gguf(path: Path, weights: Weights, *, end: int) -> None:
-    kinds = [_CONTROL if token == end else _NORMAL for token in range(WORDS)]
+    kinds = [CONTROL if token == end else NORMAL for token in range(WORDS)]
     values: list[tuple[str, int, Any]] = [
-        ("general.architecture", _STRING, "llama"),
-        ("llama.context_length", _UINT32, 256),
-        ("llama.embedding_length", _UINT32, WIDTH),
-        ("llama.block_count", _UINT32, LAYERS),
-        ("llama.feed_forward_length", _UINT32, INNER),
-        ("llama.attention.head_count", _UINT32, HEADS),
-        ("llama.attention.head_count_kv", _UINT32, KEYS),
-        ("llama.attention.layer_norm_rms_epsilon", _FLOAT32, EPSILON),
-        ("llama.rope.dimension_count", _UINT32, HEAD),
-        ("llama.rope.freq_base", _FLOAT32, THETA),
-        ("tokenizer.ggml.model", _STRING, "gpt2"),
-        ("tokenizer.ggml.pre", _STRING, "gpt-2"),
-        ("tokenizer.ggml.tokens", _ARRAY, (_STRING, name_words())),
-        ("tokenizer.ggml.token_type", _ARRAY, (_INT32, kinds)),
-        ("tokenizer.ggml.merges", _ARRAY, (_STRING, [])),
-        ("tokenizer.ggml.eos_token_id", _UINT32, end),
-        ("tokenizer.ggml.add_bos_token", _BOOL, False),
+        ("general.architecture", STRING, "llama"),
+        ("llama.context_length", UINT32, 256),
+        ("llama.embedding_length", UINT32, WIDTH),
+        ("llama.block_count", UINT32, LAYERS),
+        ("llama.feed_forward_length", UINT32, INNER),
+        ("llama.attention.head_count", UINT32, HEADS),
+        ("llama.attention.head_count_kv", UINT32, KEYS),
+        ("llama.attention.layer_norm_rms_epsilon", FLOAT32, EPSILON),
+        ("llama.rope.dimension_count", UINT32, HEAD),
+        ("llama.rope.freq_base", FLOAT32, THETA),
+        ("tokenizer.ggml.model", STRING, "gpt2"),
+        ("tokenizer.ggml.pre", STRING, "gpt-2"),
+        ("tokenizer.ggml.tokens", ARRAY, (STRING, name_words())),
+        ("tokenizer.ggml.token_type", ARRAY, (INT32, kinds)),
+        ("tokenizer.ggml.merges", ARRAY, (STRING, [])),
+        ("tokenizer.ggml.eos_token_id", UINT32, end),
+        ("tokenizer.ggml.add_bos_token", BOOL, False),
     ]
     tensors = _name_tensors(weights)
-    written = [_MAGIC, struct.pack("<IQQ", _VERSION, len(tensors), len(values))]
-    written += [_pack_text(name) + struct.pack("<I", kind) + _pack(kind, value) for name, kind, value in values]
-    place = 0
+    written, place = [pack_facts(values, tensors=len(tensors))], 0
     for name, tensor in tensors.items():
         sizes = tensor.shape[::-1]  # the fastest first
         described = struct.pack(f"<I{len(sizes)}QIQ", len(sizes), *sizes, _FP32, place)
@@ -81,6 +80,13 @@ def write_gguf(path: Path, weights: Weights, *, end: int) -> None:
     head = b"".join(written)
     data = b"".join(tensor.tobytes().ljust(_round_up(tensor.nbytes), b"\0") for tensor in tensors.values())
     path.write_bytes(head.ljust(_round_up(len(head)), b"\0") + data)
+
+
+def pack_facts(values: Sequence[tuple[str, int, Any]], *, tensors: int = 0) -> bytes:
+    """The head of a file: (name, kind, value) each."""
+    written = [_MAGIC, struct.pack("<IQQ", _VERSION, tensors, len(values))]
+    written += [_pack_text(name) + struct.pack("<I", kind) + _pack(kind, value) for name, kind, value in values]
+    return b"".join(written)
 
 
 def _name_tensors(weights: Weights) -> Weights:
@@ -104,12 +110,12 @@ def _interleave(rows: np.ndarray, heads: int) -> np.ndarray:
 
 
 def _pack(kind: int, value: Any) -> bytes:
-    if kind == _STRING:
+    if kind == STRING:
         return _pack_text(value)
-    if kind == _ARRAY:
+    if kind == ARRAY:
         inner, entries = value
         return struct.pack("<IQ", inner, len(entries)) + b"".join(_pack(inner, entry) for entry in entries)
-    return struct.pack({_UINT32: "<I", _INT32: "<i", _FLOAT32: "<f", _BOOL: "<?"}[kind], value)
+    return struct.pack({UINT32: "<I", INT32: "<i", FLOAT32: "<f", BOOL: "<?"}[kind], value)
 
 
 def _pack_text(text: str) -> bytes:

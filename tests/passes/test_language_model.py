@@ -1,4 +1,4 @@
-"""`specs/llm.yaml` as it ships, in a whole pass: but for a short training, and fewer prompts of Server, faster."""
+"""A trained language model in a whole pass: but for a short training, and fewer prompts of Server, faster."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import pytest
 
 from reconciler.reconcile.planning import PlanResult
 from reconciler.resource.kinds import Kind
-from reconciler.storage.packaged_files import find_shipped
 from tests.passes.repository import Repository, unfinished
 from tests.shared import make_once, need
 
 need("mlperf_loadgen", "openvino_genai", "tokenizers", "rouge_score")
 SPEC, TOP = "specs/llm.yaml", "open/this-machine/pydoc"
+KEPT = Path(__file__).with_name("trained_model.yaml")
 SCENARIOS = ("Offline", "Server", "Interactive")
 PROMPTS = 192
 
@@ -22,7 +22,7 @@ PROMPTS = 192
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     def make(folder: Path) -> Repository:
         repository = Repository(folder / "repository")
-        repository.write(SPEC, find_shipped(SPEC).read_text(encoding="utf-8"))
+        repository.write(SPEC, KEPT.read_text(encoding="utf-8"))
         repository.edit(SPEC, "        retraining: ", "        settings: {steps: 4}\n        retraining: ")
         for name in ("Server", "Interactive"):
             text = (repository.root / SPEC).read_text(encoding="utf-8")

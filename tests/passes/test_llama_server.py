@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +28,7 @@ pytestmark = [
     ),
 ]
 PROMPTS, END, LEAST, MOST = 16, 7, 3, 12
-SERVER = [sys.executable, "-m", "tests.passes.llama_server", "{model}/tiny.gguf", "{port}"]
+SERVER = ["{python}", "-P", "-m", "harness.run.llama_server", "{model}", "{port}"]
 SPEC = f"""\
     served:
       as: llama3.1-8b
@@ -41,7 +40,7 @@ SPEC = f"""\
       performance_sample_count: {PROMPTS}
       accuracy_sample_count: {PROMPTS}
       run:
-        options: {{model: tiny, min_new_tokens: 1, max_new_tokens: {MOST}}}
+        options: {{min_new_tokens: 1, max_new_tokens: {MOST}}}
       harness:
         service:
           command: {json.dumps(SERVER)}

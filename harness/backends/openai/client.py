@@ -195,23 +195,26 @@ class Client:
         return served, versions
 
     async def _probe(self) -> Mapping[str, Any]:
-        """Ask the first replica for what it can: all of them are the same server."""
+        """Ask the first replica for what it can: all of them are the same server. Each request has a connection of its
+        own: llama.cpp closes one after a stream, and says before that it keeps it."""
         url, timeout = self._server.urls[0], aiohttp.ClientTimeout(total=self._server.idle)
 
         async def post(asked: Mapping[str, Any]) -> tuple[int, bytes]:
             body = json.dumps({name: value for name, value in asked.items() if value is not None})
             data = b""
-            async with self._session.post(url + self._server.path, data=body, timeout=timeout) as response:
+            async with session.post(url + self._server.path, data=body, timeout=timeout) as response:
                 async for piece in response.content.iter_any():
                     data += piece
                     if data.count(b"data:") > _MOST_EVENTS:
                         raise self._server.explain(url, "the stream goes on", "see the server's log")
                 return response.status, data
 
-        try:
-            self._server, found = await probe(self._server, self._say_how(), post)
-        except (aiohttp.ClientError, TimeoutError, OSError, HarnessError):
-            return {}  # the run meets the same, and says what it is
+        once = aiohttp.TCPConnector(force_close=True)
+        async with aiohttp.ClientSession(connector=once, headers=self._server.headers) as session:
+            try:
+                self._server, found = await probe(self._server, self._say_how(), post)
+            except (aiohttp.ClientError, TimeoutError, OSError, HarnessError):
+                return {}  # the run meets the same, and says what it is
         return found
 
     async def _find_sharing(self, url: str) -> bool:

@@ -31,7 +31,7 @@ from reconciler.execute.executors.executor import (
     Submission,
     write_handle,
 )
-from reconciler.execute.request_parts import list_locations, list_secrets
+from reconciler.execute.request_parts import list_locations, list_secrets, name_submission, starts_container
 from reconciler.resource.settings import SERVICE_COMMAND, CellSettings
 from reconciler.storage.files import RepositoryPaths, hash_bytes
 from reconciler.storage.launch.adapters import build_launch, choose_interpreter, find_outermost, reaches_own_machine
@@ -171,11 +171,6 @@ class LocalExecutor(Struct):
             stack.close()
 
 
-def name_submission(attempt: Attempt) -> str:
-    """Name a submission of this attempt alone: also its container."""
-    return f"reconcile-{attempt.intent.id}"
-
-
 @contextlib.contextmanager
 def _leftovers_ended(request: FileMessage) -> Iterator[dict[str, str]]:
     """Gives what the child's environment must hold for that."""
@@ -192,7 +187,7 @@ def _build_environment(request: FileMessage) -> dict[str, str]:
     names = [*list_secrets(request).values()]
     names += request.hides if isinstance(request, ServiceRequest) else ()
     extra = {name: os.environ[name] for name in names if name in os.environ}
-    if isinstance(request, LaunchRequest):
+    if isinstance(request, LaunchRequest) or starts_container(request):
         return build_launched_environment() | extra
     return build_child_environment(extra)
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 import os
+import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +10,8 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from reconciler.errors import ReconcilerError
+from reconciler.cli.command_table import COMMANDS
+from reconciler.errors import INTERRUPTED, NOT_IN_SYNC, ReconcilerError
 from reconciler.reconcile import new_repository
 from tests.unit.cli.conftest import Reconcile, commit, git
 from tests.unit.storage.test_untrusted_files import make_hole
@@ -24,7 +27,7 @@ def test_init_makes_a_repository_whose_spec_is_valid(tmp_path: Path, reconcile: 
     root = tmp_path / "My Lab"
     assert code == 0
     assert "cd My Lab" in out
-    made = {".git", ".gitattributes", ".github", ".gitignore", "README.md", "schemas", "specs", "state"}
+    made = {".git", ".gitattributes", ".github", ".gitignore", "AGENTS.md", "README.md", "schemas", "specs", "state"}
     assert {p.name for p in root.iterdir()} == made
     assert (root / ".gitattributes").read_text() == "state/** -text\n"
     assert (root / ".gitignore").read_text() == ".reconcile\n"
@@ -53,6 +56,27 @@ def test_init_writes_a_workflow_whose_command_the_program_takes(tmp_path: Path, 
     commit(tmp_path / "lab", "Start")
     code, out, _ = reconcile("-C", str(tmp_path / "lab"), *words)
     assert (code, (tmp_path / "impact.md").exists()) == (0, True), out
+
+
+def test_init_tells_assistants_only_what_the_program_takes(tmp_path: Path, reconcile: Reconcile) -> None:
+    assert reconcile("init", "lab")[0] == 0
+    root = tmp_path / "lab"
+    git(root, "branch", "--move", "main")
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "Start")
+    text = (root / "AGENTS.md").read_text()
+    rows = [line.split("`")[1] for line in text.splitlines() if line.startswith("| ") and "`" in line]
+    assert len(rows) == 6
+    for row in rows:
+        words = ["Server" if word == "CELL" else word for word in shlex.split(row)[1:]]
+        code, out, err = reconcile("-C", str(root), *words)
+        assert code in (0, 2), err
+        assert "--json" not in words or json.loads(out)["version"] >= 1
+    decisions = re.findall(r"`([a-z]+)`", text.partition("- Run ")[2].partition("without")[0])
+    assert decisions
+    assert {*decisions, "audit", "embargo"} <= set(COMMANDS)
+    assert f"{NOT_IN_SYNC} not in sync" in text
+    assert f"{INTERRUPTED} interrupted" in text
 
 
 STRANGE: dict[str, Callable[[Path], object]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,20 @@ def ask(root: Path, settings: dict[str, Any], inputs: dict[str, str] | None = No
 )
 def test_devices_are_the_slices_else_the_accelerators(hardware: dict[str, Any], device: str, tmp_path: Path) -> None:
     assert ask(tmp_path, hardware)["device"] == device
+
+
+@pytest.mark.parametrize(
+    ("settings", "interpreter"),
+    [
+        ({}, sys.executable),
+        ({"system.launcher": ["ssh", "box"], "system.python": "/opt/venv/bin/python"}, "/opt/venv/bin/python"),
+        ({"system.launcher": ["docker", "run", "image"]}, "python3"),
+    ],
+)
+def test_the_interpreter_is_that_of_the_place_where_commands_run(
+    settings: dict[str, Any], interpreter: str, tmp_path: Path
+) -> None:
+    assert ask(tmp_path, settings)["python"] == interpreter
 
 
 @pytest.mark.parametrize(

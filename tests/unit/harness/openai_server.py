@@ -133,7 +133,8 @@ class Handler(BaseHTTPRequestHandler):
     def _stream(self, tokens: list[int], asked: dict[str, Any], mischief: str) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
-        self.send_header("Connection", "close")
+        kept = ("Transfer-Encoding", "chunked") if mischief == "closes" else ("Connection", "close")
+        self.send_header(*kept)
         self.end_headers()
         if mischief == "many at once":
             self._event([self._part(tokens * 2, asked)])
@@ -153,12 +154,19 @@ class Handler(BaseHTTPRequestHandler):
         if mischief == "twice":
             self._event([{**self._part([7], asked), "finish_reason": "length"}])
         self._event([], usage={"completion_tokens": len(tokens) + (mischief == "counts the end"), **self._details})
-        self.wfile.write(b"data: [DONE]\n\n")
+        self._write(b"data: [DONE]\n\n")
+        if mischief == "closes":  # later than its client takes it for free, as llama.cpp does
+            self.wfile.write(b"0\r\n\r\n")
+            self.server.over.wait(0.3)
+            self.close_connection = True
 
     def _event(self, choices: list[dict[str, Any]], **more: Any) -> None:
         named = {"swapped model": "swapped-model", "revision": f"{MODEL}@main"}
         model = named.get(self.server.mischief, MODEL)
-        self.wfile.write(b"data: " + json.dumps({"model": model, "choices": choices, **more}).encode() + b"\n\n")
+        self._write(b"data: " + json.dumps({"model": model, "choices": choices, **more}).encode() + b"\n\n")
+
+    def _write(self, data: bytes) -> None:
+        self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data) if self.server.mischief == "closes" else data)
 
     def _send(self, status: int, document: Any) -> None:
         text = document if isinstance(document, str) else json.dumps(document)

@@ -332,6 +332,7 @@ ABILITIES = {
     "text": (False, True, "read", {"min_tokens": 2}),
     "text only": (False, False, "ignored", {"return_token_ids": None}),
     "ignores": (True, True, "ignored", {"return_token_ids": True}),
+    "closes": (True, True, "read", {"return_token_ids": True}),
     "picky": (False, False, "refused", {"return_token_ids": None, "detokenize": None, "min_tokens": None}),
 }
 

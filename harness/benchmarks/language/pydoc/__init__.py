@@ -1,4 +1,4 @@
-"""Paragraphs of Python's documentation, continued: a language model for trying things out, on any CPU.
+"""Paragraphs of Python's documentation, continued by a language model that is trained here: for tests.
 
 192 paragraphs are set apart. Their beginnings are the prompts, of different lengths; their continuations are compared
 with the answers. The others train a small transformer with a vocabulary of 1024 tokens, in well under a minute.
@@ -7,7 +7,7 @@ with the answers. The others train a small transformer with a vocabulary of 1024
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,17 +37,27 @@ def build_dataset(_source: Path | None, settings: Mapping[str, Any], output: Pat
     seed = int(settings.get("seed", 1))
     passages = read_passages(seed=seed, held_out=HELD_OUT, shortest=_CHARACTERS)
     tokenizer = learn_tokenizer(passages.learned, _WORDS)
+    write_beginnings(passages.held_out, tokenizer, (_SHORTEST, _LONGEST), ANSWER, output, seed=seed)
+    np.save(output / _STREAM, [token for text in passages.learned for token in (*tokenizer.encode(text).ids, END)])
+    counter.bump(len(passages.held_out))
+
+
+def write_beginnings(
+    texts: Sequence[str], tokenizer: Tokenizer, lengths: tuple[int, int], answer: int, output: Path, *, seed: int
+) -> None:
+    """Write prompts, each the beginning of a text, the ``answer`` tokens that follow it as text, and the tokenizer.
+
+    ``lengths``: of prompts, in tokens: the shortest and the longest.
+    """
     rng = np.random.default_rng(seed)
     prompts, targets = [], []
-    for text in passages.held_out:
-        tokens, cut = tokenizer.encode(text).ids, int(rng.integers(_SHORTEST, _LONGEST + 1))
+    for text in texts:
+        tokens, cut = tokenizer.encode(text).ids, int(rng.integers(lengths[0], lengths[1] + 1))
         prompts.append(tokens[:cut])
-        targets.append(tokenizer.decode(tokens[cut : cut + ANSWER]))
+        targets.append(tokenizer.decode(tokens[cut : cut + answer]))
     write_prompts(output, prompts)
     (output / _TARGETS).write_text(json.dumps(targets), encoding="utf-8")
-    np.save(output / _STREAM, [token for text in passages.learned for token in (*tokenizer.encode(text).ids, END)])
     tokenizer.save(str(output / TOKENIZER))
-    counter.bump(len(prompts))
 
 
 def build_model(

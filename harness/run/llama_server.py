@@ -1,0 +1,55 @@
+"""llama.cpp's server, as the package ``xllamacpp`` brings it: ``python -P -m harness.run.llama_server MODEL PORT``.
+
+MODEL is a GGUF file, or a folder with one. It serves the OpenAI protocol on loopback until a signal ends it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HarnessError
+
+
+def serve(model: Path, port: int, *, slots: int, context: int, threads: int) -> Any:
+    """Start the server, which runs as long as the returned object lives. ``context``: tokens of each slot."""
+    import xllamacpp
+
+    params = xllamacpp.CommonParams()
+    params.model.path, params.port = str(_find_file(model)), port
+    params.n_parallel, params.n_ctx = slots, slots * context
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
+    return xllamacpp.Server(params)
+
+
+def _find_file(model: Path) -> Path:
+    if model.is_file():
+        return model
+    found = sorted(model.glob("*.gguf"))
+    if len(found) != 1:
+        problem = f"{model} has {len(found)} GGUF files, not one" if model.is_dir() else f"{model} is not there"
+        raise HarnessError(problem, "input", "name a GGUF file, or a folder with one")
+    return found[0]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -P -m harness.run.llama_server", description=__doc__)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("port", type=int)
+    parser.add_argument("--slots", type=int, default=4, help="answers that are computed at a time")
+    parser.add_argument("--context", type=int, default=256, help="tokens of a prompt and its answer, at most")
+    # Threads wait for each other by spinning, so a core that LoadGen and its client need must not have one.
+    half = max(1, len(os.sched_getaffinity(0)) // 2)
+    parser.add_argument("--threads", type=int, default=half, help="default: half of the cores")
+    asked = parser.parse_args(arguments)
+    server = serve(asked.model, asked.port, slots=asked.slots, context=asked.context, threads=asked.threads)
+    signal.pause()
+    del server
+
+
+if __name__ == "__main__":
+    main()

@@ -37,7 +37,7 @@ SCRIPTS = ("TEST01", "TEST04")
 # What the checkers say of runs that are shorter, and datasets that are smaller, than the round asks for; and how they
 # sum that up.
 SHORT = re.compile(
-    r"Test duration less than|accurcy run does not cover all dataset|(accuracy|performance)_sample_count, found"
+    r"Test duration less(er)? than|accurcy run does not cover all dataset|(accuracy|performance)_sample_count, found"
     r"|minimum samples per query not met|accuracy not valid|has issues$|Some (performance|accuracy|compliance) checks?"
 )
 # The older checker counts a scenario only where it found nothing wrong with it.

@@ -104,9 +104,8 @@ def _perform(verb: str, request_path: Path, ending: Ending) -> Result:
     try:
         request = VERBS[verb].read(request_path)
     except ValueError as error:
-        raise HarnessError(
-            str(error), "input", "parent and child must be of one version of mlperf-reconciler"
-        ) from error
+        problem = str(error)
+        raise HarnessError(problem, "input", "parent and child must be of one version of mlperf-reconciler") from error
     if wanted := _list_slices(request):
         # Before anything asks CUDA, which reads once what it may show.
         load_mig().take_slices(wanted, anywhere=verb == BuildRequest.verb)

@@ -15,7 +15,7 @@ class BuiltInBenchmark(NamedTuple):
 
     ``elsewhere``: there is no such module, its runs are imported. ``rehearsed``: its folder generates a dataset and a
     network. ``libraries``: the imports of its children other than numpy, each as packages any one of which provides it;
-    ``extra`` brings them, by default the one of its module's name.
+    ``extra`` brings them, by default the one of its module's name: ``installed_by`` is whichever it is, "" for none.
     """
 
     module: str
@@ -26,11 +26,17 @@ class BuiltInBenchmark(NamedTuple):
     libraries: tuple[tuple[str, ...], ...] = ()
     extra: str = ""
 
+    @property
+    def installed_by(self) -> str:
+        return (self.extra or (self.module if self.libraries else "")).replace("_", "-")
+
 
 _OPENCV = ("opencv-python-headless", "opencv-python", "opencv-contrib-python-headless", "opencv-contrib-python")
 _TEXTS = (("rouge-score",), ("tokenizers",))
 BENCHMARKS: dict[str, BuiltInBenchmark] = {
-    "digits": BuiltInBenchmark("digits", 1, "handwritten digits (UCI, inside scikit-learn), a small convolutional net"),
+    "digits": BuiltInBenchmark(
+        "digits", 1, "handwritten digits (UCI, inside scikit-learn), a small convolutional net", extra="cpu"
+    ),
     "resnet50": BuiltInBenchmark(
         "resnet50",
         1,

@@ -15,6 +15,9 @@ from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 from harness.machine.clocks import CLOCK_SET as CLOCK_SET
 
+LOADGEN = ("mlcommons-loadgen", "mlperf-loadgen")  # the names of its package: now, and as sources up to 4.0 build it
+CONF = "mlperf.conf"  # next to LoadGen's library where it has none built in
+
 T = TypeVar("T", int, str, bool)
 
 

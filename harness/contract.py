@@ -12,8 +12,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import mmap
 import os
 import shutil
+import struct
+import time
 import types
 import typing
 from dataclasses import dataclass, field
@@ -26,11 +29,6 @@ from harness.catalog import BACKENDS as BACKENDS
 from harness.catalog import BackendFacts as BackendFacts
 from harness.catalog import Option as Option
 from harness.catalog import installing as installing
-from harness.child.progress import STAGES as STAGES
-from harness.child.progress import Counter as Counter
-from harness.child.progress import CounterCopy as CounterCopy
-from harness.child.progress import Progress as Progress
-from harness.child.progress import read_progress as read_progress
 from harness.verbs.code_folder import SKIPPED as SKIPPED
 from harness.verbs.code_folder import is_below as is_below
 from harness.verbs.code_folder import is_output as is_output
@@ -80,6 +78,10 @@ class FileMessage:
             stream.flush()
             os.fsync(stream.fileno())
         aside.replace(path)
+
+    def edit(self, **changes: Any) -> Self:
+        """The same message with other values."""
+        return dataclasses.replace(self, **changes)
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -213,7 +215,8 @@ class CommandRequest(FileMessage):
     process that has its value. ``user_conf`` is compared with ``user_conf_sha256`` afterwards; with that "", it is
     copied from ``user_conf_at``, or from the folder of the logs. ``place_audit`` is audit.config in ``cwd`` during the
     run, under ``lock``. ``timeout`` in seconds, or 0. ``service_log``: folder of the output of the server that the run
-    asks; a copy goes with the run. ``slices``: see RunRequest.
+    asks; a copy goes with the run. ``slices``: see RunRequest. ``ending``: of a command that starts a container, what
+    ends it.
     """
 
     verb: ClassVar[str] = "command"
@@ -240,6 +243,7 @@ class CommandRequest(FileMessage):
     results: Literal["loadgen", "endpoints", "points"] = "loadgen"
     service_log: str = ""
     slices: tuple[str, ...] = ()
+    ending: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,7 +288,7 @@ class ServiceRequest(FileMessage):
     A result in ``ready`` says that it is ready, with the facts of it; the child's own result says how it ended. What it
     prints lies in ``log``, a folder that ``harness.child.output`` reads and writes. ``stop_signal`` by name, then
     ``stop_grace`` seconds until what is left of it is killed. ``hides``: variables whose values the server is not
-    given, and which nothing may show that it prints. ``slices``: see RunRequest.
+    given, and which nothing may show that it prints. ``slices``: see RunRequest; ``ending``: see CommandRequest.
     """
 
     verb: ClassVar[str] = "serve"
@@ -301,6 +305,7 @@ class ServiceRequest(FileMessage):
     code: str = ""
     hides: tuple[str, ...] = ()
     slices: tuple[str, ...] = ()
+    ending: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -424,3 +429,100 @@ def copy_log(folder: Path, target: Path) -> None:
             for path in parts:
                 with path.open("rb") as stream:
                     shutil.copyfileobj(stream, out)
+
+
+# Progress of a child: a counter in a small file that it keeps, and that its follower reads.
+
+STAGES = (
+    *("starting", "loading", "building", "warming up", "running", "completing", "scoring", "done"),
+    *("starting service", "serving"),
+)
+# Stage, unused, done, expected, when the stage began and when the last bump was (both monotonic ns).
+_COUNTER = struct.Struct("=IIQQQQ")
+
+
+class Counter:
+    """A progress counter in a small file that parent and child both map.
+
+    One writer, the child; readers tolerate a torn read, since the next one fixes it. CLOCK_MONOTONIC is one clock for
+    all processes of a machine, so the parent computes rates without a clock of its own in the file.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            os.ftruncate(descriptor, _COUNTER.size)
+            self._map = mmap.mmap(descriptor, _COUNTER.size)
+        finally:
+            os.close(descriptor)
+        self._stage, self._done, self._expected, self._began = 0, 0, 0, time.monotonic_ns()
+
+    def stage(self, name: str, expected: int = 0) -> None:
+        """Enter a stage; ``expected`` units of work (samples, layers), 0 when not known."""
+        self._stage, self._done, self._expected, self._began = STAGES.index(name), 0, expected, time.monotonic_ns()
+        self._write()
+
+    def bump(self, count: int) -> None:
+        """Add finished work. Called per batch, never per sample."""
+        self._done += count
+        self._write()
+
+    @property
+    def done(self) -> int:
+        """Finished work of this stage."""
+        return self._done
+
+    def _write(self) -> None:
+        _COUNTER.pack_into(self._map, 0, self._stage, 0, self._done, self._expected, self._began, time.monotonic_ns())
+
+    def close(self) -> None:
+        self._map.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One reading of a counter: work done and expected, seconds in this stage and since the last bump; the last line
+    that a command printed."""
+
+    stage: str
+    done: int
+    expected: int
+    seconds: float
+    idle: float
+    text: str = ""
+
+
+def read_progress(path: str | Path) -> Progress | None:
+    """None while the child has not made its counter yet."""
+    try:
+        data = Path(path).read_bytes()
+        stage, _, done, expected, began, last = _COUNTER.unpack(data)
+    except (OSError, struct.error):
+        return None
+    now = time.monotonic_ns()
+    name = STAGES[stage] if stage < len(STAGES) else STAGES[0]
+    return Progress(name, done, expected, (now - began) / 1e9 if began else 0.0, (now - last) / 1e9 if last else 0.0)
+
+
+class CounterCopy:
+    """Copies the progress of a child whose clock is another machine's into a counter of this one."""
+
+    def __init__(self, there: str | Path, here: str | Path) -> None:
+        self._there, self._here = there, Counter(here)
+        self._here.stage(STAGES[0])
+        self._seen: Progress | None = None
+
+    def copy(self) -> None:
+        found = read_progress(self._there)
+        if found is None:
+            return
+        seen = self._seen
+        if seen is None or (seen.stage, seen.expected) != (found.stage, found.expected) or found.done < seen.done:
+            self._here.stage(found.stage, found.expected)
+            self._here.bump(found.done)
+        elif found.done > seen.done:
+            self._here.bump(found.done - seen.done)
+        self._seen = found
+
+    def close(self) -> None:
+        self._here.close()

@@ -13,6 +13,8 @@ from typing import TypeVar
 
 import pytest
 
+from reconciler.storage.files import hash_file, hash_files
+
 Made = TypeVar("Made")
 
 
@@ -44,3 +46,10 @@ def make_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
             return value
     found: Made = pickle.loads(kept.read_bytes())
     return found
+
+
+def hash_tree(path: Path) -> str:
+    """Digest of a file, or of a folder's file names and contents."""
+    if path.is_file():
+        return hash_file(path)
+    return hash_files(path, ((item, hash_file(item)) for item in sorted(p for p in path.rglob("*") if p.is_file())))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -89,9 +89,11 @@ class BackendEngine:
             document["batch_sizes"] = tuple(document["batch_sizes"])
             return cls(**document)
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise HarnessError(
-                f"{folder} has no engine for {backend}: {error}", "input", "build the engine again"
-            ) from error
+            problem = f"{folder} has no engine for {backend}: {error}"
+            raise HarnessError(problem, "input", "build the engine again") from error
+
+
+FREE_BATCH = "export the model with a free batch axis, or set batch_size to the model's"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +108,35 @@ class BuildPlan:
     options: Mapping[str, Any]
     counter: Counter
     caches: Mapping[str, Path] = field(default_factory=dict)
+
+    def refuse_fixed_batch(self, fixed: Collection[int], fix: str = FREE_BATCH) -> None:
+        """``fixed``: the batches of inputs that have one. Raises HarnessError where that is another than asked for."""
+        if fixed and set(fixed) != {self.batch_size}:
+            problem = f"{self.model.name} has a fixed batch of {sorted(fixed)}, not {self.batch_size}"
+            raise HarnessError(problem, "input", fix)
+
+    def describe_engine(
+        self,
+        backend: str,
+        version: str,
+        file: str,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        batch_sizes: Collection[int] = (),
+        **settings: Any,
+    ) -> BackendEngine:
+        """Describe what was built. ``settings``: in addition to the options."""
+        return BackendEngine(
+            backend=backend,
+            version=version,
+            file=file,
+            precision=self.precision,
+            batch_size=self.batch_size,
+            batch_sizes=tuple(batch_sizes),
+            inputs=tuple(inputs),
+            outputs=tuple(outputs),
+            settings={**self.options, **settings},
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,11 +276,8 @@ def match_samples(samples: Arrays, inputs: Sequence[Tensor]) -> list[np.ndarray]
     else:
         missing = [tensor.name for tensor in inputs if tensor.name not in samples]
         if missing:
-            raise HarnessError(
-                f"the dataset has no array for input {missing[0]}; it has {', '.join(samples)}",
-                "input",
-                "name the arrays of load_samples() like the model's inputs",
-            )
+            problem = f"the dataset has no array for input {missing[0]}; it has {', '.join(samples)}"
+            raise HarnessError(problem, "input", "name the arrays of load_samples() like the model's inputs")
         arrays = [samples[tensor.name] for tensor in inputs]
     for array, tensor in zip(arrays, inputs, strict=True):
         shape = array.shape[1:]

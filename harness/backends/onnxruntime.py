@@ -62,23 +62,8 @@ def build(plan: BuildPlan) -> BackendEngine:
     session = _open(plan.model, options)
     inputs, outputs = _tensors(session.get_inputs()), _tensors(session.get_outputs())
     fixed = {node.shape[0] for node in session.get_inputs() if isinstance(node.shape[0], int)}
-    if fixed and fixed != {plan.batch_size}:
-        raise HarnessError(
-            f"{plan.model.name} has a fixed batch of {sorted(fixed)}, not {plan.batch_size}",
-            "input",
-            "export the model with a free batch axis, or set batch_size to the model's",
-        )
-    return BackendEngine(
-        backend="onnxruntime",
-        version=_version(),
-        file=ENGINE_FILE,
-        precision=plan.precision,
-        batch_size=plan.batch_size,
-        batch_sizes=tuple(fixed),
-        inputs=inputs,
-        outputs=outputs,
-        settings=dict(plan.options),
-    )
+    plan.refuse_fixed_batch(fixed)
+    return plan.describe_engine("onnxruntime", _version(), ENGINE_FILE, inputs, outputs, fixed)
 
 
 def _stores_weights(model: Path) -> bool:
@@ -136,11 +121,8 @@ def _open(path: Path, options: Any) -> Any:
     try:
         return ort.InferenceSession(str(path), options, providers=_PROVIDERS)
     except Exception as error:  # its exceptions share no base class
-        raise HarnessError(
-            f"ONNX Runtime {_version()} cannot load {path.name}: {error}",
-            "backend",
-            "check the model with onnx.checker; an operator that is not supported may need another opset or backend",
-        ) from error
+        fix = "check the model with onnx.checker; an operator that is not supported may need another opset or backend"
+        raise HarnessError(f"ONNX Runtime {_version()} cannot load {path.name}: {error}", "backend", fix) from error
 
 
 def _tensors(nodes: Any) -> tuple[Tensor, ...]:

@@ -36,10 +36,7 @@ Shape = tuple[int, ...]
 
 def facts() -> dict[str, Fact]:
     libraries = Path(ort.__file__).parent / "capi"
-    values = {
-        "backend.version": _version(),
-        "backend.digest": hash_files(libraries, libraries.glob("*.so*")),
-    }
+    values = {"backend.version": _version(), "backend.digest": hash_files(libraries, libraries.glob("*.so*"))}
     return {name: Fact(value=value, role="evidence") for name, value in values.items()} | collect_device_evidence()
 
 
@@ -52,40 +49,20 @@ def build(plan: BuildPlan) -> BackendEngine:
     )
     inputs, outputs = list_tensors(plan.output / ENGINE_FILE)
     fixed = {batch for batch, _ in inputs if batch != _FREE}
-    if fixed and fixed != {plan.batch_size}:
-        raise HarnessError(
-            f"{plan.model.name} has a fixed batch of {sorted(fixed)}, not {plan.batch_size}",
-            "input",
-            "export the model with a free batch axis, or set batch_size to the model's",
-        )
-    return BackendEngine(
-        backend=NAME,
-        version=_version(),
-        file=ENGINE_FILE,
-        precision=plan.precision,
-        batch_size=plan.batch_size,
-        batch_sizes=tuple(fixed),
-        inputs=tuple(tensor for _, tensor in inputs),
-        outputs=tuple(tensor for _, tensor in outputs),
-        settings=dict(plan.options),
-    )
+    plan.refuse_fixed_batch(fixed)
+    ins, outs = ([tensor for _, tensor in tensors] for tensors in (inputs, outputs))
+    return plan.describe_engine(NAME, _version(), ENGINE_FILE, ins, outs, fixed)
 
 
 def load(plan: LoadPlan) -> CudaSession:
     folder = plan.require_engine("ONNX Runtime")
     if _PROVIDER not in ort.get_available_providers():
-        raise HarnessError(
-            f"this ONNX Runtime ({_version()}) has no CUDA provider",
-            "missing",
-            f"pip uninstall onnxruntime, then {installing('cuda')}",
-        )
+        problem = f"this ONNX Runtime ({_version()}) has no CUDA provider"
+        raise HarnessError(problem, "missing", f"pip uninstall onnxruntime, then {installing('cuda')}")
     engine = BackendEngine.read(folder, NAME)
     if plan.batch_size > engine.batch_size:
-        raise HarnessError(
-            f"the engine does not fit: the run wants batches of {plan.batch_size}, it takes {engine.batch_size}",
-            "input",
-            "lower run.batch_size, or build with a larger engine.batch_size",
-        )
+        problem = f"the engine does not fit: the run wants batches of {plan.batch_size}, it takes {engine.batch_size}"
+        raise HarnessError(problem, "input", "lower run.batch_size, or build with a larger engine.batch_size")
     return CudaSession(plan, partial(LoadedModel, engine, plan))
 
 
@@ -153,11 +130,8 @@ class LoadedModel:
         except Exception as error:  # its exceptions share no base class
             raise _problem(error, f"ONNX Runtime {_version()} cannot load {self._path.name}") from error
         if session.get_providers()[0] != _PROVIDER:
-            raise HarnessError(
-                "ONNX Runtime fell back to the CPU: its CUDA provider does not load",
-                "missing",
-                "install the CUDA and cuDNN libraries that it names in the child's log",
-            )
+            fix = "install the CUDA and cuDNN libraries that it names in the child's log"
+            raise HarnessError("ONNX Runtime fell back to the CPU: its CUDA provider does not load", "missing", fix)
         return session
 
 

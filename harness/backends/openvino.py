@@ -12,7 +12,7 @@ from typing import Any
 import openvino as ov
 
 from harness.backends import BackendEngine, BuildPlan, LoadPlan, Outputs, Tensor, Token, match_samples
-from harness.backends.staging import Staging
+from harness.backends.streams import Staging
 from harness.catalog import OpenvinoEngineOptions
 from harness.child.digests import hash_files
 from harness.contract import Fact
@@ -45,23 +45,12 @@ def build(plan: BuildPlan) -> BackendEngine:
         compiled = ov.Core().compile_model(model, _DEVICE, _build_properties(plan))
         content = compiled.export_model()
     except RuntimeError as error:
-        raise HarnessError(
-            f"OpenVINO {_version()} cannot build {plan.model.name}: {error}",
-            "backend",
-            "check the model with onnx.checker; an operator that is not supported may need another opset or backend",
-        ) from error
+        fix = "check the model with onnx.checker; an operator that is not supported may need another opset or backend"
+        raise HarnessError(f"OpenVINO {_version()} cannot build {plan.model.name}: {error}", "backend", fix) from error
     (plan.output / ENGINE_FILE).write_bytes(content.getvalue())
-    return BackendEngine(
-        backend="openvino",
-        version=_version(),
-        file=ENGINE_FILE,
-        precision=plan.precision,
-        batch_size=plan.batch_size,
-        batch_sizes=(plan.batch_size,) if fixed else (),
-        inputs=_tensors(compiled.inputs),
-        outputs=_tensors(compiled.outputs),
-        settings=dict(plan.options),
-    )
+    inputs, outputs = _tensors(compiled.inputs), _tensors(compiled.outputs)
+    sizes = (plan.batch_size,) if fixed else ()
+    return plan.describe_engine("openvino", _version(), ENGINE_FILE, inputs, outputs, sizes)
 
 
 def write_network(model: Path, target: Path) -> None:
@@ -159,17 +148,11 @@ def _import(path: Path, properties: dict[str, Any]) -> Any:
         compiled = ov.Core().import_model(path.read_bytes(), _DEVICE, properties)
         used = compiled.get_property("INFERENCE_PRECISION_HINT").to_string()
     except RuntimeError as error:
-        raise HarnessError(
-            f"OpenVINO {_version()} cannot load {path.name}: {error}",
-            "backend",
-            "the engine is made for another processor or version: build it again",
-        ) from error
+        fix = "the engine is made for another processor or version: build it again"
+        raise HarnessError(f"OpenVINO {_version()} cannot load {path.name}: {error}", "backend", fix) from error
     if used != properties["INFERENCE_PRECISION_HINT"]:
-        raise HarnessError(
-            f"OpenVINO would compute in {used}, the engine declares {properties['INFERENCE_PRECISION_HINT']}",
-            "backend",
-            "choose a precision that this processor has",
-        )
+        problem = f"OpenVINO would compute in {used}, the engine declares {properties['INFERENCE_PRECISION_HINT']}"
+        raise HarnessError(problem, "backend", "choose a precision that this processor has")
     return compiled
 
 

@@ -51,11 +51,8 @@ def find_model(plan: GenerationPlan) -> Path:
     for folder in (plan.model, plan.source):
         if folder is not None and any((folder / name).is_file() for name in (MODEL, ENCODER)):
             return folder
-    raise HarnessError(
-        f"{plan.source or plan.model} has no {MODEL}",
-        "missing",
-        "export the checkpoint to OpenVINO's format (optimum-cli export openvino), and name that folder as model.path",
-    )
+    fix = "export the checkpoint to OpenVINO's format (optimum-cli export openvino), and name that folder as model.path"
+    raise HarnessError(f"{plan.source or plan.model} has no {MODEL}", "missing", fix)
 
 
 @dataclass(slots=True)
@@ -237,11 +234,8 @@ def explaining_load(folder: Path) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        raise HarnessError(
-            f"OpenVINO GenAI cannot load {folder.name}: {error}",
-            "backend",
-            "export the checkpoint again with the installed version of OpenVINO",
-        ) from error
+        fix = "export the checkpoint again with the installed version of OpenVINO"
+        raise HarnessError(f"OpenVINO GenAI cannot load {folder.name}: {error}", "backend", fix) from error
 
 
 def describe_properties(device: str, plan: GenerationPlan) -> dict[str, Any]:

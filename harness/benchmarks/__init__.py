@@ -126,7 +126,7 @@ class TensorBenchmark(BenchmarkCode):
 
     A subclass overrides ``postprocess``, or ``respond`` where a response names its sample: then ``names_samples`` is
     true. ``pipeline``: how a backend runs a pipeline that it reads from a checkpoint: ``steps``, ``guidance``, and of
-    two networks that take turns ``guidance_2`` and ``boundary`` (harness.backends.diffusers.settings).
+    two networks that take turns ``guidance_2`` and ``boundary`` (harness.backends.diffusers.loading).
     """
 
     names_samples: bool = False
@@ -223,15 +223,13 @@ def load_benchmark(benchmark: Benchmark) -> BenchmarkCode:
     else:
         offered = [name for name, facts in BENCHMARKS.items() if not facts.elsewhere]
         if benchmark.name not in offered:
-            raise HarnessError(
-                f"no built-in benchmark {benchmark.name!r}", "input", f"use one of {', '.join(offered)}, or name a file"
-            )
+            problem = f"no built-in benchmark {benchmark.name!r}"
+            raise HarnessError(problem, "input", f"use one of {', '.join(offered)}, or name a file")
         module = importlib.import_module(f"harness.benchmarks.{BENCHMARKS[benchmark.name].module}")
         found = vars(module).get("BENCHMARK") or module.BENCHMARKS[benchmark.name]
     if not isinstance(found, BenchmarkCode):
-        raise HarnessError(
-            f"BENCHMARK of {module.__file__} is no benchmark", "input", "make it an instance of a class of one"
-        )
+        problem = f"BENCHMARK of {module.__file__} is no benchmark"
+        raise HarnessError(problem, "input", "make it an instance of a class of one")
     found.name, found.digest = benchmark.name, digest
     return found
 
@@ -289,9 +287,8 @@ def _load_file(path: Path) -> ModuleType:
     except ImportError:
         raise
     except Exception as error:
-        raise HarnessError(
-            f"{path} does not load: {type(error).__name__}: {error}", "input", "correct the file"
-        ) from error
+        problem = f"{path} does not load: {type(error).__name__}: {error}"
+        raise HarnessError(problem, "input", "correct the file") from error
     finally:
         sys.dont_write_bytecode = writes
     return module

@@ -29,11 +29,9 @@ class AnswerLog:
     def array(self, dtype: DTypeLike) -> np.ndarray:
         """[samples, values]. Raises HarnessError when the answers are not all of one size."""
         if len({len(item) for item in self.data}) != 1 or len(self.data[0]) % np.dtype(dtype).itemsize:
-            raise HarnessError(
-                "the responses in the accuracy log are not all of one size, or not of the benchmark's dtype",
-                "input",
-                "run accuracy again; check postprocess() and RESPONSE_DTYPE of the benchmark",
-            )
+            problem = "the responses in the accuracy log are not all of one size, or not of the benchmark's dtype"
+            fix = "run accuracy again; check postprocess() and RESPONSE_DTYPE of the benchmark"
+            raise HarnessError(problem, "input", fix)
         return np.frombuffer(b"".join(self.data), dtype).reshape(len(self.data), -1)
 
 
@@ -44,9 +42,8 @@ def read_accuracy_log(path: Path) -> AnswerLog:
         answers = [(int(entry["qsl_idx"]), bytes.fromhex(entry["data"])) for entry in entries]
         np.array([index for index, _ in answers], np.intp)
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
-        raise HarnessError(
-            f"{path.name} is not a whole accuracy log: {error}", "input", "run accuracy again"
-        ) from error
+        problem = f"{path.name} is not a whole accuracy log: {error}"
+        raise HarnessError(problem, "input", "run accuracy again") from error
     if not answers:
         raise HarnessError(f"{path.name} holds no answers", "input", "was it a performance run? run accuracy again")
     first: dict[int, bytes] = {}

@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.benchmarks.checking import FileRule
+from harness.benchmarks.sources import FileRule
 from harness.contract import Counter
 from harness.errors import HarnessError
 

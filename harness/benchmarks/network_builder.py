@@ -93,9 +93,6 @@ class NetworkBuilder:
         flat = self.node("Reshape", [joined, self.constant([0, -1, width], "int64")])
         return self.residual(source, self.dense(flat, width, width))
 
-    def feed_forward(self, source: str, width: int, inner: int) -> str:
-        return self.dense(self.node("Relu", [self.dense(source, width, inner)]), inner, width)
-
     def residual(self, source: str, added: str) -> str:
         """Their sum, normalised over the last axis."""
         total = self.node("Add", [source, added])

@@ -19,7 +19,7 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel, Digits, Sequence
 
 from harness.benchmarks import TokenBenchmark
-from harness.benchmarks.language.prompts import load_prompts
+from harness.benchmarks.language.prompt_sets import load_prompts
 from harness.benchmarks.language.pydoc import score, write_beginnings
 from harness.benchmarks.language.pydoc.text import TOKENIZER, read_passages
 from harness.child.digests import hash_file

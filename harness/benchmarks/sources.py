@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import os
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
 from importlib.resources import files
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
 
 from harness.errors import HarnessError
 
@@ -64,3 +70,176 @@ def read_json(path: Path, fix: str) -> Any:
         raise HarnessError(f"{path}: {error.strerror}", "missing", fix) from error
     except (ValueError, RecursionError) as error:
         raise HarnessError(f"{path} is cut off or not JSON: {error}", "input", fix) from error
+
+
+# Checks of a dataset's folder as a whole, before the first sample is prepared.
+#
+# A benchmark lists its files; everything that is missing, empty, cut off, of another kind or size, has another
+# digest, or belongs to nothing is reported at once, by name and with the fix. Digests are those of the list, or of a
+# file such as `sha256sum` writes, which many people keep with their data.
+
+SUMS = {"SHA256SUMS": "sha256", "sha256sums.txt": "sha256", "MD5SUMS": "md5", "md5sums.txt": "md5"}
+
+
+class FileProblem(NamedTuple):
+    """Problem with a file, worded for one file and for several."""
+
+    one: str
+    several: str
+
+
+_LISTED = 5  # names in a message
+_TAIL = 4096  # some programs write a few bytes behind the end of their format
+_LONGEST_NAME, _LONGEST_PATH = 255, 2048  # bytes; what file systems take, with room for the folder
+_SUM = re.compile(r"([0-9a-fA-F]{32,64}) [ *](.+)")
+# Names of second copies by browsers, file managers and wget; and of the leavings of a file that is not whole.
+_COPY = re.compile(r"(.+?) ?(?:\((?:\d+|copy)\)| - Copy)((?:\.[^.]+)*)", re.DOTALL)
+_PIECE = re.compile(r"(.+)\.(?:\d+|aria2|crdownload|download|part|partial|tmp)", re.DOTALL)
+_DIGEST = FileProblem("has another digest than it should", "have another digest than they should")
+_EXTRA = FileProblem("belongs to nothing", "belong to nothing")
+
+
+@dataclass(frozen=True, slots=True)
+class FileRule:
+    """A file below the folder. ``kind``: what it is, for messages; ``start``: its first bytes; ``end``: bytes within
+    its last ones; ``size``: in bytes, where it is known; ``digest``: "sha256:…" or "md5:…"."""
+
+    name: str
+    kind: str = "file"
+    start: bytes = b""
+    end: bytes = b""
+    size: int = 0
+    digest: str = ""
+
+
+def is_below(name: object) -> bool:
+    """True where a name that a file gives is that of a file below its folder."""
+    if not isinstance(name, str) or "\0" in name or len(name) > _LONGEST_PATH:
+        return False
+    path = PurePosixPath(name)
+    fits = all(len(part.encode("utf-8", "surrogatepass")) <= _LONGEST_NAME for part in path.parts)
+    return fits and not path.is_absolute() and ".." not in path.parts and bool(path.parts)
+
+
+def check_files(folder: Path, rules: Sequence[FileRule], *, fix: str, only: str | Iterable[str] = ()) -> None:
+    """Raises HarnessError naming the first few files of each problem. ``only``: files of these patterns below the
+    folder must be listed. Others are left alone, but for second copies and unfinished downloads of those listed."""
+    sums = read_sums(folder)
+    problems: dict[FileProblem, list[str]] = {}
+    # Hashing and reading let go of the interpreter.
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        found = pool.map(lambda rule: _find_problem(folder, rule, sums), rules)
+        for rule, problem in zip(rules, found, strict=True):
+            if problem:
+                problems.setdefault(problem, []).append(rule.name)
+    names = {rule.name for rule in rules}
+    extra = find_leftovers(folder, names)
+    for pattern in [only] if isinstance(only, str) else only:
+        extra.update(find_extra(folder, names, pattern) if pattern else ())
+    if extra:
+        problems[_EXTRA] = sorted(extra)
+        fix = f"{fix}; remove what belongs to nothing"
+    if problems:
+        raise HarnessError(f"{folder}: {_describe(problems, len(rules))}", "input", fix)
+
+
+def describe_problems(state: str, names: Sequence[str], total: int) -> str:
+    """Such as "of 2 files 1 is cut off: a.npy"."""
+    return _describe({_be(state): names}, total)
+
+
+def _describe(problems: Mapping[FileProblem, Sequence[str]], total: int) -> str:
+    files = "1 file" if total == 1 else f"{total} files"
+    return f"of {files} " + "; ".join(
+        f"{len(names)} {problem.one if len(names) == 1 else problem.several}: "
+        f"{', '.join(names[:_LISTED])}{', …' if len(names) > _LISTED else ''}"
+        for problem, names in problems.items()
+    )
+
+
+def find_extra(folder: Path, names: Iterable[str], pattern: str) -> list[str]:
+    """Find files below the folder that fit the pattern and are not among the names."""
+    return sorted(
+        {path.relative_to(folder).as_posix() for path in folder.glob(pattern)}.difference(
+            str(PurePosixPath(name)) for name in names
+        )
+    )
+
+
+def find_leftovers(folder: Path, names: Collection[str]) -> set[str]:
+    """Find second copies and unfinished downloads of the files of these names: one may be the file that was meant."""
+    listed = set(names)
+    found = set()
+    for parent in {PurePosixPath(name).parent for name in listed}:
+        with suppress(OSError):  # a missing folder is reported with its files
+            for entry in [path.name for path in (folder / parent).iterdir()]:
+                if (match := _COPY.fullmatch(entry) or _PIECE.fullmatch(entry)) is None:
+                    continue
+                if (parent / "".join(match.groups())).as_posix() in listed:
+                    found.add((parent / entry).as_posix())
+    return found - listed
+
+
+def is_there(path: Path) -> bool:
+    """Say whether an optional file is there. Raises HarnessError for a link to nothing: somebody meant a file to be
+    there."""
+    if path.is_symlink() and not path.exists():
+        fix = "bring the file that it names, or remove the link"
+        raise HarnessError(f"{path} is a link to {path.readlink()}, which is missing", "missing", fix)
+    return path.is_file()
+
+
+def read_sums(folder: Path) -> dict[str, str]:
+    """File → "sha256:…" or "md5:…" of what the folder says of itself. Raises HarnessError for a line that is none."""
+    found: dict[str, str] = {}
+    for name, algorithm in SUMS.items():
+        path = folder / name
+        if not is_there(path):
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+            match = _SUM.fullmatch(line.strip())
+            if match is None and line.strip():
+                raise HarnessError(f"{path}:{number} is not a digest and a file", "input", f"restore or remove {name}")
+            if match is not None:
+                found.setdefault(match[2].removeprefix("./"), f"{algorithm}:{match[1].lower()}")
+    return found
+
+
+def _find_problem(folder: Path, rule: FileRule, sums: Mapping[str, str]) -> FileProblem | None:
+    path = folder / rule.name
+    try:
+        with path.open("rb") as stream:
+            start = stream.read(len(rule.start))
+            size = stream.seek(0, os.SEEK_END)
+            stream.seek(max(0, size - _TAIL))
+            tail = stream.read()
+    except FileNotFoundError:
+        return _be("missing")
+    except OSError as error:
+        return FileProblem(*(f"cannot be read ({error.strerror})",) * 2)
+    if not size:
+        return _be("empty")
+    if start != rule.start:
+        return (
+            _be("of another format")
+            if rule.kind == "file"
+            else FileProblem(f"is no {rule.kind}", f"are not {rule.kind}s")
+        )
+    if rule.end not in tail or (rule.size and size < rule.size):
+        return _be("cut off")
+    if rule.size and size > rule.size:
+        return FileProblem("is longer than it should be", "are longer than they should be")
+    digest = rule.digest or sums.get(rule.name, "")
+    return _DIGEST if digest and hash_like(path, digest) != digest else None
+
+
+def _be(state: str) -> FileProblem:
+    return FileProblem(f"is {state}", f"are {state}")
+
+
+def hash_like(path: Path, digest: str) -> str:
+    """The file's digest in the manner of another one."""
+    algorithm = digest.partition(":")[0]
+    with path.open("rb") as stream:
+        value = hashlib.file_digest(stream, lambda: hashlib.new(algorithm, usedforsecurity=False)).hexdigest()
+    return f"{algorithm}:{value}"

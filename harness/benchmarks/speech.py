@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from harness.benchmarks.checking import FileRule
+from harness.benchmarks.sources import FileRule
 from harness.contract import Counter
 from harness.errors import HarnessError
 from harness.run.qsl import Consecutive, Ragged

@@ -26,6 +26,7 @@ from harness.errors import HarnessError
 GRACE = 5.0  # seconds between asking a group to end and making it
 _LOOK = 0.05
 _TAKEN = 65536  # bytes of one read
+_ENDING = 30.0  # seconds that a container may take to be removed
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,16 @@ def run_group(
         problem = f"{command.arguments[0]} does not start: {rest}" if rest else "the command's keeper was killed"
         raise HarnessError(problem, "missing" if rest else "resources", "check the command, its folder and its PATH")
     return GroupEnd(int(status), rest == "timeout")
+
+
+def run_ending(command: Sequence[str]) -> None:
+    """End what a command left where no signal reaches it, such as a container. Mostly there is nothing left; the folder
+    of this process may be gone, too."""
+    if command:
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            subprocess.run(
+                command, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, timeout=_ENDING, check=False
+            )
 
 
 def _follow(printed: int, aside: int, ending: int, output: BoundedOutput) -> str:

@@ -53,13 +53,7 @@ class BoundedOutput:
     standard error where it is kept apart. ``secrets`` are shown nowhere."""
 
     def __init__(
-        self,
-        descriptor: int,
-        last_line: Path,
-        *,
-        head: int = HEAD,
-        tail: int = TAIL,
-        secrets: Collection[str] = (),
+        self, descriptor: int, last_line: Path, *, head: int = HEAD, tail: int = TAIL, secrets: Collection[str] = ()
     ) -> None:
         self._filter, self._aside = SecretFilter(secrets), SecretFilter(secrets)
         self._descriptor, self._last_line, self._left, self._most = descriptor, last_line, head, tail

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from harness.backends import Outputs, Tensor
+from harness.contract import Scenario
 from harness.cuda import driver
-from harness.cuda.driver import CudaError, Device, DeviceMemory, DeviceMemoryError, Stream, launch
-from harness.cuda.engines import Enqueue, LoadedEngine
-from harness.cuda.sample_memory import Resident
-from harness.cuda.sizes import find_padded_size
+from harness.cuda.driver import CudaError, Device, DeviceMemory, DeviceMemoryError, Stream, copy, launch, synchronize
 from harness.errors import HarnessError
+from harness.machine.numa import list_processors, run_on
 from harness.run.qsl import Rows, count_rows, find_runs
 
 _MANY_ROWS, _LONG_RUN = 1024, 32
@@ -217,9 +217,8 @@ class Lane:
         except DeviceMemoryError:
             raise
         except CudaError as error:
-            raise HarnessError(
-                f"the engine's work cannot be captured in a CUDA graph: {error}", "backend", "set cuda_graphs: false"
-            ) from error
+            problem = f"the engine's work cannot be captured in a CUDA graph: {error}"
+            raise HarnessError(problem, "backend", "set cuda_graphs: false") from error
         return partial(driver.replay, graph, self._streams.compute)
 
     def close(self) -> None:
@@ -287,3 +286,165 @@ def shape(units: int, count: int, blocks: int) -> tuple[int, tuple[int, int]]:
 def kernel(device: Device, width: int) -> Any:
     """The kernel that moves words of ``width`` bytes."""
     return device.load_kernel(_image(), f"gather{width}")
+
+
+# The batch sizes that are computed: a batch is padded up to the next of them.
+
+_STEPS = 16  # of a Server batch's range: a partial batch is padded by a sixteenth of the largest at most
+_PER_QUERY = 8  # samples of a MultiStream query
+
+
+def list_sizes(largest: int, scenario: Scenario, only: Sequence[int] = ()) -> tuple[int, ...]:
+    """Ascending, the last one ``largest``. ``only``: all that the engine computes; empty for any size."""
+    if only:
+        allowed = tuple(size for size in sorted(only) if size <= largest)
+        return allowed or (min(only),)
+    powers = [2**power for power in range(largest.bit_length()) if 2**power <= largest]
+    if scenario == "Server":
+        step = -(-largest // _STEPS)
+        return tuple(sorted({*(size for size in powers if size < step), *range(step, largest, step), largest}))
+    if scenario == "Offline":  # the last batch only is smaller
+        return tuple(sorted({*powers, largest}))
+    return tuple(sorted({1, min(_PER_QUERY, largest), largest}))
+
+
+def find_padded_size(count: int, allowed: Sequence[int]) -> int:
+    """The smallest that holds ``count``."""
+    return allowed[bisect_left(allowed, count)]
+
+
+# Memory of a run's samples: pinned on the host, once per NUMA node, or on each device.
+
+
+@dataclass(frozen=True, slots=True)
+class Resident:
+    """The samples as one device sees them: where each input's first sample is, and bytes per sample."""
+
+    addresses: tuple[int, ...]
+    row_bytes: tuple[int, ...]
+
+
+class Residence:
+    """Holds what ``place`` made until the next ``place``. ``nodes``: of the devices, in their order."""
+
+    def __init__(self, devices: Sequence[Device], nodes: Sequence[int], *, on_device: bool) -> None:
+        self._devices, self._nodes, self._on_device = devices, nodes, on_device
+        self._arrays: Sequence[np.ndarray] = ()
+        self._locked: list[DeviceMemory] = []
+        self._owned: list[tuple[Device, DeviceMemory]] = []
+        self.in_place = not on_device and len(set(nodes)) == 1
+
+    def place(self, arrays: Sequence[np.ndarray]) -> list[Resident]:
+        """One view per device. ``arrays`` are C-contiguous and belong to this run alone."""
+        self.release()
+        row_bytes = tuple(array.nbytes // len(array) for array in arrays)
+        if self._on_device:
+            addresses = [self._on(device, arrays) for device in self._devices]
+        elif len(set(self._nodes)) == 1:
+            addresses = [self._here(arrays)] * len(self._devices)
+        else:
+            per_node = {node: self._near(node, arrays) for node in set(self._nodes)}
+            addresses = [per_node[node] for node in self._nodes]
+        return [Resident(tuple(found), row_bytes) for found in addresses]
+
+    def release(self) -> None:
+        self._devices[0].activate()
+        for memory in self._locked:
+            self._devices[0].unlock(memory)
+        for device, memory in self._owned:
+            device.activate()
+            device.free(memory)
+        self._locked, self._owned, self._arrays = [], [], ()
+
+    def _here(self, arrays: Sequence[np.ndarray]) -> list[int]:
+        """Pinned where they are; copied only where the system will not lock them."""
+        device = self._devices[0]
+        device.activate()
+        try:
+            for array in arrays:
+                self._locked.append(device.lock(array))
+        except CudaError:
+            for memory in self._locked:
+                device.unlock(memory)
+            self._locked, self.in_place = [], False
+            return self._copied(device, arrays)
+        self._arrays = arrays
+        return [memory.address for memory in self._locked]
+
+    def _near(self, node: int, arrays: Sequence[np.ndarray]) -> list[int]:
+        device = self._devices[self._nodes.index(node)]
+        return run_on(list_processors(node), lambda: self._copied(device, arrays))
+
+    def _copied(self, device: Device, arrays: Sequence[np.ndarray]) -> list[int]:
+        device.activate()
+        made = []
+        for array in arrays:
+            memory = device.pin(array.nbytes)
+            self._owned.append((device, memory))
+            memory.array(array.shape, array.dtype.name)[...] = array
+            made.append(memory.address)
+        return made
+
+    def _on(self, device: Device, arrays: Sequence[np.ndarray]) -> list[int]:
+        device.activate()
+        stream, made = device.stream(), []
+        for array in arrays:
+            memory = device.allocate(array.nbytes)
+            self._owned.append((device, memory))
+            copy(memory.address, int(array.__array_interface__["data"][0]), array.nbytes, stream)
+            made.append(memory.address)
+        synchronize(stream)
+        return made
+
+
+# The protocol of an engine in the CUDA pipeline: what a library (TensorRT, ONNX Runtime, PyTorch) must offer.
+
+Enqueue = Callable[[], None]
+"""Puts the work of one batch on its stream, between fixed buffers."""
+
+
+class Compute(Protocol):
+    """An engine bound to the buffers of one lane and to one stream."""
+
+    def prepare(self, size: int) -> Enqueue:
+        """The work of a batch of exactly ``size`` samples. It is run once before it is used or captured."""
+
+
+class LoadedEngine(Protocol):
+    """An engine on one device."""
+
+    @property
+    def batch_size(self) -> int:
+        """The largest batch."""
+
+    @property
+    def batch_sizes(self) -> Sequence[int]:
+        """The only sizes that it computes; empty for any up to ``batch_size``."""
+
+    @property
+    def inputs(self) -> Sequence[Tensor]: ...
+
+    @property
+    def capturable(self) -> bool:
+        """True where its work may be captured in a CUDA graph."""
+
+    @property
+    def notes(self) -> Mapping[str, Any]: ...
+
+    def list_outputs(self, inputs: Sequence[tuple[int, ...]]) -> Sequence[Tensor]:
+        """The outputs, shaped for samples of these shapes."""
+
+    def estimate_memory(self, inputs: Sequence[tuple[int, ...]]) -> int:
+        """Estimate the bytes that computing takes on the device for each stream, without the buffers of the lanes."""
+
+    def open(
+        self,
+        shapes: Sequence[tuple[int, ...]],
+        inputs: Sequence[DeviceMemory],
+        outputs: Sequence[DeviceMemory],
+        stream: Stream,
+    ) -> Compute:
+        """Bind to a lane. ``shapes``: of one sample of each input. Lanes on one stream never compute at once."""
+
+
+Loader = Callable[[Device], LoadedEngine]

@@ -16,11 +16,18 @@ import numpy as np
 from harness.backends import LoadPlan, Outputs, Token, match_samples
 from harness.catalog import CudaRunOptions
 from harness.cuda.driver import CudaError, Device, DeviceMemoryError, count_devices
-from harness.cuda.engines import LoadedEngine, Loader
 from harness.cuda.faults import explain_cuda_error, explain_out_of_memory, explain_too_many_samples
-from harness.cuda.lanes import Lane, Shapes, Streams, list_batch_shapes
-from harness.cuda.sample_memory import Residence, Resident
-from harness.cuda.sizes import list_sizes
+from harness.cuda.lanes import (
+    Lane,
+    LoadedEngine,
+    Loader,
+    Residence,
+    Resident,
+    Shapes,
+    Streams,
+    list_batch_shapes,
+    list_sizes,
+)
 from harness.errors import HarnessError
 from harness.machine.numa import find_node, list_processors, pin_thread, pinned_near
 from harness.run.pool import Pool
@@ -142,9 +149,8 @@ class CudaSession:
         try:
             residents = self._residence.place(arrays)
         except DeviceMemoryError as error:
-            raise explain_too_many_samples(
-                self.workers[0].label, sum(array.nbytes for array in arrays), error
-            ) from error
+            problem = self.workers[0].label
+            raise explain_too_many_samples(problem, sum(array.nbytes for array in arrays), error) from error
         except CudaError as error:
             raise explain_cuda_error(error, self.workers[0].label) from error
         for worker, resident in zip(self.workers, residents, strict=True):
@@ -221,11 +227,8 @@ def chosen(count: int) -> range:
     here = count_devices()
     if here < max(count, 1):
         have = f"{here} NVIDIA GPUs are" if here != 1 else "one NVIDIA GPU is"
-        raise HarnessError(
-            f"{have} usable here, the run needs {max(count, 1)}",
-            "missing",
-            "check nvidia-smi, CUDA_VISIBLE_DEVICES and hardware.count of the system",
-        )
+        fix = "check nvidia-smi, CUDA_VISIBLE_DEVICES and hardware.count of the system"
+        raise HarnessError(f"{have} usable here, the run needs {max(count, 1)}", "missing", fix)
     return range(max(count, 1))
 
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Self
 
 from harness.backends import LoadPlan, Session
 from harness.catalog import write_slices
-from harness.contract import BackgroundLoad, Benchmark
+from harness.contract import BackgroundLoad, Benchmark, Fact, Result, read_progress
 from harness.errors import HarnessError
 from harness.machine.facts import MIG, VISIBLE, Slice, list_accelerators, list_slices, list_taken
-from harness.mig.background import Background
+from harness.mig.requests import LoadRequest
 from harness.mig.slice_session import SliceSession
 
 
@@ -30,11 +35,9 @@ def choose_slices(wanted: Sequence[str], here: Sequence[Slice], chosen: str | No
     if len(found) == len(wanted):
         return found
     have = write_slices(str(part["profile"]) for part in usable)
-    raise HarnessError(
-        f"the run needs {write_slices(wanted)} of MIG, and {have or 'no slice'} can be used here",
-        "missing",
-        f"make them: `reconcile mig create`; check {VISIBLE} and hardware.mig of the system",
-    )
+    problem = f"the run needs {write_slices(wanted)} of MIG, and {have or 'no slice'} can be used here"
+    fix = f"make them: `reconcile mig create`; check {VISIBLE} and hardware.mig of the system"
+    raise HarnessError(problem, "missing", fix)
 
 
 def open_session(backend: str, benchmark: Benchmark, plan: LoadPlan, slices: Sequence[str]) -> Session:
@@ -78,3 +81,101 @@ def _is_among(part: Slice, chosen: str) -> bool:
         if fits:
             return True
     return False
+
+
+# Computation on further slices while a run is measured: a child for each, from before the run until after it.
+
+_LONGEST = 600.0  # seconds until all of them compute
+_STILL = 60.0  # seconds in which each must complete a batch once the run has ended
+_LOOK = 0.05
+_READS = 3  # one that falls into a write may read nothing
+
+
+class Background:
+    """Entered, all of them compute. ``slices``: the UUID for each; none where no slice was taken, and then they compute
+    on what there is."""
+
+    def __init__(self, loads: Sequence[BackgroundLoad], slices: Sequence[str], folder: Path) -> None:
+        self._loads, self._slices = loads, slices or [""] * len(loads)
+        self._folders = [folder / f"background-{number}" for number in range(len(loads))]
+        self._children: list[subprocess.Popen[bytes]] = []
+        self._done: list[int] = []
+        self._began = self._seconds = 0.0
+
+    def __enter__(self) -> Self:
+        try:
+            for load, uuid, folder in zip(self._loads, self._slices, self._folders, strict=True):
+                self._children.append(_start(load, uuid, folder))
+            self._wait([0] * len(self._loads), _LONGEST)
+        except BaseException:
+            self._end()
+            raise
+        self._done, self._began = self._read(), time.monotonic()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def check(self) -> None:
+        """Raises HarnessError where one of them did not compute until the end of the run."""
+        after, self._seconds = self._read(), time.monotonic() - self._began
+        self._wait(after, _STILL)
+        self._done = [now - before for now, before in zip(after, self._done, strict=True)]
+
+    def facts(self) -> dict[str, Fact]:
+        """Samples per second of each while the run was made."""
+        rates = [round(done / self._seconds, 3) for done in self._done] if self._seconds else []
+        return {"background.samples_per_second": Fact(value=rates, role="note")} if self._loads else {}
+
+    @property
+    def ended(self) -> bool:
+        """True once none of them is left."""
+        return all(child.poll() is not None for child in self._children)
+
+    def kill(self, number: int) -> None:
+        with self._children[number] as child:
+            child.kill()
+
+    def _wait(self, before: Sequence[int], longest: float) -> None:
+        """Until each has computed more than that."""
+        give_up = time.monotonic() + longest
+        while stuck := [n for n, (now, then) in enumerate(zip(self._read(), before, strict=True)) if now <= then]:
+            for number, child in enumerate(self._children):
+                if child.poll() is not None:
+                    raise self._explain(number)
+            if time.monotonic() > give_up:
+                name = self._loads[stuck[0]].benchmark.name
+                problem = f"{name} in the background does not compute within {longest:g} s"
+                raise HarnessError(problem, "backend", self._where(stuck[0]))
+            time.sleep(_LOOK)
+
+    def _read(self) -> list[int]:
+        return [max(_read_done(folder / "counter") for _ in range(_READS)) for folder in self._folders]
+
+    def _explain(self, number: int) -> HarnessError:
+        name = self._loads[number].benchmark.name
+        with suppress(OSError, ValueError):
+            said = Result.read(self._folders[number] / "result.json")
+            return HarnessError(f"{name} in the background: {said.problem}", "backend", said.fix)
+        return HarnessError(f"{name} in the background ended", "crash", self._where(number))
+
+    def _where(self, number: int) -> str:
+        return f"see what it printed in the log of this run: {self._loads[number].benchmark.name}"
+
+    def _end(self) -> None:
+        for number in range(len(self._children)):
+            self.kill(number)
+
+
+def _read_done(counter: Path) -> int:
+    found = read_progress(counter)
+    return found.done if found is not None and found.stage == "running" else 0
+
+
+def _start(load: BackgroundLoad, uuid: str, folder: Path) -> subprocess.Popen[bytes]:
+    folder.mkdir()
+    LoadRequest(load=load, counter=str(folder / "counter")).write(folder / "request.json")
+    shown = {VISIBLE: uuid} if uuid else {}
+    words = [sys.executable, "-P", "-m", "harness", "load", str(folder / "request.json"), str(folder / "result.json")]
+    environment = {**os.environ, "RECONCILE_PARENT": str(os.getpid()), **shown}
+    return subprocess.Popen(words, cwd=folder, env=environment, stdin=subprocess.PIPE)

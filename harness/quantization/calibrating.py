@@ -109,9 +109,8 @@ def change_precision(
         raise HarnessError(f"no model precision {precision!r}", "input", "use one of fp16, bf16, int8, fp8")
     wanted = WantedPrecision.read(settings)
     if not samples:
-        raise HarnessError(
-            "the dataset holds no calibration samples", "missing", "write calibration.npy in build_dataset()"
-        )
+        problem = "the dataset holds no calibration samples"
+        raise HarnessError(problem, "missing", "write calibration.npy in build_dataset()")
     arrays = load_calibration_arrays(model, samples, wanted.count)
     counter.stage("building", len(next(iter(arrays.values()))))
     return quantized(model, wanted, arrays, counter, cache)
@@ -130,11 +129,9 @@ def load_calibration_arrays(model: Path, samples: Arrays, count: int) -> dict[st
         raise HarnessError(f"calibration_count {count}, the list has {available}", "input", "lower it")
     wanted, size = count or available, find_batch(model, 1)
     if wanted % size:
-        raise HarnessError(
-            f"{wanted} calibration samples make no full batches of {size}, the fixed batch of the model",
-            "input",
-            f"set calibration_count to a multiple of {size}, or export the model with a free batch axis",
-        )
+        problem = f"{wanted} calibration samples make no full batches of {size}, the fixed batch of the model"
+        fix = f"set calibration_count to a multiple of {size}, or export the model with a free batch axis"
+        raise HarnessError(problem, "input", fix)
     return {name: samples[name][:wanted] for name in names}
 
 

@@ -85,20 +85,14 @@ def require_precision(model: Any, precision: str) -> None:
         able = " or ".join(name for name, facts in BACKENDS.items() if quantized in facts.weights)
         raise HarnessError("the model has weights of four bits, which are not read here", "input", f"choose {able}")
     if precision in _LOW and not quantized:
-        raise HarnessError(
-            f"the model holds no Q/DQ pairs, so no {precision} engine can be made of it",
-            "input",
-            f"set model.settings.precision: {precision}, or use a model that is already quantized",
-        )
+        fix = f"set model.settings.precision: {precision}, or use a model that is already quantized"
+        raise HarnessError(f"the model holds no Q/DQ pairs, so no {precision} engine can be made of it", "input", fix)
     own = {TensorProto.FLOAT, _HALVES.get(precision, TensorProto.FLOAT)}
     halves = {name for name, kind in _HALVES.items() if kind in list_float_types(model) - own}
     found = quantized or ("" if precision in _LOW else min(halves, default=""))
     if found not in ("", precision):
-        raise HarnessError(
-            f"the model is {found} already, so no {precision} engine can be made of it",
-            "input",
-            f"set engine.precision: {found}, or use a float32 model",
-        )
+        problem = f"the model is {found} already, so no {precision} engine can be made of it"
+        raise HarnessError(problem, "input", f"set engine.precision: {found}, or use a float32 model")
 
 
 def find_quantized_type(model: Any) -> str:
@@ -135,11 +129,8 @@ def find_batch(model: Path, free: int) -> int:
 def _described(value: Any) -> tuple[int, Tensor]:
     kind = value.type.tensor_type
     if not kind.shape.dim:
-        raise HarnessError(
-            f"{value.name} of the model has no batch axis, or no shape at all",
-            "input",
-            "export the model with a batch axis first in every input and output (onnx.shape_inference finds shapes)",
-        )
+        fix = "export the model with a batch axis first in every input and output (onnx.shape_inference finds shapes)"
+        raise HarnessError(f"{value.name} of the model has no batch axis, or no shape at all", "input", fix)
     sizes = [axis.dim_value if axis.HasField("dim_value") else -1 for axis in kind.shape.dim]
     dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type).name
     return sizes[0], Tensor(value.name, tuple(sizes[1:]), dtype)

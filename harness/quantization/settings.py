@@ -16,9 +16,8 @@ def count_of(settings: Mapping[str, Any], name: str, default: int = 0) -> int:
     except (TypeError, ValueError):
         count = -1
     if count < 0:
-        raise HarnessError(
-            f"model.settings.{name} {value!r} is not a number of 0 or more", "input", "write one, such as 64"
-        )
+        problem = f"model.settings.{name} {value!r} is not a number of 0 or more"
+        raise HarnessError(problem, "input", "write one, such as 64")
     return count
 
 

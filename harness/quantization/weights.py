@@ -100,11 +100,8 @@ def prune(model: Any) -> dict[str, Any]:
             changed += 1
             weight.tensor.CopyFrom(numpy_helper.from_array(after, weight.tensor.name))
     if not tensors:
-        raise HarnessError(
-            f"the model has no weights in which each {_GROUP} of what is summed can be {PATTERN} sparse",
-            "input",
-            f"leave model.settings.{SPARSITY} out",
-        )
+        problem = f"the model has no weights in which each {_GROUP} of what is summed can be {PATTERN} sparse"
+        raise HarnessError(problem, "input", f"leave model.settings.{SPARSITY} out")
     return {"pattern": PATTERN, "tensors": tensors, "pruned": changed, "zeroed": zeroed, "dense": left}
 
 

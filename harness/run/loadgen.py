@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import mlperf_loadgen as lg  # never mlcommons_loadgen: importing that package hides this module
 import numpy as np
 
+from harness.catalog import CONF, LOADGEN
 from harness.child.digests import hash_file
 from harness.contract import Fact, Mode, Scenario
 from harness.errors import HarnessError
@@ -69,13 +70,19 @@ class Prepared:
     settings: Any
     overrides: dict[str, list[float]] = field(default_factory=dict)
 
+    def read(self, name: str, unseen: int = 0) -> int:
+        """A setting that not every release lets Python see; ``unseen``, as 0 which LoadGen takes for unset, where this
+        one does not."""
+        value: int = getattr(self.settings, name, unseen)
+        return value
+
     @property
     def logs_responses(self) -> bool:
         """True where LoadGen will read any response's bytes."""
         settings = self.settings
         return bool(
             settings.mode != lg.TestMode.PerformanceOnly
-            or _read(settings, "accuracy_log_sampling_target")
+            or self.read("accuracy_log_sampling_target")
             or settings.accuracy_log_probability
             or self.test.audit_config
         )
@@ -84,7 +91,7 @@ class Prepared:
         """How many samples the test will probably issue, for a progress display only."""
         settings = self.settings
         if settings.mode == lg.TestMode.AccuracyOnly:
-            return int(_read(settings, "accuracy_sample_count_override") or total_count)
+            return int(self.read("accuracy_sample_count_override") or total_count)
         seconds, least, scenario = settings.min_duration_ms / 1e3, settings.min_query_count, self.test.scenario
         if scenario == "SingleStream":
             return int(max(least, seconds * 1e9 / settings.single_stream_expected_latency_ns))
@@ -112,6 +119,8 @@ def prepare(test: Test) -> Prepared:
     if not test.log_dir.is_dir():
         raise HarnessError(f"the log folder is not there: {test.log_dir}", "input", "create it before the run")
     settings = lg.TestSettings()
+    if _locate_conf() is not None:
+        _apply(settings, "", test.model_key, test.scenario, _BUILT_IN)
     _apply(settings, str(test.user_conf), test.model_key, test.scenario, _USER)
     settings.scenario = getattr(lg.TestScenario, test.scenario)
     settings.mode = lg.TestMode.AccuracyOnly if test.mode == "accuracy" else lg.TestMode.PerformanceOnly
@@ -135,18 +144,12 @@ def _set_seeds(settings: Any, audit_config: Path) -> None:
             setattr(settings, name, int(value))
 
 
-def _read(settings: Any, name: str) -> int:
-    """A setting that not every release lets Python see; 0, which LoadGen takes for unset, where this one does not."""
-    value: int = getattr(settings, name, 0)
-    return value
-
-
 def _apply(settings: Any, path: str, model_key: str, scenario: str, kind: int) -> None:
     code = _read_conf(settings, path, model_key, scenario, kind)
     if code:
-        raise HarnessError(
-            f"LoadGen refuses {path}: {_REFUSALS.get(code, f'code {code}')}", "input", "render the file again"
-        )
+        fix = "render the file again" if path else "install the round's LoadGen with it: reconcile doctor"
+        why = _REFUSALS.get(code, f"code {code}")
+        raise HarnessError(f"LoadGen refuses {path or 'the mlperf.conf next to it'}: {why}", "input", fix)
 
 
 def _read_conf(settings: Any, path: str, model_key: str, scenario: str, kind: int) -> int:
@@ -157,11 +160,20 @@ def _read_conf(settings: Any, path: str, model_key: str, scenario: str, kind: in
         found = settings.FromConfig(path, model_key, scenario, conf_type=kind)
     elif "is_mlperf_conf" in parameter and kind in _BEFORE_KINDS:
         found = settings.FromConfig(path, model_key, scenario, is_mlperf_conf=_BEFORE_KINDS[kind])
+    elif (conf := _locate_conf()) is not None:
+        found = settings.FromConfig(path or str(conf), model_key, scenario)
     else:
-        release = find_distribution_version("mlcommons-loadgen")
+        release = find_distribution_version(*LOADGEN)
         fix = "install LoadGen 5.0.6 or newer, of the round: reconcile doctor"
         raise HarnessError(f"LoadGen {release} cannot read {path or 'the settings of the round'}", "input", fix)
     return int(found)
+
+
+def _locate_conf() -> Path | None:
+    """The round's mlperf.conf, next to a library that has none built in, as none had up to 4.1.7. Such a release reads
+    every file alike; None where it is asked for the kind of a file."""
+    signature = (lg.TestSettings.FromConfig.__doc__ or "").partition("\n")[0]
+    return None if "conf" in signature else Path(lg.__file__).with_name(CONF)
 
 
 def run_test(prepared: Prepared, sut: Sut, library: Library) -> None:
@@ -199,11 +211,12 @@ class Responder:
 
     Response objects are kept and filled again: LoadGen copies them out of the list before it lets other threads run,
     and making a new one costs three times as much. ``with_data`` false answers without bytes, which LoadGen would not
-    read. ``tokens``: a row is so many tokens, a number that LoadGen gets.
+    read. ``tokens``: a row is so many tokens, a number that LoadGen gets, if it has taken any: it does since 4.0.
     """
 
     def __init__(self, *, with_data: bool, tokens: bool = False) -> None:
-        self._with_data, self._tokens = with_data, tokens
+        self._with_data = with_data
+        self._tokens = tokens and hasattr(lg.QuerySampleResponse, "n_tokens")
         self._spare: list[list[Any]] = []
 
     def complete(
@@ -261,10 +274,13 @@ def _location(responses: np.ndarray) -> tuple[int, int]:
 
 
 def collect_loadgen_facts() -> dict[str, Fact]:
-    """Which LoadGen ran: the version of the installed distribution and the bytes of its library."""
+    """Which LoadGen ran: the version of the installed distribution, the bytes of its library and, where it is a file,
+    of its configuration."""
+    conf = _locate_conf()
     return {
-        "loadgen.version": Fact(value=find_distribution_version("mlcommons-loadgen"), role="evidence"),
+        "loadgen.version": Fact(value=find_distribution_version(*LOADGEN), role="evidence"),
         "loadgen.digest": Fact(value=hash_file(Path(lg.__file__)), role="evidence"),
+        **({"loadgen.conf": Fact(value=hash_file(conf), role="evidence")} if conf is not None else {}),
     }
 
 

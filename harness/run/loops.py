@@ -20,11 +20,9 @@ from typing import Any, Protocol, cast, runtime_checkable
 import numpy as np
 
 from harness.backends import LoadPlan, Outputs, Session, Tensor, Token
-from harness.run.pool import BatchRoom
+from harness.run.pool import BatchRoom, start_streams
 from harness.run.qsl import Arrays, Rows, take_rows
-from harness.run.row_batches import Engines, RowBatches, Share, ask_next
-from harness.run.running_sample import Finish, LoopEnd, RunningSample, Steps
-from harness.run.stream_threads import start_streams
+from harness.run.row_batches import Engines, Finish, LoopEnd, RowBatches, RunningSample, Share, Steps, ask_next
 
 Loop = Callable[[Arrays], Steps]
 Parts = Mapping[str, Sequence[Tensor]]
@@ -144,9 +142,7 @@ class InFlight:
     engine, on any thread."""
 
     def __init__(
-        self,
-        events: SimpleQueue[Callable[[], None] | None],
-        answered: Callable[[RunningSample], None],
+        self, events: SimpleQueue[Callable[[], None] | None], answered: Callable[[RunningSample], None]
     ) -> None:
         self._events, self._answered = events, answered
         self._batches: dict[int, tuple[int, list[Share]]] = {}

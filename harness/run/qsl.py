@@ -86,11 +86,8 @@ class SampleLibrary:
     ) -> None:
         counts = {len(array) for array in arrays.values()}
         if len(counts) != 1 or 0 in counts:
-            raise HarnessError(
-                f"the dataset's arrays hold {sorted(counts) or 'no'} samples",
-                "input",
-                "every input needs as many samples",
-            )
+            problem = f"the dataset's arrays hold {sorted(counts) or 'no'} samples"
+            raise HarnessError(problem, "input", "every input needs as many samples")
         self._arrays, self._place, self._failed = arrays, place, failed
         available = counts.pop()
         self.total_count = min(total_count, available) if total_count else available

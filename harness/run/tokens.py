@@ -74,11 +74,8 @@ class Sampling:
 
     def __post_init__(self) -> None:
         if self.min_new_tokens < 1 or 0 != self.max_new_tokens < self.min_new_tokens:
-            raise HarnessError(
-                f"an answer cannot have from {self.min_new_tokens} to {self.max_new_tokens} tokens",
-                "input",
-                "correct run.options.min_new_tokens and max_new_tokens",
-            )
+            problem = f"an answer cannot have from {self.min_new_tokens} to {self.max_new_tokens} tokens"
+            raise HarnessError(problem, "input", "correct run.options.min_new_tokens and max_new_tokens")
 
     def find_stop_sequence(self, number: int) -> StopSequence | None:
         """By its number in ``STOP_SEQUENCE``."""
@@ -393,9 +390,8 @@ class WarmUp:
         """Raises what went wrong."""
         for _ in range(count):
             if not self._over.acquire(timeout=_WARM_UP_LIMIT):
-                raise HarnessError(
-                    f"no answer to a first prompt within {_WARM_UP_LIMIT:.0f} s", "resources", "see the server's log"
-                )
+                problem = f"no answer to a first prompt within {_WARM_UP_LIMIT:.0f} s"
+                raise HarnessError(problem, "resources", "see the server's log")
         if self.problem is not None:
             raise self.problem
 

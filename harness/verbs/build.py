@@ -21,6 +21,7 @@ from harness.errors import HarnessError, require
 
 _OWN = ("batch_size", "precision")
 MODEL_FILES = ("model.onnx", "model.pt2")
+_POINTER = b"version https://git-lfs.github.com/"
 _COMPARED = 16  # calibration samples that a quantized model is compared on
 
 
@@ -152,9 +153,8 @@ def _build_engine(request: BuildRequest, counter: Counter) -> Made:
     precision = EngineSettings(request.settings).precision
     offered = BACKENDS[request.backend].precisions
     if precision not in offered:
-        raise HarnessError(
-            f"{request.backend} builds no {precision} engine", "input", f"use one of {', '.join(offered)}"
-        )
+        problem = f"{request.backend} builds no {precision} engine"
+        raise HarnessError(problem, "input", f"use one of {', '.join(offered)}")
     model = Path(request.inputs["model"])
     parts = list_parts(model)
     facts = backend.facts()
@@ -207,7 +207,14 @@ def _find_model(backend: str, folder: Path) -> Path:
 
 
 def _source(request: BuildRequest) -> Path | None:
-    return require(Path(request.source), "the source") if request.source else None
+    if not request.source:
+        return None
+    source = require(Path(request.source), "the source")
+    if source.is_file():
+        with source.open("rb") as file:
+            if file.read(len(_POINTER)) == _POINTER:
+                raise HarnessError(f"{source} is a pointer of Git LFS", "missing", "run `git lfs pull` there")
+    return source
 
 
 def _digests(folder: Path) -> dict[str, str]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.child.digests import hash_code, hash_file
-from harness.child.group import Command, GroupEnd, StopRequest, run_group
+from harness.child.group import Command, GroupEnd, StopRequest, run_ending, run_group
 from harness.child.launched import LAUNCHED, ORPHANED, is_launched
 from harness.child.output import BoundedOutput
 from harness.contract import TELEMETRY, CommandRequest, Counter, Fact, Result, ServiceRequest, copy_log
@@ -77,7 +77,12 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
         command = Command(request.command, cwd, environment, request.timeout, apart=apart)
         readings = Path(request.counter).with_name(TELEMETRY) if request.purpose == "run" else None
         telemetry = Telemetry([str(gpu["bus"]) for gpu in list_accelerators() if "bus" in gpu], readings)
-        ended = run_group(command, output, clear, telemetry, stop)
+
+        def put_in_order() -> None:
+            run_ending(request.ending)
+            clear()
+
+        ended = run_group(command, output, put_in_order, telemetry, stop)
     if stop.asked:
         os._exit(ORPHANED)
     counter.stage("completing")
@@ -118,9 +123,8 @@ def read_declared_secrets(declared: Mapping[str, str]) -> dict[str, str]:
     taken = sorted(set(declared.values()))
     missing = [name for name in taken if name not in os.environ]
     if missing:
-        raise HarnessError(
-            f"the environment variable {missing[0]} is not set", "missing", f"export {missing[0]}, then run again"
-        )
+        problem = f"the environment variable {missing[0]} is not set"
+        raise HarnessError(problem, "missing", f"export {missing[0]}, then run again")
     return {name: os.environ[name] for name in taken}
 
 
@@ -212,11 +216,8 @@ def audit_config(settings: str, cwd: Path, lock: str) -> Iterator[Callable[[], N
     with _lock_folder(lock):
         digest = hash_file(Path(settings)) if settings else ""
         if target.exists() and not (digest and hash_file(target) == digest):
-            raise HarnessError(
-                f"audit: {target} is there already, and would turn the run into a test",
-                "input",
-                "remove it, or let the process that placed it finish",
-            )
+            problem = f"audit: {target} is there already, and would turn the run into a test"
+            raise HarnessError(problem, "input", "remove it, or let the process that placed it finish")
 
         def clear() -> None:
             if digest or lock:

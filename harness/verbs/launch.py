@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-from harness.child.group import Command, GroupEnd, StopRequest, run_group
+from harness.child.group import Command, GroupEnd, StopRequest, run_ending, run_group
 from harness.child.output import BoundedOutput
 from harness.contract import CounterCopy, LaunchRequest, Result
 from harness.errors import HarnessError
 from harness.verbs.command import LAST_LINE, read_declared_secrets
 
 _LOOK = 0.25  # seconds between two readings of the counter there
-_ENDING = 30.0  # seconds that a container may take to be removed
 _GRACE = 8.0  # more than a command has there, once it is asked to end
 
 
@@ -44,7 +41,7 @@ def execute(request: LaunchRequest, _give_up: Callable[[BaseException], None]) -
     if request.stop_grace:
         signal.signal(signal.SIGTERM, lambda *_: stop.ask())
     relay = CounterRelay(CounterCopy(request.counter_there, request.counter))
-    ended = run_group(command, output, lambda: _end(request.ending), relay, stop)
+    ended = run_group(command, output, lambda: run_ending(request.ending), relay, stop)
     answer = Path(request.answer)
     if not answer.exists():
         raise _silent(request, ended, output)
@@ -60,13 +57,6 @@ def _silent(request: LaunchRequest, ended: GroupEnd, output: BoundedOutput) -> H
         f"what it starts must see {Path(request.answer).parent}, and have this mlperf-reconciler in the interpreter of "
         "Python that the system's `python` names",
     )
-
-
-def _end(command: tuple[str, ...]) -> None:
-    """Whatever it says: mostly that there is nothing left to end."""
-    if command:
-        with contextlib.suppress(OSError, subprocess.SubprocessError):
-            subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_ENDING, check=False)
 
 
 class CounterRelay:

@@ -5,18 +5,30 @@ A launcher starts several probes at once. Given a folder for its result, each wr
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
+import psutil
+
+from harness.catalog import LOADGEN
 from harness.child.digests import hash_code
-from harness.child.launched import rank
-from harness.contract import BACKENDS, ProbeRequest, Result
-from harness.machine.facts import collect_machine_notes, describe_machine, find_distribution_version, list_accelerators
-from harness.machine.hardware import describe_hardware
-from harness.machine.machine_idle import find_busy
+from harness.child.launched import PASS, rank
+from harness.contract import BACKENDS, Busy, ProbeRequest, Result
+from harness.machine.facts import (
+    collect_machine_notes,
+    describe_hardware,
+    describe_machine,
+    find_distribution_version,
+    list_accelerators,
+    list_computing_on,
+)
+from harness.machine.numa import list_usable
 
 
 def execute(request: ProbeRequest, _give_up: Callable[[BaseException], None]) -> Result:
@@ -30,7 +42,7 @@ def execute(request: ProbeRequest, _give_up: Callable[[BaseException], None]) ->
             for name, facts in BACKENDS.items()
             if not facts.elsewhere
         },
-        "loadgen": find_distribution_version("mlcommons-loadgen"),
+        "loadgen": find_distribution_version(*LOADGEN),
         "harness.code": hash_code(),
         "rank": rank(),
     }
@@ -45,3 +57,115 @@ def execute(request: ProbeRequest, _give_up: Callable[[BaseException], None]) ->
 
         values["seeds"] = probe_seeds()
     return Result(done=True, seconds=time.monotonic() - began, values=values, facts=collect_machine_notes())
+
+
+# Other users of this machine while a run is to be timed: of the GPUs that it takes, and of the processors.
+
+SHARE = 0.5  # of the cores that a run may use; other processes may use so much of them
+GLANCE = 0.1  # seconds; a glance that sees a quiet machine is enough
+
+
+def find_busy(gpus: int, look: float) -> Busy | None:
+    """Find what speaks against timing a run now; None when the machine is quiet.
+
+    ``gpus``: how many the run takes, from the first on. ``look``: seconds for which the processors must be loaded; a
+    tenth of a second at least.
+    """
+    found = find_foreign(list_computing_on(gpus), _ours()) if gpus else None
+    return found or _on_processors(look)
+
+
+def find_foreign(computing: Iterable[tuple[int, int]], ours: frozenset[int]) -> Busy | None:
+    """The first process on a GPU that is none of ours."""
+    for device, pid in computing:
+        if pid not in ours:
+            return _named(f"GPU {device} is used by", pid)
+    return None
+
+
+def _ours() -> frozenset[int]:
+    """This process and those that wait for it; the pass among them, and what it started (a service, say), which behind
+    a launcher carries its name."""
+    me = psutil.Process()
+    related = [me, *me.parents()]
+    parent = os.environ.get("RECONCILE_PARENT", "")
+    if parent.isdigit():
+        with contextlib.suppress(psutil.Error):
+            related += psutil.Process(int(parent)).children(recursive=True)
+    name = os.environ.get(PASS)
+    if name:
+        related += [process for process in psutil.process_iter() if _variable(process, PASS) == name]
+    return frozenset(process.pid for process in related)
+
+
+def _variable(process: psutil.Process, name: str) -> str:
+    """Read a variable of its environment; "" where that is private, as another user's."""
+    try:
+        return str(process.environ().get(name, ""))
+    except psutil.Error:
+        return ""
+
+
+def _on_processors(look: float) -> Busy | None:
+    if _share(_total(), GLANCE) <= SHARE:
+        return None
+    look = max(look, GLANCE)
+    before, began = _times(), _total()
+    share = _share(began, look)
+    if share <= SHARE:
+        return None
+    return find_load(before, _times(), _ours(), share, look * _cores())
+
+
+def find_load(
+    before: Mapping[int, float], after: Mapping[int, float], ours: frozenset[int], share: float, offered: float
+) -> Busy | None:
+    """Who loads the processors: ``share`` of the time ``offered`` (core seconds) was used, some of it by us."""
+    used = {pid: seconds - before.get(pid, 0.0) for pid, seconds in after.items()}
+    others = share - sum(seconds for pid, seconds in used.items() if pid in ours) / offered
+    if others <= SHARE:
+        return None
+    foreign_use = {pid: seconds for pid, seconds in used.items() if pid not in ours and seconds > 0}
+    what = f"others use {min(others, 1.0):.0%} of the cores, most of it"
+    top = max(foreign_use, key=foreign_use.__getitem__, default=0)
+    return _named(what, top) if foreign_use.get(top, 0.0) > 0.05 * offered / _cores() else Busy(what=what)
+
+
+def _share(began: float, seconds: float) -> float:
+    time.sleep(seconds)
+    return max(0.0, (_total() - began) / (seconds * _cores()))
+
+
+def _total() -> float:
+    """Core seconds that the cores that a run may use have computed since the machine started."""
+    every = psutil.cpu_times(percpu=True)
+    return sum(_computed(every[number]) for number in list_usable() if number < len(every))
+
+
+def _computed(times: Any) -> float:
+    idle = times.idle + getattr(times, "iowait", 0.0) + getattr(times, "steal", 0.0)
+    return float(sum(times) - idle - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0))
+
+
+def _times() -> dict[int, float]:
+    """Process → core seconds that it has used."""
+    found = {}
+    for process in psutil.process_iter(["pid", "cpu_times"]):
+        times = process.info["cpu_times"]
+        if times is not None:
+            found[process.pid] = times.user + times.system
+    return found
+
+
+def _cores() -> int:
+    return len(list_usable())
+
+
+def _named(what: str, pid: int) -> Busy:
+    try:
+        process = psutil.Process(pid)
+        # Not its arguments: they may hold a secret, and records are kept forever.
+        began = datetime.fromtimestamp(process.create_time(), tz=UTC).strftime("%Y-%m-%d %H:%M UTC")
+        return Busy(what=what, pid=pid, user=process.username(), command=process.name(), since=began)
+    except psutil.Error:
+        return Busy(what=what, pid=pid)

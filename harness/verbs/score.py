@@ -27,9 +27,8 @@ def execute(request: ScoreRequest, _give_up: Callable[[BaseException], None]) ->
     log = read_accuracy_log(require(Path(request.accuracy_log), "the accuracy log"))
     total = len(next(iter(benchmark.load_samples(dataset).values())))
     if log.indices[-1] >= total:
-        raise HarnessError(
-            f"the accuracy log names sample {log.indices[-1]}, the dataset has {total}", "input", "run accuracy again"
-        )
+        problem = f"the accuracy log names sample {log.indices[-1]}, the dataset has {total}"
+        raise HarnessError(problem, "input", "run accuracy again")
     output = Path(request.output)
     metrics = dict(benchmark.score(log, dataset, output))
     if not (output / "accuracy.txt").is_file():

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.child.digests import hash_code
-from harness.child.group import Command, GroupEnd, StopRequest, run_group
+from harness.child.group import Command, GroupEnd, StopRequest, run_ending, run_group
 from harness.child.output import RotatedOutput
 from harness.contract import Counter, Fact, Ready, Result, ServiceRequest
 from harness.errors import HarnessError
@@ -48,7 +48,7 @@ def execute(request: ServiceRequest, _give_up: Callable[[BaseException], None]) 
     output = WatchedOutput(Path(request.log), last_line, secrets=list_secrets(request))
     output.line = request.probe.line.encode()
     watch = _Watch(request, output, stop, facts)
-    ended = run_group(command, output, lambda: None, watch, stop)
+    ended = run_group(command, output, lambda: run_ending(request.ending), watch, stop)
     problem, problem_class, fix = _problem(request.probe, watch, ended, asked=stop.asked)
     values: dict[str, Any] = {"exit_status": ended.status, "log": output.last_lines()}
     return Result(

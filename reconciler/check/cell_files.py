@@ -174,19 +174,6 @@ def check_scenario_name(view: CellView) -> Complaints:
         )
 
 
-LOADGEN_READING_RULES = (
-    check_readable_logs,
-    check_documents,
-)
-LOADGEN_FILE_RULES = (
-    check_run_files,
-    check_extra_files,
-    check_empty_logs,
-    check_power_files,
-    check_further_runs,
-)
-FILE_RULES = (
-    check_scenario_name,
-    check_measurements,
-    check_measurements_fields,
-)
+LOADGEN_READING_RULES = (check_readable_logs, check_documents)
+LOADGEN_FILE_RULES = (check_run_files, check_extra_files, check_empty_logs, check_power_files, check_further_runs)
+FILE_RULES = (check_scenario_name, check_measurements, check_measurements_fields)

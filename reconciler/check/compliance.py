@@ -152,10 +152,4 @@ def _line_of(lines: list[str], wanted: str) -> int:
     return next((n for n, line in enumerate(lines, 1) if line.lower().startswith(start)), 0)
 
 
-COMPLIANCE_RULES = (
-    check_missing,
-    check_files,
-    check_extra,
-    check_verdicts,
-    check_audit_present,
-)
+COMPLIANCE_RULES = (check_missing, check_files, check_extra, check_verdicts, check_audit_present)

@@ -70,12 +70,10 @@ CHECKERS = (
         "submission_checker_old.py",
         ("submission_checker_old.py",),
     ),
-    # Until v5.1.1 there was this one alone, under another name.
-    Checker(
-        OLD,
-        Rule("official.older", "the older official checker's own words", (OLD,)),
-        "submission_checker.py",
-        ("submission_checker.py",),
+    # Until v5.1.1 there was this one alone, under other names: the second until v2.1.
+    *(
+        Checker(OLD, Rule("official.older", "the older official checker's own words", (OLD,)), name, (name,))
+        for name in ("submission_checker.py", "submission-checker.py")
     ),
 )
 
@@ -89,15 +87,11 @@ def run_official(
     """
     folder = checkout.resolve() / _FOLDER
     if not any((folder / checker.file).is_file() for checker in CHECKERS):
-        raise ReconcilerError(
-            f"{checkout} has none of {', '.join(checker.file for checker in CHECKERS)} in {_FOLDER}",
-            fix="name a checkout of the official inference repository",
-        )
+        problem = f"{checkout} has none of {', '.join(checker.file for checker in CHECKERS)} in {_FOLDER}"
+        raise ReconcilerError(problem, fix="name a checkout of the official inference repository")
     if not report.rounds or report.rounds[0] not in list_rounds():
-        raise ReconcilerError(
-            f"{tree}: the official checkers are started for a round, and its is unknown here",
-            fix="name it: --round ROUND",
-        )
+        problem = f"{tree}: the official checkers are started for a round, and its is unknown here"
+        raise ReconcilerError(problem, fix="name it: --round ROUND")
     output.mkdir(parents=True, exist_ok=True)
     runs, findings = [], list(report.findings)
     for checker in CHECKERS:

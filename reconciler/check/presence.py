@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 
 from msgspec import Struct
@@ -48,9 +47,6 @@ class BenchmarkView(Struct, frozen=True, dict=True):
             return True
         table = rules.tables.get(self.system.category)
         return table is not None and bool(table.required or table.optional)
-
-
-BenchmarkRule = Callable[[BenchmarkView], Complaints]
 
 
 @rule("benchmark.known", "a benchmark of the round", sources=(NEW, OLD))

@@ -231,7 +231,4 @@ RUN_RULES = (
     check_metric,
     check_network_name,
 )
-PERFORMANCE_RULES = (
-    *RUN_RULES,
-    check_audit_absent,
-)
+PERFORMANCE_RULES = (*RUN_RULES, check_audit_absent)

@@ -282,10 +282,7 @@ def _walk(folder: Path, shown: str, depth: int = 1) -> Iterator[_WalkedEntry]:
 
 
 SURVEY_RULES = (check_round,)
-ROOT_RULES = (
-    check_root_entries,
-    check_division_files,
-)
+ROOT_RULES = (check_root_entries, check_division_files)
 SUBMITTER_RULES = (
     check_results,
     check_source,

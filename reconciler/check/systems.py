@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
@@ -26,9 +25,6 @@ class SystemView(Struct, frozen=True, dict=True):
     submitter: SubmitterPlace
     system: SystemFile
     ruleset: Ruleset
-
-
-SystemRule = Callable[[SystemView], Complaints]
 
 
 @rule("system.missing", "every system is described", sources=(_CHECK, OLD))
@@ -155,11 +151,4 @@ def _judge_nameplate(place: Place, document: ResultDocument) -> Complaints:
         yield Complaint(place, found, "at least one, as in the template", severity=Severity.WARNING)
 
 
-SYSTEM_RULES = (
-    check_described,
-    check_readable,
-    check_fields,
-    check_names,
-    check_network,
-    check_nameplate,
-)
+SYSTEM_RULES = (check_described, check_readable, check_fields, check_names, check_network, check_nameplate)

@@ -156,7 +156,7 @@ def audit_command(
         add_context(submission=seen.desired.name)
         found = add_signatures(paths.root, seen, audit(paths.root, seen), signers)
         if rescore:
-            from reconciler.history.rescore import rescore_runs
+            from reconciler.history.rerun import rescore_runs
 
             found = rescore_runs(paths, seen, found)
         if rerun:

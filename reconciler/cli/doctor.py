@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from reconciler.cli.shared.options import json_option, spec_option, takes
@@ -24,17 +26,23 @@ from reconciler.resource.quantities import show_count
             help="If LoadGen here is of another round, install the declared round's in an environment below "
             ".reconcile/environments.",
         ),
+        click.Option(
+            ["--loadgen", "brought"],
+            type=click.Path(exists=True, path_type=Path),
+            help="Install this LoadGen there: a wheel, a folder of its sources, or a checkout of mlcommons/inference "
+            "at the tag of the round. Rounds before v4.1 need it, with their mlperf.conf in the folder or next to it.",
+        ),
         json_option(),
     ]
 )
-def command(specs: tuple[str, ...], fix: bool, as_json: bool) -> int:
+def command(specs: tuple[str, ...], fix: bool, brought: Path | None, as_json: bool) -> int:
     """List what is missing for real runs and the submission: on this machine, in the repository, the spec and its data.
 
     Runs nothing. Exits 0 when nothing is missing, else 2.
     """
     paths = find_repository(specs)
-    if fix:
-        install_missing(paths, tuple(show_from_root(paths, spec) for spec in specs))
+    if fix or brought is not None:
+        install_missing(paths, tuple(show_from_root(paths, spec) for spec in specs), brought)
     found = examine(paths, tuple(show_from_root(paths, spec) for spec in specs))
     missing = sum(check.missing for check in found)
     if as_json:

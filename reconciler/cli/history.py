@@ -13,18 +13,14 @@ from reconciler.cli.shared.plan_options import list_declared_cells
 from reconciler.cli.shared.repository import find_repository
 from reconciler.diff.timeline import Side
 from reconciler.errors import ERROR, IN_SYNC, NOT_IN_SYNC, ReconcilerError, RepositoryError
-from reconciler.history.compare import compare, compare_commits, read_own_sides
-from reconciler.history.merging import assess_merge
+from reconciler.history.compare import compare, compare_commits, read_own_sides, read_tree_sides
+from reconciler.history.pull_request import assess_merge
 from reconciler.history.record_history import RecordHistory, read_record_history
 from reconciler.history.snapshot import Shared, read_snapshot
-from reconciler.history.trees import read_tree_sides
-from reconciler.plan.cell_names import find_cell, find_measured_cell
+from reconciler.plan.select import find_cell, find_measured_cell
 from reconciler.render import pull_request as views
 from reconciler.render.documents import convert_plain_value, render_document
-from reconciler.render.svg import draw_series
 from reconciler.render.timeline import (
-    collect_points,
-    find_unit,
     render_blame_text,
     render_changes_text,
     render_comparison_text,
@@ -170,20 +166,17 @@ def _sides(name: str) -> dict[Cell, Side]:
     return read_tree_sides(Path(name)) if Path(name).is_dir() else read_own_sides(find_repository().root, name)
 
 
-_SVG = click.Option(
-    ["--svg"], type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write the plot as SVG."
-)
 _TRIALS = click.Option(
     ["--trials"], is_flag=True, help="List the trials of this machine instead, which `try` and `tune` made."
 )
 
 
 @click.command("history")
-@takes([cell_argument(), _SVG, _TRIALS, json_option()])
-def history_command(cell: str, svg: Path | None, trials: bool, as_json: bool) -> int:
+@takes([cell_argument(), _TRIALS, json_option()])
+def history_command(cell: str, trials: bool, as_json: bool) -> int:
     """List every committed result of CELL with its commit, value and validity, and plot the performance.
 
-    Results that were removed since are listed, too.
+    Results that were removed since are listed, too. `plot CELL --of history` writes the plot to a file.
     """
     paths = find_repository()
     if trials:
@@ -191,11 +184,6 @@ def history_command(cell: str, svg: Path | None, trials: bool, as_json: bool) ->
     past = read_past(paths)
     found = find_measured_cell(cell, past.cells, lambda: list_declared_cells(paths))
     results = past.list_measured(found)
-    if svg is not None:
-        plotted = collect_points(results)
-        if not plotted:
-            raise ReconcilerError(f"{found}: no performance run to plot", fix="`reconcile` makes one")
-        write_output(svg.absolute(), draw_series(plotted, str(found), find_unit(results)).encode())
     if as_json:
         say_json(render_document("history", cell=found, results=results))
     else:

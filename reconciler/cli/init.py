@@ -16,6 +16,7 @@ from reconciler.resource.kinds import DIVISIONS
 from reconciler.resource.quantities import show_count
 from reconciler.spec.scalars import CATEGORIES
 from reconciler.spec.submission_template import (
+    EXAMPLE_SUBMITTER,
     FILL_IN,
     Wanted,
     list_required,
@@ -76,7 +77,9 @@ _SUBMISSION = (
         type=ExistingPath(file_okay=False),
         help="Checkout of that harness; its own settings of the system become starting values.",
     ),
-    click.Option(["--submitter"], default="Example", metavar="NAME", help="Your folder in the submission tree."),
+    click.Option(
+        ["--submitter"], default=EXAMPLE_SUBMITTER, metavar="NAME", help="Your folder in the submission tree."
+    ),
 )
 
 

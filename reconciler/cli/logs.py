@@ -20,7 +20,7 @@ from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.execute.log_follower import LogFollower, Printed
 from reconciler.execute.queue_status import watch_jobs
 from reconciler.observed.pass_in_progress import find_pass_in_progress
-from reconciler.plan.cell_names import find_cell
+from reconciler.plan.select import find_cell
 from reconciler.reconcile.planning import PlanResult, compute_plan
 from reconciler.record.store import find_readable
 from reconciler.render.causes import label

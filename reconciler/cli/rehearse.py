@@ -18,7 +18,6 @@ from reconciler.errors import IN_SYNC, INTERRUPTED, NOT_IN_SYNC, ReconcilerError
 from reconciler.history.packaging import find_refusals, load_packed_submission
 from reconciler.reconcile.planning import Options, PlanCache
 from reconciler.reconcile.run import PassReport
-from reconciler.rehearse.generated_data import Size
 from reconciler.rehearse.rehearsal import (
     Rehearsal,
     RehearsalCheck,
@@ -27,7 +26,7 @@ from reconciler.rehearse.rehearsal import (
     judge_rehearsal,
     prepare_rehearsal,
 )
-from reconciler.rehearse.rehearsal_spec import CATEGORY, Rehearsed
+from reconciler.rehearse.rehearsal_spec import CATEGORY, Rehearsed, Size
 from reconciler.render.documents import render_document
 from reconciler.render.findings import LIMIT, render_findings_part, render_findings_text
 from reconciler.resource.quantities import show_count

@@ -15,7 +15,7 @@ from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
 from reconciler.history.response import amend, count_unproven, gather_evidence, render_response
 from reconciler.history.snapshot import read_snapshot
-from reconciler.plan.cell_names import find_cell
+from reconciler.plan.select import find_cell
 from reconciler.reconcile.decisions import read_decisions
 from reconciler.render.documents import render_document
 from reconciler.resource.codec import make_versioned
@@ -102,10 +102,10 @@ def amend_command(
     specs: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Record that the submitted result of CELL was corrected: for which objection, what differs, what was made again.
+    """Record that the submitted result of CELL was corrected: for which objection, what differs, what was repeated.
 
     The decision is a file in state/amended. Refused are results that are incomplete, do not differ, or count by
-    `accept`, and runs made again although no input differs. `package --amends COMMIT` packs a corrected submission. A
+    `accept`, and runs repeated although no input differs. `package --amends COMMIT` packs a corrected submission. A
     result that is withdrawn or moved to the open division needs no amendment.
     """
     paths, options = find_asked_cells(specs)

@@ -11,22 +11,27 @@ from reconciler.cli.shared.options import complete_rounds, json_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.errors import IN_SYNC, ReconcilerError, suggest_nearest
 from reconciler.fetch.scratch import FileState, Found, find_scratch, look_for
-from reconciler.render.benchmarks import render_benchmark_list, render_benchmark_page, render_files_part
+from reconciler.loadgen.user_conf import parse_user_conf
 from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.render.rounds import (
+    render_benchmark_list,
+    render_benchmark_page,
     render_benchmark_part,
     render_benchmark_text,
     render_conflicts_part,
     render_conflicts_text,
     render_diff_part,
     render_diff_text,
+    render_files_part,
     render_round_text,
 )
 from reconciler.render.table import render_table
 from reconciler.resource.quantities import show_count
 from reconciler.rules.benchmark_facts import BenchmarkFacts, find_benchmark_facts, load_benchmark_facts
 from reconciler.rules.benchmark_files import find_benchmark_files
+from reconciler.rules.checker_tables import read_checkers
 from reconciler.rules.comparison import diff_rounds, find_conflicts
+from reconciler.rules.drafting import choose_base, choose_round, draft_round, render_draft
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 
@@ -173,6 +178,46 @@ def show_conflicts(round_name: str | None, as_json: bool) -> int:
         say_json(render_document("round conflicts", round=ruleset.round, conflicts=render_conflicts_part(found)))
     else:
         say(render_conflicts_text(ruleset.round, found, choose_paint()))
+    return IN_SYNC
+
+
+@rounds_command.command("draft")
+@takes(
+    [
+        click.Option(
+            ["--checker"],
+            required=True,
+            type=click.Path(exists=True, file_okay=False, path_type=Path),
+            help="A checkout of mlcommons/inference, or its folder tools/submission. No code of it is run.",
+        ),
+        click.Option(
+            ["--conf"],
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="The round's mlperf.conf.",
+        ),
+        click.Option(["--round", "round_name"], help="Default: the newest that the checker has."),
+        click.Option(["--base"], help="The round that it extends. Default: the newest known one before it."),
+        json_option(),
+    ]
+)
+def draft(checker: Path, conf: Path | None, round_name: str | None, base: str | None, as_json: bool) -> int:
+    """Write a round's file from a new official checker and mlperf.conf, on standard output.
+
+    It has what they say otherwise than the round before, each value with its file and line; comments list what is left
+    to be decided and what the round would make stale.
+    """
+    checkers = read_checkers(checker)
+    name = round_name or choose_round(checkers)
+    if name not in (known := checkers[0].list_rounds()):
+        raise ReconcilerError(f"{checkers[0].file} has no round {name!r}", fix=f"it has {', '.join(known)}")
+    read = parse_user_conf(conf.read_bytes(), conf.name) if conf is not None else None
+    made = draft_round(name, load_ruleset(base or choose_base(name)), checkers, read)
+    text = render_draft(made)
+    if as_json:
+        places = [{"place": str(place), "said": convert_plain_value(said)} for place, said in made.changed.items()]
+        say_json(render_document("round draft", round=name, base=made.base.round, changed=places, text=text))
+    else:
+        say(text.rstrip())
     return IN_SYNC
 
 

@@ -15,7 +15,7 @@ from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
 from reconciler.execute.run_code import list_declared_code
 from reconciler.history.why import build_why_chain, explain
-from reconciler.plan.cell_names import find_cell
+from reconciler.plan.select import find_cell
 from reconciler.reconcile.desired_cache import list_spec_paths
 from reconciler.reconcile.line_commits import find_commits, show_line_commit
 from reconciler.reconcile.planning import PlanResult, compute_plan
@@ -29,10 +29,11 @@ from reconciler.render.cell import (
     render_showing_part,
     render_showing_text,
 )
-from reconciler.render.chain import render_chain_part, render_chain_text
 from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.render.explanation import (
     collect_origins,
+    render_chain_part,
+    render_chain_text,
     render_explanation_part,
     render_explanation_text,
 )

@@ -16,7 +16,7 @@ from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.run_pass import choose_view, stop_cleanly
 from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import ERROR, IN_SYNC, INTERRUPTED, NOT_IN_SYNC, ReconcilerError
-from reconciler.plan.cell_names import find_cell, find_cells
+from reconciler.plan.select import find_cell, find_cells
 from reconciler.reconcile.desired_cache import list_spec_paths
 from reconciler.reconcile.planning import Options, PlanResult, compute_plan
 from reconciler.render.documents import render_document

@@ -18,8 +18,8 @@ from reconciler.errors import IN_SYNC
 from reconciler.plan.select import parse
 from reconciler.watch.report import WatchOutput, WatchReport, render_systemd_unit
 from reconciler.watch.settings import WatchSettings
+from reconciler.watch.settings import parse as parse_window
 from reconciler.watch.watch import watch
-from reconciler.watch.windows import parse as parse_window
 
 _TIME = click.FloatRange(min=0.01)
 _DEFAULTS = WatchSettings()

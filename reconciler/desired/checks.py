@@ -39,6 +39,8 @@ from reconciler.rules.results.table import find_declared_format
 from reconciler.rules.ruled_value import choose_strict_side, is_field
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.spec.declared import Declared, DeclaredCell, Reading
+from reconciler.storage.launch.adapters import can_start_bare
+from reconciler.storage.launch.launcher import LAUNCHER, NO_PYTHON, PYTHON, Launcher
 
 # Why a cell may not take the runs of another (`infer_from`): of another scenario, or of a stricter variant.
 #
@@ -161,7 +163,7 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
     problems = _forbidden(declared, cell, rules, ruleset) + _find_inexpressible(cell) + _pruned(cell, ruleset)
     problems += _unreachable(declared, cell) + _in_two_queues(declared, cell) + _unmeasurable(declared, cell)
     program = find_program_of_results(find_declared_format(cell.settings).NAME)
-    problems += _half_a_state(declared, cell) + _undeclared_store(declared, cell)
+    problems += _half_a_state(declared, cell) + _undeclared_store(declared, cell) + _misplaced(declared, cell)
     problems += _of_earlier_rounds(cell, name, ruleset)
     if program:
         problems += load_program(program).check_cell(cell, rules, ruleset)
@@ -240,6 +242,26 @@ def _unreachable(declared: Declared, cell: DeclaredCell) -> list[Problem]:
         return []
     message = "a service needs a machine that stays, and the steps of this system are jobs of a queue"
     return [make_cell_problem(cell, service, message, "start the server in the harness's command, or use a launcher")]
+
+
+def _misplaced(declared: Declared, cell: DeclaredCell) -> list[Problem]:
+    """What an image that has nothing of ours cannot run, or a launcher cannot start without us."""
+    settings = declared.systems[cell.cell.system].settings
+    python, launcher = settings.get(PYTHON), settings.get(LAUNCHER)
+    if python is None or python.value != NO_PYTHON:
+        return []
+    words = tuple(launcher.value) if launcher is not None else ()
+    if not words or not can_start_bare(Launcher(words)):
+        message = "only a container or another program of this machine starts a command without an interpreter"
+        fix = "name the interpreter that has mlperf-reconciler there, or start the container in harness.command"
+        return [make_cell_problem(cell, python, message, fix)]
+    backend = BACKENDS.get(str(cell.backend.value)) if cell.backend else None
+    asks = SERVICE_COMMAND in cell.settings and backend is not None and backend.serves
+    if COMMAND in cell.settings or "infer_from" in cell.settings or asks or backend is None or backend.elsewhere:
+        return []
+    message = "this cell has no command of its own, and an image without Python cannot run it"
+    fix = "declare harness.command, or name the interpreter of the image that has mlperf-reconciler"
+    return [make_cell_problem(cell, python, message, fix)]
 
 
 def _in_two_queues(declared: Declared, cell: DeclaredCell) -> list[Problem]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 from functools import cache
 from operator import attrgetter
 
@@ -12,25 +13,28 @@ from harness.benchmark_catalog import BENCHMARKS
 from harness.catalog import BACKENDS
 from reconciler.desired.cell_cache import CachedCell, CellCache
 from reconciler.desired.cell_settings import CellReaders
-from reconciler.desired.cells import CellCompiler, SharedKeys, find_shared_keys
+from reconciler.desired.cells import CellCompiler, ResourceBuilder, SharedKeys, find_shared_keys
 from reconciler.desired.compliance import find_answer_type, select_tests
 from reconciler.desired.detail import Detail
 from reconciler.desired.inputs import collect_submission_inputs, make_upstream_input
-from reconciler.desired.published import (
+from reconciler.desired.requirements import (
     collect_published_inputs,
     collect_submission_settings,
     collect_submission_values,
+    find_missing_cells,
+    list_notes,
     list_published_code,
 )
-from reconciler.desired.requirements import find_missing_cells, list_notes
-from reconciler.desired.resource_builder import ResourceBuilder
 from reconciler.desired.state import Desired, Pins
 from reconciler.errors import Problem
 from reconciler.loadgen import keys
+from reconciler.loadgen.early_stopping import compute_least_queries
+from reconciler.loadgen.settings import name_loadgen_scenario
 from reconciler.resource.canonical import digest
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.programs import PROGRAMS
+from reconciler.resource.records import QUICK
 from reconciler.resource.settings import ACCURACY_FROM, COMMAND, COUNTED, NO_HARDWARE, RESULTS, USUAL
 from reconciler.rules.benchmark_facts import find_benchmark_facts
 from reconciler.rules.compliance.judging import find_test
@@ -261,12 +265,7 @@ def compile_desired(
     ]
     shared = sorted(inputs, key=attrgetter("name"))
     making.begin(None)
-    making.put(
-        Address(Kind.SUBMISSION, declared.name),
-        [*shared, *results],
-        None,
-        None,
-    )
+    making.put(Address(Kind.SUBMISSION, declared.name), [*shared, *results], None, None)
     resources = tuple(making.resources.values())
     named = [[str(r.address), r.key, r.attempts] for r in resources]
 
@@ -304,3 +303,42 @@ def _own(
         return known
     CellCompiler(making, readers, cell).own(keys)
     return replace(known, commons=common, resources=tuple(making.given))
+
+
+# Trial of a declared submission: each run is made once, and with `--quick` it is short.
+
+_OVER = 2  # queries that may exceed the percentile's latency in a run this short
+_COMMON = Decimal(99)  # percentile where the round rules none
+_ORIGIN = Origin("--quick")
+
+
+def prepare_trial(declared: Declared, ruleset: Ruleset) -> Declared:
+    """An INVALID run has its answer, and is not repeated. A quick one is as short as LoadGen can call it VALID;
+    anything that the spec makes shorter still stays so."""
+    return replace(declared, cells=tuple(_prepare(declared, cell, ruleset) for cell in declared.cells))
+
+
+def _prepare(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> DeclaredCell:
+    settings = {name: value for name, value in cell.settings.items() if name != "attempts"}
+    if declared.trial == QUICK and "infer_from" not in settings:
+        _lower(settings, keys.MIN_DURATION, declared.quick)
+        _lower(settings, keys.MIN_QUERY_COUNT, _count(cell, ruleset))
+    return replace(cell, settings=dict(sorted(settings.items())))
+
+
+def _lower(settings: dict[str, Value], name: str, most: int) -> None:
+    declared = settings.get(name)
+    if declared is None or int(str(declared.value)) > most:
+        settings[name] = Value(most, _ORIGIN)
+
+
+def _count(cell: DeclaredCell, ruleset: Ruleset) -> int:
+    """Count queries; samples in Offline, where no percentile is to be proved."""
+    percentile = _percentile(cell, ruleset)
+    return compute_least_queries(0 if name_loadgen_scenario(cell.cell.scenario) == "Offline" else _OVER, percentile)
+
+
+def _percentile(cell: DeclaredCell, ruleset: Ruleset) -> Decimal:
+    rules = ruleset.find_rules(cell.cell.division, str(cell.official.value)) if cell.official else None
+    ruled = rules.get_value(keys.TARGET_LATENCY_PERCENTILE, cell.cell.scenario) if rules else None
+    return Decimal(str(ruled)) if ruled is not None else _COMMON

@@ -91,7 +91,7 @@ DIFFERS = "differs between its runs"  # of a drift: a fact in which runs of a ce
 
 
 class Drift(Struct, frozen=True):
-    """The world moved while the spec did not. ``repair`` says what a pass does about it ("made again when a run
+    """The world moved while the spec did not. ``repair`` says what a pass does about it ("rebuilt when a run
     needs it")."""
 
     address: Address

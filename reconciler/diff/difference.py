@@ -214,7 +214,7 @@ class Comparison(Struct):
             self.plan_change(resource, Action.REPLACE, Reason.ARTIFACT_CORRUPT, f"{', '.join(corrupt)} is damaged")
         elif wrong:
             names = ", ".join(name for name, _ in wrong)
-            self.drifts.append(Drift(resource.address, names, "missing", "made again when a run needs it"))
+            self.drifts.append(Drift(resource.address, names, "missing", "rebuilt when a run needs it"))
 
     def find_unusable_artifacts(self, summary: Summary) -> list[tuple[str, ArtifactPresence]]:
         if not self.observed.artifacts:

@@ -12,8 +12,6 @@ from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import IMPORTED, Judgement, LogFinding, Summary
 from reconciler.resource.resources import Resource
 
-POLICIES = ("latest", "median", "best")
-
 
 def select_valid(summaries: Sequence[Summary]) -> tuple[Summary, ...]:
     """Performance runs that LoadGen called VALID."""

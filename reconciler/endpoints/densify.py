@@ -11,8 +11,7 @@ from reconciler.cli.shared.options import json_option, spec_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.trials import patch_option, read_spec_sources, write_patch
-from reconciler.endpoints.views.standing import list_curves
-from reconciler.endpoints.views.text import CurveStatus, render_denser_text
+from reconciler.endpoints.views.standing import CurveStatus, list_curves, render_denser_text
 from reconciler.errors import IN_SYNC, ReconcilerError, SpecError
 from reconciler.reconcile.planning import compute_plan
 from reconciler.render.documents import render_document

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from reconciler.diff.timeline import CurvePoint, Side
     from reconciler.endpoints.importing.curve_spec import AdoptedCurves
     from reconciler.endpoints.tree.content import PointFacts
-    from reconciler.endpoints.views.text import CurveStatus
+    from reconciler.endpoints.views.standing import CurveStatus
     from reconciler.errors import Problem
     from reconciler.history.packaging import ProgramRegistration
     from reconciler.importing.run_reader import CellReader, RunReader
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from reconciler.spec.declared import Declared, DeclaredCell
     from reconciler.tree.content import CellContent, LogRef, Rendered, SubmissionContent
     from reconciler.tree.findings import TreeReport
-    from reconciler.tree.formats.rendering import RenderedFormat
+    from reconciler.tree.formats import RenderedFormat
     from reconciler.tree.reading.cell import CellFiles
 
 _POINTS = "points"  # the format of results of a point; the other is that of a round of Inference
@@ -92,6 +92,11 @@ class Endpoints:
         from reconciler.endpoints.spec.declaring import find_curve_gaps
 
         return find_curve_gaps(declared)
+
+    def examine_client(self, locations: Mapping[str, str], root: Path) -> Iterator[tuple[str, bool, str]]:
+        from reconciler.endpoints.results.client import examine_client
+
+        return examine_client(locations, root)
 
     def build_client_config(
         self,
@@ -206,7 +211,7 @@ class Endpoints:
         return list_curves(seen)
 
     def render_curves(self, curves: tuple[CurveStatus, ...]) -> str:
-        from reconciler.endpoints.views.text import render_curves_text
+        from reconciler.endpoints.views.standing import render_curves_text
 
         return render_curves_text(curves)
 

@@ -37,12 +37,7 @@ from reconciler.storage.machine_locks import make_machine_lock
 
 def has_command(attempt: Attempt) -> bool:
     """True where this attempt starts a harness command."""
-    named = {
-        Kind.ENGINE: BUILD_COMMAND,
-        Kind.RUN: COMMAND,
-        Kind.COMPLIANCE_TEST: COMMAND,
-        Kind.SCORE: SCORE_COMMAND,
-    }
+    named = {Kind.ENGINE: BUILD_COMMAND, Kind.RUN: COMMAND, Kind.COMPLIANCE_TEST: COMMAND, Kind.SCORE: SCORE_COMMAND}
     return named.get(attempt.intent.address.kind, "") in attempt.intent.settings
 
 

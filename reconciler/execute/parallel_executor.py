@@ -19,10 +19,9 @@ from msgspec.structs import replace
 from reconciler.diff.change import Work
 from reconciler.execute.child import Detached
 from reconciler.execute.executors.executor import HERE
-from reconciler.execute.machine_turns import MachineTurns
 from reconciler.execute.outcome import Event, Message, Outcome, Status, StepProgress, StepStarted
 from reconciler.execute.perform import Finished
-from reconciler.execute.plan_executor import PlanExecutor, find_proved_run
+from reconciler.execute.plan_executor import MachineTurns, PlanExecutor, find_proved_run
 from reconciler.plan.plan import Plan, Step
 from reconciler.resource.kinds import Address
 
@@ -58,11 +57,7 @@ class Dispatch(Struct):
         self.places = {machine.name: machine.places for machine in self.machines.values()}
         place = {id(step): number for number, step in enumerate(self.waiting)}
         self.waiting.sort(
-            key=lambda step: (
-                step.change.key not in self.first,
-                -chains[step.change.address],
-                place[id(step)],
-            )
+            key=lambda step: (step.change.key not in self.first, -chains[step.change.address], place[id(step)])
         )
 
     def take(self) -> list[Step]:

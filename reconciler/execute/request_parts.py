@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
-from harness.contract import (
-    BACKENDS,
-    BuildRequest,
-    CommandRequest,
-    FileMessage,
-    RunRequest,
-    ServiceRequest,
-)
+from harness.contract import BACKENDS, BuildRequest, CommandRequest, FileMessage, RunRequest, ServiceRequest
 from reconciler.execute.attempt import Attempt
 from reconciler.resource.parts import load_part
 from reconciler.resource.settings import CellSettings
 from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.launch.adapters import find_outermost, name_container, start_bare
+from reconciler.storage.launch.launcher import BareLaunch, Launcher
+from reconciler.storage.process import FIXED
 
 
 def list_secrets(request: FileMessage) -> Mapping[str, str]:
@@ -45,6 +41,47 @@ def list_locations(request: FileMessage) -> Iterator[Path]:
         own = (request.logs, request.user_conf_at) if isinstance(request, CommandRequest) else ()
         yield from (Path(name) for name in (request.cwd, request.code, *own) if name)
     yield from map(Path, getattr(request, "places", ()))  # of a request around another one
+
+
+Users = TypeVar("Users", CommandRequest, ServiceRequest)
+_SLICE = "CUDA_VISIBLE_DEVICES"
+
+
+def enclose(request: Users, attempt: Attempt, paths: RepositoryPaths) -> Users:
+    """The same request, its command in the container of its system where the image has nothing of ours. A container
+    outlives its client, so that it comes with what ends it; so does one that the user's own words start."""
+    return request.edit(**_find_container(request, attempt, paths))
+
+
+def _find_container(
+    request: CommandRequest | ServiceRequest, attempt: Attempt, paths: RepositoryPaths
+) -> dict[str, Any]:
+    """Values of the request that are others there."""
+    launcher, name = attempt.intent.settings.bare_launcher, name_submission(attempt)
+    if not launcher.words:
+        own = name_container(request.command, name)
+        return {"command": own.command, "ending": own.ending} if own else {}
+    program = launcher.words[0]
+    if "/" in program:
+        launcher = Launcher((str(paths.root / program), *launcher.words[1:]))
+    sources = (attempt.intent.locations.get(f"{kind}.path") for kind in ("model", "dataset"))
+    shown = [paths.root, paths.work, *list_locations(request), *(paths.root / source for source in sources if source)]
+    passed = [*request.secrets, *((_SLICE,) if request.slices else ())]
+    variables = {**FIXED, **request.env}
+    bare = BareLaunch(launcher, request.command, name, find_outermost(shown), request.cwd, variables, passed)
+    started = start_bare(bare)
+    assert started is not None, "refused where it was declared"
+    return {"command": started.command, "env": {}, "ending": started.ending}
+
+
+def starts_container(request: FileMessage) -> bool:
+    """True where its client needs what launchers read of the environment."""
+    return bool(getattr(request, "ending", ()) or getattr(request, "inner", {}).get("ending"))
+
+
+def name_submission(attempt: Attempt) -> str:
+    """Name a submission of this attempt alone: also its container."""
+    return f"reconcile-{attempt.intent.id}"
 
 
 class PowerRequests(Protocol):

@@ -6,18 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.contract import (
-    BACKENDS,
-    BackgroundLoad,
-    Benchmark,
-    BuildRequest,
-    FileMessage,
-    RunRequest,
-    ScoreRequest,
-)
+from harness.contract import BACKENDS, BackgroundLoad, Benchmark, BuildRequest, FileMessage, RunRequest, ScoreRequest
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.commands import has_command, make_command_build, make_command_run, make_command_score
-from reconciler.execute.request_parts import load_power, select_slices
+from reconciler.execute.request_parts import enclose, load_power, select_slices
 from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_LOG
 from reconciler.loadgen.settings import name_loadgen_scenario, select_conf_settings
@@ -36,13 +28,17 @@ def make_request(attempt: Attempt, paths: RepositoryPaths) -> FileMessage:
     if kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
         write_confs(attempt)
         has = has_command(attempt)
-        run = make_command_run(attempt, paths, _inputs(attempt)) if has else _run(attempt, paths)
+        run = (
+            enclose(make_command_run(attempt, paths, _inputs(attempt)), attempt, paths) if has else _run(attempt, paths)
+        )
         power = load_power()
         return run if power is None else power.wrap_run(run, attempt, paths)
     if kind is Kind.SCORE:
         inputs = _inputs(attempt)
         return make_score_request(attempt, paths, inputs, Path(inputs.pop("run")) / ACCURACY_LOG)
-    return make_command_build(attempt, paths, _inputs(attempt)) if has_command(attempt) else _build(attempt, paths)
+    if has_command(attempt):
+        return enclose(make_command_build(attempt, paths, _inputs(attempt)), attempt, paths)
+    return _build(attempt, paths)
 
 
 def describe_benchmark(attempt: Attempt, paths: RepositoryPaths) -> Benchmark:
@@ -194,7 +190,7 @@ def make_score_request(
 ) -> FileMessage:
     """To the declared command where there is one, else to the benchmark's own scorer."""
     if SCORE_COMMAND in attempt.intent.settings:
-        return make_command_score(attempt, paths, inputs, accuracy_log)
+        return enclose(make_command_score(attempt, paths, inputs, accuracy_log), attempt, paths)
     shown = attempt.intent.rules.shown if attempt.intent.rules else None
     return ScoreRequest(
         benchmark=describe_benchmark(attempt, paths),

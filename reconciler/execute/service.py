@@ -17,28 +17,15 @@ from typing import Self
 from msgspec import Struct
 from msgspec.structs import replace
 
-from harness.contract import (
-    LOG_PARTS,
-    Progress,
-    Ready,
-    Result,
-    ServiceRequest,
-    copy_log,
-    read_progress,
-)
+from harness.contract import LOG_PARTS, Progress, Ready, Result, ServiceRequest, copy_log, read_progress
 from reconciler.desired.detail import Detail
 from reconciler.execute.attempt import Attempt, ServerAccess
 from reconciler.execute.attempt_record import build_record
 from reconciler.execute.child import read_last_lines
-from reconciler.execute.commands import (
-    collect_environment,
-    collect_placeholder_values,
-    find_folder,
-    find_part_location,
-)
+from reconciler.execute.commands import collect_environment, collect_placeholder_values, find_folder, find_part_location
 from reconciler.execute.executors.executor import Executor, Handle, Submission
 from reconciler.execute.perform import AttemptContext, Finished, begin
-from reconciler.execute.request_parts import select_slices
+from reconciler.execute.request_parts import enclose, select_slices
 from reconciler.plan.plan import Step
 from reconciler.resource.placeholders import fill_placeholders, fill_words
 from reconciler.resource.records import Summary
@@ -205,7 +192,7 @@ def _probe(settings: CellSettings, values: Mapping[str, str]) -> Ready:
 
 
 def _started(key: str, attempt: Attempt, context: AttemptContext, port: int, lock: Lock | None) -> RunningServer:
-    request = make_service_request(attempt, context.paths)
+    request = enclose(make_service_request(attempt, context.paths), attempt, context.paths)
     executor = context.executors.choose(attempt, request)
     open_files = (*context.keep_open, *((lock.descriptor,) if lock else ()))
     # Its keeper sees to what the server started.

@@ -154,9 +154,8 @@ def _from_any(run: _RunningDownload) -> Downloaded:
     if len(failures) == 1:
         raise failures[0]
     messages = "; ".join(error.message for error in failures)
-    raise StoreError(
-        f"none of {len(failures)} addresses gives {run.item.target.name}: {messages}", fix=failures[-1].fix
-    )
+    problem = f"none of {len(failures)} addresses gives {run.item.target.name}: {messages}"
+    raise StoreError(problem, fix=failures[-1].fix)
 
 
 def _from_one(run: _RunningDownload, address: str) -> Downloaded:

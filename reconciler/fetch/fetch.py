@@ -228,9 +228,8 @@ class Mirror(Struct, frozen=True):
         """Raises ReconcilerError where it cannot be one."""
         scheme, marked, _ = self.address.partition("://")
         if marked and scheme.lower() not in ("http", "https", "file"):
-            raise ReconcilerError(
-                f"the mirror {self.address} cannot be read", fix="name a folder, or an address of http, https or file"
-            )
+            problem = f"the mirror {self.address} cannot be read"
+            raise ReconcilerError(problem, fix="name a folder, or an address of http, https or file")
         if self.folder is not None and not self.folder.is_dir():
             raise ReconcilerError(f"the mirror {self.folder} is not a folder here", fix="mount it, or name another one")
 
@@ -330,9 +329,8 @@ def check_room(scratch: Scratch, due: Sequence[Due]) -> None:
     needed, free = sum(item.needed for item in due), measure_free(scratch)
     if needed and needed + _SPARE > free:
         problem = f"{show_size(needed)} are needed in {scratch.root}, and {show_size(free)} are free"
-        raise StorageError(
-            problem, fix="free space there, fetch fewer benchmarks, or name another place: --scratch DIR"
-        )
+        fix = "free space there, fetch fewer benchmarks, or name another place: --scratch DIR"
+        raise StorageError(problem, fix=fix)
 
 
 def fetch(

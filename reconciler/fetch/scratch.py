@@ -76,9 +76,8 @@ def find_scratch(environment: Mapping[str, str], named: str = "") -> Scratch:
         if Path(default).is_dir():
             return Scratch(Path(default), "the guides' default")
     fix = f"export {SCRATCH_VARIABLE}=DIR, or name it: --scratch DIR; datasets and models go into data and models there"
-    raise ReconcilerError(
-        f"there is no scratch space: {SCRATCH_VARIABLE} is not set, nor is there {SCRATCH_DEFAULTS[0]}", fix=fix
-    )
+    problem = f"there is no scratch space: {SCRATCH_VARIABLE} is not set, nor is there {SCRATCH_DEFAULTS[0]}"
+    raise ReconcilerError(problem, fix=fix)
 
 
 def look_for(scratch: Scratch, file: SourceFile, *, deep: bool) -> Found:

@@ -1,4 +1,4 @@
-"""Comparison of two commits, or two systems, cell by cell. Pure, except for ``read_own_sides``."""
+"""Comparison of two commits, two systems or two trees, cell by cell."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from reconciler.check.cell_formats import choose_cell_format
 from reconciler.diff.change import Work
 from reconciler.diff.conditions import trace_lineages
 from reconciler.diff.timeline import (
@@ -29,8 +30,10 @@ from reconciler.resource.programs import find_program_of_division
 from reconciler.resource.records import Record
 from reconciler.resource.resources import Resource
 from reconciler.resource.settings import DEDICATED_OFFLINE, CellSettings, SystemSettings
-from reconciler.rules.programs import Program, load_program
+from reconciler.rules.programs import Program, find_program_of_tree, load_program
 from reconciler.storage import git
+from reconciler.tree.reading.survey import refuse_unknown_round, survey_tree
+from reconciler.tree.reading.system import SubmitterFiles, SystemFile
 
 
 def compare_commits(one: Snapshot, other: Snapshot) -> tuple[CellChange, ...]:
@@ -152,3 +155,34 @@ def read_own_sides(root: Path, name: str) -> dict[Cell, Side]:
     if any(resource.cell is not None and resource.cell.system == name for resource in here.desired.resources):
         return {cell: side for cell, side in read_sides(here).items() if cell.system == name}
     return read_sides(read_snapshot(root, git.resolve(root, name)))
+
+
+# Published results of a submission tree on disk, for comparing it with others.
+
+_NONE = "N/A"  # accelerator_model_name of a system without one
+
+
+def read_tree_sides(path: Path) -> dict[Cell, Side]:
+    """Read a tree of MLPerf Inference, or of submissions of another program. Raises ReconcilerError when there is none,
+    and where no round here says what its results are."""
+    if (program := find_program_of_tree(path)) is not None:
+        return dict(program.read_sides(path))
+    found = {}
+    for tree in survey_tree(path):
+        refuse_unknown_round(tree)
+        for submitter in tree.root.submitters:
+            files = SubmitterFiles(submitter)
+            for place in submitter.list_cells():
+                system = files.read_system(place.cell.system)
+                view = tree.make_view(submitter, place, system, tree.find_official_name(files, place.cell.benchmark))
+                value, unit = choose_cell_format(view).read_metric(view)
+                if value is not None:
+                    validity = view.performance.log.validity if view.performance else ""
+                    named = system.text("accelerator_model_name") or ""
+                    accelerator = "" if named == _NONE else named
+                    found[place.cell] = Side(place.cell, f"{value:g}", unit, validity, _count(system), accelerator)
+    return found
+
+
+def _count(system: SystemFile) -> int:
+    return (system.get_count("number_of_nodes") or 1) * (system.get_count("accelerators_per_node") or 0)

@@ -1,20 +1,38 @@
-"""Consequences of merging: two commits of one repository compared, cell by cell. Pure; see ``snapshot`` for the
-reading.
-"""
+"""Consequences of merging a pull request: its commits compared cell by cell, and remarks for its reviewer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from reconciler.desired.state import Desired
 from reconciler.diff.acceptance import BUILT
 from reconciler.diff.change import Change, Difference, InputChange, Reason, Work
+from reconciler.diff.claims import Claim, Proof
+from reconciler.diff.difference import list_published_cells
 from reconciler.diff.explain import list_input_changes
 from reconciler.diff.impact import CellEffect, Effect, Impact, Remark
-from reconciler.history.snapshot import Snapshot
+from reconciler.errors import ReconcilerError, SpecError
+from reconciler.history.commit_records import RECORDS, name_record
+from reconciler.history.logs import FOLDER, Logs, open_logs
+from reconciler.history.snapshot import Shared, Snapshot, read_snapshot
+from reconciler.plan.expectation import Expectation
+from reconciler.reconcile.planning import make_expectation
 from reconciler.resource.decisions import AcceptanceStatus, Freeze, find_freeze
+from reconciler.resource.embargo import explain_refusal, make_embargo
 from reconciler.resource.kinds import Address, Cell, Kind, place_cell
+from reconciler.resource.records import Recorded
 from reconciler.resource.wording import show_acceptance
+from reconciler.spec.locations import SECRETS
+from reconciler.storage import git
+from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.git import find_appearances
 
 # Changes of a pull request to decisions, and to frozen cells: remarks for its reviewer.
 
@@ -188,3 +206,299 @@ def _margins(head: Snapshot) -> list[Remark]:
         for cell, chosen in head.difference.chosen.items()
         for text in head.committed.thin.get(chosen.performance, ())
     ]
+
+
+# Additions of a pull request that its own logs deny: results under a correct name, and files of a tree that are not
+# rendered. Only its additions and changes are read again; `audit` reads all of a commit.
+
+_RENDER = "render the tree again (`reconcile`), and commit what it wrote"
+_REDATED = "commit again with the right date, or say in the pull request which clock was wrong"
+_MEASURE = "restore the records and logs as the pass left them, or measure again; `reconcile audit` shows every claim"
+
+
+def find_forgeries(root: Path, base: str, at: Snapshot, *, withheld: bool = False) -> tuple[Remark, ...]:
+    """``withheld``: without any measured figure."""
+    changed = git.list_changed_files(root, base, at.commit)
+    cells, edited = _list_touched(at, changed), _list_edited(at, changed)
+    others = {path for path in changed if path.startswith(f"{RECORDS}/")}
+    if not cells and not edited and not others:
+        return ()
+    with open_logs(root, at.commit) as logs:
+        denied = _find_denied(at, cells, logs, {name_record(path) for path in others}, withheld=withheld)
+        rewritten = _find_rewritten(root, at, others, withheld=withheld)
+        return (*denied, *rewritten, *_find_redated(root, base, at), *_find_edited(root, at, edited, logs))
+
+
+def _find_redated(root: Path, base: str, at: Snapshot) -> Iterator[Remark]:
+    from reconciler.history.dates import find_wrong_commits
+
+    commits = f"{base}..{at.commit}"
+    for claim in find_wrong_commits(root, commits, find_appearances(root, commits, (RECORDS,))):
+        severity = "error" if claim.proof is Proof.CONTRADICTED else "warning"
+        yield Remark(severity, "", 0, f"{claim.what}: {claim.detail}", _REDATED)
+
+
+def _find_rewritten(root: Path, at: Snapshot, changed: Collection[str], *, withheld: bool) -> Iterator[Remark]:
+    """Records that the pull request takes away, and writes anew."""
+    if not (gone := {path for path in changed if name_record(path) not in at.committed.summaries}):
+        return
+    from reconciler.history.runs import find_rewritten_records
+
+    appeared = find_appearances(root, at.commit, (RECORDS,))
+    for claim in find_rewritten_records(root, at, appeared, gone):
+        yield Remark("error", "", 0, _explain(claim, withheld=withheld), _MEASURE)
+
+
+def _list_touched(at: Snapshot, changed: Collection[str]) -> list[Cell]:
+    """The cells whose results rest on a record or a log that is new."""
+    new = {path for path in changed if path.startswith((f"{RECORDS}/", f"{FOLDER}/"))}
+    return sorted(cell for cell in at.difference.chosen if _is_touched(cell, at, new)) if new else []
+
+
+def _is_touched(cell: Cell, at: Snapshot, new: Collection[str]) -> bool:
+    known = at.committed.summaries
+    records = _list_needed(at, at.difference.chosen[cell].all)
+    logs = (a.sha256 for identity in records for a in known[identity].artifacts if a.place == "logs")
+    return any(f"{RECORDS}/{i}.json" in new for i in records) or any(f"{FOLDER}/{digest}" in new for digest in logs)
+
+
+def _list_edited(at: Snapshot, changed: Collection[str]) -> set[str]:
+    """Files of the tree in the commit that the pull request touches."""
+    tree = at.desired.submission.tree.rstrip("/")
+    return {path for path in changed if tree and path.startswith(f"{tree}/")}
+
+
+def _find_denied(
+    at: Snapshot, cells: list[Cell], logs: Logs, new: Collection[str], *, withheld: bool
+) -> Iterator[Remark]:
+    """``new``: records that the pull request brings, whether a cell rests on them or not."""
+    from reconciler.history.audit import audit_cell
+    from reconciler.history.records import RecordChecks
+    from reconciler.history.runs import find_copies
+
+    published, checks = list_published_cells(at.difference.chosen), RecordChecks(at, logs)
+    lineage = _list_needed(at, [*(i for cell in cells for i in at.difference.chosen[cell].all), *new])
+    at.records.fetch(lineage)
+    for cell in cells:
+        for claim in audit_cell(cell, at, logs, published=str(cell) in published, checks=checks):
+            if claim.proof is Proof.CONTRADICTED:
+                yield Remark("error", "", 0, _explain(claim, withheld=withheld), _MEASURE)
+    for claim in (*checks.verify_others(lineage), *checks.verify_roles()):
+        yield Remark("error", claim.where, 0, _explain(claim, withheld=withheld), _MEASURE)
+    touched = set(map(str, cells))
+    for claim in find_copies(at, logs) if cells else ():
+        if claim.where in touched:
+            yield Remark("error", "", 0, _explain(claim, withheld=withheld), _MEASURE)
+
+
+def _list_needed(at: Snapshot, identities: Iterable[str]) -> set[str]:
+    """These records, and all that they were made from."""
+    ahead = list(identities)
+    found: set[str] = set()
+    while ahead:
+        identity = ahead.pop()
+        if identity not in found and identity in at.committed.summaries:
+            found.add(identity)
+            ahead += [upstream for _, upstream in at.committed.summaries[identity].upstream]
+    return found
+
+
+def _explain(claim: Claim, *, withheld: bool) -> str:
+    return f"{claim.where}: {claim.what}: {'its logs say otherwise' if withheld else claim.detail}"
+
+
+def _find_edited(root: Path, at: Snapshot, touched: set[str], logs: Logs) -> Iterator[Remark]:
+    if not touched:
+        return
+    tree = at.desired.submission.tree.rstrip("/")
+    from reconciler.history.rendered import find_committed_tree, find_unlike_files, render_commit
+
+    committed = find_committed_tree(root, at.commit, tree)
+    if not committed or not list_published_cells(at.difference.chosen):
+        return
+    try:
+        files = render_commit(root, at, logs)
+    except (ReconcilerError, KeyError, OSError) as error:
+        yield Remark("warning", tree, 0, f"its files cannot be compared: the tree cannot be rendered: {error}")
+        return
+    for name, _, why in find_unlike_files(root, files, committed, logs):
+        if f"{tree}/{name}" in touched:
+            yield Remark("error", f"{tree}/{name}", 0, f"a rendered file was edited: {why}", _RENDER)
+
+
+# Two commits compared as a merge would see them.
+
+
+class Compared(Struct, frozen=True):
+    """``outside``: what a comment, an annotation or a workflow's page may show of ``impact``."""
+
+    impact: Impact
+    outside: Impact
+
+
+def assess_merge(paths: RepositoryPaths, base: str, head: str) -> Compared:
+    """Against the commit where the two part, as a merge would be. Raises RepositoryError for a commit that is not
+    here."""
+    root = paths.root
+    tip, wanted = git.resolve(root, base), git.resolve(root, head)
+    parted = git.merge_base(root, tip, wanted)
+    base_commit = parted or tip
+    apart = () if parted or tip in git.find_parents(root, wanted) else (_apart(root, tip),)
+    # A clone without local work, as a workflow makes one, is not asked again: nothing is kept there. Few records are
+    # read in full: the sources of changes, and new ones.
+    index = paths.index if paths.index.is_dir() else None
+    today, shared = datetime.now(UTC).date(), Shared(index, keep=False, checked_out=True)
+    try:
+        after = read_snapshot(root, wanted, today=today, shared=shared)
+    except SpecError as error:
+        remarks = (*review_specs(error), *review(root, base_commit, wanted, {}), *apart)
+        broken = Impact(base_commit, wanted, (), remarks=remarks)
+        return Compared(broken, broken)
+    remarks = (*review(root, base_commit, wanted, after.damaged), *apart)
+    try:
+        before = read_snapshot(root, base_commit, today=today, shared=shared)
+    except SpecError as error:
+        before = _nothing(after, base_commit)
+        remarks = (*remarks, Remark("notice", "", 0, f"the base has no valid spec: {_first(error)}"))
+    shared.reader.save()
+    found = compute_impact(before, after, _predict(), (*remarks, *find_forgeries(root, base_commit, after)))
+    why = check_embargo_of_page(root, before, after)
+    if not why:
+        return Compared(found, found)
+    remarks = (*remarks, *find_forgeries(root, base_commit, after, withheld=True))
+    return Compared(found, compute_impact(before, after, _predict_by_formula, remarks, withheld=why))
+
+
+def _apart(root: Path, tip: str) -> Remark:
+    """Report that the point where the two part is not known."""
+    text = f"no common history of head and base here: what {tip[:10]} has and head has not counts as taken back"
+    fix = "git fetch --unshallow" if git.is_shallow(root) else "start the branch from the base"
+    return Remark("warning", "", 0, text, fix)
+
+
+def _first(error: SpecError) -> str:
+    first = error.problems[0]
+    return f"{first.file}:{first.line}: {first.message}" if first.line else f"{first.file}: {first.message}"
+
+
+def check_embargo_of_page(root: Path, *commits: Snapshot) -> str:
+    """Why no measured figure may be on the pull request's page; "" when it may. An embargo that either commit declares
+    counts: merging may end it, proposing to may not."""
+    embargoes = [make_embargo(at.desired.submission) for at in commits]
+    today, pages = datetime.now(UTC).date(), list_page_addresses(root)
+    return next(filter(None, (explain_refusal(e, page, today) for e in embargoes for page in pages)), "")
+
+
+def list_page_addresses(root: Path) -> list[str]:
+    """Addresses of the repository whose pull request this is: as its workflow says, else all of this clone's remotes;
+    one that is nowhere when it is unknown."""
+    server, name = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_REPOSITORY")
+    known = f"{server}/{name}" if server and name else os.environ.get("CI_PROJECT_URL", "")
+    return [known] if known else [url for _, url in git.list_remotes(root)] or [""]
+
+
+def _nothing(after: Snapshot, base: str) -> Snapshot:
+    """A base without a readable spec declares no cell."""
+    empty = type(after.desired)(digest="", resources=(), detail=after.desired.detail, name="", by_address={})
+    return Snapshot(base, {}, empty, after.recorded, type(after.difference)(changes=()), after.committed)
+
+
+def _predict() -> Callable[[Address, Snapshot], float | None]:
+    """Predict from a commit's records; the records like a step are looked up once."""
+    known: dict[str, Expectation] = {}
+
+    def predict(address: Address, at: Snapshot) -> float | None:
+        if at.commit not in known:
+            known[at.commit] = make_expectation(at.desired, at.recorded)
+        return known[at.commit].predict(address)[0]
+
+    return predict
+
+
+def _predict_by_formula(address: Address, at: Snapshot) -> float | None:
+    """Predict from how fast an earlier run was."""
+    return make_expectation(at.desired, Recorded()).predict(address)[0]
+
+
+# Checks that spare a reviewer a search: records edited by hand, rendered files edited, large and secret-looking
+# files.
+
+LARGE = 1 << 20  # bytes: what one log in git may have
+_READ = 2 << 20  # bytes: what is searched for secrets
+
+_SECRETS = (
+    *((what, re.compile(pattern.encode())) for what, pattern in SECRETS.items()),
+    (
+        "a password",
+        re.compile(
+            rb"(?im)(?:^[ \t]*(?:export |- )?['\"]?|\{ *['\"]?|, *['\"])"
+            rb"[\w.-]*(?:password|passwd|secret_key|secret_access_key|api_key)['\"]?\s*[:=]\s*['\"]?[^\s'\"{$<]{8,}"
+        ),
+    ),
+)
+
+
+def review_specs(error: SpecError) -> tuple[Remark, ...]:
+    return tuple(
+        Remark("error", p.file, p.line, f"{p.path}: {p.message}" if p.path else p.message, p.fix, p.column)
+        for p in error.problems
+    )
+
+
+def review(root: Path, base: str, head: str, damaged: Mapping[str, str]) -> tuple[Remark, ...]:
+    """Remarks about the files that differ between two commits, and about the head's damaged records."""
+    changed = git.list_changed_files(root, base, head)
+    sizes = (
+        git.list_files_at(root, head, sorted(path for path, (_, blob) in changed.items() if blob)) if changed else {}
+    )
+    found = [*_records(changed, damaged), *_files(root, changed, sizes)]
+    named = (replace(remark, file=_printable(remark.file)) for remark in found)
+    return tuple(sorted(named, key=lambda remark: (remark.level, remark.file)))
+
+
+def _printable(path: str) -> str:
+    """A name that is not UTF-8 or holds control characters, as a terminal, a comment and JSON can take it."""
+    text = path.encode(errors="surrogateescape").decode(errors="backslashreplace")
+    return text if text.isprintable() else text.encode("unicode_escape").decode()
+
+
+def _records(changed: Mapping[str, tuple[str, str]], damaged: Mapping[str, str]) -> Iterator[Remark]:
+    for path, why in sorted(damaged.items()):
+        yield Remark(
+            "error", path, 0, f"the record is damaged: {why}", "restore it from the base; records never change"
+        )
+    for path, (status, _) in sorted(changed.items()):
+        if path.startswith(f"{RECORDS}/") and status in "MT" and path not in damaged:
+            yield Remark("error", path, 0, "a record was edited", "restore it; a new outcome is a new record")
+        elif path.startswith(f"{RECORDS}/") and status == "D" and "/." not in path:
+            yield Remark(
+                "warning", path, 0, "a record is deleted: what it proves is lost", "restore it unless it is meant"
+            )
+        elif path.startswith("state/logs/") and status in "MDT" and "/." not in path:
+            yield Remark("error", path, 0, "a recorded log was edited or deleted", "restore it from the base")
+
+
+def _files(
+    root: Path, changed: Mapping[str, tuple[str, str]], sizes: Mapping[str, tuple[str, int]]
+) -> Iterator[Remark]:
+    small = {}
+    for path in sorted(sizes):
+        if path.startswith(".reconcile/"):
+            text = "files of .reconcile/ are what each machine writes for itself, and believes"
+            yield Remark("error", path, 0, text, "take them out of the branch: git rm -r --cached .reconcile")
+            break
+    for path, (blob, size) in sorted(sizes.items()):
+        if size > LARGE:
+            yield Remark("warning", path, 0, f"the file has {size / 2**20:.1f} MiB", "keep large files outside git")
+        if path in changed and size <= _READ and not path.startswith("state/logs/"):
+            small[path] = blob
+    contents = git.read_blobs(root, small.values())
+    for path, blob in small.items():
+        data = contents.get(blob, b"")
+        for what, pattern in _SECRETS:
+            match = pattern.search(data)
+            if match:
+                line = data.count(b"\n", 0, match.start()) + 1
+                fix = "take it out of this branch's history and revoke it; specs refer to secrets, they never hold them"
+                yield Remark("error", path, line, f"this looks like {what}", fix)
+                break

@@ -65,11 +65,11 @@ class RecordHistory(Struct, frozen=True, dict=True):
         for result in self.list_measured(cell):
             before = last.get(result.what)
             if before is not None:
-                steps.append(TimelineStep(before, result, self._causes(before.record, result.record, frozenset())))
+                steps.append(TimelineStep(before, result, self.list_causes(before.record, result.record)))
             last[result.what] = result
         return tuple(steps)
 
-    def _causes(self, before: str, after: str, seen: frozenset[str]) -> tuple[ChangeCause, ...]:
+    def list_causes(self, before: str, after: str, seen: frozenset[str] = frozenset()) -> tuple[ChangeCause, ...]:
         """Own inputs first, then those of what the two were made from, then what differed without anybody's asking."""
         one, other = self.records.get(before), self.records.get(after)
         if one is None or other is None or before == after or after in seen:
@@ -83,7 +83,7 @@ class RecordHistory(Struct, frozen=True, dict=True):
                 values = was.value if was else None, now.value if now else None
                 found.append(ChangeCause(other.address.label, name, *values, origin, by))
         for name in sorted({*one.upstream} & {*other.upstream}):
-            found += self._causes(one.upstream[name], other.upstream[name], seen | {after})
+            found += self.list_causes(one.upstream[name], other.upstream[name], seen | {after})
         found += _circumstances(one, other, (*_FOLLOWS, *_OUTPUTS) if found else _OUTPUTS)
         return drop_repeated(found)
 

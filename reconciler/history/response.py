@@ -24,7 +24,7 @@ from reconciler.history.commit_records import RECORDS
 from reconciler.history.logs import Logs, open_logs
 from reconciler.history.rendered import verify_tree_files
 from reconciler.history.snapshot import Snapshot, read_snapshot
-from reconciler.plan.cell_names import find_cell
+from reconciler.plan.select import find_cell
 from reconciler.reconcile.decisions import RecordedDecision, check_reason, get_time, read_decider, record_decision
 from reconciler.reconcile.planning import Options, compute_plan
 from reconciler.record.codec import summarize

@@ -1,27 +1,39 @@
-"""Claims of a commit about its runs and scores, derived again from the files that they left."""
+"""Claims of a commit about its runs and scores, derived again from the files that they left, and from its history."""
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import combinations
+from pathlib import Path
 from typing import Any
 
+from msgspec import structs
 from msgspec.structs import replace
 
 from reconciler.desired.detail import Detail
 from reconciler.diff.claims import Claim, Proof
-from reconciler.errors import LogError
+from reconciler.diff.run_selection import select_valid
+from reconciler.errors import LogError, RecordError
+from reconciler.history.commit_records import RECORDS
 from reconciler.history.dates import verify_order
-from reconciler.history.logs import Good, Logs, read_record_files
+from reconciler.history.logs import FOLDER, Good, Logs, read_record_files
 from reconciler.history.snapshot import Snapshot
 from reconciler.loadgen import keys
+from reconciler.loadgen.fingerprint import find_fingerprints
+from reconciler.loadgen.log import parse_detail
 from reconciler.loadgen.log_files import DETAIL
 from reconciler.reconcile.worker import TOOL
-from reconciler.resource.kinds import PERFORMANCE, Cell, Kind
-from reconciler.resource.records import IMPORTED, REHEARSAL, Record
+from reconciler.record.codec import decode, summarize
+from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind
+from reconciler.resource.records import IMPORTED, REHEARSAL, Ended, Record, Summary
+from reconciler.rules.benchmark_facts import strip_variant
 from reconciler.rules.results.format import Recheck
 from reconciler.rules.results.table import find_recorded_format
+from reconciler.storage import git
+from reconciler.storage.git import Appearances, Commit
 
 Files = Mapping[str, bytes]
 # Values of a record that follow from its log alone, and so may be there only where it does.
@@ -187,3 +199,250 @@ def _compare(recorded: object, again: object, source: str) -> tuple[Proof, str]:
 
 def _shown(value: object) -> str:
     return f"{value['value']} {value['unit']}" if isinstance(value, dict) else str(value)
+
+
+# Records that a commit's history had and the commit no longer has. Of a valid run that was removed a policy chooses
+# among what is left; one that was written anew contradicts itself.
+
+_FEW = 4  # fields that are named
+
+
+def find_missing_runs(root: Path, at: Snapshot, appeared: Appearances) -> Iterator[Claim]:
+    """As far as the history here goes back. A run with other inputs than the published one could not take its place."""
+    cells = {at.records[i].key: cell for cell, chosen in at.difference.chosen.items() if (i := chosen.performance)}
+    begins = {f"{RECORDS}/Run/{key[:12]}-" for key in cells}
+    gone = {where: commit for where, commit in _list_gone(at, appeared) if where[0].rpartition("-")[0] + "-" in begins}
+    contents = git.read_blobs(root, [blob for _, blob in gone])
+    for (path, blob), commit in sorted(gone.items()):
+        if blob in contents and (found := _valid(contents[blob], path)) and found[0] in cells:
+            yield _claim(cells[found[0]], path, found[1], commit.id)
+
+
+def find_rewritten_records(
+    root: Path, at: Snapshot, appeared: Appearances, only: Container[str] | None = None
+) -> Iterator[Claim]:
+    """Records of an attempt, or of a run with the same log, of which the history had another one first: a pass writes
+    each attempt once. It may record a run again that an older version refused, and an import may be declared anew.
+    Records that only name others that were written anew are not listed. ``only``: files of records that are gone."""
+    gone = {where: commit for where, commit in _list_gone(at, appeared) if only is None or where[0] in only}
+    contents = git.read_blobs(root, [blob for _, blob in gone])
+    before = [
+        (record, path, commit)
+        for (path, blob), commit in sorted(gone.items())
+        if (record := _decode(contents.get(blob), path)) is not None and IMPORTED not in record.marks
+    ]
+    if not before:
+        return
+    own: dict[tuple[str, Address], list[str]] = {}
+    runs: dict[str, list[str]] = {}
+    for identity, summary in sorted(at.committed.summaries.items()):
+        record = at.records[identity]
+        own.setdefault((record.attempt, summary.address), []).append(identity)
+        runs.setdefault(summary.key, []).append(identity)
+    first: dict[str, int] = {}
+    for number, (path, _) in enumerate(appeared):
+        first.setdefault(path, number)
+
+    def follows(identity: str, path: str) -> bool:
+        return first.get(f"{RECORDS}/{identity}.json", 0) > first[path]
+
+    @functools.cache
+    def read_present(identity: str) -> frozenset[str]:
+        return _read_fingerprints(root, at.records[identity], at.commit)
+
+    for record, path, commit in before:
+        came = f"{path}, which came with {commit.id[:12]} and is gone"
+        for identity in own.get((record.attempt, record.address), ()):
+            now = at.records[identity]
+            other = _list_other_fields(record, now)
+            if other and follows(identity, path) and f"{RECORDS}/{now.supersedes}.json" != path:
+                yield _deny_rewritten(now, identity, f"another {', '.join(other)} than {came}: one attempt made both")
+        same_key = runs.get(record.key, ())
+        again = [i for i in same_key if at.records[i].attempt != record.attempt and follows(i, path)]
+        seen = _read_fingerprints(root, record, commit.id) if again else frozenset()
+        for identity in again if seen else ():
+            if seen & read_present(identity):
+                detail = f"the log of {came}: one run, recorded anew as of {at.records[identity].started}"
+                yield _deny_rewritten(at.records[identity], identity, detail)
+
+
+def _deny_rewritten(record: Record, identity: str, detail: str) -> Claim:
+    where = str(record.address.cell or "submission")
+    what = f"{record.address.label}: as it was recorded"
+    return Claim(where, what, Proof.CONTRADICTED, f"{RECORDS}/{identity}.json has {detail}")
+
+
+def _list_gone(at: Snapshot, appeared: Appearances) -> Iterator[tuple[tuple[str, str], Commit]]:
+    for (path, blob), commit in appeared.items():
+        identity = path.removeprefix(f"{RECORDS}/").removesuffix(".json")
+        if path != identity and path.endswith(".json") and identity not in at.records and path not in at.damaged:
+            yield (path, blob), commit
+
+
+def _list_other_fields(before: Record, now: Record) -> list[str]:
+    """Names of fields, and of their entries where they have some, that were not changed along with other records."""
+    found = []
+    for name, value in structs.asdict(before).items():
+        other = getattr(now, name)
+        if name in ("upstream", "supersedes") or value == other:
+            continue
+        if isinstance(value, dict) and isinstance(other, dict):
+            found += [f"{name}.{key}" for key in sorted({*value, *other}) if value.get(key) != other.get(key)]
+        else:
+            found.append(name)
+    return found[:_FEW]
+
+
+def _read_fingerprints(root: Path, record: Record, commit: str) -> frozenset[str]:
+    """Read the fingerprints of its log, where that commit has it."""
+    digest = next((a.sha256 for a in record.artifacts if a.name == DETAIL and a.place == "logs"), "")
+    files = git.list_files_at(root, commit, [f"{FOLDER}/{digest}"]) if digest else {}
+    for data in git.read_blobs(root, [blob for blob, _ in files.values()]).values():
+        try:
+            return frozenset(find_fingerprints(parse_detail(data, DETAIL)))
+        except LogError:
+            break
+    return frozenset()
+
+
+def _decode(data: bytes | None, path: str) -> Record | None:
+    try:
+        return decode(data, path) if data is not None else None
+    except RecordError:
+        return None
+
+
+def note_shallow(root: Path) -> Iterator[Claim]:
+    """A shallow clone also cuts off what was removed from the history."""
+    if git.is_shallow(root):
+        detail = (
+            "this clone is shallow: runs and decisions that were removed earlier are not seen (git fetch --unshallow)"
+        )
+        yield Claim("submission", "history", Proof.ATTESTED, detail)
+
+
+def _valid(data: bytes, path: str) -> tuple[str, str] | None:
+    """Key and figures of a valid performance run; None for anything else."""
+    record = _decode(data, path)
+    if record is None:
+        return None
+    summary = summarize(record, path)
+    if record.ended is not Ended.DONE or summary.metric is None or summary.validity == "INVALID":
+        return None
+    return record.key, f"{' '.join(summary.metric)} of {record.started}"
+
+
+def _claim(cell: Cell, path: str, figures: str, commit: str) -> Claim:
+    detail = f"{path}, {figures}, came with {commit[:12]} and is gone: the policy may have published it"
+    return Claim(str(cell), "performance: a run that was removed", Proof.MISSING, detail)
+
+
+# One run that a commit shows as two: a log of an earlier run that came again with other dates, or as it is for
+# another result.
+#
+# Its latencies and the clock of LoadGen's logger give an edited one away. Runs with one result, and runs of one
+# address, are compared. A run that was recorded twice would be the newest again, or weigh twice where the median is
+# published.
+
+_OWN = "a run of its own"
+
+
+def find_copies(at: Snapshot, logs: Logs) -> Iterator[Claim]:
+    """Find copies among records that count, and everything else in the commit; nothing where every run is one of its
+    own."""
+    counting = {i: str(cell) for cell in sorted(at.difference.chosen) for i in at.difference.chosen[cell].all}
+    yield from _find_shared_logs(at, counting)
+    yield from _find_recorded_twice(at)
+    for group in _group_candidates(at):
+        if counting.keys().isdisjoint(group):
+            continue
+        known = {identity: at.committed.summaries[identity] for identity in group}
+        seen = {identity: _find_log_fingerprints(summary, logs) for identity, summary in known.items()}
+        ordered = sorted(group, key=lambda i: (known[i].started, i))
+        for one, other in _pair_alike(ordered, seen):
+            cell = counting.get(other) or counting.get(one)
+            if cell and set(seen[one].values()) != set(seen[other].values()):
+                earlier, later = known[one], known[other]
+                detail = f"its log has the latencies or the clock of {one}, a run of {earlier.started}, and other bytes"
+                yield Claim(cell, f"{later.address.label}: {_OWN}", Proof.CONTRADICTED, detail)
+
+
+def _find_shared_logs(at: Snapshot, counting: Mapping[str, str]) -> Iterator[Claim]:
+    """A log that counts for two systems, or for two benchmarks of which none is the other's stricter variant, and that
+    a record of each calls its own run. Where one run may serve two cells, they share its record."""
+    first: dict[str, str] = {}
+    known = {identity: at.committed.summaries[identity] for identity in counting if identity in at.committed.summaries}
+    for identity, later in sorted(known.items(), key=lambda item: (item[1].started, item[0])):
+        digest = next((a.sha256 for a in later.artifacts if a.name == DETAIL), "")
+        one = first.setdefault(digest, identity) if digest else identity
+        earlier = known[one]
+        if not _may_share(at, earlier.address.cell, later.address.cell):
+            # Either of them may be the one that ran.
+            for i, run, copy in ((one, earlier, later), (identity, later, earlier)):
+                detail = f"its log is, byte for byte, that of {copy.id}, the run of {copy.address.cell}"
+                yield Claim(counting[i], f"{run.address.label}: {_OWN}", Proof.CONTRADICTED, detail)
+
+
+def _find_recorded_twice(at: Snapshot) -> Iterator[Claim]:
+    """Among the runs that a policy chooses from. What was imported may have come twice."""
+    for cell, chosen in sorted(at.difference.chosen.items(), key=lambda item: str(item[0])):
+        published = at.committed.summaries.get(chosen.performance)
+        first: dict[str, Summary] = {}
+        for summary in select_valid(at.recorded.done(published.key)) if published is not None else ():
+            digest = next((a.sha256 for a in summary.artifacts if a.name == DETAIL), "")
+            one = first.setdefault(digest, summary) if digest and IMPORTED not in summary.marks else summary
+            if one is not summary:
+                detail = f"its log is, byte for byte, that of {one.id}: one run, recorded twice"
+                what = f"{summary.address.label} of {summary.started}: {_OWN}"
+                yield Claim(str(cell), what, Proof.CONTRADICTED, detail)
+
+
+def _may_share(at: Snapshot, one: Cell | None, other: Cell | None) -> bool:
+    if one is None or other is None or one.system != other.system:
+        return one == other
+    if strip_variant(one.benchmark) == strip_variant(other.benchmark):
+        return True
+    official, theirs = _find_official(at, one), _find_official(at, other)
+    return official != theirs and strip_variant(official) == strip_variant(theirs)
+
+
+def _find_official(at: Snapshot, cell: Cell) -> str:
+    """The benchmark that the spec enters it as."""
+    result = at.desired.by_address.get(Address(Kind.RESULT, str(cell)))
+    return at.desired.detail(result.address).settings.official or cell.benchmark if result else ""
+
+
+def _pair_alike(ordered: Sequence[str], seen: Mapping[str, Mapping[str, bytes]]) -> Iterator[tuple[str, str]]:
+    """The pairs that have a fingerprint in common, in this order. Thousands of runs may have one result."""
+    holders: dict[str, list[int]] = {}
+    for number, identity in enumerate(ordered):
+        for fingerprint in seen[identity]:
+            holders.setdefault(fingerprint, []).append(number)
+    pairs = {pair for numbers in holders.values() for pair in combinations(numbers, 2)}
+    return ((ordered[one], ordered[other]) for one, other in sorted(pairs))
+
+
+def _group_candidates(at: Snapshot) -> list[set[str]]:
+    """Ids of records that one run may have made, of those with different logs."""
+    groups: dict[tuple[object, ...], dict[str, str]] = {}
+    for identity, summary in at.committed.summaries.items():
+        digest = next((a.sha256 for a in summary.artifacts if a.name == DETAIL), "")
+        if not digest or summary.ended is not Ended.DONE:
+            continue
+        groups.setdefault(("address", summary.address), {})[identity] = digest
+        if summary.metric is not None:
+            groups.setdefault(("metric", *summary.metric), {})[identity] = digest
+    found = {frozenset(group) for group in groups.values() if len(set(group.values())) > 1}
+    return sorted(map(set, found), key=sorted)
+
+
+def _find_log_fingerprints(record: Summary, logs: Logs) -> dict[str, bytes]:
+    """Fingerprint → the log, whatever its line ends. Nothing of a log that is not here or cannot be read."""
+    own = [a for a in record.artifacts if a.name == DETAIL and a.place == "logs"]
+    good = logs.read(own)
+    for data in good.values():
+        try:
+            return dict.fromkeys(find_fingerprints(parse_detail(data, DETAIL)), data.replace(b"\r\n", b"\n"))
+        except LogError:
+            continue
+    return {}

@@ -12,11 +12,7 @@ from reconciler.plan.plan import Step
 from reconciler.reconcile.line_commits import LineCommitText, find_commits
 from reconciler.reconcile.moved_sources import list_moved_sources
 from reconciler.reconcile.planning import PlanResult
-from reconciler.render.chain import By, Link
-from reconciler.render.explanation import (
-    Explanation,
-    Reasoned,
-)
+from reconciler.render.explanation import By, Explanation, Link, Reasoned
 from reconciler.resource.inputs import Input, Origin
 from reconciler.resource.kinds import ORDER, Address, Cell, Kind
 from reconciler.resource.quantities import show_age

@@ -23,7 +23,7 @@ from reconciler.importing.run_import import ImportContext
 from reconciler.importing.run_reader import TakenCell
 from reconciler.importing.tree_comparison import Reproduced, compare_with
 from reconciler.observed.digest_cache import DigestCache
-from reconciler.plan.cell_names import find_cell
+from reconciler.plan.select import find_cell
 from reconciler.publish.rendered_tree import assemble_content, find_log
 from reconciler.reconcile.desired_cache import compile_sources
 from reconciler.reconcile.planning import Options, PlanResult, compute_plan

@@ -19,7 +19,15 @@ from msgspec.structs import replace
 
 from reconciler.errors import LogError
 from reconciler.loadgen import keys
-from reconciler.loadgen.derivations import find_wrong_derivations, find_wrong_release, find_wrong_version
+from reconciler.loadgen.answers import count_padding, summarize_loaded
+from reconciler.loadgen.derivations import (
+    find_wrong_derivations,
+    find_wrong_ranks,
+    find_wrong_rates,
+    find_wrong_release,
+    find_wrong_tokens,
+    find_wrong_version,
+)
 from reconciler.loadgen.early_stopping import compute_allowed_over, is_allowed_over
 from reconciler.loadgen.inconsistency import (
     CLOCK,
@@ -29,6 +37,7 @@ from reconciler.loadgen.inconsistency import (
     LOADGEN,
     SECOND,
     Inconsistency,
+    contradict,
     is_wrapped,
     read_integer,
     read_longest_seconds,
@@ -36,11 +45,7 @@ from reconciler.loadgen.inconsistency import (
     show_value,
 )
 from reconciler.loadgen.log import DetailLog
-from reconciler.loadgen.ranks import find_wrong_ranks
-from reconciler.loadgen.rates import find_wrong_rates
-from reconciler.loadgen.samples import count_padding, summarize_loaded
 from reconciler.loadgen.settings import ACCURACY, LOADGEN_MODE, PERFORMANCE
-from reconciler.loadgen.token_latencies import find_wrong_tokens
 from reconciler.loadgen.value_formats import find_wrong_notation
 from reconciler.resource.quantities import show_count
 from reconciler.resource.rules import Rule, rule
@@ -119,7 +124,7 @@ def _find_missing_version(log: DetailLog) -> Iterator[Inconsistency]:
     if version is None and log.index.structured:
         yield Inconsistency(keys.LOADGEN_VERSION, "absent", "LoadGen logs it of every run", log.length)
     elif version is not None and not _RELEASE.match(str(version.value)):
-        yield Inconsistency(keys.LOADGEN_VERSION, show_value(version), "LoadGen's begins with a release", version.line)
+        yield contradict(log, keys.LOADGEN_VERSION, show_value(version), "LoadGen's begins with a release")
 
 
 def _list_keys(log: DetailLog) -> Iterator[str]:
@@ -193,7 +198,7 @@ def _requested_settings(log: DetailLog) -> Iterator[Inconsistency]:
             continue
         asked, entry = log.index[requested], log.index[key]
         if asked.value != entry.value:
-            yield Inconsistency(key, show_value(entry), f"{show_value(asked)} was requested", entry.line, asked.line)
+            yield contradict(log, key, show_value(entry), f"{show_value(asked)} was requested", requested)
 
 
 @rule("log.dates", "dates in the order of the run", sources=LOADGEN)
@@ -203,9 +208,7 @@ def _dates(log: DetailLog) -> Iterator[Inconsistency]:
     dated = _parse_date(str(log.get(keys.TEST_DATETIME)).rstrip("Z"))
     if dated is None and keys.TEST_DATETIME in log.index and log.release >= keys.FIRST_KNOWN_RELEASE:
         stated = str(log.get(keys.TEST_DATETIME))
-        yield Inconsistency(
-            keys.TEST_DATETIME, stated, "LoadGen writes a date", log.find_line_number(keys.TEST_DATETIME)
-        )
+        yield contradict(log, keys.TEST_DATETIME, stated, "LoadGen writes a date")
     try:
         began, ended = log.started, log.ended
     except LogError:
@@ -242,7 +245,6 @@ def _doubt(key: str, stated: str, derived: str, line: int, other: int) -> Incons
 def _samples(log: DetailLog) -> Iterator[Inconsistency]:
     """Loaded samples are of the library, and as many as LoadGen says that it uses (``GenerateLoadableSets`` and
     ``LoadSamplesToRam``, loadgen.cc:604)."""
-    line = log.find_line_number(keys.LOADED_QSL_SET)
     total, mode = read_integer(log, keys.QSL_REPORTED_TOTAL_COUNT), _MODES[log.mode]
     key = f"effective_{mode}_sample_count"
     used = read_integer(log, key)
@@ -251,12 +253,10 @@ def _samples(log: DetailLog) -> Iterator[Inconsistency]:
     loaded = summarize_loaded(log)
     wrong = loaded.greatest if loaded.greatest is not None and loaded.greatest >= total else loaded.negative
     if wrong is not None:
-        yield Inconsistency(
-            keys.LOADED_QSL_SET, f"sample {wrong}", f"the library has {show_count(total, 'sample')}", line
-        )
+        yield contradict(log, keys.LOADED_QSL_SET, f"sample {wrong}", f"the library has {show_count(total, 'sample')}")
     if not min(used, total) <= loaded.different <= min(used, total) + count_padding(log):
         derived = f"{loaded.different} different samples were loaded"
-        yield Inconsistency(key, str(used), derived, log.find_line_number(key), line)
+        yield contradict(log, key, str(used), derived, keys.LOADED_QSL_SET)
 
 
 @rule("log.sample-counts", "sample counts of the library", sources=LOADGEN)
@@ -272,9 +272,7 @@ def _sample_counts(log: DetailLog) -> Iterator[Inconsistency]:
         source = override if asked else reported
         wanted = read_integer(log, source)
         if None not in (used, asked, wanted) and used != wanted:
-            yield Inconsistency(
-                key, str(used), f"{source} is {wanted}", log.find_line_number(key), log.find_line_number(source)
-            )
+            yield contradict(log, key, str(used), f"{source} is {wanted}", source)
 
 
 def find_small_library(log: DetailLog) -> Iterator[Inconsistency]:
@@ -285,10 +283,8 @@ def find_small_library(log: DetailLog) -> Iterator[Inconsistency]:
     total, key = read_integer(log, keys.QSL_REPORTED_TOTAL_COUNT), f"effective_{_MODES[log.mode]}_sample_count"
     used = read_integer(log, key)
     if total is not None and used is not None and used > total:
-        line = log.find_line_number(keys.QSL_REPORTED_TOTAL_COUNT)
-        yield Inconsistency(
-            key, str(used), f"the library has {show_count(total, 'sample')}", log.find_line_number(key), line
-        )
+        derived = f"the library has {show_count(total, 'sample')}"
+        yield contradict(log, key, str(used), derived, keys.QSL_REPORTED_TOTAL_COUNT)
 
 
 @rule("log.error-count", "the number of ERROR lines", sources=LOADGEN)
@@ -297,22 +293,19 @@ def _errors(log: DetailLog) -> Iterator[Inconsistency]:
     stated, line = read_integer(log, keys.NUM_ERRORS), log.find_line_number(keys.NUM_ERRORS)
     counted = sum(1 for entry in log.errors if entry.line < line)
     if stated is not None and not counted <= stated <= len(log.errors):
-        yield Inconsistency(keys.NUM_ERRORS, str(stated), f"the log has {show_count(counted, 'ERROR line')}", line)
+        yield contradict(log, keys.NUM_ERRORS, str(stated), f"the log has {show_count(counted, 'ERROR line')}")
 
 
 @rule("log.verdict", "a verdict that follows from its conditions", sources=LOADGEN)
 def _verdict(log: DetailLog) -> Iterator[Inconsistency]:
     """VALID is all of the conditions, and no reason why not (``PerformanceSummary::LogDetail``, results.cc:671)."""
-    line = log.find_line_number(keys.RESULT_VALIDITY)
     failed = next((key for key in _FLAGS if log.get(key) is False), "")
     if log.validity == "VALID" and failed:
-        yield Inconsistency(keys.RESULT_VALIDITY, "VALID", f"{failed} is false", line, log.find_line_number(failed))
+        yield contradict(log, keys.RESULT_VALIDITY, "VALID", f"{failed} is false", failed)
     if log.validity == "VALID" and (reason := log.find_line(keys.RESULT_INVALID_REASON)) is not None:
-        yield Inconsistency(
-            keys.RESULT_VALIDITY, "VALID", f"result_invalid_reason is {show_value(reason)}", line, reason.line
-        )
+        yield contradict(log, keys.RESULT_VALIDITY, "VALID", f"{reason.key} is {show_value(reason)}", reason.key)
     if log.validity == "INVALID" and all(log.get(key, True) is True for key in _FLAGS):
-        yield Inconsistency(keys.RESULT_VALIDITY, "INVALID", "every condition is met", line)
+        yield contradict(log, keys.RESULT_VALIDITY, "INVALID", "every condition is met")
 
 
 @rule("log.conditions", "conditions that follow from their numbers", sources=LOADGEN)
@@ -325,9 +318,7 @@ def _conditions(log: DetailLog) -> Iterator[Inconsistency]:
     generated = read_integer(log, keys.GENERATED_QUERY_COUNT)
     if queries is not None and generated is not None and queries > generated:
         derived = f"{generated} queries were generated"
-        yield Inconsistency(
-            keys.RESULT_QUERY_COUNT, str(queries), derived, log.find_line_number(keys.RESULT_QUERY_COUNT)
-        )
+        yield contradict(log, keys.RESULT_QUERY_COUNT, str(queries), derived)
     if log.scenario == "Offline":
         issued, wanted = (
             read_integer(log, keys.GENERATED_SAMPLES_PER_QUERY),
@@ -349,7 +340,7 @@ def _conditions(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 def _condition(log: DetailLog, key: str, derived: str) -> Inconsistency:
-    return Inconsistency(key, "true", derived, log.find_line_number(key))
+    return contradict(log, key, "true", derived)
 
 
 def _find_last_issue(log: DetailLog) -> Decimal | None:
@@ -369,9 +360,7 @@ def _early_stopping(log: DetailLog) -> Iterator[Inconsistency]:
     text = str(entry.value) if entry is not None else ""
     met = log.find_line(keys.EARLY_STOPPING_MET)
     if entry is not None and met is not None and met.value is True and "unsuccessful" in text.lower():
-        yield Inconsistency(
-            keys.EARLY_STOPPING_MET, "true", f"early_stopping_result is {show_value(entry)}", met.line, entry.line
-        )
+        yield contradict(log, keys.EARLY_STOPPING_MET, "true", f"{entry.key} is {show_value(entry)}", entry.key)
     queries, over = read_integer(log, keys.RESULT_QUERY_COUNT), read_integer(log, keys.RESULT_OVERLATENCY_QUERY_COUNT)
     percentile = read_number(log, keys.EFFECTIVE_TARGET_LATENCY_PERCENTILE)
     if log.scenario != "Server" or None in (queries, over, percentile) or log.get(keys.REQUESTED_USE_TOKEN_LATENCIES):
@@ -381,13 +370,7 @@ def _early_stopping(log: DetailLog) -> Iterator[Inconsistency]:
         if not is_allowed_over(over or 0, queries, wanted):
             allowed = compute_allowed_over(queries, wanted)
             derived = f"{over} of {queries} queries were over the latency, and {max(allowed, 0)} are allowed"
-            yield Inconsistency(
-                keys.EARLY_STOPPING_MET,
-                "true",
-                derived,
-                met.line,
-                log.find_line_number(keys.RESULT_OVERLATENCY_QUERY_COUNT),
-            )
+            yield contradict(log, keys.EARLY_STOPPING_MET, "true", derived, keys.RESULT_OVERLATENCY_QUERY_COUNT)
 
 
 @rule("log.estimates", "one estimate of early stopping", sources=LOADGEN)
@@ -406,7 +389,7 @@ def _estimates(log: DetailLog) -> Iterator[Inconsistency]:
         found = read_number(log, key)
         if found is not None and rank in stated and Decimal(stated[rank]) != found:
             derived = f"early stopping estimates {stated[rank]}"
-            yield Inconsistency(key, f"{found:f}", derived, log.find_line_number(key), entry.line)
+            yield contradict(log, key, f"{found:f}", derived, keys.EARLY_STOPPING_RESULT)
 
 
 @rule("log.latencies", "latencies in order", sources=LOADGEN)
@@ -421,9 +404,7 @@ def _latencies(log: DetailLog) -> Iterator[Inconsistency]:
         known = [(key, found) for key in sorted_keys if (found := read_number(log, key)) is not None]
         for (before, less), (key, found) in pairwise(known):
             if found < less:
-                yield Inconsistency(
-                    key, f"{found:f}", f"{before} is {less:f}", log.find_line_number(key), log.find_line_number(before)
-                )
+                yield contradict(log, key, f"{found:f}", f"{before} is {less:f}", before)
         mean = read_number(log, f"result_mean_{part}")
         # Releases before 5 lose the carry of Offline's sum.
         if (
@@ -441,9 +422,9 @@ def _latencies(log: DetailLog) -> Iterator[Inconsistency]:
         if not estimate or log.get(keys.REQUESTED_USE_TOKEN_LATENCIES):
             continue
         if seen is not None and estimate < seen:
-            yield Inconsistency(key, f"{estimate:f}", f"the {rank} percentile is {seen:f}", log.find_line_number(key))
+            yield contradict(log, key, f"{estimate:f}", f"the {rank} percentile is {seen:f}")
         if slowest is not None and estimate > slowest:
-            yield Inconsistency(key, f"{estimate:f}", f"the slowest took {slowest:f}", log.find_line_number(key))
+            yield contradict(log, key, f"{estimate:f}", f"the slowest took {slowest:f}")
 
 
 _RANKED = {

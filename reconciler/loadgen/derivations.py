@@ -1,23 +1,34 @@
-"""Settings and counts that LoadGen takes over under another name, and its own version."""
+"""Values of a detail log that LoadGen derives from others: settings, counts, rates, percentiles and its own version."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
+from itertools import pairwise
 
 from reconciler.loadgen import keys
+from reconciler.loadgen.early_stopping import is_allowed_over
 from reconciler.loadgen.inconsistency import (
+    CLOCK,
     CLOCK_KEPT,
+    DRIFT,
+    ENDING,
     LOADGEN,
     SECOND,
     Inconsistency,
+    contradict,
     is_wrapped,
+    read_integer,
+    read_longest_seconds,
     read_number,
+    read_run_seconds,
     show_value,
 )
 from reconciler.loadgen.log import DetailLog
+from reconciler.loadgen.log_line import LogLine
 from reconciler.resource.rules import rule
 
 _PERCENTILE = keys.EFFECTIVE_TARGET_LATENCY_PERCENTILE
@@ -57,13 +68,11 @@ def find_wrong_derivations(log: DetailLog) -> Iterator[Inconsistency]:
     for key, source in _TAKEN.get(log.scenario, ()):
         taken, asked = read_number(log, key), read_number(log, source)
         if taken is not None and asked is not None and taken != asked:
-            yield Inconsistency(
-                key, f"{taken:f}", f"{source} is {asked:f}", log.find_line_number(key), log.find_line_number(source)
-            )
+            yield contradict(log, key, f"{taken:f}", f"{source} is {asked:f}", source)
     single = _SINGLE.get(log.scenario, "")
     count = read_number(log, single)
     if count is not None and count != 1:
-        yield Inconsistency(single, f"{count:f}", f"it is 1 in {log.scenario}", log.find_line_number(single))
+        yield contradict(log, single, f"{count:f}", f"it is 1 in {log.scenario}")
     if log.scenario == "SingleStream":
         yield from _find_wrong_rate(log)
 
@@ -82,7 +91,7 @@ def _find_wrong_rate(log: DetailLog) -> Iterator[Inconsistency]:
     most = (count - 1) * SECOND / (count * average - slowest)
     if rate > most * _OVERHEAD:
         why = f"{count:f} queries of {average:f} ns are {most:.6g} at most"
-        yield Inconsistency(gross, f"{rate:f}", why, log.find_line_number(gross), log.find_line_number(mean))
+        yield contradict(log, gross, f"{rate:f}", why, mean)
 
 
 @rule("log.release", "one commit of LoadGen", sources=LOADGEN)
@@ -95,7 +104,7 @@ def find_wrong_release(log: DetailLog) -> Iterator[Inconsistency]:
         commit, head = str(version.value).partition("@")[2].strip(), str(message.value).strip()[:40]
         if len(commit) >= _HASH and _is_hash(commit) and _is_hash(head) and not head.startswith(commit):
             derived = f"its sources were at {head[:12]}"
-            yield Inconsistency(keys.LOADGEN_VERSION, show_value(version), derived, version.line, message.line)
+            yield contradict(log, keys.LOADGEN_VERSION, show_value(version), derived, keys.LOADGEN_GIT_LOG_MESSAGE)
     made, built = log.find_line(keys.LOADGEN_GIT_COMMIT_DATE), log.find_line(keys.LOADGEN_BUILD_DATE_UTC)
     if made is None or built is None:
         return
@@ -119,8 +128,379 @@ def find_wrong_version(log: DetailLog) -> Iterator[Inconsistency]:
     number = version.value.partition("@")[0].strip().encode()
     if digest not in {hashlib.sha1(number + end, usedforsecurity=False).hexdigest() for end in _LINE_ENDS}:
         derived = f"{_NUMBERED.lstrip('/')} of its sources states another"
-        yield Inconsistency(keys.LOADGEN_VERSION, show_value(version), derived, version.line, sources.line)
+        yield contradict(log, keys.LOADGEN_VERSION, show_value(version), derived, _SOURCES)
 
 
 def _is_hash(text: str) -> bool:
     return bool(text) and not text.strip("0123456789abcdef")
+
+
+# Counts and estimates against the sorted latencies that LoadGen reads them from (`results.cc`).
+#
+# A percentile p of n latencies is the one at place n * p, cut to a whole number, of the sorted ones. So a percentile
+# above the limit says how many queries were over it at least, one below how many at most; and an estimate of early
+# stopping, which is at a place that follows from the number of queries alone, lies between percentiles.
+
+_PROCESSED = re.compile(r"(?:processed |queries \()(?P<count>\d{1,12})\b", re.ASCII | re.IGNORECASE)
+_DISCARDED = re.compile(r"discard (?P<count>\d{1,12})\b", re.ASCII)
+_MOST = 10**10  # queries, far above any run's: more would take long to judge
+# For streams, and for Server.
+_FORMS = (re.compile(r" \* (?:Only processed \d|Processed at least \d)"), re.compile(r" \* Run (?:un)?successful\."))
+_UNMET = "only processed"
+_STREAMS = {"SingleStream": keys.RESULT_PERCENTILES, "MultiStream": keys.RESULT_QUERY_PERCENTILES}
+
+
+@rule("log.ranks", "percentiles that fit the number of queries", sources=LOADGEN)
+def find_wrong_ranks(log: DetailLog) -> Iterator[Inconsistency]:
+    """``PerformanceSummary::ProcessLatencies`` and ``EarlyStopping`` (results.cc:15 and :145 at v5.1.1)."""
+    queries = read_integer(log, keys.RESULT_QUERY_COUNT)
+    if not queries or not 0 < queries <= _MOST:
+        return
+    yield from _over_latency(log, queries)
+    entry = log.find_line(keys.EARLY_STOPPING_RESULT)
+    if entry is not None and log.scenario != "Offline" and log.release >= keys.FIRST_KNOWN_RELEASE:
+        yield from _stated_counts(log, entry, queries)
+    if log.scenario in _STREAMS and not log.get(keys.REQUESTED_USE_TOKEN_LATENCIES):  # else they are of tokens
+        yield from _estimates(log, queries)
+
+
+def _over_latency(log: DetailLog, queries: int) -> Iterator[Inconsistency]:
+    """In Server a query has one sample, also where LoadGen hands several over at once."""
+    key = keys.RESULT_OVERLATENCY_QUERY_COUNT
+    over, limit = read_integer(log, key), read_number(log, keys.EFFECTIVE_TARGET_LATENCY_NS)
+    if log.scenario != "Server" or over is None or limit is None:
+        return
+    places = {keys.RESULT_PERCENTILES[rank]: int(queries * part) for rank, part in keys.PERCENTILES.items()}
+    for source, place in {**places, keys.RESULT_MAX_LATENCY_NS: queries - 1}.items():
+        latency = read_number(log, source)
+        if latency is None:
+            continue
+        least, most = (queries - place, queries) if latency > limit else (0, queries - place - 1)
+        if not least <= over <= most:
+            allowed = f"at least {least}" if over < least else f"at most {most}"
+            derived = f"{source} is {latency:f}: {allowed} of {queries} queries took more than {limit:f} ns"
+            yield contradict(log, key, str(over), derived, source)
+            return
+
+
+def _stated_counts(log: DetailLog, entry: LogLine, queries: int) -> Iterator[Inconsistency]:
+    """The text of early stopping says how many queries there were, and how many of them it leaves out."""
+    key, text = keys.EARLY_STOPPING_RESULT, str(entry.value)
+    met = log.find_line(keys.EARLY_STOPPING_MET)
+    if not _FORMS[log.scenario == "Server"].match(text):
+        yield contradict(log, key, show_value(entry), f"LoadGen words it otherwise in {log.scenario}")
+    unmet = _UNMET in text.lower()
+    if met is not None and isinstance(met.value, bool) and met.value is unmet and "unsuccessful" not in text.lower():
+        yield contradict(log, keys.EARLY_STOPPING_MET, show_value(met), f"{key} is {show_value(entry)}", key)
+    stated = _PROCESSED.search(text)
+    if stated is not None and int(stated["count"]) != queries:
+        derived = f"{queries} queries were issued"
+        yield contradict(log, key, stated["count"], derived, keys.RESULT_QUERY_COUNT)
+    left, percentile = _DISCARDED.search(text), _read_percentile(log)
+    if left is None or percentile is None:
+        return
+    over = int(left["count"]) + 1
+    if not is_allowed_over(over, queries, percentile) or is_allowed_over(over + 1, queries, percentile):
+        derived = f"{queries} queries do not let LoadGen discard just so many"
+        yield contradict(log, key, f"discards {left['count']}", derived, keys.RESULT_QUERY_COUNT)
+
+
+def _estimates(log: DetailLog, queries: int) -> Iterator[Inconsistency]:
+    """Each is the latency at the place ``queries`` - t, where t is the most that may be over it."""
+    own = _read_percentile(log)
+    ranks = {keys.EARLY_STOPPING_LATENCY_MS: Decimal(99)}
+    ranks |= {f"early_stopping_latency_{'ss' if log.scenario == 'SingleStream' else 'ms'}": own} if own else {}
+    for key, percentile in ranks.items():
+        estimate = read_number(log, key)
+        for rank, part in keys.PERCENTILES.items() if estimate else ():
+            source = _STREAMS[log.scenario][rank]
+            latency, behind = read_number(log, source), queries - int(queries * part)
+            if latency is None or estimate is None or estimate == latency:
+                continue
+            below = estimate < latency
+            # Below it: more may be over the estimate than lie at that place and behind it. Above: fewer.
+            if is_allowed_over(behind + below, queries, percentile) is below:
+                continue
+            side = "below" if below else "above"
+            why = f"{source} is {latency:f}, and the estimate from {queries} queries is not {side} it"
+            yield contradict(log, key, f"{estimate:f}", why, source)
+            break
+
+
+def _read_percentile(log: DetailLog) -> Decimal | None:
+    share = read_number(log, keys.EFFECTIVE_TARGET_LATENCY_PERCENTILE)
+    return share * 100 if share is not None and 0 < share < 1 else None
+
+
+# First tokens and times of tokens against the latencies of whole answers, which a log of a language model has as
+# well.
+#
+# An answer's first token comes before its end, so that the sorted latencies of first tokens are nowhere above those
+# of answers. What is logged as token throughput divides by the sum of all latencies, and the rate of completed tokens
+# by the time of the run: both know how many tokens there were.
+
+_DIGITS = Decimal("0.00005")  # of quotients of several doubles with six significant digits
+_RATES = {"Server": keys.RESULT_COMPLETED_TOKENS_PER_SECOND, "Offline": keys.RESULT_TOKENS_PER_SECOND}
+_FIRST = (
+    keys.RESULT_FIRST_TOKEN_MIN_LATENCY_NS,
+    keys.RESULT_FIRST_TOKEN_MAX_LATENCY_NS,
+    keys.RESULT_FIRST_TOKEN_MEAN_LATENCY_NS,
+)
+_STOPPED = (keys.EARLY_STOPPING_TTFT_RESULT, keys.EARLY_STOPPING_TPOT_RESULT)
+_RUN = (" * Run successful.", " * Run unsuccessful.")  # how LoadGen begins what it says of each of them in Server
+_EACH = (
+    keys.RESULT_TIME_TO_OUTPUT_TOKEN_MIN,
+    keys.RESULT_TIME_TO_OUTPUT_TOKEN_MAX,
+    keys.RESULT_TIME_TO_OUTPUT_TOKEN_MEAN,
+)
+
+
+@rule("log.tokens", "token latencies in order", sources=LOADGEN)
+def find_wrong_tokens(log: DetailLog) -> Iterator[Inconsistency]:
+    """Where LoadGen measures tokens, their latencies fit those of the queries (``ProcessTokenLatencies`` and
+    ``PerformanceSummary::LogDetail``, results.cc)."""
+    if log.get(keys.REQUESTED_USE_TOKEN_LATENCIES) is not True:
+        return
+    yield from _token_order(log, _FIRST, keys.FIRST_TOKEN_PERCENTILES)
+    yield from _token_order(log, _EACH, keys.OUTPUT_TOKEN_PERCENTILES)
+    yield from _first_before_last(log)
+    yield from _token_count(log)
+    yield from _token_conditions(log)
+
+
+def _token_order(log: DetailLog, ends: tuple[str, str, str], ranked: Mapping[str, str]) -> Iterator[Inconsistency]:
+    """Percentiles do not fall, and all are between the least and the greatest."""
+    least, greatest, mean = ends
+    rising = [least, *ranked.values(), greatest]
+    known = [(key, found) for key in rising if (found := read_number(log, key)) is not None]
+    for (before, less), (key, found) in pairwise(known):
+        if found < less:
+            yield contradict(log, key, f"{found:f}", f"{before} is {less:f}", before)
+    middle = read_number(log, mean)
+    if middle is not None and len(known) > 1 and not known[0][1] <= middle <= known[-1][1]:
+        derived = f"they are from {known[0][1]:f} to {known[-1][1]:f}"
+        yield contradict(log, mean, f"{middle:f}", derived)
+
+
+def _first_before_last(log: DetailLog) -> Iterator[Inconsistency]:
+    """Both latencies begin when the query was to be issued."""
+    pairs = [(f"result_first_token_{part}_latency_ns", f"result_{part}_latency_ns") for part in ("min", "mean", "max")]
+    pairs += [(keys.FIRST_TOKEN_PERCENTILES[rank], keys.RESULT_PERCENTILES[rank]) for rank in keys.PERCENTILES]
+    for key, whole in pairs:
+        first, last = read_number(log, key), read_number(log, whole)
+        if first is not None and last is not None and first > last:
+            yield contradict(log, key, f"{first:f}", f"{whole} is {last:f}", whole)
+
+
+def _token_count(log: DetailLog) -> Iterator[Inconsistency]:
+    key = _RATES.get(log.scenario, "")
+    rate, mean = read_number(log, key), read_number(log, keys.RESULT_MEAN_LATENCY_NS)
+    if rate is None:
+        return
+    if log.scenario == "Offline":
+        samples = read_number(log, keys.RESULT_SAMPLES_PER_SECOND)
+        if samples is not None and rate < samples * (1 - _DIGITS):
+            why = f"{samples:f} answers a second have a token each, at least"
+            yield contradict(log, key, f"{rate:f}", why, keys.RESULT_SAMPLES_PER_SECOND)
+        return
+    count, completed = (
+        read_number(log, keys.RESULT_QUERY_COUNT),
+        read_number(log, keys.RESULT_COMPLETED_SAMPLES_PER_SEC),
+    )
+    other = read_number(log, keys.RESULT_TOKEN_THROUGHPUT)
+    if not (count and count > 1 and completed and mean and other):
+        return
+    tokens, wanted = rate * (count - 1) / completed, other * count * mean
+    if abs(tokens - wanted) > wanted * _DIGITS + 1:
+        why = f"that is {tokens:.6g} tokens, and result_token_throughput is of {wanted:.6g}"
+        yield contradict(log, key, f"{rate:f}", why, keys.RESULT_TOKEN_THROUGHPUT)
+    yield from _token_bounds(log, key, rate, tokens / count)
+
+
+def _token_bounds(log: DetailLog, key: str, rate: Decimal, each: Decimal) -> Iterator[Inconsistency]:
+    """The tokens behind the first take the time between it and the end, each between the shortest and the longest."""
+    last, first = (
+        read_number(log, keys.RESULT_MEAN_LATENCY_NS),
+        read_number(log, keys.RESULT_FIRST_TOKEN_MEAN_LATENCY_NS),
+    )
+    shortest, longest = (read_number(log, name) for name in _EACH[:2])
+    if last is None or first is None or not shortest or not longest:
+        return
+    low, high = 1 + (last - first - 1) / (longest + 1), 1 + (last - first + 1) / max(shortest - 1, Decimal(1))
+    if not low * (1 - _DIGITS) <= each <= high * (1 + _DIGITS):
+        why = f"answers have {each:.6g} tokens then, and their latencies leave room for {low:.6g} to {high:.6g}"
+        yield contradict(log, key, f"{rate:f}", why, _EACH[0])
+
+
+def _token_conditions(log: DetailLog) -> Iterator[Inconsistency]:
+    """Compare conditions that LoadGen calls met with its own text and its own percentiles."""
+    met = log.find_line(keys.EARLY_STOPPING_MET)
+    for key in _STOPPED:
+        entry = log.find_line(key)
+        if entry is None or met is None or met.value is not True:
+            continue  # where the one is not met, LoadGen may leave the other's empty
+        if log.scenario == "Server" and not str(entry.value).startswith(_RUN):
+            yield contradict(log, key, show_value(entry), "LoadGen words it otherwise in Server")
+        if "unsuccessful" in str(entry.value).lower():
+            yield contradict(log, keys.EARLY_STOPPING_MET, "true", f"{key} is {show_value(entry)}", key)
+    percentile = read_number(log, keys.EFFECTIVE_TARGET_LATENCY_PERCENTILE)
+    kept = log.find_line(keys.RESULT_PERF_CONSTRAINTS_MET)
+    if log.scenario != "Server" or kept is None or kept.value is not True or percentile is None:
+        return
+    rank = format(percentile * 100, ".2f")
+    for limit, key in (
+        (keys.REQUESTED_SERVER_TTFT_LATENCY, keys.FIRST_TOKEN_PERCENTILES.get(rank, "")),
+        (keys.REQUESTED_SERVER_TPOT_LATENCY, keys.OUTPUT_TOKEN_PERCENTILES.get(rank, "")),
+    ):
+        most, found = read_number(log, limit), read_number(log, key)
+        if most is not None and found is not None and found > most:
+            derived = f"{key} is {found / SECOND * 1000:.6g} ms of {most / SECOND * 1000:.6g}"
+            yield contradict(log, keys.RESULT_PERF_CONSTRAINTS_MET, "true", derived, key)
+
+
+# Rates, latencies and counts of a performance run against the clock and the settings that they are derived from.
+
+_RATE_DIGITS = Decimal("0.00001")  # of a double with six significant digits
+_LONGEST_GAP = 40  # mean gaps between two queries of Server: a longer one comes once in e^40
+_CHANCE = Decimal(8)  # standard deviations of a schedule's mean gap: more comes once in 10^15
+_PART = Decimal("1.25")  # of their latencies, by which queries one after the other may be apart
+_BETWEEN = Decimal("0.0005")  # seconds more, at least
+_CENT, _FIRST_LOGGED = Decimal("0.01"), 2  # LoadGen's release
+_SLACK = Decimal("1.1")  # LoadGen's, of the samples that Offline needs
+
+
+def _rounding(log: DetailLog) -> Decimal:
+    """Find the further rounding where the rates are those of a summary: it has two decimals."""
+    return _CENT if log.release < _FIRST_LOGGED else Decimal(0)
+
+
+@rule("log.rates", "rates that follow from counts and durations", sources=LOADGEN)
+def find_wrong_rates(log: DetailLog) -> Iterator[Inconsistency]:
+    """``PerformanceSummary::LogDetail`` (results.cc:747 at v5.1.1) and ``IssueQueriesInternal``
+    (issue_query_controller.cc), which issues the queries of streams one after the other."""
+    if log.scenario == "Offline":
+        yield from _offline_rate(log)
+        yield from _offline_size(log)
+    elif log.scenario == "Server":
+        yield from _server_rates(log)
+    else:
+        yield from _stream_rates(log)
+
+
+def _offline_rate(log: DetailLog) -> Iterator[Inconsistency]:
+    """All samples are one query, and the slowest of them ends the run."""
+    stated, slowest = read_number(log, keys.RESULT_SAMPLES_PER_SECOND), read_number(log, keys.RESULT_MAX_LATENCY_NS)
+    each, queries = read_number(log, keys.GENERATED_SAMPLES_PER_QUERY), read_number(log, keys.RESULT_QUERY_COUNT)
+    if stated is None or not slowest or each is None or queries is None:
+        return
+    each = _pad(log, each)
+    derived = each * queries * SECOND / slowest
+    edge = _rounding(log)
+    # Releases before 5 divide by when the last sample in their order was done, which need not be the slowest.
+    most = derived * (2 if log.release < 5 else 1 + _RATE_DIGITS)
+    if not derived * (1 - _RATE_DIGITS) - edge <= stated <= most + edge:
+        why = f"{each * queries:f} samples in {slowest / SECOND:.6g} s are {derived:.6g}"
+        yield contradict(log, keys.RESULT_SAMPLES_PER_SECOND, f"{stated:f}", why)
+    yield from _within_clock(log, keys.RESULT_MAX_LATENCY_NS, slowest / SECOND)
+    yield from _fills_clock(log, keys.RESULT_MAX_LATENCY_NS, slowest / SECOND)
+
+
+_RELEASE = re.compile(r"(\d{1,4})\.(\d{1,4})\.(\d{1,4})")
+_LOGS_PADDED = (5, 0, 11)
+
+
+def _pad(log: DetailLog, each: Decimal) -> Decimal:
+    """With equal issue the samples of a query are whole permutations of the set; before 5.0.11 LoadGen logs how many
+    there were before they were filled up (loadgen.cc, GenerateQueries)."""
+    found, asked = _RELEASE.match(log.version), read_number(log, keys.EFFECTIVE_PERFORMANCE_SAMPLE_COUNT)
+    filled = log.get(keys.EFFECTIVE_SAMPLE_CONCATENATE_PERMUTATION) is True
+    if not filled or not asked or found is None or tuple(map(int, found.groups())) >= _LOGS_PADDED:
+        return each
+    loaded = min(asked, read_number(log, keys.QSL_REPORTED_TOTAL_COUNT) or asked)  # it loads no more than there are
+    return (each + loaded - 1) // loaded * loaded
+
+
+def _offline_size(log: DetailLog) -> Iterator[Inconsistency]:
+    """LoadGen asks for what the target rate needs and 10 % more, or the minimum, in whole permutations where asked."""
+    issued, rate = read_number(log, keys.GENERATED_SAMPLES_PER_QUERY), read_number(log, keys.EFFECTIVE_TARGET_QPS)
+    least, duration = read_number(log, keys.REQUESTED_MIN_QUERY_COUNT), read_number(log, keys.EFFECTIVE_MIN_DURATION_MS)
+    loaded = read_number(log, keys.EFFECTIVE_PERFORMANCE_SAMPLE_COUNT)
+    if issued is None or rate is None or duration is None or loaded is None or _issues_few(log):
+        return
+    most = max(rate * duration / 1000 * _SLACK, least or 0) * (1 + DRIFT) + 2 * loaded
+    if issued > most:
+        key = keys.GENERATED_SAMPLES_PER_QUERY
+        derived = f"{rate:.6g} samples/s for {duration / 1000:.6g} s need no more than {most:.6g}"
+        yield contradict(log, key, f"{issued:f}", derived, keys.EFFECTIVE_TARGET_QPS)
+
+
+def _issues_few(log: DetailLog) -> bool:
+    """In tests that issue each sample once, or one always, LoadGen counts otherwise."""
+    return any(log.get(f"effective_performance_issue_{name}") is True for name in ("unique", "same"))
+
+
+def _server_rates(log: DetailLog) -> Iterator[Inconsistency]:
+    count = read_number(log, keys.RESULT_QUERY_COUNT)
+    scheduled, completed = (read_number(log, f"result_{name}_samples_per_sec") for name in ("scheduled", "completed"))
+    planned = read_number(log, keys.GENERATED_QUERY_DURATION)
+    if count is None or count < 2:
+        return
+    if scheduled and planned:
+        derived = (count - 1) * SECOND / planned
+        # The generated duration ends one gap behind the last query, whose time the rate is of. Gaps are exponential.
+        most = derived * count / (count - _LONGEST_GAP) if count > _LONGEST_GAP else scheduled
+        if not derived * (1 - DRIFT) <= scheduled <= most * (1 + DRIFT):
+            why = f"{count:f} queries in {planned / SECOND:.6g} s are {derived:.6g}"
+            key = keys.RESULT_SCHEDULED_SAMPLES_PER_SEC
+            yield contradict(log, key, f"{scheduled:f}", why, keys.GENERATED_QUERY_DURATION)
+        # The gap behind the last query is not awaited: it is issued when as many gaps are over as the rate is of.
+        yield from _within_clock(log, keys.GENERATED_QUERY_DURATION, min(planned / SECOND, (count - 1) / scheduled))
+        slowest = read_number(log, keys.RESULT_MAX_LATENCY_NS)
+        if slowest is not None:
+            yield from _fills_clock(log, keys.GENERATED_QUERY_DURATION, (planned + slowest) / SECOND)
+    asked = read_number(log, keys.EFFECTIVE_TARGET_QPS)
+    if scheduled and asked and abs(scheduled / asked - 1) > DRIFT + _CHANCE / count.sqrt():
+        key, why = keys.RESULT_SCHEDULED_SAMPLES_PER_SEC, f"the target of the schedule is {asked:f}"
+        yield contradict(log, key, f"{scheduled:f}", why, keys.EFFECTIVE_TARGET_QPS)
+    if scheduled and completed and completed > scheduled * (1 + DRIFT):
+        key, why = keys.RESULT_COMPLETED_SAMPLES_PER_SEC, f"{scheduled:f} were scheduled"
+        yield contradict(log, key, f"{completed:f}", why, keys.RESULT_SCHEDULED_SAMPLES_PER_SEC)
+
+
+def _stream_rates(log: DetailLog) -> Iterator[Inconsistency]:
+    """One query after the other: together they take no longer than the run."""
+    count = read_number(log, keys.RESULT_QUERY_COUNT)
+    key = keys.RESULT_MEAN_QUERY_LATENCY_NS if log.scenario == "MultiStream" else keys.RESULT_MEAN_LATENCY_NS
+    mean = read_number(log, key)
+    if count and mean:
+        yield from _within_clock(log, key, count * mean / SECOND)
+        # The next query is issued once the thread that waits for the one before is woken, which other load on the
+        # machine delays by milliseconds. It delays answers as well: the slowest bounds the mean of such times.
+        slowest = read_number(log, key.replace("mean", "max")) or Decimal(0)
+        overhead = count * max(_BETWEEN, slowest / SECOND)
+        yield from _fills_clock(log, key, count * mean / SECOND * _PART + overhead)
+    stated = read_number(log, keys.RESULT_QPS_WITHOUT_LOADGEN_OVERHEAD)
+    if stated and mean and log.scenario == "SingleStream":
+        # The mean is cut to whole nanoseconds.
+        low, high = Decimal(SECOND) / (mean + 1), Decimal(SECOND) / mean
+        edge = _rounding(log)
+        if not low * (1 - _RATE_DIGITS) - edge <= stated <= high * (1 + _RATE_DIGITS) + edge:
+            why = f"a mean latency of {mean:f} ns is {high:.6g}"
+            yield contradict(log, keys.RESULT_QPS_WITHOUT_LOADGEN_OVERHEAD, f"{stated:f}", why, key)
+
+
+def _within_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Inconsistency]:
+    """The run ends with the last completion (``GetMaxCompletionTime``, loadgen.cc:553 at v5.1.1): no time of queries
+    that come one after the other is longer."""
+    elapsed = read_longest_seconds(log)
+    if elapsed is not None and seconds > elapsed + CLOCK + elapsed * DRIFT:
+        why = f"that is {seconds:.6g} s of queries, and the run lasted {elapsed:.6g} s"
+        yield contradict(log, key, show_value(log.index[key]), why, keys.POWER_END)
+
+
+def _fills_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Inconsistency]:
+    """All was done after ``seconds``: the run ended then, by the same clock."""
+    elapsed = read_run_seconds(log)
+    if elapsed is not None and elapsed > seconds + ENDING + elapsed * DRIFT:
+        why = f"the last answer came after {seconds:.6g} s at most, and the run lasted {elapsed:.6g} s"
+        yield contradict(log, key, show_value(log.index[key]), why, keys.POWER_END)

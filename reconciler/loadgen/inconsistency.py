@@ -45,6 +45,11 @@ class Inconsistency(Struct, frozen=True):
         return f"{self.key}: {self.stated} (line {self.line}), but {self.derived}{where}"
 
 
+def contradict(log: DetailLog, key: str, stated: str, derived: str, source: str = "") -> Inconsistency:
+    """What the first line of ``key`` states, although ``source``, another key, says otherwise."""
+    return Inconsistency(key, stated, derived, log.find_line_number(key), log.find_line_number(source) if source else 0)
+
+
 def read_run_seconds(log: DetailLog) -> Decimal | None:
     """How long the run took by LoadGen's own clock; None where the dates of its log do not show that.
 

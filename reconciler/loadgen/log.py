@@ -17,9 +17,8 @@ from msgspec import Struct, field
 
 from reconciler.errors import LogError
 from reconciler.loadgen import keys
-from reconciler.loadgen.log_batches import SampleBatches, list_batch_lines, match_batches
 from reconciler.loadgen.log_files import DETAIL
-from reconciler.loadgen.log_index import LogIndex, Row
+from reconciler.loadgen.log_index import LogIndex, Row, SampleBatches, list_batch_lines, match_batches
 from reconciler.loadgen.log_line import MARKER, WRITER, ListLine, LogLine, find_list, match_lines, parse_line
 from reconciler.resource.lazy_property import lazy_property
 
@@ -168,25 +167,18 @@ def _read_time(text: str) -> datetime:
 def parse_detail(data: bytes, file: str = DETAIL) -> DetailLog:
     """Parse the bytes of a detail log. LogError (file:line) on a missing marker, broken JSON, an entry without key."""
     if not data or data.isspace():
-        raise LogError(
-            f"{file}:1: it is empty: LoadGen wrote nothing", fix="see what the program printed: its run never began"
-        )
+        problem = f"{file}:1: it is empty: LoadGen wrote nothing"
+        raise LogError(problem, fix="see what the program printed: its run never began")
     if data.startswith(TEXT_MARKER):
-        raise LogError(
-            f"{file}:1: a log of before v1.0, which is text and has no results",
-            fix="`verify-tree` and `check` read such trees; their runs cannot be recorded",
-        )
+        problem = f"{file}:1: a log of before v1.0, which is text and has no results"
+        raise LogError(problem, fix="`verify-tree` and `check` read such trees; their runs cannot be recorded")
     if not data.startswith(MARKER):
-        raise LogError(
-            f"{file}:1: the first line does not begin with {MARKER.decode()}",
-            fix="this is not a LoadGen detail log, or it was edited; import the log that LoadGen wrote",
-        )
+        fix = "this is not a LoadGen detail log, or it was edited; import the log that LoadGen wrote"
+        raise LogError(f"{file}:1: the first line does not begin with {MARKER.decode()}", fix=fix)
     if b"\r" in data and (hidden := data.find(_HIDDEN)) >= 0:
         number = data.count(b"\n", 0, hidden) + 1
-        raise LogError(
-            f"{file}:{number}: a carriage return alone is before an entry",
-            fix="it ends a line for the official checker and not for LoadGen, which writes none: import the log again",
-        )
+        fix = "it ends a line for the official checker and not for LoadGen, which writes none: import the log again"
+        raise LogError(f"{file}:{number}: a carriage return alone is before an entry", fix=fix)
     return _Reader(data, file).read()
 
 

@@ -208,10 +208,8 @@ def parse_line(raw: bytes, file: str, number: int) -> LogLine:
             warning=bool(metadata.get("is_warning")),
         )
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-        raise LogError(
-            f"{file}:{number}: broken log entry: {error}",
-            fix="the file was cut or edited; import the log again from where LoadGen wrote it, or repeat the run",
-        ) from error
+        fix = "the file was cut or edited; import the log again from where LoadGen wrote it, or repeat the run"
+        raise LogError(f"{file}:{number}: broken log entry: {error}", fix=fix) from error
 
 
 def read_line(text: bytes, number: int) -> LogLine:

@@ -45,7 +45,7 @@ class Setting(Struct, frozen=True):
 
     ``modes``: of the runs that take it from a spec; none where the round or the harness alone sets it. ``ruled``: the
     round fixes it for both modes. ``default``: what LoadGen takes where no file says anything. ``since``: the release
-    that first reads it from a user.conf; older ones pass over the line.
+    that first reads it from a user.conf or, where the round fixes it, from mlperf.conf; older ones pass over the line.
     """
 
     name: str
@@ -90,16 +90,17 @@ SETTINGS = (
     Setting(keys.SAMPLES_PER_QUERY, Unit.COUNT, keys.EFFECTIVE_SAMPLES_PER_QUERY, ("MultiStream",), ruled=True),
     Setting("coalesce_queries", Unit.FLAG, keys.REQUESTED_SERVER_COALESCE_QUERIES, ("Server",)),
     Setting("max_async_queries", Unit.COUNT, keys.EFFECTIVE_MAX_ASYNC_QUERIES, ("Server",)),
-    Setting("ttft_latency", Unit.WHOLE_MS, keys.REQUESTED_SERVER_TTFT_LATENCY, ("Server",), ruled=True),
-    Setting("tpot_latency", Unit.WHOLE_MS, keys.REQUESTED_SERVER_TPOT_LATENCY, ("Server",), ruled=True),
-    Setting("use_token_latencies", Unit.FLAG, keys.REQUESTED_USE_TOKEN_LATENCIES, ruled=True, default=False),
+    Setting("ttft_latency", Unit.WHOLE_MS, keys.REQUESTED_SERVER_TTFT_LATENCY, ("Server",), ruled=True, since="4.0"),
+    Setting("tpot_latency", Unit.WHOLE_MS, keys.REQUESTED_SERVER_TPOT_LATENCY, ("Server",), ruled=True, since="4.0"),
+    Setting(
+        "use_token_latencies", Unit.FLAG, keys.REQUESTED_USE_TOKEN_LATENCIES, ruled=True, default=False, since="4.0"
+    ),
     Setting(
         "sample_concatenate_permutation",
         Unit.FLAG,
         keys.EFFECTIVE_SAMPLE_CONCATENATE_PERMUTATION,
         ruled=True,
         default=False,
-        since="5.0.6",
     ),
     Setting(keys.MIN_DURATION, Unit.COUNT, keys.EFFECTIVE_MIN_DURATION_MS, modes=_DECLARED),
     Setting(keys.MAX_DURATION, Unit.COUNT, keys.EFFECTIVE_MAX_DURATION_MS, modes=_DECLARED),
@@ -123,9 +124,9 @@ SETTINGS = (
         since="6.0.6",
     ),
 )
-# The first release that reads an audit.config as one; up to 5.0.5 it is taken for a second user.conf, which is an ERROR
-# in the log and lets no answers be sampled.
-AUDIT_SINCE = "5.0.6"
+# From the first release with a configuration built in, an audit.config is taken for a second user.conf, which is an
+# ERROR in the log and lets no answers be sampled; to the last such release.
+AUDIT_UNREAD = ("4.1.8", "5.0.5")
 # Values that a round fixes and no user.conf says: the model's name in LoadGen's built-in configuration, and the seeds
 # there.
 _BUILT_IN = ("model_key", *keys.SEEDS)

@@ -88,10 +88,8 @@ def _text(setting: Setting, value: Any) -> str:
     if setting.unit is not Unit.WHOLE_MS:
         return str(value)
     if value % _NANOSECONDS:
-        raise ReconcilerError(
-            f"{setting.name}: {value} ns is not a whole number of milliseconds, and LoadGen drops the rest",
-            fix=f"write {-(-value // _NANOSECONDS)} ms",
-        )
+        problem = f"{setting.name}: {value} ns is not a whole number of milliseconds, and LoadGen drops the rest"
+        raise ReconcilerError(problem, fix=f"write {-(-value // _NANOSECONDS)} ms")
     return str(value // _NANOSECONDS)
 
 

@@ -1,4 +1,5 @@
-"""Verdict of a finished run: VALID or INVALID with reasons, the metric, the margin to each constraint, a next target.
+"""Verdict of a finished run: VALID or INVALID with reasons, the metric, the margin to each constraint, a next target,
+and samples per joule.
 
 VALID is LoadGen's own word: duration, query count, performance constraint and early stopping all met. An ERROR line
 does not change LoadGen's word, but no submission may contain one, so that it makes a run invalid here.
@@ -6,16 +7,27 @@ does not change LoadGen's word, but no submission may contain one, so that it ma
 
 from __future__ import annotations
 
-from decimal import Decimal
+from collections.abc import Mapping, Sequence
+from decimal import ROUND_DOWN, ROUND_UP, Context, Decimal
+from fractions import Fraction
 
 from msgspec import Struct
 
 from reconciler.loadgen import keys
+from reconciler.loadgen.early_stopping import compute_least_queries, compute_queries_at_rate
+from reconciler.loadgen.inconsistency import read_integer
 from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.log_line import LogLine
-from reconciler.loadgen.margins import Margin, compute_margins
-from reconciler.loadgen.suggestions import Suggestion, suggest
+from reconciler.loadgen.margins import (
+    Margin,
+    compute_margins,
+    count_needed_queries,
+    read_percentile,
+    show_measured,
+    show_seconds,
+)
 from reconciler.resource.canonical import show_decimal
+from reconciler.resource.quantities import parse_decimal
 from reconciler.resource.ruled_values import Metric
 
 _REASONS = {
@@ -102,3 +114,156 @@ def _errors(log: DetailLog) -> tuple[tuple[int, str], ...]:
 
 def _text(entry: LogLine) -> str:
     return " ".join(str(entry.value).split())
+
+
+# The next value to try after an INVALID or needlessly slack performance run. Offered to the user, never applied.
+#
+# The rules are LoadGen's; the factors are first guesses of ours: close enough that a second run usually is VALID.
+
+_SATURATED = Decimal("0.98")  # of the scheduled rate: below it, completions fall behind
+_SLACK_LATENCY = Decimal("0.5")
+_SLACK_DURATION = Decimal("1.5")
+_MOST_QUERIES = 10**8  # of a run that anybody makes
+
+
+class Suggestion(Struct, frozen=True):
+    """``setting`` by its name in a spec; ``value`` as text in ``unit`` (queries/s, ns, queries); "" means: unset it."""
+
+    setting: str
+    value: str
+    unit: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.setting}: {self.value or 'leave it out'} {self.unit}".rstrip() + f" ({self.why})"
+
+
+def suggest(log: DetailLog, found: Sequence[Margin], *, valid: bool) -> Suggestion | None:
+    """None when nothing better than the settings of this run is known."""
+    if not log.complete:
+        return None
+    if not valid:
+        for key, name in ((keys.MAX_QUERY_COUNT, keys.MAX_QUERY_COUNT), ("max_duration_ms", keys.MAX_DURATION)):
+            # LoadGen ends such a run early with an ERROR line.
+            if log.get_effective(key) and any("Max" in str(entry.value) for entry in log.errors):
+                return Suggestion(name, "", "", f"{name} ended the run early")
+    if log.scenario == "Server":
+        return _server(log, found, valid)
+    return _offline(log, valid) if log.scenario == "Offline" else _stream(log, valid)
+
+
+def _server(log: DetailLog, found: Sequence[Margin], valid: bool) -> Suggestion | None:
+    """target_qps is the claim itself: too high a rate shows as latency over the limit, too low a one as much room."""
+    target = Decimal(log.get(keys.EFFECTIVE_TARGET_QPS, 0))
+    latencies = [margin for margin in found if margin.unit == "ms" and Decimal(margin.limit)]
+    if not target or not latencies:
+        return None
+    ratio = max(Decimal(margin.measured) / Decimal(margin.limit) for margin in latencies)
+    if valid:
+        if ratio > _SLACK_LATENCY:
+            return None
+        why = f"{latencies[0].name} uses {show_measured(ratio * 100, 2)}% of its limit"
+        return Suggestion(keys.TARGET_QPS, _down(target * Decimal("1.1")), "queries/s", why)
+    if all(margin.met for margin in latencies):
+        return _more_queries(log)
+    completed = Decimal(log.get(keys.RESULT_COMPLETED_SAMPLES_PER_SEC, 0))
+    scheduled = Decimal(log.get(keys.RESULT_SCHEDULED_SAMPLES_PER_SEC, target))
+    if 0 < completed < scheduled * _SATURATED:
+        why = f"only {show_measured(completed)} of {show_measured(scheduled)} samples/s were completed"
+        return Suggestion(keys.TARGET_QPS, _down(completed * Decimal("0.9")), "queries/s", why)
+    factor = Decimal("0.95") if ratio <= Decimal("1.2") else Decimal("0.85")
+    worst = next(margin for margin in latencies if not margin.met)
+    return Suggestion(keys.TARGET_QPS, _down(target * factor), "queries/s", f"{worst.name} is over its limit")
+
+
+def _more_queries(log: DetailLog) -> Suggestion | None:
+    """The latency holds but too few queries ran to prove it: early stopping needs n(t) of them."""
+    queries, over = (read_integer(log, f"result_{name}query_count") or 0 for name in ("", "overlatency_"))
+    if log.get(keys.EARLY_STOPPING_MET, True) or not queries:
+        return None
+    if log.get(keys.REQUESTED_USE_TOKEN_LATENCIES):  # the count over the latency is of another one
+        least = count_needed_queries(log, queries)
+        return Suggestion(keys.MIN_QUERY_COUNT, str(least), "queries", "early stopping needs that many")
+    needed = compute_queries_at_rate(Fraction(over, queries), read_percentile(log), _MOST_QUERIES)
+    if needed is None:
+        return None
+    return Suggestion(
+        keys.MIN_QUERY_COUNT, str(needed), "queries", f"{over} of {queries} queries were over the latency"
+    )
+
+
+def _offline(log: DetailLog, valid: bool) -> Suggestion | None:
+    """LoadGen fills one query for 1.1 x min_duration x target_qps: too short a run when the real rate is higher."""
+    rate, lasted = log.get(keys.RESULT_SAMPLES_PER_SECOND), show_seconds(log)
+    least = Decimal(log.get(keys.EFFECTIVE_MIN_DURATION_MS, 0)) / 1000
+    if not isinstance(rate, (int, Decimal)) or rate <= 0 or lasted is None:
+        return None
+    if log.get(keys.RESULT_MIN_DURATION_MET) is False:
+        why = f"the run lasted {show_measured(lasted)} s of {show_measured(least)} s"
+        return Suggestion(keys.TARGET_QPS, _up(Decimal(rate)), "samples/s", why)
+    target, count = Decimal(log.get(keys.EFFECTIVE_TARGET_QPS, 0)), log.get(keys.REQUESTED_MIN_QUERY_COUNT, 0)
+    filled = log.get(keys.EFFECTIVE_SAMPLES_PER_QUERY, 0) > count
+    if valid and least and filled and lasted > least * _SLACK_DURATION and target > rate:
+        why = f"the run lasted {show_measured(lasted)} s where {show_measured(least)} s suffice"
+        return Suggestion(keys.TARGET_QPS, _up(Decimal(rate)), "samples/s", why)
+    return None
+
+
+def _stream(log: DetailLog, valid: bool) -> Suggestion | None:
+    """SingleStream and MultiStream: queries for 2 x min_duration / target_latency are made beforehand, so that the run
+    ends early when the real latency is under half of the expected one."""
+    if valid:
+        return None
+    kind = "query_latency" if log.scenario == "MultiStream" else "latency"
+    mean = log.get(f"result_mean_{kind}_ns")
+    if log.get(keys.RESULT_MIN_DURATION_MET) is False and isinstance(mean, (int, Decimal)) and mean > 0:
+        # LoadGen's mean leaves its own overhead out, which makes this a little short and so on the safe side.
+        why = "LoadGen ran out of queries: the expected latency is over twice the real one"
+        return Suggestion(keys.TARGET_LATENCY, str(int(mean)), "ns", why)
+    if log.get(keys.EARLY_STOPPING_MET) is False:
+        needed = compute_least_queries(1, read_percentile(log))
+        return Suggestion(keys.MIN_QUERY_COUNT, str(needed), "queries", "early stopping needs that many")
+    return None
+
+
+def _down(number: Decimal) -> str:
+    return _rounded(number, ROUND_DOWN)
+
+
+def _up(number: Decimal) -> str:
+    return _rounded(number, ROUND_UP)
+
+
+def _rounded(number: Decimal, rounding: str) -> str:
+    """Three significant digits, the way a person would write a target."""
+    return show_decimal(number.quantize(Decimal(1).scaleb(number.adjusted() - 2), rounding=rounding))
+
+
+# Samples per joule of a measured run, as the final report of a round computes them from power and result.
+
+_DIGITS = Context(prec=6)
+
+
+def compute_efficiency(log: DetailLog, metric: Mapping[str, object] | None, watts: object) -> dict[str, str] | None:
+    """Value and unit; None where the result or the power is unknown. A rate per second is one per watt-second as well;
+    of a latency it is the samples of the whole run by the energy that it took."""
+    power = parse_decimal(watts)
+    if metric is None or power is None or power <= 0:
+        return None
+    unit = str(metric["unit"])
+    if unit.endswith("/s"):
+        rate, unit = parse_decimal(metric["value"]), f"{unit.removesuffix('/s')}/J"
+    else:
+        rate, unit = _compute_rate(log), "samples/J"
+    return {"value": show_decimal(_DIGITS.divide(rate, power)), "unit": unit} if rate else None
+
+
+def _compute_rate(log: DetailLog) -> Decimal | None:
+    """Samples per second between power_begin and power_end."""
+    queries, group = (
+        parse_decimal(log.get(key)) for key in (keys.RESULT_QUERY_COUNT, keys.GENERATED_SAMPLES_PER_QUERY)
+    )
+    if queries is None or log.started is None or log.ended is None:
+        return None
+    lasted = Decimal(str((log.ended - log.started).total_seconds()))
+    return queries * (group or 1) / lasted if lasted > 0 else None

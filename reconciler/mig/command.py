@@ -14,9 +14,18 @@ from reconciler.cli.shared.options import json_option, spec_option, takes
 from reconciler.cli.shared.output import say, say_commands, say_json
 from reconciler.cli.shared.repository import find_repository, show_from_root
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
-from reconciler.mig.cutting import SliceCutter, list_privileges, look_here, run_tool
-from reconciler.mig.journal import find_slice_journal, read_slice_journal
-from reconciler.mig.steps import list_cuts, list_joins, write_cut, write_switch
+from reconciler.mig.cutting import (
+    SliceCutter,
+    find_slice_journal,
+    list_cuts,
+    list_joins,
+    list_privileges,
+    look_here,
+    read_slice_journal,
+    run_tool,
+    write_cut,
+    write_switch,
+)
 from reconciler.reconcile.desired_cache import list_spec_paths
 from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.resource.quantities import join_listing, show_count

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
+from harness.catalog import write_slices
 from harness.contract import ProbeRequest
 from reconciler.errors import ReconcilerError
-from reconciler.mig.journal import (
-    CreatedSlice,
-    GpuHere,
-    SliceJournal,
-    describe_gpus,
-    read_slice_journal,
-    write_slice_journal,
-)
-from reconciler.mig.steps import TOOL, Cut, find_made, list_cuts, write_cut, write_joins, write_switch
+from reconciler.resource.codec import CodecError, decode_json, encode_json
+from reconciler.resource.quantities import join_counted
 from reconciler.resource.settings import Hardware
+from reconciler.storage.files import replace as replace_file
 from reconciler.storage.launch.launcher import Launcher
 from reconciler.storage.launch.nodes import probe_nodes
-from reconciler.storage.leftovers import open_temporary
+from reconciler.storage.leftovers import open_temporary, sweep_siblings
+from reconciler.storage.machine_locks import lock_folder
 from reconciler.storage.process import ask
 
 _LIMIT = 120.0  # seconds that a step may take
@@ -160,10 +158,206 @@ def run_tool(command: Sequence[str]) -> None:
         said = (ended.error or ended.out.decode(errors="replace")).strip().splitlines()
         last = said[-1][:_MOST_QUOTED] if said else "nothing was said"
         problem = f"`{shlex.join(words)}` ended with {ended.status}: {last}"
-        raise ReconcilerError(
-            problem, fix="see what it says; a slice that is in use can neither be made nor taken away"
-        )
+        fix = "see what it says; a slice that is in use can neither be made nor taken away"
+        raise ReconcilerError(problem, fix=fix)
 
 
 def list_privileges() -> list[str]:
     return [] if os.geteuid() == 0 else ["sudo", "-n"]
+
+
+# Which slices to make, and which of those that are here were made by us. Pure.
+
+_ROOM = 7  # of GPUs whose driver does not say
+_DIGITS = 3  # of a width
+TOOL = "nvidia-smi"
+
+
+class Cut(Struct, frozen=True):
+    """A slice to be made."""
+
+    gpu: GpuHere
+    profile: str
+
+
+def list_cuts(hardware: Hardware, gpus: Sequence[GpuHere]) -> tuple[Cut, ...]:
+    """List the missing ones of the declared slices, the largest first, each on the first GPU with room for it. Raises
+    ReconcilerError where there is none, or where the GPUs are others than those that are declared."""
+    named = [gpu for gpu in gpus if hardware.accelerator.lower() in gpu.name.lower()][: hardware.count or 1]
+    if len(named) < (hardware.count or 1):
+        have = join_counted(gpu.name for gpu in gpus) or "no NVIDIA GPU that NVML reports"
+        wanted = f"{hardware.count or 1} x {hardware.accelerator}"
+        fix = "run it on that machine; NVML needs a driver, and `pip install nvidia-ml-py`"
+        raise ReconcilerError(f"the system declares {wanted}; this machine has {have}", fix=fix)
+    whole = next((gpu for gpu in named if gpu.mig is None), None)
+    if whole is not None:
+        raise ReconcilerError(
+            f"GPU {whole.index} ({whole.name}) cannot be cut", fix="take hardware.mig out of the spec"
+        )
+    missing = Counter(hardware.slices) - Counter(part.profile for gpu in named for part in gpu.slices)
+    room = {gpu: (gpu.most or _ROOM) - sum(_width(part.profile) for part in gpu.slices) for gpu in named}
+    found = []
+    for profile in sorted(missing.elements(), key=lambda profile: (-_width(profile), profile)):
+        if "c." in profile:
+            fix = "make it by hand with `nvidia-smi mig -cgi … -cci …`"
+            raise ReconcilerError(f"{profile} is a part of a slice, which is not made here", fix=fix)
+        gpu = next((gpu for gpu in named if room[gpu] >= _width(profile)), None)
+        if gpu is None:
+            here = write_slices(part.profile or "unnamed slice" for each in named for part in each.slices) or "nothing"
+            problem = f"there is no room for {write_slices(missing.elements())}: {here} is there already"
+            raise ReconcilerError(problem, fix="take away what is in the way, or declare less")
+        room[gpu] -= _width(profile)
+        found.append(Cut(gpu, profile))
+    return tuple(found)
+
+
+def list_joins(journal: SliceJournal, gpus: Sequence[GpuHere]) -> list[list[str]]:
+    """The commands that take away what the journal knows of, and switch off the modes that nothing needs then."""
+    by_uuid = {gpu.uuid: gpu for gpu in gpus}
+    commands, left = [], {gpu.uuid: len(gpu.slices) for gpu in gpus}
+    for entry in journal.made:
+        gpu = by_uuid.get(entry.gpu)
+        if gpu is None:
+            continue
+        made = find_made(entry, gpu, [each.uuid for each in journal.made if each != entry])
+        if made is not None:
+            commands += write_joins(gpu, made.instance)
+            left[gpu.uuid] -= 1
+        elif entry.ending:  # killed between the two: what computes is gone, the part of the GPU may be
+            commands.append(write_joins(gpu, entry.instance)[1])
+    switched = [by_uuid[uuid] for uuid in journal.enabled if uuid in by_uuid and not left[uuid]]
+    return [*commands, *(write_switch(gpu, on=False) for gpu in switched if gpu.mig)]
+
+
+def _width(profile: str) -> int:
+    """How much of a GPU it computes with: a profile begins with that. 1, the least, of one that the driver does not
+    name: its tool refuses what has no room."""
+    width = profile.rpartition("c.")[2].partition("g.")[0]
+    return int(width) if width.isdecimal() and len(width) <= _DIGITS else 1
+
+
+def write_switch(gpu: GpuHere, *, on: bool) -> list[str]:
+    return [TOOL, "-i", str(gpu.index), "-mig", "1" if on else "0"]
+
+
+def write_cut(cut: Cut) -> list[str]:
+    """The part of the GPU, and the one computing part of it."""
+    return [TOOL, "mig", "-i", str(cut.gpu.index), "-cgi", cut.profile, "-C"]
+
+
+def write_joins(gpu: GpuHere, instance: int) -> list[list[str]]:
+    """The other way round."""
+    of = [TOOL, "mig", "-i", str(gpu.index), "-gi", str(instance)]
+    return [[*of, "-dci"], [*of, "-dgi"]]
+
+
+def find_made(entry: CreatedSlice, gpu: GpuHere, others: Collection[str]) -> SliceHere | None:
+    """The slice of an entry, if it is there. ``others``: UUIDs of other entries. Raises ReconcilerError where several
+    could be it: somebody else made slices while a command was killed."""
+    if entry.uuid:
+        return next((part for part in gpu.slices if part.uuid == entry.uuid), None)
+    apart = {*entry.before, *others}
+    found = [part for part in gpu.slices if part.profile == entry.profile and part.uuid not in apart]
+    if len(found) > 1:
+        names = ", ".join(part.uuid for part in found)
+        fix = "find out whose they are; take ours away by hand, and remove the entry from the journal"
+        raise ReconcilerError(f"any of {names} could be the {entry.profile} that a killed command made", fix=fix)
+    return found[0] if found else None
+
+
+# Journal of the slices made on this machine, by whichever repository: a file that a killed command leaves whole.
+#
+# An entry is written before the slice is made, with those that are there already, and again once it is. So what a
+# killed command made is found: the one slice of that profile on that GPU which was not there before.
+
+_FILE = "mig.json"
+
+
+class CreatedSlice(Struct, frozen=True):
+    """``gpu``: UUID of its GPU; ``before``: the slices that were there; ``uuid``: "" until it is known to be made;
+    ``instance``: NVIDIA's number of it on its GPU, -1 until then. ``ending``: it is being taken away."""
+
+    gpu: str
+    profile: str
+    before: tuple[str, ...] = ()
+    uuid: str = ""
+    instance: int = -1
+    ending: bool = False
+
+
+class SliceJournal(Struct, frozen=True):
+    """``enabled``: UUIDs of the GPUs whose MIG mode was switched on."""
+
+    made: tuple[CreatedSlice, ...] = ()
+    enabled: tuple[str, ...] = ()
+
+    def put(self, entry: CreatedSlice, instead: CreatedSlice | None = None) -> SliceJournal:
+        kept = tuple(each for each in self.made if each != instead)
+        return replace(self, made=(*kept, entry))
+
+    def drop(self, entry: CreatedSlice) -> SliceJournal:
+        return replace(self, made=tuple(each for each in self.made if each != entry))
+
+
+class SliceHere(Struct, frozen=True):
+    """A slice as the driver reports it."""
+
+    uuid: str
+    profile: str
+    instance: int
+
+
+class GpuHere(Struct, frozen=True):
+    """``index``: NVIDIA's number. ``mig``: whether it may be cut now, None for one that cannot. ``most``: slices that
+    it has room for, 0 where the driver does not say."""
+
+    index: int
+    uuid: str
+    name: str
+    mig: bool | None
+    most: int = 0
+    slices: tuple[SliceHere, ...] = field(default=())
+
+
+def describe_gpus(accelerators: Sequence[Mapping[str, object]]) -> tuple[GpuHere, ...]:
+    """Describe the GPUs for a probe."""
+    return tuple(_describe(index, gpu) for index, gpu in enumerate(accelerators))
+
+
+def _describe(index: int, gpu: Mapping[str, object]) -> GpuHere:
+    parts = gpu.get("slices") or ()
+    assert isinstance(parts, list | tuple)
+    mig = gpu.get("mig")
+    return GpuHere(
+        index=index,
+        uuid=str(gpu.get("uuid", "")),
+        name=str(gpu.get("name", "")),
+        mig=mig if isinstance(mig, bool) else None,
+        most=int(str(gpu.get("most_slices", 0))),
+        slices=tuple(SliceHere(str(p["uuid"]), str(p["profile"]), int(p.get("instance", -1))) for p in parts),
+    )
+
+
+def find_slice_journal() -> Path:
+    return lock_folder() / _FILE
+
+
+def read_slice_journal(path: Path) -> SliceJournal:
+    """Raises ReconcilerError for one that cannot be read: its slices would never be taken away."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return SliceJournal()
+    try:
+        found: SliceJournal = decode_json(data, SliceJournal)
+        return found
+    except CodecError as error:
+        fix = "compare `nvidia-smi mig -lgi` with what you know, take away by hand what is yours, then remove the file"
+        raise ReconcilerError(f"{path} cannot be read: {error}", fix=fix) from error
+
+
+def write_slice_journal(path: Path, journal: SliceJournal) -> None:
+    """Remains of an earlier one, from a killed command, are removed."""
+    with contextlib.suppress(OSError):  # of another user, say
+        sweep_siblings(path)
+    replace_file(path, encode_json(journal))

@@ -11,13 +11,13 @@ from pathlib import Path
 from types import MappingProxyType
 
 from harness.benchmark_catalog import BuiltInBenchmark
-from harness.catalog import BACKENDS
+from harness.catalog import BACKENDS, LOADGEN
 
 PROJECT = "mlperf-reconciler"
 
 
 def list_installed() -> dict[str, str]:
-    """Normalised distribution name → version, for all of this interpreter's packages."""
+    """Normalised distribution name → version, for all of this interpreter's packages; LoadGen's is always the newer."""
     found: dict[str, str] = {}
     for folder in filter(None, sys.path):
         try:
@@ -35,7 +35,8 @@ def _list_folder(folder: str, _changed: int) -> Mapping[str, str]:
     for name in [entry.name for entry in os.scandir(folder)]:
         if name.endswith(".dist-info") and "-" in name:
             distribution, _, version = name.removesuffix(".dist-info").rpartition("-")
-            found.setdefault(re.sub(r"[-_.]+", "-", distribution).lower(), version)
+            normal = re.sub(r"[-_.]+", "-", distribution).lower()
+            found.setdefault(LOADGEN[0] if normal in LOADGEN else normal, version)
     return MappingProxyType(found)
 
 

@@ -1,7 +1,7 @@
-"""The seeds that the installed LoadGen carries, read from its library as bytes: nothing is loaded or run.
+"""The configuration that the installed LoadGen carries, read as bytes: nothing is loaded or run.
 
-They are compiled into it, and its package's version says nothing of rounds: which release carries whose seeds was read
-from the libraries themselves.
+It is compiled into its library, or a file next to it. The package's version says nothing of rounds: which release
+carries whose seeds was read from the libraries themselves.
 """
 
 from __future__ import annotations
@@ -11,23 +11,26 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from harness.catalog import CONF
 from reconciler.loadgen import keys
-from reconciler.loadgen.settings import (
-    AUDIT_SINCE,
-    Unit,
-    find_setting,
-    find_settings,
-    list_ruled,
-    select_conf_settings,
-)
+from reconciler.loadgen.settings import AUDIT_UNREAD, Unit, find_settings, list_ruled, select_conf_settings
 from reconciler.loadgen.user_conf import UserConf, audit_settings, parse_user_conf, read_conf_settings
 
 # Round → a release of mlcommons-loadgen whose built-in mlperf.conf has the round's seeds and all that the round takes
 # from it: before 6.0.10, v6.0's has no wan-2.2-t2v-a14b, and no equal issue for gpt-oss-120b-interactive. Up to 5.0.5
 # an audit.config is read as if it were a second user.conf, which logs an ERROR and samples no answers.
 RELEASES: Mapping[str, str] = {"v4.1": "5.0.7", "v5.0": "5.0.18", "v5.1": "5.1.2", "v6.0": "6.0.10", "v6.1": "6.0.17"}
-# Rounds whose seeds were in a file, mlperf.conf, apart from LoadGen: no release has them.
-UNAVAILABLE = frozenset({"v0.7", "v1.0", "v1.1", "v2.0", "v2.1", "v3.0", "v3.1", "v4.0"})
+# Rounds whose configuration was a file apart from LoadGen → its SHA-256 in mlcommons/inference at the tag of the round,
+# from whose sources its LoadGen is built.
+CONFS: dict[str, str] = {
+    "v2.0": "be0c34899fdd11ba56935b86d742ff6cbb9d9759392964b0211531a2791a7fb0",
+    "v2.1": "19f49553df4116a297deb2806684ec35efa06664a12aad8c7db6755ba868e867",
+    "v3.0": "b0d0fa9747f5d14e71d4227f4cba1275f1c5114404d0db8946587d9ddf39400d",
+    "v3.1": "e41e6c0985a6597b7b1a718c604adb9e5b94c1ffce4b2f52caecea54536ad359",
+    "v4.0": "c40456ef8887b230e783a5233de7844132458e954c2d6062d431dba457e082c9",
+}
+# Rounds whose LoadGen takes no audit.config from its caller.
+UNAVAILABLE = frozenset({"v0.7", "v1.0", "v1.1"})
 
 IMPORT_ONLY = (
     "declare a newer round; results of this one can only be read: reconcile adopt TREE, reconcile import LOGDIR"
@@ -47,28 +50,29 @@ def find_loadgen_library(folders: list[str] | None = None) -> Path | None:
 
 
 def read_seeds(library: Path) -> dict[str, int]:
-    """By LoadGen's names; none where the library has no configuration built in, as those of old rounds."""
-    try:
-        return {name.decode(): int(value) for name, value in _SEED.findall(library.read_bytes())}
-    except OSError:
-        return {}
+    """By LoadGen's names; none where the library has no configuration."""
+    return {name.decode(): int(value) for name, value in _SEED.findall(_read_configuration(library) or b"")}
 
 
 def read_conf_here() -> UserConf | None:
-    """The configuration that is built into this interpreter's LoadGen; None where there is no LoadGen. Releases up to
-    4.1.7 have none built in."""
+    """The configuration of this interpreter's LoadGen; None where there is no LoadGen."""
     library = find_loadgen_library()
-    if library is None:
-        return None
+    data = _read_configuration(library) if library is not None else None
+    return parse_user_conf(data, library.name) if library is not None and data is not None else None
+
+
+def _read_configuration(library: Path) -> bytes | None:
+    """The text that is built into it, else that of the file next to it, as the children read it: releases up to 4.1.7
+    have none built in. None where it cannot be read."""
     try:
         data = library.read_bytes()
+        if (found := _SEED.search(data)) is None:
+            conf = library.with_name(CONF)
+            return conf.read_bytes() if conf.exists() else b""
     except OSError:
         return None
-    found = _SEED.search(data)
-    if found is None:
-        return parse_user_conf(b"", library.name)
     begin, end = data.rfind(b"\0", 0, found.start()) + 1, data.find(b"\0", found.end())
-    return parse_user_conf(data[begin : end if end > 0 else None], library.name)
+    return data[begin : end if end > 0 else None]
 
 
 def find_other_seeds(asked: Mapping[str, object], conf: UserConf) -> bool:
@@ -97,14 +101,15 @@ def explain_missing_settings(asked: Mapping[str, object], mode: str, release: st
     known = _parse_release(release)
     if known is None:
         return ""
-    if audit_settings(asked) and known < (_parse_release(AUDIT_SINCE) or ()):
-        return f"LoadGen {release} runs no compliance tests: it reads an audit.config since {AUDIT_SINCE}"
+    first, last = AUDIT_UNREAD
+    if audit_settings(asked) and (_parse_release(first) or ()) <= known <= (_parse_release(last) or ()):
+        return f"LoadGen {release} runs no compliance tests: from {first} to {last} it reads no audit.config as one"
     scenario = str(asked["scenario"])
-    for name in select_conf_settings(asked, mode, scenario):
-        setting = find_setting(name, scenario)
-        since = setting.since if setting is not None else ""
-        if since and asked[name] and known < (_parse_release(since) or ()):
-            return f"LoadGen {release} does not read {name}: it does since {since}"
+    stated = select_conf_settings(asked, mode, scenario)
+    for setting in find_settings(scenario):
+        due = asked.get(setting.name) if setting.ruled else stated.get(setting.name)
+        if setting.since and due and known < (_parse_release(setting.since) or ()):
+            return f"LoadGen {release} does not read {setting.name}: it does since {setting.since}"
     return ""
 
 
@@ -117,19 +122,22 @@ def explain_unavailable(round_name: str) -> str:
     """Why nothing can be run in a round; "" where its LoadGen can be had."""
     if round_name not in UNAVAILABLE:
         return ""
-    return (
-        f"no release of mlcommons-loadgen carries the seeds of round {round_name}: rounds before v4.1 read them from "
-        "a file of its own"
-    )
+    return f"no LoadGen of round {round_name} can be driven: it has no compliance tests that its caller can choose"
 
 
 def explain_install(round_name: str) -> str:
     """The fix for a LoadGen of another round: an environment of its own, so that one repository can serve several."""
     if round_name in UNAVAILABLE:
         return IMPORT_ONLY
+    there = "let the system run there: `launcher: [env]` and `python: ENVIRONMENT/bin/python`"
+    if round_name in CONFS:
+        return (
+            f"`reconcile doctor --loadgen DIR` builds it in an environment of its own, where DIR is a checkout of "
+            f"mlcommons/inference at tag {round_name}; {there}"
+        )
     release = RELEASES.get(round_name)
     wanted = f"mlcommons-loadgen=={release}" if release else f"the LoadGen of round {round_name}"
     return (
         f"pip install {wanted}; next to other rounds, `reconcile doctor --fix` installs it in an environment of its "
-        "own; let the system run there: `launcher: [env]` and `python: ENVIRONMENT/bin/python`"
+        f"own; {there}"
     )

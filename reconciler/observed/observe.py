@@ -231,7 +231,7 @@ def find_obstacle(
         name = locations["benchmark.code"]
         return Obstacle(
             f"{', '.join(absent)} of benchmark {name} {'is' if len(absent) == 1 else 'are'} not installed here",
-            installing(code.extra or code.module),
+            installing(code.installed_by),
         )
     return None
 

@@ -49,6 +49,8 @@ def _read(owner: str, log: Path) -> PassInProgress:
         began = began or str(event.get("time", ""))
         if message == "planned":
             planned = steps if isinstance(steps := event.get("steps"), int) else 0
+        elif message == "steps due" and isinstance(due := event.get("due"), list):
+            planned = ended + len(due)
         elif message == "step started":
             under_way[resource] = None
         elif message == "step ended":

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from reconciler.cli.logs import list_logs, render_log_part
 from reconciler.cli.show import show_cell
+from reconciler.diff.timeline import ChangeCause
 from reconciler.errors import ReconcilerError
+from reconciler.history.record_history import RecordHistory
 from reconciler.history.why import explain
 from reconciler.loadgen import keys
 from reconciler.loadgen.log import parse_detail
@@ -46,6 +49,7 @@ _LATENCIES = {
 _LARGEST_LOG = 64 << 20  # bytes; a longer one is not read for a page
 _LONGEST_SERIES = 4 << 20
 _POINTS = 600  # of a series, at most
+_COMPARED = 50  # runs, the last, of which each is compared with the one before
 
 
 def report_cell(look: PlanSnapshot, cell: Cell) -> dict[str, Any]:
@@ -63,7 +67,7 @@ def report_cell(look: PlanSnapshot, cell: Cell) -> dict[str, Any]:
     return render_document(
         "cell",
         **parts,
-        status=render_cells_part([look.statuses[cell]])[0],
+        status=render_cells_part([look.statuses[cell]], seen.plan)[0],
         why=render_explanation_part(explanation, lines),
         runs=list(_runs(look, cell)),
         made=list(_made(look, cell)),
@@ -75,7 +79,9 @@ def report_cell(look: PlanSnapshot, cell: Cell) -> dict[str, Any]:
 
 
 def _runs(look: PlanSnapshot, cell: Cell) -> Iterator[dict[str, Any]]:
-    """Every attempt of what measures this cell, oldest first. ``counts``: its record is the one that counts now."""
+    """Every attempt of what measures this cell, oldest first. ``counts``: its record is the one that counts now;
+    ``changes``: from the performance run before it."""
+    changes = _list_changes(look, _list_performed(look, cell))
     chosen = set(look.seen.difference.recorded_as.values())
     keys = {resource.address: resource.key for resource in look.lineages[cell]}
     found = [s for r in look.lineages[cell] if r.kind in _MEASURING for s in _summaries(look, r.address)]
@@ -95,7 +101,27 @@ def _runs(look: PlanSnapshot, cell: Cell) -> Iterator[dict[str, Any]]:
             "problem": summary.problem,
             "counts": summary.id in chosen,
             "same": summary.key == keys.get(summary.address),
+            "changes": convert_plain_value(changes.get(summary.id, ())),
         }
+
+
+def _list_performed(look: PlanSnapshot, cell: Cell) -> list[Summary]:
+    """Performance runs that measured something, oldest first."""
+    runs = (r.address for r in look.lineages[cell] if r.kind is Kind.RUN and r.address.mode == PERFORMANCE)
+    found = (summary for address in runs for summary in _summaries(look, address) if summary.metric)
+    return sorted(found, key=lambda summary: summary.started)
+
+
+def _list_changes(look: PlanSnapshot, runs: Sequence[Summary]) -> dict[str, tuple[ChangeCause, ...]]:
+    """Record → what differs from the run before it: inputs, also those of engine and model, driver, code, machine."""
+    runs, records = runs[-_COMPARED:], dict[str, Record]()
+    wanted = [summary.id for summary in runs] if len(runs) > 1 else []
+    while wanted:
+        if (identity := wanted.pop()) not in records and (record := _record(look, identity)) is not None:
+            records[identity] = record
+            wanted += record.upstream.values()
+    past = RecordHistory(look.paths.root, "", records, {}, frozenset(), look.spec_commits if records else {})
+    return {after.id: past.list_causes(before.id, after.id) for before, after in itertools.pairwise(runs)}
 
 
 def _summaries(look: PlanSnapshot, address: Any) -> tuple[Summary, ...]:
@@ -135,17 +161,30 @@ def _plain_values(values: Mapping[str, object]) -> dict[str, object]:
 
 
 def _performance(look: PlanSnapshot, cell: Cell) -> dict[str, Any] | None:
-    """The run that counts, or would if it were valid: its latencies, margins and telemetry."""
+    """The run that counts, or would if it were valid; else the last one, which does not."""
     address = next(
         (r.address for r in look.lineages[cell] if r.kind is Kind.RUN and r.address.mode == PERFORMANCE), None
     )
     if address is None:
         return None
     chosen = look.seen.difference.chosen.get(cell)
-    identity = (chosen.performance if chosen else "") or look.seen.difference.recorded_as.get(address, "")
+    counts = (chosen.performance if chosen else "") or look.seen.difference.recorded_as.get(address, "")
+    identity = counts or next((summary.id for summary in reversed(_list_performed(look, cell))), "")
     record = _record(look, identity)
+    return {**_describe_run(look, identity, record), "counts": bool(counts)} if record is not None else None
+
+
+def report_run(look: PlanSnapshot, cell: Cell, identity: str) -> dict[str, Any]:
+    """Another performance run of a cell. Raises ReconcilerError for what is none."""
+    known = any(summary.id == identity for summary in _list_performed(look, cell))
+    record = _record(look, identity) if known else None
     if record is None:
-        return None
+        raise ReconcilerError(f"{cell} has no performance run {identity!r}", fix="choose one from the list")
+    return _describe_run(look, identity, record)
+
+
+def _describe_run(look: PlanSnapshot, identity: str, record: Record) -> dict[str, Any]:
+    """Its latencies, margins and telemetry."""
     telemetry = {n.removeprefix("telemetry."): f.value for n, f in record.facts.items() if n.startswith("telemetry.")}
     margins = record.values.get("margins") or []
     bounds = {what: m for m in margins for what in _LATENCIES if str(m.get("name")).endswith(f" {what}")}

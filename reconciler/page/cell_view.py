@@ -1,21 +1,39 @@
-"""One cell: what it measured, how it comes about, why it is or is not made again."""
+"""One cell: what it measured, how it comes about, why it is, or is not, out of date."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from reconciler.page.charts import draw_charts
-from reconciler.page.matrix_view import find_curve_name, mark_condition, render_measured, split_cell
+from reconciler.page.charts import describe_changes, draw_charts, overlay
+from reconciler.page.matrix_view import (
+    NOTHING,
+    STATES,
+    UnderWay,
+    compare_published,
+    find_curve_name,
+    find_state,
+    mark_condition,
+    render_measured,
+    split_cell,
+)
+from reconciler.render.causes import find_obstacle, word_reason
 from reconciler.render.documents import Document
+from reconciler.resource.kinds import find_upstream
 from reconciler.resource.quantities import show_rate, show_size
 from reconciler.resource.wording import shorten_value, show_value
 
 _SHOWN_RUNS = 200
 
 
-def arrange_cell(document: Document) -> Document:
+def arrange_cell(document: Document, under_way: UnderWay = NOTHING, compared: Document | None = None) -> Document:
+    """``compared``: another performance run of it, whose curves are drawn over those of the run that counts."""
     status, performance = document["status"], document["performance"] or {}
     runs = document["runs"]
+    state = find_state(status, under_way)
+    charts = draw_charts(document)
+    if compared is not None:
+        names = (_name_run(performance), _name_run(compared))
+        charts = overlay(charts, draw_charts({"runs": [], "performance": compared}), names)
     return {
         "title": document["cell"],
         "cell": document["cell"],
@@ -24,17 +42,26 @@ def arrange_cell(document: Document) -> Document:
         "point": _point(performance.get("point") or {}, document["settings"]),
         "looked": document["looked"],
         "specs": document["specs"],
-        "conditions": [_condition(condition) for condition in status["conditions"]],
+        "state": state,
+        "means": STATES[state],
+        "since": performance.get("started", "") if state in ("ready", "invalid") else "",
+        "conditions": [mark_condition(condition) | condition for condition in status["conditions"]],
+        "said": list(dict.fromkeys(mark_condition(c)["said"] for c in status["conditions"] if c["status"] != "True")),
         "metric": render_measured(status["metric"]),
         "accuracy": render_measured(status["accuracy"]),
         "efficiency": render_measured(status["efficiency"]),
+        "published": compare_published({**status, **document}),
         "validity": status["validity"],
         "marks": status["marks"],
         "settings": [_setting(name, value) for name, value in document["settings"].items()],
         "why": _why(document["why"]),
         "runs": [_run(run) for run in reversed(runs[-_SHOWN_RUNS:])],
         "left_out": max(0, len(runs) - _SHOWN_RUNS),
-        "charts": draw_charts(document),
+        "charts": [chart for chart in charts if chart.has_course or chart.summary],
+        "others": [_run(r) for r in reversed(runs) if _can_compare(r) and r["record"] != performance.get("record")],
+        "other": compared["record"] if compared is not None else "",
+        "counts": performance.get("counts", False),
+        "last": render_measured(performance.get("metric")),
         "reasons": performance.get("reasons", []),
         "margins": performance.get("margins", []),
         "measured": performance.get("started", ""),
@@ -45,6 +72,14 @@ def arrange_cell(document: Document) -> Document:
         "logs": document["logs"],
         "tree": document["tree"],
     }
+
+
+def _can_compare(run: Document) -> bool:
+    return bool(run["performance"] and run["metric"])
+
+
+def _name_run(run: Document) -> str:
+    return str(run.get("started", ""))[:16].replace("T", " ")
 
 
 _FIGURES = {
@@ -66,10 +101,6 @@ def _point(point: Document, settings: Document) -> list[tuple[str, str]]:
     return [*([("Region", region)] if region else []), *shown]
 
 
-def _condition(condition: Document) -> Document:
-    return {**condition, **mark_condition(condition)}
-
-
 def _setting(name: str, value: Document) -> Document:
     return {
         "name": name,
@@ -80,14 +111,17 @@ def _setting(name: str, value: Document) -> Document:
 
 
 def _why(why: Document) -> Document:
-    """List the resources to be made again first, then what was compared and found equal."""
+    """The inputs that changed, once each, then what runs again for them, and what was compared and found equal."""
     due = [resource for resource in why["resources"] if resource["action"] != "NoOp" or resource["blocked"]]
+    changed = {c["name"]: _change(c) for r in due for c in r["changed"] if find_upstream(c["origin"]) is None}
     return {
         "in_sync": why["in_sync"],
         "chain": why["chain"],
         "findings": why["findings"],
         "acceptances": why["acceptances"],
-        "due": [{**resource, "changed": [_change(c) for c in resource["changed"]]} for resource in due],
+        "changed": list(changed.values()),
+        "blocked": list(dict.fromkeys(find_obstacle(resource["blocked"]) for resource in due if resource["blocked"])),
+        "due": [{**resource, "reason": resource["reason"] and word_reason(resource["reason"])} for resource in due],
         "equal": [_compared(resource) for resource in why["resources"] if resource not in due],
     }
 
@@ -103,7 +137,8 @@ def _compared(resource: Document) -> Document:
 
 
 def _run(run: Document) -> Document:
-    return {**run, "result": render_measured(run["metric"]), "started": run["started"][:19].replace("T", " ")}
+    shown = {"result": render_measured(run["metric"]), "started": run["started"][:19].replace("T", " ")}
+    return {**run, **shown, "changed": describe_changes(run)}
 
 
 def _made(item: Document) -> Document:

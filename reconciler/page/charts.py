@@ -7,9 +7,12 @@ import statistics
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from reconciler.render.charts import Chart, Curve, Stroke
 from reconciler.render.documents import Document
 from reconciler.resource.quantities import show_rate
+from reconciler.resource.wording import shorten_value, show_value
 
 _Row = TypeVar("_Row")
 _QUANTITIES = {"watts": ("power", "Power", "W"), "mhz": ("clocks", "Clocks", "MHz")} | {
@@ -51,17 +54,59 @@ def _chart_runs(document: Document) -> Iterator[Chart]:
     unit = runs[-1]["metric"]["unit"]
     places = [(float(i), _number(run) or 0.0, run) for i, run in enumerate(runs)]
     curves = _curve_results([(x, y, run["validity"]) for x, y, run in places])
+    changes = [describe_changes(run) for run in runs]
     yield Chart(
         "runs",
         "Runs over time",
         "oldest to newest",
         unit,
         curves,
-        ("Started", "Result", "Validity", "Inputs", "Record"),
-        tuple((r["started"][:19], r["metric"]["value"], r["validity"], _inputs(r), r["record"]) for _, _, r in places),
+        ("Started", "Result", "Validity", "Inputs", "Changed", "Record"),
+        tuple(
+            (r["started"][:19], r["metric"]["value"], r["validity"], _inputs(r), changed, r["record"])
+            for r, changed in zip(runs, changes, strict=True)
+        ),
         describe_spread(document["runs"]),
         tuple(run["started"][5:16].replace("T", " ") for run in runs),
+        tuple((float(x), changed) for x, changed in enumerate(changes) if changed),
     )
+
+
+def describe_changes(run: Document) -> str:
+    """ "batch_size 8 → 16 (3f2c1ab); driver 550 → 560": since the run before it."""
+    return "; ".join(dict.fromkeys(map(_describe_change, run["changes"])))
+
+
+def _describe_change(cause: Document) -> str:
+    name = cause["name"].removesuffix(".digest").removesuffix(".sha256")
+    before, after = (shorten_value(show_value(cause["name"], cause[side]), 20) for side in ("before", "after"))
+    values = f" {before} → {after}" if name == cause["name"] else " changed"
+    return f"{name}{values}" + (f" ({cause['by']['commit'][:7]})" if cause["by"] else "")
+
+
+def overlay(charts: Sequence[Chart], others: Sequence[Chart], names: tuple[str, str]) -> tuple[Chart, ...]:
+    """The same charts of another run, over those that it has, too. ``names``: of the two runs."""
+    found = {chart.name: chart for chart in others}
+    return tuple(_lay_over(chart, found[chart.name], names) if chart.name in found else chart for chart in charts)
+
+
+def _lay_over(chart: Chart, other: Chart, names: tuple[str, str]) -> Chart:
+    if chart.ticks != other.ticks:
+        return chart
+    usual = {"latency", chart.up}  # the name of the one curve of a chart
+    named = [
+        [
+            replace(curve, label=name if curve.label in usual else curve.label and f"{curve.label}, {name}")
+            for curve in each.curves
+            if curve.stroke is not Stroke.BOUND
+        ]
+        for each, name in zip((chart, other), names, strict=True)
+    ]
+    lines = sum(curve.stroke is Stroke.LINE for curve in named[0])
+    theirs = (replace(curve, tone=lines + 1 + number // 2) for number, curve in enumerate(named[1]))
+    bounds = (curve for curve in chart.curves if curve.stroke is Stroke.BOUND)
+    said = (f"{name}: {each.summary}" for name, each in zip(names, (chart, other), strict=True) if each.summary)
+    return replace(chart, curves=(*named[0], *theirs, *bounds), summary=" ".join(said))
 
 
 def _chart_efficiency(document: Document) -> Iterator[Chart]:
@@ -94,6 +139,8 @@ def chart_history(document: Document) -> Chart | None:
     if not found:
         return None
     places = [(float(i), float(r["value"]), r) for i, r in enumerate(found)]
+    causes = {step["after"]["record"]: step["causes"] for step in document["steps"]}
+    changes = [describe_changes({"changes": causes.get(r["record"], ())}) for r in found]
     return Chart(
         "history",
         "Results over commits",
@@ -103,6 +150,7 @@ def chart_history(document: Document) -> Chart | None:
         ("Commit", "Started", "Result", "Validity"),
         tuple((r["written"]["commit"][:10], r["started"][:19], r["value"], r["validity"]) for r in found),
         ticks=tuple(r["written"]["commit"][:7] for r in found),
+        marks=tuple((float(x), changed) for x, changed in enumerate(changes) if changed),
     )
 
 

@@ -17,7 +17,7 @@ from reconciler.cli.shared.output import say
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.tree_options import show_progress
 from reconciler.errors import IN_SYNC, ReconcilerError
-from reconciler.history.merging import list_page_addresses
+from reconciler.history.pull_request import list_page_addresses
 from reconciler.page.export import export_site
 from reconciler.page.guard import LOOPBACK
 from reconciler.page.links import Links

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from reconciler.page.charts import chart_history
 from reconciler.page.matrix_view import render_measured
 from reconciler.render.documents import Document
@@ -19,13 +21,12 @@ def arrange_history(document: Document) -> Document:
 
 
 def _step(step: Document) -> Document:
-    change = step["change"]
     return {
         "what": step["after"]["what"],
         "started": step["after"]["started"],
         "before": render_measured(step["before"]),
         "after": render_measured(step["after"]),
-        "change": f"{change:+.1%}" if change is not None else "",
+        "change": _show_change(step["change"]),
         "causes": [_cause(cause) for cause in step["causes"]],
     }
 
@@ -36,10 +37,26 @@ def _cause(cause: Document) -> Document:
     return {**cause, "before": before, "after": after, "commit": f"{by['commit'][:7]} {by['subject']}" if by else ""}
 
 
+def arrange_recent(document: Document) -> list[Document]:
+    """The newest results of all cells, each with the change from the one before it."""
+    return [
+        {**row, "result": render_measured(row), "change": _show_change(row["change"])} for row in document["results"]
+    ]
+
+
+def _show_change(change: float | None) -> str:
+    return "" if change is None else f"{change:+.1%}".replace("-0.0%", "+0.0%")
+
+
 def arrange_comparison(document: Document) -> Document:
+    """``reach``: the scale of ratios goes from its inverse to it, by their logarithms, with 1 in the middle."""
+    ratios = [pair["ratio"] for pair in document["pairs"] if pair["ratio"]]
+    reach = max([1.25, *(max(ratio, 1 / ratio) for ratio in ratios if ratio > 0)])
     return {
         "names": document["names"],
-        "pairs": [_pair(pair) for pair in document["pairs"]],
+        "reach": f"{reach:.3g}",
+        "least": f"{1 / reach:.3g}",
+        "pairs": [_pair(pair, reach) for pair in document["pairs"]],
         "alone": [(name, cells) for name, cells in document["alone"].items() if cells],
         "curves": [_curves(pair, document["names"]) for pair in document["curves"]],
     }
@@ -62,7 +79,7 @@ def _curves(pair: Document, names: list[str]) -> Document:
     }
 
 
-def _pair(pair: Document) -> Document:
+def _pair(pair: Document, reach: float) -> Document:
     ratio, per_accelerator = pair["ratio"], pair["per_accelerator"]
     return {
         "cells": list(dict.fromkeys((pair["one"]["cell"], pair["other"]["cell"]))),
@@ -70,7 +87,7 @@ def _pair(pair: Document) -> Document:
         "other": _side(pair["other"]),
         "ratio": f"{ratio:.3f}" if ratio is not None else "",
         "per_accelerator": f"{per_accelerator:.3f}" if per_accelerator is not None else "",
-        "bar": min(100, round(50 * ratio)) if ratio is not None and ratio >= 0 else None,
+        "bar": round(50 * math.log(ratio) / math.log(reach), 1) if ratio and ratio > 0 else None,
     }
 
 

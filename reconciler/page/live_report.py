@@ -22,7 +22,7 @@ from reconciler.page.cell_report import parse_series
 from reconciler.render.causes import label
 from reconciler.render.documents import render_document
 from reconciler.render.progress import measure_pace
-from reconciler.resource.kinds import PERFORMANCE, Kind
+from reconciler.resource.kinds import PERFORMANCE, Address, Kind, find_upstream
 from reconciler.storage.files import RepositoryPaths
 from reconciler.storage.json_files import parse_json_lines
 from reconciler.storage.untrusted_files import open_regular
@@ -34,17 +34,15 @@ _STEPS = 30  # that ended last
 _READINGS = 120  # of a run, the last
 
 
-def report_live(
-    paths: RepositoryPaths, planned: Sequence[dict[str, Any]], jobs: Sequence[QueuedStep] = ()
-) -> dict[str, Any]:
-    """``planned``: steps of the last plan, of which those that have not begun are shown. ``jobs``: entries of a queue,
-    of which those without a pass are shown."""
+def report_live(paths: RepositoryPaths, jobs: Sequence[QueuedStep] = ()) -> dict[str, Any]:
+    """``jobs``: entries of a queue, of which those without a pass are shown."""
     log = _newest_log(paths.log)
     lines = _read_lines(log) if log is not None else []
     running = bool(lines) and lines[-1]["message"] not in _ENDED and _is_alive(log)
     attempts = [_attempt(attempt) for attempt in _attempts(paths)] if running else []
     steps = [line for line in lines if line["message"] == "step ended"]
     begun = {str(line.get("resource")) for line in lines if line["message"] == "step started"}
+    due = dict(entry for line in lines if line["message"] == "steps due" for entry in _list_due(line))
     at_first = next((line for line in lines if line["message"] == "planned"), {})
     return render_document(
         "live",
@@ -55,14 +53,31 @@ def report_live(
         outcome="" if running or not lines else lines[-1]["message"],
         id=str(lines[0].get("reconcile", "")) if lines else "",
         submission=str(at_first.get("submission", "")),
-        steps=at_first.get("steps"),
-        done=len(steps),
+        steps=len(begun.union(due)),
+        done=len({line.get("resource") for line in steps}),
         attempts=attempts,
         jobs=[_job(job) for job in jobs if str(job.address) not in {attempt["address"] for attempt in attempts}],
-        next=[step for step in planned if step["address"] not in begun] if running else [],
+        next=[step for address, step in due.items() if address not in begun] if running else [],
         recent=[_describe_step(line) for line in reversed(steps[-_STEPS:])],
         problems=[_describe_step(line) for line in steps if line.get("problem")][-_STEPS:],
     )
+
+
+def _list_due(line: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Steps by their addresses, from a line of a log, which another version may have written."""
+    found = line.get("due")
+    for entry in found if isinstance(found, list) else ():
+        match entry:
+            case [str(text), int() | float() | None as seconds] if (address := find_upstream(text)) is not None:
+                yield text, {**_name(address), "seconds": seconds}
+
+
+def _name(address: Address) -> dict[str, str]:
+    return {
+        "address": str(address),
+        "label": label(address),
+        "cell": str(address.cell) if address.cell else "",
+    }
 
 
 _ENDED = ("pass ended", "pass broken off")
@@ -100,9 +115,7 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
     minimum = float(values.get(keys.MIN_DURATION, (0, ""))[0] or 0) / 1000 if timed else 0.0
     pace = measure_pace(progress, minimum) if progress else None
     return {
-        "address": str(address),
-        "label": label(address),
-        "cell": str(address.cell) if address.cell else "",
+        **_name(address),
         "timed": timed,
         "stage": progress.stage if progress else "starting",
         "done": progress.done if progress else 0,
@@ -120,9 +133,7 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
 
 def _job(job: QueuedStep) -> dict[str, Any]:
     return {
-        "address": str(job.address),
-        "label": label(job.address),
-        "cell": str(job.address.cell) if job.address.cell else "",
+        **_name(job.address),
         "state": str(job.state),
         "note": job.note,
         "done": job.done,

@@ -14,6 +14,7 @@ _WIDE, _TALL = 240.0, 40.0  # of a small curve
 
 def arrange_live(document: Document) -> Document:
     queue = document["next"]
+    left = [step["seconds"] for step in queue] + [attempt["left"] for attempt in document["attempts"]]
     return {
         "running": document["running"],
         "timed": document["timed"],
@@ -28,6 +29,7 @@ def arrange_live(document: Document) -> Document:
         "jobs": [_job(job) for job in document["jobs"]],
         "queue": [{**step, "about": _about(step["seconds"])} for step in queue[:_QUEUED]],
         "queued": len(queue),
+        "left": _about(sum(seconds or 0.0 for seconds in left)),
         "recent": document["recent"],
         "problems": document["problems"],
     }

@@ -14,11 +14,14 @@ from reconciler.render.charts import ProgramPage
 from reconciler.render.documents import Document
 from reconciler.render.status import render_metric_text
 from reconciler.resource.conditions import NOT_REQUIRED
+from reconciler.resource.kinds import ALL_DIVISIONS
 from reconciler.resource.programs import PROGRAMS, find_program, find_program_of_division
+from reconciler.resource.quantities import show_rate
 from reconciler.rules.programs import load_program
 
 WORDS = {"True": "ok", "False": "no", "Unknown": "?"}
 _CLASSES = {"True": "ok", "False": "no", "Unknown": "maybe"}
+_SLASHES = 3  # in the name of a cell
 _FACETS = ("division", "system", "benchmark", "scenario")
 _SHORT = {"samples/s": "/s", "queries/s": "/s", "tokens/s": "tok/s"}  # in a square; notes have the whole unit
 _FAILED, _NEVER = "PreviousAttemptFailed", "NotRecorded"  # reasons of a condition
@@ -50,11 +53,8 @@ NOTHING = UnderWay()
 
 
 def list_under_way(live: Document) -> UnderWay:
-    later = (step["address"].partition(":")[2] for step in [*live["next"], *live["jobs"]])
-    return UnderWay(
-        frozenset(attempt["cell"] for attempt in live["attempts"]),
-        frozenset("/".join(place.split("/")[:4]) for place in later),
-    )
+    later = (step["cell"] for step in [*live["next"], *live["jobs"]])
+    return UnderWay(frozenset(attempt["cell"] for attempt in live["attempts"]), frozenset(filter(None, later)))
 
 
 def arrange_matrix(document: Document, under_way: UnderWay = NOTHING) -> Document:
@@ -64,6 +64,7 @@ def arrange_matrix(document: Document, under_way: UnderWay = NOTHING) -> Documen
     values = {name: list(dict.fromkeys(row[name] for row in rows)) for name in _FACETS}
     divisions = [_arrange_division(name, [r for r in rows if r["division"] == name]) for name in values["division"]]
     counts = Counter(row["state"] for row in rows)
+    compared = {row["system"] for row in rows if row["asked"]}
     return {
         "title": "Matrix",
         "submission": document["submission"],
@@ -73,6 +74,7 @@ def arrange_matrix(document: Document, under_way: UnderWay = NOTHING) -> Documen
         "states": [(name, counts[name], said) for name, said in STATES.items() if counts[name]],
         "divisions": divisions,
         "shared": any(row["each"] for row in rows),
+        "compared": compared,
         "count": len(rows),
         "ready": counts["ready"],
         "findings": document["findings"],
@@ -103,7 +105,7 @@ def _roll_up(rows: Iterable[Document]) -> tuple[int, int]:
     return states.count("ready"), len(states)
 
 
-def _find_state(entry: Document, under_way: UnderWay) -> str:
+def find_state(entry: Document, under_way: UnderWay) -> str:
     if entry["cell"] in under_way.running:
         return "running"
     if entry["cell"] in under_way.waiting:
@@ -138,6 +140,11 @@ def find_curve_name(cell: str) -> str:
     return cell.rpartition("/")[0] if find_program_of_division(cell.partition("/")[0]) else ""
 
 
+def is_cell(name: str) -> bool:
+    """Whether a place, such as that of a finding, is a cell; "/" is also in names of files."""
+    return name.count("/") == _SLASHES and name.partition("/")[0] in ALL_DIVISIONS
+
+
 def split_cell(cell: str) -> list[str]:
     """Division, system, benchmark, scenario."""
     first, *middle, last = cell.split("/")
@@ -157,16 +164,20 @@ def mark_condition(condition: Document) -> dict[str, Any]:
 
 
 def _arrange_cell(entry: Document, under_way: UnderWay) -> Document:
-    state = _find_state(entry, under_way)
+    state = find_state(entry, under_way)
     said = next((mark["said"] for c in reversed(entry["conditions"]) if (mark := mark_condition(c))["said"]), "")
     accuracy = render_measured(entry["accuracy"])
+    published = compare_published(entry)
     notes = [STATES[state], said, render_measured(entry["metric"]), accuracy and f"accuracy {accuracy}"]
+    if published["asked"]:
+        notes.append("{percent} of {asked} per accelerator: {source}".format(**published).removeprefix(" of "))
     return {
         **dict(zip(_FACETS, split_cell(entry["cell"]), strict=True)),
         "cell": entry["cell"],
         "state": state,
         "metric": _shorten(entry["metric"]),
         "each": _shorten(_share(entry)),
+        **published,
         "steps": entry["steps"],
         "notes": "; ".join(filter(None, [*notes, *_list_notes(entry), *entry["marks"]])),
         "opens": None,
@@ -178,7 +189,27 @@ def _share(entry: Document) -> Document | None:
     measured, count = entry["metric"], entry.get("accelerators") or 0
     if measured is None or count < 2 or not measured["unit"].endswith("/s"):
         return None
-    return {**measured, "value": str(Decimal(measured["value"]) / count)}
+    return {**measured, "value": str(Decimal(str(measured["value"])) / count)}
+
+
+def compare_published(entry: Document) -> dict[str, str]:
+    """The result of one accelerator next to what published results ask of one of the same chip. ``percent``: "" where
+    the two have different units; of a latency, less is more."""
+    published, measured = entry["published"], entry["metric"]
+    if published is None:
+        return {"percent": "", "asked": "", "source": ""}
+    text, _, unit = published["value"].partition(" ")
+    asked, value = Decimal(text), Decimal(str(measured["value"])) if measured else Decimal(0)
+    ratio = None
+    if value and measured["unit"] == unit:
+        ratio = asked / value
+    elif value and not unit and _SHORT.get(measured["unit"]) == "/s":
+        ratio = value / max(1, entry["accelerators"]) / asked
+    return {
+        "percent": f"{100 * ratio:.0f} %" if ratio is not None else "",
+        "asked": f"{show_rate(float(asked))} {unit}".rstrip(),
+        "source": published["source"],
+    }
 
 
 def _shorten(measured: Document | None) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from reconciler.diff.conditions import trace_lineages
+from reconciler.errors import RepositoryError
 from reconciler.observed.rendered import Rendered, read_rendered
 from reconciler.reconcile.desired_cache import list_spec_paths
 from reconciler.reconcile.line_commits import LineCommitText, find_commits
@@ -23,6 +24,7 @@ from reconciler.resource.kinds import Cell
 from reconciler.resource.resources import Resource
 from reconciler.spec.declared import Declared
 from reconciler.spec.loading import load
+from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths
 from reconciler.storage.untrusted_files import walk_files
 
@@ -69,6 +71,14 @@ class PlanSnapshot(Struct, frozen=True, eq=False, dict=True):
         return tuple(sorted({item.origin.file for inputs in known for item in inputs if item.origin.line}))
 
     @cached_property
+    def spec_commits(self) -> Mapping[tuple[str, str], git.Commit]:
+        """(path, blob) → the first commit with these bytes of a spec file."""
+        try:
+            return git.find_appearances(self.paths.root, "HEAD", self.spec_files)
+        except RepositoryError:
+            return {}
+
+    @cached_property
     def commits(self) -> Mapping[Origin, LineCommitText]:
         """Commits of every line that sets an input: git is asked once for each file."""
         known = (self.seen.desired.detail(r.address).inputs for r in self.seen.desired.resources)
@@ -85,10 +95,6 @@ class PlanSnapshots(Struct, dict=True):
     _last: tuple[tuple[object, ...], PlanSnapshot] | None = None
     _memory: PlanCache | None = None
     _alone: threading.Lock = field(default_factory=threading.Lock)
-
-    @property
-    def last(self) -> PlanSnapshot | None:
-        return self._last[1] if self._last is not None else None
 
     def take(self) -> PlanSnapshot:
         """Raises SpecError and what else a plan raises."""

@@ -7,6 +7,7 @@ Colours are those of Okabe and Ito, which the colour-blind can distinguish, and 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
@@ -27,6 +28,7 @@ _DASHES = ([1, 0], [8, 4], [8, 3, 2, 3], [2, 3])
 _SHAPES = ("circle", "square", "diamond", "triangle-up", "triangle-down", "triangle-right")
 _SIZE = (660, 240)  # pixels of a file
 _MOST_TICKS = 12
+_LONG_MARK = 22  # characters along a line
 _LONG_TICK = 8  # characters; longer ones are turned
 _WIDE = 20  # times the smallest value: a larger span is drawn by its logarithm
 
@@ -85,7 +87,11 @@ def describe_plot(chart: Chart, *, alive: bool = True) -> dict[str, Any]:
     names = [escape_line(curve.label) or f" {number}" for number, curve in enumerate(chart.curves)]
     layers = [_describe_layer(chart, curve, names[number], number) for number, curve in enumerate(chart.curves)]
     shown = [name for name, curve in zip(names, chart.curves, strict=True) if curve.label]
-    legend = {"title": None, "orient": "top", "values": shown, "symbolType": "circle"} if len(shown) > 1 else None
+    legend = (
+        {"title": None, "orient": "top", "values": shown, "symbolType": "circle", "labelLimit": 300}
+        if len(shown) > 1
+        else None
+    )
     encoding: dict[str, Any] = {
         "x": _describe_axis_across(chart),
         "y": _describe_axis_up(chart),
@@ -104,6 +110,7 @@ def describe_plot(chart: Chart, *, alive: bool = True) -> dict[str, Any]:
             {"field": "note", "title": "note"} if any(curve.notes for curve in chart.curves) else None,
         ]
         encoding["tooltip"] = [field for field in encoding["tooltip"] if field]
+    layers += _describe_marks(chart, alive=alive)
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
         "description": escape_line(f"{chart.title}. {chart.summary}".strip()),
@@ -128,19 +135,23 @@ def _describe_axis_across(chart: Chart) -> dict[str, Any]:
         axis["values"] = list(range(0, len(chart.ticks), step))
         axis["labelExpr"] = f"{json.dumps([escape_line(text) for text in chart.ticks])}[datum.value]"
         axis["labelAngle"] = -25 if max(map(len, chart.ticks)) > _LONG_TICK else 0
-    return {"field": "x", "type": "quantitative", "axis": axis, "scale": {"zero": False, "nice": not chart.ticks}}
+    return {
+        "field": "x",
+        "type": "quantitative",
+        "axis": axis,
+        "scale": {"zero": False, "nice": not chart.ticks, "padding": 8},
+    }
 
 
 def _describe_axis_up(chart: Chart) -> dict[str, Any]:
     values = [y for curve in chart.curves for _, y in curve.points]
     wide = min(values, default=0.0) > 0 and max(values) > _WIDE * min(values)
     scale: dict[str, Any] = {"type": "log"} if wide else {"zero": False}
-    return {
-        "field": "y",
-        "type": "quantitative",
-        "axis": {"title": escape_line(chart.up), "tickCount": 5},
-        "scale": scale,
-    }
+    axis: dict[str, Any] = {"title": escape_line(chart.up), "tickCount": 5}
+    if wide:
+        low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+        axis["values"] = [float(f"1e{power}") for power in range(low, high + 1)]
+    return {"field": "y", "type": "quantitative", "axis": axis, "scale": scale}
 
 
 def _describe_layer(chart: Chart, curve: Curve, name: str, number: int) -> dict[str, Any]:
@@ -157,6 +168,20 @@ def _describe_layer(chart: Chart, curve: Curve, name: str, number: int) -> dict[
             dashes = _DASHES[number % len(_DASHES)]
             mark = {"type": "line", "strokeDash": dashes, "strokeWidth": 1.5, "point": unseen}
     return {"data": {"values": list(_list_points(chart, curve, name))}, "mark": {**mark, "opacity": 1}}
+
+
+def _describe_marks(chart: Chart, *, alive: bool) -> Iterator[dict[str, Any]]:
+    """A dotted line where something changed, with the beginning of what along it."""
+    notes = [(x, escape_line(words)) for x, words in chart.marks]
+    data = {"values": [{"x": x, "note": note, "words": note.partition(" (")[0][:_LONG_MARK]} for x, note in notes]}
+    tooltip = {"field": "note"} if alive else {"value": None}
+    shared = {"color": {"value": "#888"}, "opacity": {"value": 1}, "tooltip": tooltip, "y": {"value": 0}}
+    if notes:
+        line = {"type": "rule", "strokeDash": [2, 3]}
+        yield {"data": data, "mark": line, "encoding": {**shared, "y2": {"value": "height"}}}
+    if 0 < len(notes) <= _MOST_TICKS:
+        text = {"type": "text", "angle": 270, "align": "right", "baseline": "bottom", "dy": -3, "fontSize": 10}
+        yield {"data": data, "mark": text, "encoding": {**shared, "text": {"field": "words"}}}
 
 
 def _list_points(chart: Chart, curve: Curve, name: str) -> Iterator[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -16,27 +17,29 @@ from reconciler.check.engine import check_tree, load_verifier
 from reconciler.cli.logs import find_log, list_logs
 from reconciler.cli.plan import report_plan
 from reconciler.cli.status import report_status
+from reconciler.diff.timeline import compute_ratio
 from reconciler.errors import ReconcilerError
 from reconciler.execute.outcome import QueuedStep
 from reconciler.execute.queue_status import list_jobs_under_way
-from reconciler.history.compare import compare, read_own_sides
-from reconciler.history.merging import assess_merge
+from reconciler.history.compare import compare, read_own_sides, read_tree_sides
+from reconciler.history.pull_request import assess_merge
 from reconciler.history.record_history import RecordHistory, read_record_history
-from reconciler.history.trees import read_tree_sides
-from reconciler.page.cell_report import report_cell
+from reconciler.page.cell_report import report_cell, report_run
 from reconciler.page.live_report import is_timed, report_live
 from reconciler.page.plan_snapshots import PlanSnapshot, PlanSnapshots
 from reconciler.page.site import FINDINGS
-from reconciler.plan.cell_names import find_cell
+from reconciler.plan.select import find_cell
 from reconciler.reconcile.line_commits import show_line_commit
 from reconciler.reconcile.planning import Options
 from reconciler.reconcile.rendered_check import check_rendered
 from reconciler.record.store import find_readable
 from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.render.findings import render_findings_part
+from reconciler.render.plan import summarise_plan
 from reconciler.render.pull_request import render_document as render_impact
 from reconciler.render.timeline import report_comparison
-from reconciler.resource.kinds import Cell
+from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.spec.submission_template import find_chip, find_starting_value
 from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths
 from reconciler.storage.untrusted_files import read_regular
@@ -111,16 +114,19 @@ class RepositoryPage(Struct, dict=True):
         desired = look.seen.desired
         named = {"submission": desired.name, "round": desired.submission.round, "looked": _now()}
         status = report_status(look.seen, look.cells)
-        counts = {
-            name: system.hardware.count * (system.hardware.nodes or 1)
-            for name, system in desired.submission.systems.items()
-        }
-        cells = [{**entry, "accelerators": counts.get(entry["cell"].split("/")[1])} for entry in status["cells"]]
+        cells = [
+            {**entry, **_describe_hardware(look, found.cell)}
+            for entry, found in zip(status["cells"], look.cells, strict=True)
+        ]
         return {**status, "cells": cells, **named}
 
     def read_cell(self, cell: str) -> dict[str, Any]:
         look = self.look()
         return self._keep(look, ("cell", cell), lambda: _report_cell(look, cell))
+
+    def read_run(self, cell: str, record: str) -> dict[str, Any]:
+        look = self.look()
+        return self._keep(look, ("run", cell, record), lambda: report_run(look, _cell(look, cell), record))
 
     def read_log(self, cell: str, name: str) -> dict[str, Any]:
         look = self.look()
@@ -154,7 +160,7 @@ class RepositoryPage(Struct, dict=True):
 
     def read_plan(self) -> dict[str, Any]:
         look = self.look()
-        return self._keep(look, ("plan",), lambda: {**report_plan(look.seen, look.cells), "looked": _now()})
+        return self._keep(look, ("plan",), lambda: _report_plan(look))
 
     def read_impact(self, base: str, head: str) -> dict[str, Any]:
         root = self.paths.root
@@ -167,6 +173,10 @@ class RepositoryPage(Struct, dict=True):
         known = {str(item): item for item in past.cells}
         chosen = known.get(cell) or find_cell(cell, known.values())
         return self._keep_slow(tip, ("history", str(chosen)), lambda: _report_history(past, chosen))
+
+    def read_recent(self) -> dict[str, Any]:
+        tip = git.resolve(self.paths.root, "HEAD")
+        return self._keep_slow(tip, ("recent",), lambda: _report_recent(self._past(tip)))
 
     def _past(self, tip: str) -> RecordHistory:
         if self._history is None or self._history.tip != tip:
@@ -223,8 +233,7 @@ class RepositoryPage(Struct, dict=True):
             raise ReconcilerError("a run is being timed: this is worked out when it has ended", fix="look again then")
 
     def read_live(self) -> dict[str, Any]:
-        planned = self._planned() if any(self.paths.attempts.glob("*/attempt.json")) else []
-        return {**report_live(self.paths, planned, self._find_jobs()), "looked": _now()}
+        return {**report_live(self.paths, self._find_jobs()), "looked": _now()}
 
     def _find_jobs(self) -> tuple[QueuedStep, ...]:
         """A queue is not asked for every look: people share it. One that cannot be asked from here says nothing."""
@@ -235,14 +244,8 @@ class RepositoryPage(Struct, dict=True):
             self._jobs = time.monotonic(), found
         return self._jobs[1]
 
-    def _planned(self) -> list[dict[str, Any]]:
-        """Steps of the last snapshot: none is taken for this."""
-        last = self._looks.last
-        steps = last.seen.plan.steps if last else ()
-        return [{"address": str(step.change.address), "seconds": step.seconds} for step in steps]
-
     def _keep(self, at: object, name: tuple[str, ...], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """``at``: what it was made from; it is made again where that is another. One at a time."""
+        """``at``: what it was made from; it is computed again where that differs. One at a time."""
         with self._alone:
             kept = self._kept.get(name)
             if kept is None or kept[0] != at:
@@ -253,7 +256,20 @@ class RepositoryPage(Struct, dict=True):
 
 
 _MOST_KEPT = 256
+_RECENT = 50  # results that the history opens with
 RENDERED = "the rendered tree"
+
+
+def _describe_hardware(look: PlanSnapshot, cell: Cell) -> dict[str, Any]:
+    """How many accelerators a cell has, and what published results ask of one of them."""
+    system = look.seen.desired.submission.systems.get(cell.system)
+    count = system.hardware.count * (system.hardware.nodes or 1) if system else 0
+    chip = find_chip(system.get_text("hardware.accelerator")) if system else None
+    published = None
+    if chip is not None:
+        settings = look.seen.desired.detail(Address(Kind.RESULT, str(cell))).settings
+        published = find_starting_value(chip, settings.official or cell.benchmark, cell.scenario)
+    return {"accelerators": count, "published": convert_plain_value(published)}
 
 
 def _report_history(past: RecordHistory, cell: Cell) -> dict[str, Any]:
@@ -261,8 +277,26 @@ def _report_history(past: RecordHistory, cell: Cell) -> dict[str, Any]:
     return render_document("history", cell=cell, results=past.list_measured(cell), steps=steps)
 
 
+def _report_recent(past: RecordHistory) -> dict[str, Any]:
+    rows = []
+    for cell in past.cells:
+        runs = [result for result in past.list_measured(cell) if result.what.startswith("Run ")]
+        for before, after in itertools.pairwise([None, *runs]):
+            if after is not None:
+                change = compute_ratio(before.value, after.value, less=1.0) if before is not None else None
+                rows.append({"cell": str(cell), "change": change, **convert_plain_value(after)})
+    rows.sort(key=lambda row: row["started"], reverse=True)
+    return {"results": rows[:_RECENT]}
+
+
+def _report_plan(look: PlanSnapshot) -> dict[str, Any]:
+    return {**report_plan(look.seen, look.cells), "summary": summarise_plan(look.seen.plan), "looked": _now()}
+
+
 def _report_cell(look: PlanSnapshot, name: str) -> dict[str, Any]:
-    return {**report_cell(look, _cell(look, name)), "specs": look.spec_files, "looked": _now()}
+    cell = _cell(look, name)
+    named = {"specs": look.spec_files, "looked": _now()}
+    return {**report_cell(look, cell), **_describe_hardware(look, cell), **named}
 
 
 def _report_findings(look: PlanSnapshot, tree: str, command: str, path: Path) -> dict[str, Any]:

@@ -136,7 +136,9 @@ def _list_views(site: Site) -> dict[str, Callable[[Any, Links], str]]:
     views: dict[str, Callable[[Any, Links], str]] = {f"/{view.name}": partial(_show, view, site) for view in VIEWS}
     return {
         **views,
-        "/cell/{cell:path}": lambda request, links: site.show_cell(request.path_params["cell"], links),
+        "/cell/{cell:path}": lambda request, links: site.show_cell(
+            request.path_params["cell"], links, request.query_params.get("other", "")
+        ),
         "/curve/{curve:path}": lambda request, links: site.show_curve(request.path_params["curve"], links),
     }
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -14,116 +12,37 @@ from msgspec import Struct
 from reconciler.errors import ReconcilerError
 from reconciler.page.cell_view import arrange_cell
 from reconciler.page.charts import chart_history, draw_charts
-from reconciler.page.history_view import arrange_comparison, arrange_history
+from reconciler.page.history_view import arrange_comparison, arrange_history, arrange_recent
 from reconciler.page.links import Links
 from reconciler.page.live_view import arrange_live
 from reconciler.page.matrix_view import NOTHING, UnderWay, arrange_matrix, list_under_way, load_program_page
+from reconciler.page.plan_view import arrange_plan
 from reconciler.page.plots import THEMES, can_draw, describe_plot, describe_theme
-from reconciler.render.causes import word_reason
 from reconciler.render.charts import Chart, find_curve
 from reconciler.render.documents import Document
 from reconciler.render.html import make_environment
 from reconciler.resource.parts import PARTS
-from reconciler.resource.quantities import show_duration
-from reconciler.resource.wording import shorten_value, show_value
+from reconciler.resource.rules import Severity
 from reconciler.rules.programs import load_programs
 from reconciler.storage.escaping import escape_hidden
-
-# Preview of a pass, and of merging one commit into another.
-
-_WAITS = re.compile(r"waits for .*? \((?P<cause>.*)\)", re.DOTALL)
-
-
-def arrange_plan(document: Document, impact: Document | None) -> Document:
-    steps = document["steps"]
-    known = [step["seconds"] for step in steps if step["seconds"] is not None and not step["blocked"]]
-    return {
-        "title": "Plan",
-        "looked": document["looked"],
-        "in_sync": document["in_sync"],
-        "counts": list(Counter(_name_action(step) for step in steps).items()),
-        "unchanged": document["unchanged"],
-        "expected": show_duration(sum(known)) if known else "",
-        "groups": _fold_steps(steps),
-        "drifts": document["drifts"],
-        "findings": document["findings"],
-        "undeclared": document["undeclared"],
-        "impact": _impact(impact) if impact is not None else None,
-    }
-
-
-def _fold_steps(steps: list[Document]) -> list[Document]:
-    """Steps by what is done and why, the first of each in the order of the plan; what is blocked comes last."""
-    groups: dict[tuple[object, ...], list[Document]] = {}
-    for step in steps:
-        blocked = step["blocked"]
-        waits = _WAITS.fullmatch(blocked)
-        cause = waits["cause"] if waits else blocked
-        changes = tuple(_change(item) for item in step["inputs"])
-        groups.setdefault((bool(cause), _name_action(step), step["reason"], changes, cause), []).append(step)
-    return [
-        _arrange_group(group, found) for group, found in sorted(groups.items(), key=lambda item: item[0][0] is True)
-    ]
-
-
-def _arrange_group(group: tuple[object, ...], steps: list[Document]) -> Document:
-    _, action, reason, changes, cause = group
-    seconds = [step["seconds"] for step in steps if step["seconds"] is not None]
-    kinds = Counter(step["address"].partition(":")[0] for step in steps)
-    return {
-        "action": action,
-        "reason": word_reason(str(reason)),
-        "changes": changes,
-        "blocked": cause,
-        "fix": next((step["fix"] for step in steps if step["fix"]), ""),
-        "kinds": [f"{number} {kind}" for kind, number in kinds.items()],
-        "about": _about(sum(seconds)) if sum(seconds) >= 1 else "",
-        "steps": [(*step["address"].split(":", 1), len(step["shared"]), _about(step["seconds"])) for step in steps],
-    }
-
-
-def _name_action(step: Document) -> str:
-    """As `plan` counts them: "create"; or "restore" and "render" where nothing is made."""
-    return str(step["action"]).lower() if step["how"] == "make" else str(step["how"])
-
-
-def _change(item: Document) -> str:
-    before, after = (shorten_value(show_value(item["name"], item[side])) for side in ("before", "after"))
-    return f"{item['name']} {before} → {after}"
-
-
-def _impact(document: Document) -> Document:
-    shown = [cell for cell in document["cells"] if cell["effect"] != "unaffected"]
-    return {
-        **document,
-        "shown": [{**c, "causes": [_cause(x) for x in c["causes"]], "about": _about(c["seconds"])} for c in shown],
-        "unaffected": len(document["cells"]) - len(shown),
-    }
-
-
-def _cause(cause: Document) -> str:
-    where = f"{cause['file']}:{cause['line']}" if cause["line"] else cause["file"]
-    return f"{_change(cause)}  {where}"
-
-
-def _about(seconds: float | None) -> str:
-    return show_duration(seconds) if seconds else ""
-
 
 # Findings of `check` and `verify-tree`, by cause and one by one.
 
 FINDINGS = ("check", "verify-tree") if "verify" in PARTS else ("check",)
+_WORST = [severity.value for severity in Severity]  # first
 _MOST_FINDINGS = 3000  # findings that are shown
 
 
-def arrange_findings(document: Document) -> Document:
-    found = document["findings"]
+def arrange_findings(document: Document, cells: Collection[str]) -> Document:
+    """``cells``: those that have a view, to which findings lead."""
+    found = sorted(document["findings"], key=lambda finding: _WORST.index(finding["severity"]))
     return {
         "rounds": " and ".join(document["rounds"]),
         "clean": document["clean"],
         "counts": [(name, number) for name, number in document["counts"].items() if number],
         "looked_at": len(document["results"]),
-        "causes": document["causes"],
+        "causes": sorted(document["causes"], key=lambda cause: _WORST.index(cause["severity"])),
+        "cells": cells,
         "findings": [_finding(finding) for finding in found[:_MOST_FINDINGS]],
         "left_out": max(0, len(found) - _MOST_FINDINGS),
         "gaps": list(document["gaps"]["reasons"].items()),
@@ -158,6 +77,9 @@ class PageSource(Protocol):
         """`show`, `why` and what was measured: cell, status, settings, resources, why, runs, performance, logs, and the
         files of ``list_specs``."""
 
+    def read_run(self, cell: str, record: str) -> Document:
+        """Another performance run of a cell, as the ``performance`` of ``read_cell``."""
+
     def read_log(self, cell: str, name: str) -> Document:
         """`logs --print`: the end of one log as text."""
 
@@ -175,6 +97,9 @@ class PageSource(Protocol):
 
     def read_history(self, cell: str) -> Document:
         """`history` and `blame`: results, and steps from each to the next."""
+
+    def read_recent(self) -> Document:
+        """The newest committed results of all cells: cell, started, value, unit, validity, change and commit."""
 
     def read_comparison(self, one: str, other: str) -> Document:
         """`compare`: two commits or systems, or trees by the names that ``list_trees`` gives."""
@@ -228,9 +153,12 @@ class Site(Struct, dict=True):
             self._matrix = document, links, under_way, shown
         return self._matrix[3]
 
-    def show_cell(self, cell: str, links: Links) -> str:
+    def show_cell(self, cell: str, links: Links, other: str = "") -> str:
+        """``other``: a performance run of it, whose curves are drawn over those of the run that counts."""
         document = self.source.read_cell(cell)
-        return self.render("cell.html", links, "", **arrange_cell(document))
+        under_way = NOTHING if self.files else list_under_way(self.source.read_live())
+        compared = self.source.read_run(cell, other) if other else None
+        return self.render("cell.html", links, "", **arrange_cell(document, under_way, compared))
 
     def show_curve(self, curve: str, links: Links) -> str:
         matrix = self.source.read_matrix()
@@ -271,15 +199,22 @@ class Site(Struct, dict=True):
         histories = [arrange_history(self.source.read_history(cell))] if cell else []
         comparisons = [arrange_comparison(self.source.read_comparison(one, other))] if one and other else []
         asked = {"cell": cell, "one": one, "other": other}
-        found = {"histories": histories, "comparisons": comparisons}
+        found = {"histories": histories, "comparisons": comparisons, **self._show_recent(unasked=not (cell or one))}
         return self.render("history.html", links, "history", title="History", **known, **asked, **found)
+
+    def _show_recent(self, *, unasked: bool) -> Document:
+        """The newest results, for a view that shows nothing else; before the first commit there are none."""
+        try:
+            return {"recent": arrange_recent(self.source.read_recent()) if unasked else [], "problem": None}
+        except ReconcilerError as error:
+            return {"recent": [], "problem": error}
 
     def show_all_history(self, links: Links, compared: tuple[str, str] | None = None) -> str:
         """Every cell of the matrix that any commit has results of, below each other; and one comparison."""
         documents = [self._read_history(entry["cell"]) for entry in self.source.read_matrix()["cells"]]
         histories = [arrange_history(document) for document in documents if document is not None]
         comparisons = [arrange_comparison(self.source.read_comparison(*compared))] if compared else []
-        found = {"histories": histories, "comparisons": comparisons}
+        found = {"histories": histories, "comparisons": comparisons, "recent": [], "problem": None}
         return self.render("history.html", links, "history", title="History", **found)
 
     def _read_history(self, cell: str) -> Document | None:
@@ -295,8 +230,9 @@ class Site(Struct, dict=True):
         asked = {"title": "Findings", "trees": trees, "tree": tree, "commands": FINDINGS, "command": command}
         if tree not in trees:
             raise ReconcilerError(f"there is no tree {tree!r} to look at", fix="name it: reconcile page --tree PATH")
+        cells = {entry["cell"] for entry in self.source.read_matrix()["cells"]}
         try:
-            document = {"problem": None, **arrange_findings(self.source.read_findings(tree, command))}
+            document = {"problem": None, **arrange_findings(self.source.read_findings(tree, command), cells)}
         except ReconcilerError as error:
             document = {"problem": error}
         return self.render("findings.html", links, "findings", **{**asked, **document})

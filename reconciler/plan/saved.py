@@ -97,7 +97,5 @@ def refuse_stale(saved: Plan, fresh: Plan) -> None:
     if saved.desired != fresh.desired:
         raise StalePlanError("the saved plan was made from another spec", fix="plan again: reconcile plan -o FILE")
     if saved.recorded != fresh.recorded:
-        raise StalePlanError(
-            "records were added or removed, or decisions made, since the plan was saved",
-            fix="plan again: reconcile plan -o FILE",
-        )
+        problem = "records were added or removed, or decisions made, since the plan was saved"
+        raise StalePlanError(problem, fix="plan again: reconcile plan -o FILE")

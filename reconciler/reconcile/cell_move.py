@@ -10,8 +10,8 @@ from reconciler.diff.conditions import trace_lineages
 from reconciler.diff.difference import compare
 from reconciler.errors import ReconcilerError
 from reconciler.observed.digest_cache import DigestCache
-from reconciler.plan.cell_names import find_cell
 from reconciler.plan.plan import Plan
+from reconciler.plan.select import find_cell
 from reconciler.reconcile.desired_cache import compile_sources, list_spec_paths
 from reconciler.reconcile.planning import Options, PlanResult, compute_plan, make_plan_of
 from reconciler.resource.kinds import Address, Cell, Kind

@@ -15,7 +15,7 @@ from reconciler.diff.change import Work
 from reconciler.diff.conditions import trace_lineages
 from reconciler.diff.difference import compare
 from reconciler.errors import ReconcilerError, RepositoryError
-from reconciler.plan.cell_names import find_cell
+from reconciler.plan.select import find_cell
 from reconciler.reconcile.planning import Options, PlanResult, compute_plan, explain_change
 from reconciler.record.decisions import ACCEPTED, FROZEN, is_decision, parse_decisions, read, write
 from reconciler.resource.decisions import Acceptance, AcceptanceStatus, AcceptedKey, Amendment, Decisions, Freeze

@@ -248,12 +248,12 @@ def _compile(
     reuse: CellCache,
 ) -> Compiled:
     from reconciler.desired.checks import check_reading
-    from reconciler.desired.published import collect_systems
+    from reconciler.desired.requirements import collect_systems
     from reconciler.rules.rounds import load_ruleset
 
     declared, ruleset = check_reading(reading, load_ruleset)
     if declared.trial:
-        from reconciler.desired.trial import prepare_trial
+        from reconciler.desired.compile import prepare_trial
 
         declared = prepare_trial(declared, ruleset)
 

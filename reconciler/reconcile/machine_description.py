@@ -24,7 +24,7 @@ from reconciler.spec.files import read_sources
 from reconciler.spec.proposal import Proposal, propose
 from reconciler.spec.system_proposal import Described, describe, list_systems
 from reconciler.storage.files import RepositoryPaths, replace
-from reconciler.storage.launch.launcher import Launcher
+from reconciler.storage.launch.launcher import NO_PYTHON, Launcher
 from reconciler.storage.launch.nodes import Node, find_differences, probe_nodes
 from reconciler.storage.leftovers import open_temporary, sweep_siblings
 
@@ -238,7 +238,7 @@ def _name_machine() -> str:
 def _find_launcher(path: Path | None, name: str, declared: object) -> Launcher:
     """The launcher that the spec declares for the system; else this machine is meant."""
     words = declared.get("launcher") if isinstance(declared, dict) else None
-    if not words or not isinstance(declared, dict):
+    if not words or not isinstance(declared, dict) or declared.get("python") == NO_PYTHON:
         return Launcher()
     if not isinstance(words, list):
         raise ReconcilerError(f"{path}: {name}: launcher is not a list of words", fix="reconcile validate")

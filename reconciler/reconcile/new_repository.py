@@ -39,7 +39,7 @@ An MLPerf Inference submission, kept by `reconcile`.
 
 - `specs/` declares it. `reconcile validate` checks it, `reconcile plan` shows what is to be done, `reconcile` does it.
 - `state/` holds what was measured: records and logs. Commit it (`reconcile --commit` does).
-- `.reconcile/` holds what can be made again or fetched; it is not committed.
+- `.reconcile/` holds what can be rebuilt or fetched; it is not committed.
 """)
 
 # For coding assistants, which read this file by its name, and for whoever writes a script.

@@ -15,11 +15,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from harness.catalog import CONF
 from harness.contract import ProbeRequest
 from reconciler.errors import ReconcilerError, SpecError
 from reconciler.fetch.scratch import FileState, find_scratch, look_for
 from reconciler.observed.installed_backends import find_backend_version, list_installed
 from reconciler.observed.loadgen_library import (
+    CONFS,
     RELEASES,
     explain_install,
     explain_unavailable,
@@ -32,17 +34,23 @@ from reconciler.resource.kinds import Kind
 from reconciler.resource.programs import find_program
 from reconciler.resource.quantities import join_listing, show_count, show_size
 from reconciler.resource.records import REHEARSAL
-from reconciler.resource.settings import DIRECTOR, KIT, STATE_SET, SystemSettings
+from reconciler.resource.settings import CLIENT_CODE, DIRECTOR, KIT, STATE_SET, SystemSettings
 from reconciler.rules.benchmark_files import SCRATCH_DEFAULTS, SCRATCH_VARIABLE, find_benchmark_files
+from reconciler.rules.programs import load_program
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.spec.submission_template import FILL_IN
 from reconciler.storage import git
-from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.files import RepositoryPaths, hash_file
 from reconciler.storage.launch.launcher import Launcher
 from reconciler.storage.launch.nodes import Node, probe_nodes
+from reconciler.storage.leftovers import open_temporary
 from reconciler.storage.process import run_pip
 
-_LIMIT = 600  # seconds for a package of a few megabytes
+_LIMIT = 1800  # seconds for a package of a few megabytes, or to build it on a slow machine
+
+_BUILDERS = ("setuptools", "wheel", "pybind11")
+
+_REASON = re.compile(r"[Ee]rror: (?!subprocess|metadata)\S")  # in a line of pip or of a compiler
 
 _BENEATH = "beneath.pth"  # site reads it when an interpreter starts
 
@@ -59,24 +67,25 @@ def _find_python(paths: RepositoryPaths, round_name: str) -> Path | None:
     return environment / "bin" / "python" if fits else None
 
 
-def install_loadgen(paths: RepositoryPaths, round_name: str) -> Path:
-    """The interpreter of the round's environment, made now; the round is one of ``RELEASES``. ReconcilerError where pip
-    does not bring it; nothing is left of an environment that did not get whole."""
+def install_loadgen(paths: RepositoryPaths, round_name: str, brought: Path | None = None) -> Path:
+    """The interpreter of the round's environment, made now, of the release that ``RELEASES`` has for the round, or of
+    the wheel or the sources that were ``brought``. ReconcilerError where pip does not install it; nothing is left of an
+    environment that did not get whole."""
     environment = _locate_environment(paths, round_name)
     _refuse_place(environment)
+    wanted = f"mlcommons-loadgen=={RELEASES[round_name]}" if brought is None else str(_find_sources(brought))
+    conf = _find_conf(brought, round_name) if brought is not None else None
     shutil.rmtree(environment, ignore_errors=True)
     try:
         venv.EnvBuilder(symlinks=True, with_pip=False).create(environment)
         packages = _locate_packages(environment)
-        wanted = f"mlcommons-loadgen=={RELEASES[round_name]}"
         # First, so that an environment that has LoadGen has everything, wherever this was killed.
         lines = [f"import site; site.addsitedir({folder!r})" for folder in _list_packages_here()]
         (packages / _BENEATH).write_text("\n".join(lines) + "\n")
-        ended = run_pip(["install", "--quiet", "--no-deps", "--target", str(packages), wanted], _LIMIT)
-        if ended.status:
-            said = ended.error.splitlines()[-1:] or ["it says nothing"]
-            fix = "see that a package index can be reached, and that there is a compiler where it has no wheel"
-            raise ReconcilerError(f"pip does not install {wanted}: {said[0]}", fix=fix)
+        with open_temporary("builders") as builders:
+            _install([wanted], packages, _bring_builders(builders) if brought and Path(wanted).is_dir() else {})
+        if conf is not None:
+            shutil.copyfile(conf, packages / CONF)
         python = _find_python(paths, round_name)
         if python is None:
             raise ReconcilerError(
@@ -86,6 +95,50 @@ def install_loadgen(paths: RepositoryPaths, round_name: str) -> Path:
         shutil.rmtree(environment, ignore_errors=True)
         raise
     return python
+
+
+def _install(wanted: Sequence[str], folder: Path, more: Mapping[str, str]) -> None:
+    """``more``: variables for what is built, with what is there alone."""
+    bare = ("--no-build-isolation",) if more else ()
+    ended = run_pip(["install", "--quiet", "--no-deps", *bare, "--target", str(folder), *wanted], _LIMIT, more)
+    if ended.status:
+        said = ended.error.strip().splitlines() or ["it says nothing"]
+        line = next((each.strip() for each in said if _REASON.search(each)), said[-1])
+        fix = "see that a package index can be reached, and that there is a compiler where it has no wheel"
+        raise ReconcilerError(f"pip does not install {' '.join(wanted)}: {line}", fix=fix)
+
+
+def _bring_builders(folder: Path) -> dict[str, str]:
+    """The variables by which LoadGen's sources find pybind11: those up to 2.1 have its headers in a submodule of their
+    repository, later ones import it, and only some name it for pip."""
+    _install(_BUILDERS, folder, {})
+    return {"PYTHONPATH": str(folder), "CPLUS_INCLUDE_PATH": str(folder / "pybind11" / "include")}
+
+
+def _find_sources(brought: Path) -> Path:
+    """The wheel, or the folder to build: LoadGen's own, or that of a checkout of mlcommons/inference."""
+    if brought.is_file() and brought.suffix == ".whl":
+        return brought.absolute()
+    for folder in (brought / "loadgen", brought):
+        if (folder / "setup.py").is_file() and (folder / "loadgen.cc").is_file():
+            return folder.absolute()
+    fix = "name a wheel of LoadGen, its folder of sources, or a checkout of mlcommons/inference at the tag of the round"
+    raise ReconcilerError(f"{brought} is no LoadGen", fix=fix)
+
+
+def _find_conf(brought: Path, round_name: str) -> Path | None:
+    """The mlperf.conf of a round that has it apart from LoadGen: in the folder that was brought, or next to it."""
+    if (wanted := CONFS.get(round_name)) is None:
+        return None
+    places = [folder / CONF for folder in (brought, brought.absolute().parent)]
+    found = [place for place in places if place.is_file()]
+    if fitting := [place for place in found if hash_file(place) == wanted]:
+        return fitting[0]
+    problem = (
+        f"{found[0]} is not that of round {round_name}" if found else f"there is no {CONF} in {brought}, or beside it"
+    )
+    fix = f"put that of mlcommons/inference at tag {round_name} there: sha256 {wanted}"
+    raise ReconcilerError(problem, fix=fix)
 
 
 def _refuse_place(environment: Path) -> None:
@@ -146,17 +199,22 @@ def examine(paths: RepositoryPaths, specs: tuple[str, ...] = ()) -> list[Check]:
     return found
 
 
-def install_missing(paths: RepositoryPaths, specs: tuple[str, ...] = ()) -> None:
-    """The LoadGen of the declared round, where neither this environment nor the round's own has it. ReconcilerError
-    where pip does not bring it; nothing is done while a spec cannot be read, or of a round without any."""
+def install_missing(paths: RepositoryPaths, specs: tuple[str, ...] = (), brought: Path | None = None) -> None:
+    """The LoadGen of the declared round, where neither this environment nor the round's own has it, or another was
+    ``brought``. ReconcilerError where pip does not install it; nothing is done while a spec cannot be read, or of a
+    round without any."""
     try:
         seen = compute_plan(paths, Options(specs=specs))
     except SpecError:
         return
     installed, library = list_installed().get("mlcommons-loadgen", ""), find_loadgen_library()
     round_name = seen.desired.submission.round
-    fits = find_program(round_name) or (library and _explain_wrong_round(seen, installed, library) is None)
-    if not fits and not explain_unavailable(round_name) and _find_python(paths, round_name) is None:
+    if find_program(round_name) or explain_unavailable(round_name):
+        return
+    fits = library and _explain_wrong_round(seen, installed, library) is None
+    if brought is not None:
+        install_loadgen(paths, round_name, brought)
+    elif not fits and round_name in RELEASES and _find_python(paths, round_name) is None:
         install_loadgen(paths, round_name)
 
 
@@ -167,7 +225,8 @@ def _machine() -> Iterator[Check]:
 
 
 def _seeds(seen: PlanResult) -> Iterator[Check]:
-    if find_program(seen.desired.submission.round):
+    if program := find_program(seen.desired.submission.round):
+        yield from _client(seen, program)
         return  # no LoadGen drives it, and its client gets the seeds
     installed, library = list_installed().get("mlcommons-loadgen"), find_loadgen_library()
     if installed is None or library is None:
@@ -177,6 +236,15 @@ def _seeds(seen: PlanResult) -> Iterator[Check]:
         yield _find_environment(seen) or Check(MACHINE, *mismatch)
     else:
         yield Check(MACHINE, f"LoadGen {installed} carries the seeds of round {seen.desired.submission.round}")
+
+
+def _client(seen: PlanResult, program: str) -> Iterator[Check]:
+    """Check each client of another program once."""
+    runs = (seen.desired.detail(each.address) for each in seen.desired.resources if each.kind is Kind.RUN)
+    found = [run.locations for run in runs if CLIENT_CODE in run.locations]
+    for locations in {each[CLIENT_CODE]: each for each in found}.values():
+        for text, missing, fix in load_program(program).examine_client(locations, seen.paths.root):
+            yield Check(MACHINE, text, missing, fix)
 
 
 def _find_environment(seen: PlanResult) -> Check | None:

@@ -16,14 +16,13 @@ from msgspec.structs import replace
 from reconciler.diff.change import Work
 from reconciler.errors import RepositoryError
 from reconciler.execute.executors.attempt_transport import open_transport
-from reconciler.execute.outcome import Event, Message, Outcome, Status, StepStarted
+from reconciler.execute.outcome import Event, Message, Outcome, Status, StepsDue, StepStarted
 from reconciler.execute.perform import Check, skip_check
 from reconciler.observed.node_probe import probe_machines
 from reconciler.plan.plan import Plan, Step
 from reconciler.plan.saved import refuse_stale
 from reconciler.reconcile.planning import Options, PlanCache, PlanResult, compute_plan
-from reconciler.reconcile.recorder import Recorder
-from reconciler.reconcile.worker import Worker
+from reconciler.reconcile.worker import Recorder, Worker
 from reconciler.storage.event_log import RECONCILING, add_context, facts, open_log
 from reconciler.storage.files import Lock, RepositoryPaths, ignore_work
 from reconciler.storage.leftovers import sweep, sweep_repository
@@ -91,6 +90,8 @@ class Journal(Struct):
                     problem="" if status is Status.DONE else event.message,
                 )
                 log.log(level, "step ended", extra=extra)
+            case StepsDue(steps=steps):
+                log.info("steps due", extra=facts(due=[(str(step.change.address), step.seconds) for step in steps]))
             case Message(text=text):
                 log.info("message", extra=facts(text=text))
         self.to(event)

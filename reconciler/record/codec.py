@@ -203,9 +203,8 @@ def _decode_any(data: bytes, where: str) -> Record:
             document = UPGRADES[version](document)
             version = document["format"]
         if version != FORMAT:
-            raise RecordError(
-                f"{where}: record format {version} is newer than this program", fix="install a newer mlperf-reconciler"
-            )
+            problem = f"{where}: record format {version} is newer than this program"
+            raise RecordError(problem, fix="install a newer mlperf-reconciler")
         if missing := _REQUIRED - document.keys():
             raise KeyError(", ".join(sorted(missing)))
         record = read_document(document, Record)

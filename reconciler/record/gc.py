@@ -59,9 +59,8 @@ def collect(
         here += [_record_in(path) for path in paths.audits.glob("*.json")]
         named = list_named_objects([*here, *elsewhere])
     except RecordError as error:
-        raise RecordError(
-            f"nothing was removed: {error.message}", fix="run `reconcile` first: it repairs records"
-        ) from error
+        problem = f"nothing was removed: {error.message}"
+        raise RecordError(problem, fix="run `reconcile` first: it repairs records") from error
     unnamed = [Path(e.path) for folder in _folders(paths.objects) for e in os.scandir(folder) if e.name not in named]
     size = sum(path.stat().st_size for path in unnamed)
     folders = [p for at in (paths.attempts, trial_paths.attempts) for p in sorted(at.glob("*"))]

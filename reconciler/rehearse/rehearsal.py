@@ -19,14 +19,18 @@ from reconciler.reconcile.new_repository import (
     propose_this_machine,
     write_repository,
 )
-from reconciler.rehearse.generated_data import FOLDER, Generated, Moved, Size, generate
 from reconciler.rehearse.rehearsal_spec import (
     CALIBRATION,
     CALIBRATION_TEXT,
     CATEGORY,
+    FOLDER,
+    Generated,
+    Moved,
     Rehearsed,
+    Size,
     choose_round,
     find_rehearsed,
+    generate,
     has_earlier,
     render_rehearsal_spec,
 )
@@ -118,7 +122,7 @@ def _install(missing: Mapping[str, Sequence[str]]) -> str:
     for code, needed in missing.items():
         backend = BACKENDS[_find_backend(load_benchmark_facts()[code])]
         of_backend = backend.distributions[0] in needed
-        extras += [BENCHMARKS[code].extra or code] if len(needed) > of_backend else []
+        extras += [BENCHMARKS[code].installed_by] if len(needed) > of_backend else []
         extras += [backend.extra] if of_backend else []
     return installing(",".join(dict.fromkeys(extras)))
 
@@ -157,11 +161,7 @@ class Rehearsal(Struct, frozen=True):
 
 
 def prepare_rehearsal(
-    root: Path,
-    chosen: Sequence[Rehearsed],
-    asked: RehearsalRequest,
-    moved: Moved,
-    change: Callable[[str], str] = str,
+    root: Path, chosen: Sequence[Rehearsed], asked: RehearsalRequest, moved: Moved, change: Callable[[str], str] = str
 ) -> Rehearsal:
     """Generate the data and make the repository, with its spec as a commit of its own. What is there is kept.
     ``change``: of the spec's text."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -12,6 +13,8 @@ from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.quantities import join_listing, show_count
 from reconciler.resource.wording import show_change
 
+# A step that waits for another, and one that only such steps need: see ``plan.builder``.
+_WAITING = re.compile(r"(?:waits for [^()]+|needed only by what is blocked) \((.*)\)")
 _FILES = 4  # of a code that changed, by name
 _LABELS = {"Run performance": "Run perf"}
 _MADE = {Action.CREATE: "created", Action.REPLACE: "replaced"}
@@ -23,7 +26,7 @@ def label(address: Address) -> str:
 
 
 def choose_action_word(step: Step) -> str:
-    """ "replace", "create"; or "restore" and "render" where nothing is made again."""
+    """ "replace", "create"; or "restore" and "render" where nothing runs again."""
     if step.change.how is not Work.MAKE:
         return str(step.change.how)
     return step.change.action.value.lower()
@@ -84,6 +87,13 @@ def _shown_changes(step: Step) -> tuple[InputChange, ...]:
     if step.change.reason not in (Reason.INPUT_CHANGED, Reason.UPSTREAM_REPLACED, Reason.NOT_RECORDED):
         return ()
     return tuple(change for change in step.explained if change.upstream not in step.because)
+
+
+def find_obstacle(blocked: str) -> str:
+    """Find the cause for which a step is blocked that waits for another, or that only such steps need."""
+    while waiting := _WAITING.fullmatch(blocked):
+        blocked = waiting[1]
+    return blocked
 
 
 def describe_sharing(step: Step) -> str:

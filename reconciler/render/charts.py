@@ -32,7 +32,7 @@ class Curve(Struct, frozen=True):
 
 class Chart(Struct, frozen=True):
     """``name`` is that of its file. ``ticks``: labels at 0, 1, 2 … of an axis that has no numbers. ``summary``: a
-    sentence about the plot."""
+    sentence about the plot. ``marks``: places across at which something changed, each with its words."""
 
     name: str
     title: str
@@ -43,6 +43,7 @@ class Chart(Struct, frozen=True):
     rows: tuple[tuple[str, ...], ...]
     summary: str = ""
     ticks: tuple[str, ...] = ()
+    marks: tuple[tuple[float, str], ...] = ()
 
     @property
     def has_course(self) -> bool:

@@ -1,4 +1,4 @@
-"""Why a cell's resources are, or are not, made again: one value, as text and as JSON."""
+"""Why a cell's resources are, or are not, out of date: one value, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from msgspec import Struct
 
 from reconciler.diff.change import Finding, InputChange, MovedSource, Reason
 from reconciler.plan.plan import Step
-from reconciler.render.causes import choose_action_word, describe_cause, label
+from reconciler.render.causes import choose_action_word, describe_cause, label, word_reason
 from reconciler.render.colour import Paint, Tone, show_plain
-from reconciler.render.documents import convert_plain_value
+from reconciler.render.documents import convert_plain_value, render_measured
+from reconciler.render.status import render_metric_text
 from reconciler.render.table import render_table
 from reconciler.resource.codec import make_versioned
 from reconciler.resource.decisions import FORMAT, Acceptance, AcceptanceStatus
@@ -19,7 +20,14 @@ from reconciler.resource.inputs import Input, Origin
 from reconciler.resource.kinds import Address, Cell
 from reconciler.resource.quantities import show_count
 from reconciler.resource.resources import Resource
-from reconciler.resource.wording import shorten_value, show_acceptance, show_accepted_input, show_change, show_value
+from reconciler.resource.wording import (
+    name_setting,
+    shorten_value,
+    show_acceptance,
+    show_accepted_input,
+    show_change,
+    show_value,
+)
 
 
 class Reasoned(Struct, frozen=True):
@@ -60,7 +68,7 @@ def find_first_causes(explanation: Explanation) -> tuple[Reasoned, ...]:
 
 
 def trace_chain(explanation: Explanation) -> str:
-    """ "Engine → Run accuracy, Run perf → Score → Result": what is made again, by how far it is from the cause."""
+    """ "Engine → Run accuracy, Run perf → Score → Result": what runs again, by how far it is from the cause."""
     depth: dict[Address, int] = {}
     for part in explanation.parts:
         if part.step is not None:
@@ -183,3 +191,83 @@ def _changed(changes: Iterable[InputChange], commits: Mapping[Origin, str]) -> I
             "before_origin": change.before_origin or None,
             "commit": commits.get(change.origin),
         }
+
+
+# From the submission down to the model: what each step was made from, by which commit, and the line behind it.
+
+
+class By(Struct, frozen=True):
+    """A commit, as far as git knows it. ``age`` for people: "2 days ago"; ``older``: a shallow clone ends here."""
+
+    commit: str
+    author: str
+    when: str
+    subject: str
+    age: str = ""
+    older: bool = False
+
+    def __str__(self) -> str:
+        older = " or earlier: the clone is shallow" if self.older else ""
+        return f"{self.commit[:7]}, {self.author}, {self.age}: {self.subject}{older}"
+
+
+class Link(Struct, frozen=True):
+    """One step. ``record`` "" for what is rendered or not there; ``metric``: (value, unit); ``due``: why it is to be
+    made, so that the record, if any, is the last one. ``brought``: the commit that brought the record, if any.
+    ``line``: of its own inputs that a spec line sets, the one that changed last, and by whom."""
+
+    address: Address
+    key: str
+    upstream: tuple[Address, ...]
+    record: str = ""
+    metric: tuple[str, str] | None = None
+    due: str = ""
+    brought: By | None = None
+    line: Input | None = None
+    changed: By | None = None
+
+
+def render_chain_text(links: Iterable[Link], paint: Paint = show_plain) -> list[str]:
+    lines = ["Down the chain:"]
+    for link in links:
+        parts = [f"record {link.record}" if link.record else "rendered from what is below"]
+        parts += [render_metric_text(link.metric)] if link.metric else []
+        parts += [f"committed in {link.brought}" if link.brought else "not committed yet"] if link.record else []
+        parts += [paint(f"due: {word_reason(link.due)}", Tone.DOUBT)] if link.due else []
+        lines.append(f"  {label(link.address)}: {', '.join(parts)}")
+        if link.line is not None:
+            name = name_setting(link.line.name, link.address.kind)
+            lines.append(
+                f"      {link.line.origin}  {name} {shorten_value(show_value(link.line.name, link.line.value))}"
+            )
+            lines.append(f"          {link.changed or 'not committed yet'}")
+    return lines
+
+
+def render_chain_part(links: Iterable[Link]) -> list[dict[str, Any]]:
+    """For the JSON report."""
+    return [
+        {
+            "address": str(link.address),
+            "key": link.key,
+            "made_from": [str(address) for address in link.upstream],
+            "record": link.record or None,
+            "metric": render_measured(link.metric),
+            "due": link.due or None,
+            "recorded_by": _by(link.brought),
+            "line": {
+                "file": link.line.origin.file,
+                "line": link.line.origin.line,
+                "name": link.line.name,
+                "value": link.line.value,
+                "changed_by": _by(link.changed),
+            }
+            if link.line is not None
+            else None,
+        }
+        for link in links
+    ]
+
+
+def _by(by: By | None) -> dict[str, Any] | None:
+    return {"commit": by.commit, "author": by.author, "when": by.when, "subject": by.subject} if by else None

@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from reconciler.check.grouping import CauseGroup, group_by_cause
+from reconciler.check.causes import CauseGroup, group_by_cause
 from reconciler.render.findings import SEVERITIES, sort_findings
 from reconciler.render.html import make_environment, read_static
 from reconciler.render.svg import Bars, draw_bars, draw_histogram, draw_scatter

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -10,7 +9,14 @@ from typing import NamedTuple
 from reconciler.desired.state import Desired
 from reconciler.diff.change import DIFFERS, FAILED, INVALID, SYMBOL, Action, Drift
 from reconciler.plan.plan import Plan, Step
-from reconciler.render.causes import choose_action_word, describe_cause, describe_origin, describe_sharing, label
+from reconciler.render.causes import (
+    choose_action_word,
+    describe_cause,
+    describe_origin,
+    describe_sharing,
+    find_obstacle,
+    label,
+)
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.table import lay_out
 from reconciler.resource.decisions import AcceptanceStatus
@@ -25,8 +31,6 @@ _WIDEST = 72
 _NAME = 12  # columns of the names of resources at least
 _FEW = 4  # lines of one sort shown each by itself: drift, and what steps are blocked on
 _LONG = 12  # headings of a plan that is shown whole; a longer one shows what is alike once
-# A step that waits for another, and one that only such steps need: see ``plan.make``.
-_WAITING = re.compile(r"(?:waits for [^()]+|needed only by what is blocked) \((.*)\)")
 _NAMED = 6  # cells that are alike, by name
 
 
@@ -63,11 +67,7 @@ def collect_shown_origins(plan: Plan, limit: int | None = LIMIT) -> tuple[Origin
 
 
 def render_plan_text(
-    plan: Plan,
-    *,
-    commits: Mapping[Origin, str] | None = None,
-    limit: int | None = LIMIT,
-    paint: Paint = show_plain,
+    plan: Plan, *, commits: Mapping[Origin, str] | None = None, limit: int | None = LIMIT, paint: Paint = show_plain
 ) -> str:
     """The steps by cell, then what many are blocked on, drift, findings and what is not declared, and one line that
     sums up. A long plan shows cells with the same steps once; ``limit`` None shows every cell."""
@@ -144,18 +144,10 @@ class _Obstacle(NamedTuple):
 def _fold_obstacles(plan: Plan) -> dict[str, _Obstacle]:
     """Fold obstacles that block more than a few steps, by their words."""
     fixes = {step.blocked: step.fix for step in reversed(plan.steps) if step.blocked}
-    counts = Counter(_find_cause(step) for step in plan.steps if step.blocked)
+    counts = Counter(find_obstacle(step.blocked) for step in plan.steps if step.blocked)
     many = [(cause, count) for cause, count in counts.items() if count > _FEW]
     numbers = [f"({number})" if len(many) > 1 else "" for number in range(1, len(many) + 1)]
     return {c: _Obstacle(n, fixes.get(c, ""), count) for n, (c, count) in zip(numbers, many, strict=True)}
-
-
-def _find_cause(step: Step) -> str:
-    """Find the cause of a step that waits for a blocked one."""
-    cause = step.blocked
-    while waiting := _WAITING.fullmatch(cause):
-        cause = waiting[1]
-    return cause
 
 
 def _name(alike: tuple[str, ...]) -> str:
@@ -176,7 +168,7 @@ def _row(
     if describe_sharing(step):
         reason += f" ({describe_sharing(step)})"
     below: tuple[str, ...] = ()
-    if folded := obstacles.get(_find_cause(step)):
+    if folded := obstacles.get(find_obstacle(step.blocked)):
         reason += f"; blocked {folded.number}".rstrip()
     elif step.blocked:
         below = (f"blocked: {step.blocked}", *([f"fix: {step.fix}"] if step.fix else ()))

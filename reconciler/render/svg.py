@@ -1,4 +1,4 @@
-"""Small plots as SVG, in a page or a file of their own: no script, no style sheet, no font from elsewhere."""
+"""Small plots as SVG for a report of one file, whose style sheet colours them: no script, no font from elsewhere."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from msgspec import Struct
 from reconciler.storage.escaping import escape_html
 
 WIDTH = 720
-_OF_FILE = ' xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" font-size="12"'
 
 
 class Bars(Struct, frozen=True):
@@ -18,33 +17,6 @@ class Bars(Struct, frozen=True):
 
     rows: Sequence[str]
     parts: Sequence[Sequence[tuple[str, int]]]
-
-
-class Point(Struct, frozen=True):
-    """``good`` false: shown, but no result to publish. ``words``: what a reader sees on pointing at it."""
-
-    value: float
-    good: bool
-    words: str
-
-
-def draw_series(points: Sequence[Point], title: str, unit: str) -> str:
-    """A line through all points, oldest first, as a whole SVG file."""
-    tall, left = 240, 90
-    low, high = min(p.value for p in points), max(p.value for p in points)
-    span = high - low or 1.0
-    step = (WIDTH - left - 20) / max(1, len(points) - 1)
-    places = [(left + i * step, 30 + (high - p.value) / span * (tall - 60)) for i, p in enumerate(points)]
-    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-    body = [f'<text x="{left}" y="16">{escape_html(title)} ({escape_html(unit)})</text>']
-    for value, height in ((high, 30), (low, tall - 30)):
-        body.append(f'<text x="{left - 8}" y="{height + 4}" text-anchor="end">{value:,.6g}</text>')
-    body.append(f'<polyline points="{line}" fill="none" stroke="#888"/>')
-    for (x, y), point in zip(places, points, strict=True):
-        fill = "#1a7f37" if point.good else "#cf222e"
-        mark = f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{fill}">'
-        body.append(f"{mark}<title>{escape_html(point.words)}</title></circle>")
-    return _svg(title, tall, body, of_file=_OF_FILE) + "\n"
 
 
 def draw_bars(plot: Bars, title: str) -> str:
@@ -125,9 +97,8 @@ def draw_histogram(values: Sequence[float], title: str, edges: Sequence[float], 
     return _svg(title, height + 62, body)
 
 
-def _svg(title: str, height: int, body: Sequence[str], width: int = WIDTH, of_file: str = "") -> str:
-    """``of_file``: additions for a standalone file; a page has a style sheet instead."""
-    head = f'<svg{of_file} viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">'
+def _svg(title: str, height: int, body: Sequence[str], width: int = WIDTH) -> str:
+    head = f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">'
     return f"{head}<title>{escape_html(title)}</title>{''.join(body)}</svg>"
 
 

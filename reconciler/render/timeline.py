@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from reconciler.diff.timeline import (
     CellChange,
@@ -17,7 +17,6 @@ from reconciler.diff.timeline import (
 )
 from reconciler.render.colour import Paint, show_plain
 from reconciler.render.documents import convert_plain_value, render_document
-from reconciler.render.svg import Point
 from reconciler.render.table import render_table
 from reconciler.resource.kinds import Cell
 from reconciler.resource.quantities import join_listing, show_count, show_rate
@@ -27,18 +26,11 @@ _HEIGHT, _MOST = 8, 60  # lines of a plot, and points in it
 _LABELS = 40  # columns of what is written on both sides of it
 
 
-def collect_points(results: Iterable[MeasuredValue]) -> list[Point]:
-    """Collect the points of performance runs."""
-    found = []
-    for item in results:
-        if item.what == "Run performance" and item.number is not None:
-            words = f"{item.value} {item.unit} {item.validity}, {item.written.commit[:7]} {item.written.subject}"
-            found.append(Point(item.number, item.validity != "INVALID", words))
-    return found
+class Point(NamedTuple):
+    """``good`` false: shown, but no result to publish."""
 
-
-def find_unit(results: Iterable[MeasuredValue]) -> str:
-    return next((item.unit for item in results if item.what == "Run performance"), "")
+    value: float
+    good: bool
 
 
 def render_history_text(cell: Cell, results: Sequence[MeasuredValue], paint: Paint = show_plain) -> str:
@@ -53,7 +45,9 @@ def render_history_text(cell: Cell, results: Sequence[MeasuredValue], paint: Pai
         ]
         for item in results
     ]
-    plot = plot_text(collect_points(results), find_unit(results), paint.width)
+    runs = [item for item in results if item.what == "Run performance"]
+    points = [Point(item.number, item.validity != "INVALID") for item in runs if item.number is not None]
+    plot = plot_text(points, runs[0].unit, paint.width) if runs else ""
     return "\n".join([str(cell), *render_table(rows, 2, width=paint.width), *(["", plot] if plot else [])])
 
 

@@ -96,12 +96,7 @@ class Address(NamedTuple):
         return pattern.format(self.part) if pattern else str(self.kind)
 
 
-_LABELS = {
-    Kind.RUN: "Run {}",
-    Kind.COMPLIANCE_TEST: "{}",
-    Kind.VERDICT: "{} verdict",
-    Kind.DATASET: "{} dataset",
-}
+_LABELS = {Kind.RUN: "Run {}", Kind.COMPLIANCE_TEST: "{}", Kind.VERDICT: "{} verdict", Kind.DATASET: "{} dataset"}
 
 
 class RunAddress(NamedTuple):

@@ -42,7 +42,7 @@ PROGRAMS: Mapping[str, ProgramEntry] = {
                 "tune",
             ),
         ),
-    ),
+    )
 }
 _OF_DIVISION = {division: name for name, entry in PROGRAMS.items() for division in entry.divisions}
 _OF_RESULTS = {results: name for name, entry in PROGRAMS.items() for results in entry.results}

@@ -12,7 +12,7 @@ from harness.catalog import read_slices
 from reconciler.resource.kinds import Cell
 from reconciler.resource.queues import EXECUTOR, find_queue
 from reconciler.resource.records import QUICK
-from reconciler.storage.launch.launcher import LAUNCHER, LAUNCHING, PYTHON, Launcher
+from reconciler.storage.launch.launcher import LAUNCHER, LAUNCHING, NO_PYTHON, PYTHON, Launcher
 
 T = TypeVar("T")
 
@@ -157,8 +157,15 @@ class Settings(Struct, frozen=True):
 
     @property
     def launcher(self) -> Launcher:
-        """Words of the system before each of its commands; none where it has none."""
+        """Words of the system before each process of ours on its machine; none where it has none."""
+        if self.get_text(PYTHON) == NO_PYTHON:
+            return Launcher()
         return Launcher(self.get_words(LAUNCHER), self.get_text(PYTHON))
+
+    @property
+    def bare_launcher(self) -> Launcher:
+        """Words before declared commands alone, where the image behind them has nothing of ours."""
+        return Launcher(self.get_words(LAUNCHER) if self.get_text(PYTHON) == NO_PYTHON else ())
 
     @property
     def runs_here(self) -> bool:

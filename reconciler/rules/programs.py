@@ -72,6 +72,9 @@ class Program(Protocol):
     def find_gaps(self, declared: Any) -> tuple[Any, ...]:
         """Each ``Problem`` for which a submission of the declared cells would be refused at its end."""
 
+    def examine_client(self, locations: Mapping[str, str], root: Path) -> Iterator[tuple[str, bool, str]]:
+        """(text, whether it is missing, fix) of the client that a run of these locations starts."""
+
     def build_client_config(
         self,
         settings: CellSettings,

@@ -49,10 +49,10 @@ def list_rounds() -> tuple[str, ...]:
     """Every round that ships, oldest first."""
     names = (entry.name for entry in _FOLDER.iterdir())
     rounds = (name.removesuffix(".yaml") for name in names if name.endswith(".yaml"))
-    return tuple(sorted(rounds, key=_number))
+    return tuple(sorted(rounds, key=order_round))
 
 
-def _number(name: object) -> list[int]:
+def order_round(name: object) -> list[int]:
     return [int(part) for part in re.findall(r"\d+", str(name))]
 
 
@@ -64,21 +64,22 @@ def load_ruleset(name: str) -> Ruleset:
         return load_program(program).load_ruleset(name)
     rounds = list_rounds()
     if name not in rounds:
-        near = [known for known in rounds if _number(known)[:1] == _number(name)[:1]]  # of another year is another
-        same = [known for known in near if _number(known) == _number(name)] or near[-1:]
+        # Of another year is another.
+        near = [known for known in rounds if order_round(known)[:1] == order_round(name)[:1]]
+        same = [known for known in near if order_round(known) == order_round(name)] or near[-1:]
         hint = f"did you mean {same[0]}? " if same else ""
         raise ReconcilerError(f"unknown round {name!r}", fix=f"{hint}known rounds: {', '.join(rounds)}")
-    return read_round(name, _read_file)
+    return read_round(name, read_file)
 
 
 def states_itself(name: str, numbers: Iterable[int]) -> bool:
     """True where the file of a round has all of these numbers, as those that no other round has. Seen without parsing
     it and those that it extends."""
-    text = _read_file(name)
+    text = read_file(name)
     return all(str(number).encode() in text for number in numbers)
 
 
-def _read_file(name: str) -> bytes:
+def read_file(name: str) -> bytes:
     return (_FOLDER / f"{name}.yaml").read_bytes()
 
 
@@ -148,7 +149,7 @@ def extend_round(base: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str
 
     ``removed`` names places of ``base`` as paths with slashes; RoundFileError when there is nothing at one.
     """
-    later = _number(base.get("round")) > _number(own.get("round"))
+    later = order_round(base.get("round")) > order_round(own.get("round"))
     kept = _without_stated(base, own) if later else base
     for path in own.get("removed", ()):
         without = _without(kept, path.split("/"), path)

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -149,8 +151,8 @@ def find_published_rate(
     else:
         return None
     marks = [number for number, line in enumerate(lines) if f"AccuracyTarget({known.words.get('target')})" in line]
-    target = published.target_qps[scenario]
-    found = _search(lines, rf"\b{re.escape(target)}\s*[:=]\s*({_NUMBER})", marks)
+    target = fill_words(published.target_qps[scenario], known.words)
+    found = _search(lines, rf"\b{re.escape(target)}\s*[:=]\s*({_NUMBER}(?:\s*\*\s*{_NUMBER})*)", marks)
     if found is None:
         return None
     batch = _search(lines, rf"\b{re.escape(published.batch_size or '')}\s*[:=].*?({_NUMBER})", marks)
@@ -158,10 +160,17 @@ def find_published_rate(
         joined = [f"{line} {after.strip()}" for line, after in zip(lines, [*lines[1:], ""], strict=True)]
         batch = _search(joined, rf"\b{re.escape(published.batch_size)}\s*[:=]\s*\{{.*?:\s*({_NUMBER})", marks)
     also = f"{published.batch_size} {batch[0]} in line {batch[1]}" if published.batch_size and batch else ""
-    return PublishedValue(found[0], target, f"{path}:{found[1]}", also)
+    return PublishedValue(_multiply(found[0]), target, f"{path}:{found[1]}", also)
 
 
-_NUMBER = r"[0-9][0-9_]*(?:\.[0-9]+)?"
+_NUMBER = r"(?:[0-9][0-9_]*(?:\.[0-9]+)?|\.[0-9]+)"
+
+
+def _multiply(written: str) -> str:
+    """A product, as of the rate of one GPU and their count; a number alone stays as it was written."""
+    factors = written.split("*")
+    product = Decimal(math.prod(map(Decimal, factors)))
+    return f"{product.normalize():f}" if len(factors) > 1 or written[0] == "." else written
 
 
 def _search(lines: Sequence[str], pattern: str, marks: Sequence[int]) -> tuple[str, int] | None:

@@ -30,15 +30,7 @@ from reconciler.spec.checks import add_backend, add_facts, add_types, check_benc
 from reconciler.spec.commands import check_harness
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, SpecFile
 from reconciler.spec.groups import Group
-from reconciler.spec.layers import (
-    Block,
-    LayeredSetting,
-    break_cycles,
-    combine,
-    flatten,
-    order_layers,
-    resolve_blocks,
-)
+from reconciler.spec.layers import Block, LayeredSetting, break_cycles, combine, flatten, order_layers, resolve_blocks
 from reconciler.spec.locations import Variables, explain_unset
 from reconciler.spec.models import BenchmarkGroup, Document, System
 from reconciler.spec.names import find_nearest, give_advice
@@ -577,9 +569,11 @@ class Declaring:
         elif name in BENCHMARKS:
             block["benchmark.code"] = (implied,)
         elif self._node(*where, "code") is None and self.sound:
-            near = find_nearest(
-                name, (known for facts in load_benchmark_facts().values() for known in facts.names.values())
-            )
+            known = {
+                short: official for facts in load_benchmark_facts().values() for short, official in facts.names.items()
+            }
+            stem = name.removesuffix(".9").removesuffix("-99")  # of a benchmark that has one target alone
+            near = stem if stem in known else find_nearest(name, known.values())
             own = f"write 'code: path/to/{name}.py' for a benchmark of your own"
             fix = f"write {near}, or {own}" if near else f"{own}; `reconcile benchmarks` lists the built-in ones"
             self.complain(where, f"{name} is not a built-in benchmark, and does not name its code", fix)

@@ -118,7 +118,7 @@ class PowerState(Group):
 
 
 class Meter(Group):
-    """A power measurement with MLCommons' power kit: performance runs are made twice under its client, for the ranges
+    """A power measurement with MLCommons' power kit: each performance run runs twice under its client, for the ranges
     and to be measured. With a meter or without one, runs are different measurements; its place counts for nothing."""
 
     director: fields.OptionalText = Field(

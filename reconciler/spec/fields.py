@@ -75,8 +75,7 @@ Flag = Annotated[bool | None, FieldReader(scalars.parse_flag, {"type": "boolean"
 Rate = Annotated[
     str | None,
     FieldReader(
-        parse_rate,
-        {"oneOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": _PER_SECOND}]},
+        parse_rate, {"oneOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": _PER_SECOND}]}
     ),
 ]
 Latency = Annotated[int | None, _read_duration("ns", "15 ms", "130 ms", "2 s", zero=False)]

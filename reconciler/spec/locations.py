@@ -55,9 +55,8 @@ class Variables(Struct, frozen=True):
         other notations. ``sent``: the result leaves this machine, so each must be set, and only names that say nothing
         about this account count, and those that its owner lists in RECONCILE_STORE_VARIABLES."""
         if _ANY_VARIABLE.search(_VARIABLE.sub("", text)):
-            raise UnfitError(
-                f"{show_quantity(text)} holds a variable in a notation that is not supported", "write it as ${NAME}"
-            )
+            problem = f"{show_quantity(text)} holds a variable in a notation that is not supported"
+            raise UnfitError(problem, "write it as ${NAME}")
         if text.startswith("~"):
             raise UnfitError(f"{show_quantity(text)}: '~' is not expanded", "write ${HOME} instead of ~")
         for name in _VARIABLE.findall(text):

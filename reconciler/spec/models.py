@@ -125,8 +125,7 @@ class BenchmarkGroup(SettingsGroup):
         None, alias="as", description="The official benchmark it is entered as, such as resnet; default: its own name."
     )
     code: fields.Code = Field(
-        None,
-        description="A built-in benchmark, or the path of your own benchmark's .py file; default: its own name.",
+        None, description="A built-in benchmark, or the path of your own benchmark's .py file; default: its own name."
     )
     source: Annotated[fields.Locations, RecordedAs("benchmark.source")] = Field(
         None,
@@ -183,7 +182,8 @@ class System(SettingsGroup):
     python: Annotated[fields.OptionalText, RecordedAs("system.python")] = Field(
         None,
         description="Interpreter of Python behind the launcher that has mlperf-reconciler; default: python3 in a "
-        "container, else the one that is running.",
+        "container, else the one that is running. none: the image has nothing of ours; declared commands alone start "
+        "there.",
     )
     executor: ExecutorGroup = Field(
         ExecutorGroup(), description="How its machines are reached where a queue gives them out."
@@ -231,10 +231,7 @@ class Scenarios(Group):
     Interactive: CellGroup = Field(CellGroup(), description="As Server, with a stricter latency bound.")
 
 
-Cells = Annotated[
-    dict[fields.Name, Annotated[dict[fields.Name, Scenarios], Empty]],
-    Empty,
-]
+Cells = Annotated[dict[fields.Name, Annotated[dict[fields.Name, Scenarios], Empty]], Empty]
 
 
 class Divisions(Group):

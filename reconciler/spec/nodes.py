@@ -155,9 +155,8 @@ class _Builder:
     def _document(self, event: Any) -> None:
         self._documents += 1
         if self._documents > 1:
-            raise _TooMuch(
-                self._problem(self._origin(event), "a second document begins here", "keep one document per file")
-            )
+            problem = self._problem(self._origin(event), "a second document begins here", "keep one document per file")
+            raise _TooMuch(problem)
 
     def _scalar(self, event: Any) -> None:
         origin = self._origin(event)

@@ -159,9 +159,8 @@ def _split(value: Any, dimension: Dimension) -> tuple[str, Decimal, str]:
         raise _explain_zero(text, match[1])
     number = Decimal(match[1].replace("_", ""))
     if number < 0:
-        raise UnfitError(
-            f"{show_quantity(text)} is negative", f"write a positive {dimension.noun} such as {dimension.example}"
-        )
+        problem = f"{show_quantity(text)} is negative"
+        raise UnfitError(problem, f"write a positive {dimension.noun} such as {dimension.example}")
     return text, number, match[3]
 
 
@@ -170,9 +169,8 @@ def _whole(value: Any, dimension: Dimension, base: str, *, zero: bool) -> int:
     if unit not in dimension.units and not (number == 0 and not unit):
         raise _wrong_unit(text, unit, dimension)
     if number == 0 and not zero:
-        raise UnfitError(
-            f"the {dimension.noun} is zero", f"write a {dimension.noun} above 0, such as {dimension.example}"
-        )
+        problem = f"the {dimension.noun} is zero"
+        raise UnfitError(problem, f"write a {dimension.noun} above 0, such as {dimension.example}")
     exact = Fraction(number) * dimension.units.get(unit, 1) / dimension.units[base]
     if exact.denominator != 1:
         raise UnfitError(f"{show_quantity(text)} is not a whole number of {base}", f"round it to whole {base}")

@@ -94,9 +94,8 @@ def parse_name(value: Any) -> str:
     written = parse_text(value)
     if not NAME.fullmatch(written):
         fixed = re.sub(r"[^A-Za-z0-9._+-]+", "_", written).strip("_.-") or "name"
-        raise UnfitError(
-            f"{show_quantity(written)} cannot name a folder", f"use letters, digits and . _ + -, such as {fixed[:100]}"
-        )
+        problem = f"{show_quantity(written)} cannot name a folder"
+        raise UnfitError(problem, f"use letters, digits and . _ + -, such as {fixed[:100]}")
     return written
 
 
@@ -158,10 +157,8 @@ def parse_free_value(value: Any) -> str | int | bool:
 def parse_description_value(value: Any) -> str | int:
     """Parse a value of systems/<name>.json: text as written, or a whole number."""
     if isinstance(value, bool) or value is None:
-        raise UnfitError(
-            f"expected text or a number, not {show_quantity(value)}",
-            'write text in quotes; "N/A" where it does not apply',
-        )
+        problem = f"expected text or a number, not {show_quantity(value)}"
+        raise UnfitError(problem, 'write text in quotes; "N/A" where it does not apply')
     found = parse_free_value(value)
     return str(value) if isinstance(value, Number) and not isinstance(found, int) else found
 
@@ -170,9 +167,8 @@ def parse_description_name(value: Any) -> str:
     """A field of systems/<name>.json that the spec does not set elsewhere."""
     written = parse_text(value)
     if written in _SET_ELSEWHERE:
-        raise UnfitError(
-            f"{written} is not described here", f"it follows from {_SET_ELSEWHERE[written]}: take it out here"
-        )
+        problem = f"{written} is not described here"
+        raise UnfitError(problem, f"it follows from {_SET_ELSEWHERE[written]}: take it out here")
     return written
 
 
@@ -198,9 +194,8 @@ def parse_store_url(value: Any, variables: Variables) -> str:
     url = variables.expand(parse_text(value), sent=True)
     protocol, mark, rest = url.partition("://")
     if not mark or not re.fullmatch("[a-z0-9+]+", protocol) or not rest.strip("/"):
-        raise UnfitError(
-            f"{show_quantity(url)} does not name a store", "write such as s3://bucket/folder or file:///mnt/share"
-        )
+        problem = f"{show_quantity(url)} does not name a store"
+        raise UnfitError(problem, "write such as s3://bucket/folder or file:///mnt/share")
     return url
 
 
@@ -210,9 +205,8 @@ def parse_store_option(value: Any) -> str | int | bool | tuple[str, str]:
         return "from_env", parse_variable_name(value["from_env"])
     if isinstance(value, (str, bool, int)):
         return str(value) if isinstance(value, str) else value
-    raise UnfitError(
-        f"{show_quantity(value)} is not an option of a store", "write a value, or {from_env: NAME} for a secret"
-    )
+    problem = f"{show_quantity(value)} is not an option of a store"
+    raise UnfitError(problem, "write a value, or {from_env: NAME} for a secret")
 
 
 def parse_code(value: Any, variables: Variables) -> str:
@@ -356,10 +350,8 @@ def parse_variable(value: Any) -> str | tuple[str, str]:
     if isinstance(value, dict) and list(value) == ["from_env"]:
         return "from_env", parse_variable_name(value["from_env"])
     if not isinstance(value, str) or "\0" in value:
-        raise UnfitError(
-            f"{show_quantity(value)} is not a value of an environment variable",
-            "write text, or {from_env: NAME} for a secret",
-        )
+        problem = f"{show_quantity(value)} is not a value of an environment variable"
+        raise UnfitError(problem, "write text, or {from_env: NAME} for a secret")
     return str(value)
 
 

@@ -109,8 +109,7 @@ class Harness(Group):
         None, description="With results endpoints: the model that they must be of, as model_params.name names it."
     )
     code: fields.Location = Field(
-        None,
-        description="File or folder of the command's code; what git ignores, builds and runs write is no code.",
+        None, description="File or folder of the command's code; what git ignores, builds and runs write is no code."
     )
     configs: fields.Locations = Field(None, description="More files and folders that decide what the command does.")
     logs: fields.Location = Field(
@@ -267,10 +266,7 @@ class SettingsGroup(Group):
     publish: Annotated[fields.Publish, RecordedAs("policy.publish")] = Field(
         None, description="Which valid performance run is published."
     )
-    compliance: Annotated[
-        dict[fields.TestName, Audit],
-        scalars.FieldReader(scalars.parse_tests),
-    ] = Field(
+    compliance: Annotated[dict[fields.TestName, Audit], scalars.FieldReader(scalars.parse_tests)] = Field(
         {},
         description="Compliance tests by name, such as [TEST01], or with settings of their own. Tests that the round"
         " requires in a division need not be named.",

@@ -29,7 +29,8 @@ from reconciler.spec.starter import MODELINE, render_description, render_hardwar
 
 _FILE = Path(__file__).with_name("starting_values.yaml")
 _COUNT = re.compile(r"x(\d{1,3})\b|\b(\d{1,3})x|[-_](\d{1,3})\b")
-# Family → how its driver names the accelerator, "" for a CPU, and how many a node usually has.
+_CARD = re.compile(r"\b(PCIe|NVL)\b", re.IGNORECASE)
+# Family → how its driver names the accelerator, "" for a CPU, and how many a node usually has; the first that fits.
 _HARDWARE: Mapping[str, tuple[str, int]] = {
     "GB200": ("NVIDIA GB200", 4),
     "B200": ("NVIDIA B200", 8),
@@ -37,7 +38,16 @@ _HARDWARE: Mapping[str, tuple[str, int]] = {
     "H100": ("NVIDIA H100", 8),
     "L40S": ("NVIDIA L40S", 8),
     "A100": ("NVIDIA A100", 8),
+    "A30": ("NVIDIA A30", 1),
+    "A10": ("NVIDIA A10", 1),
+    "A2": ("NVIDIA A2", 1),
+    "T4": ("Tesla T4", 1),
+    "TitanRTX": ("TITAN RTX", 1),
+    "GeForceRTX3090": ("NVIDIA GeForce RTX 3090", 1),
+    "GeForceRTX3080": ("NVIDIA GeForce RTX 3080", 1),
     "Orin": ("NVIDIA Jetson AGX Orin", 1),
+    "Xavier_NX": ("NVIDIA Jetson Xavier NX", 1),
+    "Xavier": ("NVIDIA Jetson AGX Xavier", 1),
     "MI300X": ("AMD Instinct MI300X", 8),
     "Xeon": ("", 2),
 }
@@ -64,14 +74,27 @@ class Family(Struct, frozen=True):
 
 def find_family(system: str) -> Family | None:
     """By the name that people give such a system: h200x8, 4xB200, xeon."""
-    lower = system.lower()
-    name = next((name for name in _HARDWARE if name.lower() in lower), None)
-    if name is None:
+    written_as = ((name, re.search(_as_people_write(name), system, re.I)) for name in _HARDWARE)
+    name, written = next(((name, where) for name, where in written_as if where is not None), ("", None))
+    if written is None:
         return None
     accelerator, usual = _HARDWARE[name]
-    found = _COUNT.search(lower.replace(name.lower(), " "))
+    found = _COUNT.search(f"{system[: written.start()]} {system[written.end() :]}".lower())
     count = int(next(filter(None, found.groups()))) if found else usual
     return Family(name, accelerator, count)
+
+
+def _as_people_write(family: str) -> str:
+    """A pattern: in words of any spelling; a short name, such as T4, is no part of a word, but may follow 8x."""
+    words = r"[ _-]?".join(re.findall(r"[A-Z]+[a-z]*|\d+", family))
+    return rf"{words}(?!\d)" if len(family) > 3 else rf"(?:(?<![a-z0-9])|(?<=\dx)){words}(?!\d)"
+
+
+def find_chip(accelerator: str) -> Family | None:
+    """By the name that a driver gives an accelerator, for one of them. Cards with less power are other chips."""
+    found = (name for name, (driver, _) in _HARDWARE.items() if driver and accelerator.startswith(driver))
+    name = next(found, None) if not _CARD.search(accelerator) else None
+    return Family(name, accelerator, 1) if name else None
 
 
 def find_starting_value(family: Family, official: str, scenario: str) -> StartingValue | None:
@@ -96,6 +119,7 @@ def _load() -> Mapping[str, Any]:
 
 
 FILL_IN = "# <- fill in"
+EXAMPLE_SUBMITTER = "Example"
 
 
 class Wanted(Struct, frozen=True):
@@ -161,7 +185,8 @@ def _lines(wanted: Wanted) -> Iterator[str]:
     yield from ("", "apiVersion: mlperf-reconciler/v1", "kind: Submission", "metadata:")
     yield f"  name: {render_value(wanted.name)}"
     yield from ("", "spec:", f"  round: {wanted.ruleset.round}")
-    yield f"  submitter: {render_value(wanted.submitter)}   {FILL_IN}: your organisation's folder in the tree"
+    fill = f"   {FILL_IN}: your organisation's folder in the tree" if wanted.submitter == EXAMPLE_SUBMITTER else ""
+    yield f"  submitter: {render_value(wanted.submitter)}{fill}"
     yield "  # rehearsal: true   # marks every record for ever: nothing of it can be submitted"
     if wanted.writes_calibration:
         yield "  documents: {calibration: documents/calibration.md}   # published; how the models were quantized"

@@ -61,7 +61,7 @@ _RENAMED: Mapping[str, str] = {
     "min_duration_ms": "'min_duration: 600 s': durations carry their unit",
     "max_duration_ms": "'max_duration: 20 min': durations carry their unit",
     **dict.fromkeys(
-        ("offline_expected_qps", "server_target_qps", "expected_qps", "qps"),
+        ("offline_expected_qps", "gpu_offline_expected_qps", "server_target_qps", "expected_qps", "qps"),
         "'target_qps: …', which each scenario takes as its own",
     ),
     "performance_sample_count_override": "performance_sample_count",
@@ -78,8 +78,7 @@ _RENAMED: Mapping[str, str] = {
     "use_spin_wait": "'run: {options: {spin: true}}'",
     "workspace_size": "'engine: {options: {workspace_mib: …}}', in MiB where that is in bytes",
     **dict.fromkeys(
-        ("bert_opt_seqlen", "graphs_max_seqlen"),
-        "'engine: {options: {sequence_lengths: \"128,384\"}}', each to tune",
+        ("bert_opt_seqlen", "graphs_max_seqlen"), "'engine: {options: {sequence_lengths: \"128,384\"}}', each to tune"
     ),
     "input_dtype": "'measurements: {input_data_types: …}'",
     "weight_data_type": "'measurements: {weight_data_types: …}'",
@@ -100,8 +99,7 @@ _UNNEEDED: Mapping[str, str] = {
     "use_jemalloc": "a command of your own may set LD_PRELOAD in `harness: {env: …}`",
     **dict.fromkeys(("coalesced_tensor", "run_infer_on_copy_streams"), "the backend lays out and copies its batches"),
     **dict.fromkeys(
-        ("buffer_manager_thread_count", "server_num_issue_query_threads"),
-        "the harness starts its threads by itself",
+        ("buffer_manager_thread_count", "server_num_issue_query_threads"), "the harness starts its threads by itself"
     ),
     **dict.fromkeys(
         ("soft_drop", "use_small_tile_gemm_plugin", "gemm_plugin_fairshare_cache_size"),
@@ -135,10 +133,7 @@ _EXAMPLES: dict[str, Any] = {
     "category": "edge",
     "status": "available",
 }
-_NOUNS: dict[type[Group], str] = {
-    models.Scenarios: "scenario",
-    models.Divisions: "division",
-}
+_NOUNS: dict[type[Group], str] = {models.Scenarios: "scenario", models.Divisions: "division"}
 _HOMES: dict[str, type[Group]] = {
     "engine": settings_models.Engine,
     "run": settings_models.Run,

@@ -280,13 +280,6 @@ def hash_bytes(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def hash_tree(path: Path) -> str:
-    """Digest of a file, or of a folder's file names and contents."""
-    if path.is_file():
-        return hash_file(path)
-    return hash_files(path, ((item, hash_file(item)) for item in sorted(p for p in path.rglob("*") if p.is_file())))
-
-
 def hash_files(folder: Path, digests: Iterable[tuple[Path, str]]) -> str:
     """Digest of a folder from those of its files, which are sorted as paths."""
     total = hashlib.sha256()

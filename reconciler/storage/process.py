@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO
 
 from msgspec import Struct
@@ -39,7 +40,7 @@ FIXED = {
 
 # Variables of the caller's environment that launchers read; a child of ours on this machine gets none of it.
 LAUNCHERS = (
-    *("SLURM", "SALLOC_", "SRUN_", "PMI", "OMPI_", "PRTE_", "PBS_", "LSB_", "FLUX_", "KUBE", "DOCKER_", "CONTAINER_"),
+    *("SLURM", "SALLOC_", "SRUN_", "PMI", "OMPI_", "PRTE_", "PBS_", "LSB_", "FLUX_", "KUBE", "DOCKER_", "CONTAINER"),
     *("PODMAN", "ENROOT_", "PYXIS_", "SSH_AUTH_SOCK", "KRB5CCNAME", "XDG_RUNTIME"),
 )
 
@@ -188,11 +189,12 @@ def ask(command: Sequence[str], limit: float) -> ChildEnd:
 _INDEX = ("PIP_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE")
 
 
-def run_pip(arguments: Sequence[str], limit: float) -> ChildEnd:
-    """The pip of this interpreter, and no ``pip.py`` that lies here, to its end; it raises as ``ask`` does."""
+def run_pip(arguments: Sequence[str], limit: float, more: Mapping[str, str] = MappingProxyType({})) -> ChildEnd:
+    """The pip of this interpreter, and no ``pip.py`` that lies here, to its end; it raises as ``ask`` does. ``more``:
+    variables for what it builds."""
     index = {name: value for name, value in os.environ.items() if name.startswith(_INDEX)}
     with open_temporary("pip") as scratch:
-        environment = build_child_environment({**index, "TMPDIR": str(scratch)})
+        environment = build_child_environment({**index, **more, "TMPDIR": str(scratch)})
         return _run_short([sys.executable, "-P", "-m", "pip", *arguments], environment, b"", limit)
 
 

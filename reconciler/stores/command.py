@@ -240,13 +240,7 @@ _PUSH_DEEP = click.Option(
 @click.command("push")
 @takes([_TO, _PUSH_DEEP, *add_transfer_options()])
 def push_command(
-    to: str,
-    deep: bool,
-    selectors: tuple[str, ...],
-    parallel: int,
-    dry_run: bool,
-    wait: float,
-    as_json: bool,
+    to: str, deep: bool, selectors: tuple[str, ...], parallel: int, dry_run: bool, wait: float, as_json: bool
 ) -> int:
     """Copy the objects that records name and git does not contain (engines, raw logs, data) to a store elsewhere.
 
@@ -278,13 +272,7 @@ _PULL_DEEP = click.Option(["--deep"], is_flag=True, help="Hash what is already h
 @click.command("pull")
 @takes([_FROM, _PULL_DEEP, *add_transfer_options()])
 def pull_command(
-    source: str,
-    deep: bool,
-    selectors: tuple[str, ...],
-    parallel: int,
-    dry_run: bool,
-    wait: float,
-    as_json: bool,
+    source: str, deep: bool, selectors: tuple[str, ...], parallel: int, dry_run: bool, wait: float, as_json: bool
 ) -> int:
     """Fetch the objects that records name and that are missing here. Selectors choose: kind=Engine, system=h200x8.
 

@@ -25,18 +25,20 @@ from reconciler.resource.codec import encode_json
 from reconciler.storage.files import hash_bytes, offer, remove
 from reconciler.storage.process import Child, build_harness_command
 from reconciler.storage.untrusted_files import walk_files
-from reconciler.stores import ticket as notes
+from reconciler.stores import manifest
 from reconciler.stores.manifest import (
     DamagedManifestError,
+    FetchTicket,
     Manifest,
     ManifestFile,
+    ProgressNote,
     decode_manifest,
+    decode_ticket,
     pack,
     receive,
     send_objects,
 )
 from reconciler.stores.remote import Remote
-from reconciler.stores.ticket import FetchTicket, ProgressNote, decode_ticket
 
 Done = TypeVar("Done")
 _TELL = 4.0  # seconds between two notes of how far it is
@@ -61,12 +63,12 @@ class NodeRunner(Struct):
 
     def carry_out(self) -> int:
         """The exit status of the job."""
-        if self._read(notes.WANTED) is None:
+        if self._read(manifest.WANTED) is None:
             return GONE
-        if self._read(notes.BEGUN) is not None:
-            self._write(notes.TWICE, b"")
+        if self._read(manifest.BEGUN) is not None:
+            self._write(manifest.TWICE, b"")
             return TWICE
-        self._write(notes.BEGUN, b"")
+        self._write(manifest.BEGUN, b"")
         teller = threading.Thread(target=self._report_often, daemon=True)
         self._send_note()
         sent = insist(self._fetch, _FETCHING)
@@ -84,7 +86,7 @@ class NodeRunner(Struct):
         data = f"{why}\n".encode()
         path = str(self.folder / "child.log")
         log = ManifestFile(path, hash_bytes(data), len(data), data=base64.b64encode(data).decode())
-        self._write(notes.RESULT, Manifest((log,)).encode())
+        self._write(manifest.RESULT, Manifest((log,)).encode())
         return _REFUSED
 
     def _fetch(self) -> Manifest:
@@ -124,21 +126,21 @@ class NodeRunner(Struct):
 
         def send() -> None:
             send_objects(left, self.remote)
-            self._write(notes.RESULT, left.encode())
+            self._write(manifest.RESULT, left.encode())
 
         insist(send, _SENDING)
 
     def _list_left(self) -> Iterator[Path]:
         for path in walk_files(self.folder):
             inside = path.relative_to(self.folder).parts
-            if inside[0] not in notes.NOT_LEFT and path.is_file() and not path.is_symlink():
+            if inside[0] not in manifest.NOT_LEFT and path.is_file() and not path.is_symlink():
                 yield path
 
     def _report_often(self) -> None:
         while not self.ended.wait(_TELL):
             with suppress(StoreError):  # it may answer again: the run goes on
                 self._send_note()
-                if self._read(notes.WANTED) is None:
+                if self._read(manifest.WANTED) is None:
                     self.unwanted.set()
                     return
 
@@ -146,7 +148,7 @@ class NodeRunner(Struct):
         contents = (_read_bytes(self.folder / name) for name in ("placed", JOB_COUNTER, "last-line"))
         placed, counter, line = contents
         note = ProgressNote(placed.decode(errors="replace"), counter.hex(), line.decode(errors="replace"))
-        self._write(notes.PROGRESS, encode_json(note))
+        self._write(manifest.PROGRESS, encode_json(note))
 
     def _read(self, note: str) -> bytes | None:
         return self.remote.read_note(f"{self.ticket.notes}/{note}")

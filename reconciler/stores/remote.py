@@ -220,9 +220,8 @@ def open_remote(url: str, options: Mapping[str, object]) -> Remote:
     protocol, _, rest = url.partition("://")
     said = show_embargo(url)
     if not rest.strip("/"):
-        raise StoreError(
-            f"{said} does not name a place", fix="write such as s3://bucket/folder or file:///mnt/share/objects"
-        )
+        problem = f"{said} does not name a place"
+        raise StoreError(problem, fix="write such as s3://bucket/folder or file:///mnt/share/objects")
     try:
         from fsspec import get_filesystem_class
         from fsspec.registry import known_implementations

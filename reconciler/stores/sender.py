@@ -27,15 +27,6 @@ from reconciler.storage.files import replace as write
 from reconciler.storage.storage_errors import refuse_storage_error
 from reconciler.storage.untrusted_files import walk_files
 from reconciler.stores.manifest import (
-    DamagedManifestError,
-    Manifest,
-    decode_manifest,
-    pack,
-    receive,
-    send_objects,
-)
-from reconciler.stores.remote import Remote, list_option_variables
-from reconciler.stores.ticket import (
     NOT_LEFT,
     NOTES,
     PROGRESS,
@@ -43,10 +34,17 @@ from reconciler.stores.ticket import (
     TWICE,
     WANTED,
     AttemptStore,
+    DamagedManifestError,
     FetchTicket,
+    Manifest,
     ProgressNote,
+    decode_manifest,
     decode_ticket,
+    pack,
+    receive,
+    send_objects,
 )
+from reconciler.stores.remote import Remote, list_option_variables
 
 NODE_MODULE = ("-P", "-m", "reconciler.stores.node")  # after an interpreter; then the ticket
 _PARCEL = "parcel.json"

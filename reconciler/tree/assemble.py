@@ -233,8 +233,9 @@ def _collect_kept_code(
             system=_describe_system(submission.systems[cell.system]),
             settings=_nest_settings(settings),
             places=_list_places(settings),
-            extras=_list_extras(settings),
+            extras=list_extras(settings),
             digests=_list_digests(timed, desired, accepted.get(cell)),
+            lists_software=REQUIREMENTS in _refs(timed),
         )
 
 
@@ -319,11 +320,14 @@ def _write_value(name: str, value: object, *, is_free: bool) -> object:
     return value
 
 
-def _list_extras(settings: CellSettings) -> tuple[str, ...]:
-    """List the extras of this project that the backend and the benchmark of a cell need."""
+def list_extras(settings: CellSettings) -> tuple[str, ...]:
+    """List the extras of this project that the backend, the one that makes its engines, and the benchmark of a cell
+    need."""
     backend = BACKENDS.get(settings.backend)
+    option = backend.engine.get("made_by") if backend else None
+    maker = BACKENDS.get(settings.get_text("engine.options.made_by", option.default)) if option else None
     benchmark = BENCHMARKS.get(settings.benchmark_code)
-    names = (backend.extra if backend else "", benchmark.extra if benchmark else "")
+    names = [found.extra for found in (backend, maker) if found] + ([benchmark.installed_by] if benchmark else [])
     return tuple(dict.fromkeys(name for name in names if name)) or ("loadgen",)
 
 

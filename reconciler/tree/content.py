@@ -90,7 +90,7 @@ class CellCode(Struct, frozen=True):
     the record. ``submission``, ``system``, ``settings``: what a spec says of them, nested, with units and without what
     is only on the machine that measured. ``places``: where the spec expects code, and the folder of it in ``files``.
     ``extras``: of this project, which the run needs. ``digests``: SHA-256 by name of the files of dataset, model and
-    engine."""
+    engine. ``lists_software``: the README.md of its results does."""
 
     cell: Cell
     official: str
@@ -103,6 +103,7 @@ class CellCode(Struct, frozen=True):
     places: Mapping[str, str] = field(default_factory=dict)
     extras: tuple[str, ...] = ()
     digests: Mapping[str, str] = field(default_factory=dict)
+    lists_software: bool = False
 
 
 class SubmissionContent(Struct, frozen=True):

@@ -28,7 +28,7 @@ from reconciler.tree.documents import (
     render_description,
     render_source_readme,
 )
-from reconciler.tree.formats.rendering import find_rendered_format
+from reconciler.tree.formats import find_rendered_format
 from reconciler.tree.layout import LAYOUTS, Layout, make_path, name_folders
 
 # src/<benchmark>: the code that the published runs kept, and REPRODUCE.md, which says how an auditor uses it and from
@@ -63,9 +63,8 @@ def join_declared_code(benchmarks: Collection[str], submission: SubmissionConten
         for name, content in submission.code.get(benchmark, {}).items():
             if hash_content(code.setdefault(name, content)) != hash_content(content):
                 fix = "name the benchmarks in the spec alike, or their files of one name apart"
-                raise ReconcilerError(
-                    f"{join_listing(sorted(benchmarks))} are entered as one, with two {name}", fix=fix
-                )
+                problem = f"{join_listing(sorted(benchmarks))} are entered as one, with two {name}"
+                raise ReconcilerError(problem, fix=fix)
     return code
 
 
@@ -113,11 +112,11 @@ def _render_reproduce(folder: str, versions: Iterable[_Version]) -> str:
         excluded = max(cell.excluded for cell in version.cells)
         if excluded:
             parts += ["", f"{show_count(excluded, 'file')} of it {'is' if excluded == 1 else 'are'} not published."]
-        parts += _render_version(version)
+        parts += _render_version(folder, version)
     return "\n".join(parts) + "\n"
 
 
-def _render_version(version: _Version) -> list[str]:
+def _render_version(folder: str, version: _Version) -> list[str]:
     cells = version.cells
     release = cells[0].tool.removeprefix("mlperf-reconciler ")
     names = sorted({name for cell in cells for name in cell.extras})
@@ -133,6 +132,7 @@ def _render_version(version: _Version) -> list[str]:
         "",
         "```sh",
         f"python -m pip install 'mlperf-reconciler{extras}=={release}'",
+        *_render_software(folder, cells),
         *(f"export {name}=  # to be filled in" for name in variables),
         *_render_copies(version),
         "```",
@@ -143,8 +143,7 @@ def _render_version(version: _Version) -> list[str]:
         *spec,
         "```",
         "",
-        "Install what is listed under Software in the README.md of the cell's results, put model and dataset where the "
-        "spec names them, and measure:",
+        "Put model and dataset where the spec names them, and measure:",
         "",
         "```sh",
         *(f"reconcile apply {_select(cell.cell)}" for cell in cells),
@@ -159,6 +158,13 @@ def _render_version(version: _Version) -> list[str]:
     for cell in _list_distinct(cells):
         lines += _render_digests(cell)
     return [*lines, *_render_comparison(cells)]
+
+
+def _render_software(folder: str, cells: Sequence[CellCode]) -> Iterator[str]:
+    """Install what ran, version by version, as the README.md of a cell lists it: also what pip would not combine."""
+    for cell in [cell.cell for cell in cells if cell.lists_software][:1]:
+        listed = f'"$SRC"/../../*/{shlex.quote(f"{cell.system}/{folder}/{cell.scenario}")}/README.md'
+        yield f"grep -hE '^[^ ]+==[^ ]+$' {listed} | python -m pip install --no-deps -r /dev/stdin"
 
 
 def _list_references(value: object) -> Iterator[Mapping[str, str]]:
@@ -325,10 +331,7 @@ def _files(submission: SubmissionContent, ruleset: Ruleset) -> Iterator[Rendered
     layout = LAYOUTS[ruleset.layout]
     for system in submission.systems:
         names = {"division": system.division, "submitter": submission.submitter, "system": system.name}
-        yield (
-            make_path(layout.system, **names),
-            render_description(system, submission.submitter, ruleset),
-        )
+        yield (make_path(layout.system, **names), render_description(system, submission.submitter, ruleset))
         if system.nameplate and CAPACITY in ruleset.power_fields:  # no earlier round knows the file
             yield make_path(layout.nameplate, **names), system.nameplate
     for content in submission.cells:

@@ -20,9 +20,7 @@ _LEFT_OUT = ("__pycache__",)
 _LICENCE = re.compile(r"(?i)(licen[cs]e|copying)([._-].*)?")
 _HEADER = b"SPDX-License-Identifier:"
 _HEAD = 4096  # bytes of a file in which its licence header is
-_CODE = frozenset(
-    {".py", ".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".sh", ".rs", ".go", ".java", ".js", ".ts"},
-)
+_CODE = frozenset({".py", ".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".sh", ".rs", ".go", ".java", ".js", ".ts"})
 
 
 class Sources(Protocol):
@@ -105,11 +103,8 @@ def _read(path: Path, name: str) -> bytes:
 def refuse_unpublishable(path: str, name: str, size: int) -> None:
     """ReconcilerError for a file that a submission tree cannot hold as ``name``."""
     if size > LARGEST:
-        raise ReconcilerError(
-            f"{path} has {size / 1e6:.0f} MB; a submission tree allows 50 MB",
-            fix="publish where it can be had instead of the file",
-        )
+        problem = f"{path} has {size / 1e6:.0f} MB; a submission tree allows 50 MB"
+        raise ReconcilerError(problem, fix="publish where it can be had instead of the file")
     if not all(is_portable(part) for part in name.split("/")):
-        raise ReconcilerError(
-            f"{path} is not a valid name in a submission tree", fix="rename it: no blanks, no dot ahead"
-        )
+        problem = f"{path} is not a valid name in a submission tree"
+        raise ReconcilerError(problem, fix="rename it: no blanks, no dot ahead")

@@ -22,8 +22,12 @@ from reconciler.cli.shared.tree_options import (
 )
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
 from reconciler.render.documents import render_document
-from reconciler.render.findings import render_findings_part, render_verified_text
-from reconciler.render.findings_tables import render_findings_csv, render_objections
+from reconciler.render.findings import (
+    render_findings_csv,
+    render_findings_part,
+    render_objections,
+    render_verified_text,
+)
 from reconciler.resource.quantities import show_count
 from reconciler.resource.rules import Severity
 from reconciler.storage.json_files import read_json
@@ -45,9 +49,8 @@ def read_baseline(file: Path) -> Known:
         document = read_json(file, LARGEST)
         return frozenset(tuple(str(part[name]) for name in _FIELDS) for part in document["findings"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ReconcilerError(
-            f"{file} is not a report of verify-tree: {error}", fix="write one: reconcile verify-tree PATH --json > FILE"
-        ) from error
+        problem = f"{file} is not a report of verify-tree: {error}"
+        raise ReconcilerError(problem, fix="write one: reconcile verify-tree PATH --json > FILE") from error
 
 
 def leave_out_known(report: TreeReport, known: Known) -> TreeReport:
@@ -151,10 +154,7 @@ _AGAINST = click.Option(
     ["--against"], multiple=True, metavar="SUBMITTER", help="Only this submitter. May be repeated. Default: all."
 )
 _BY = click.Option(
-    ["--by", "objector"],
-    metavar="NAME",
-    default="",
-    help="Who objects: tags each draft; NAME's own are left out.",
+    ["--by", "objector"], metavar="NAME", default="", help="Who objects: tags each draft; NAME's own are left out."
 )
 
 

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import heappop, heappush
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from reconciler.check.demands import OURS
-from reconciler.resource.rules import Premise, rule
+from reconciler.loadgen import keys
+from reconciler.loadgen.log_files import ACCURACY_TEXT
+from reconciler.resource.rules import Premise, Severity, applies, question, rule
+from reconciler.rules.accuracy import is_digest, list_digests, parse_accuracy
 from reconciler.rules.benchmark_facts import strip_variant
 from reconciler.tree.findings import Complaint, Facts, Place, TreeFinding
+from reconciler.tree.reading.log_cache import CachedAnswers
 from reconciler.tree.reading.system import SystemEntry
+from reconciler.tree.reading.values import find_at, read_end, read_start
+from reconciler.tree.reading.view import CellView
 from reconciler.tree.rule_engine import About
 from reconciler.verify.causes import ESTIMATE, OTHER_CELL, SEVERAL
+from reconciler.verify.runs import list_runs
+from reconciler.verify.verdicts import verify_hashes
 
 _CONF = "user-conf.contradicts"
 _CONF_DIGEST = "user.conf"
@@ -111,11 +121,7 @@ def _shared(first: Facts, first_run: str, second: Facts, run: str, logs: Publish
     partners = first.submitter != second.submitter and first_run == run != _MEASURED
     submitters = partners and _are_described_alike(first, second, logs)
     doubt = doubt or (_ONE_MACHINE if categories else _TWO_SUBMITTERS if submitters else "")
-    asked = {
-        "two-divisions": divisions,
-        "two-categories": categories,
-        "two-submitters": submitters,
-    }
+    asked = {"two-divisions": divisions, "two-categories": categories, "two-submitters": submitters}
     return Complaint(
         Place(logs.files.get((second.submitter, second.cell, run), second.cell)),
         f"the {run} log of {_name(first, second)}{'' if first_run == run else f' ({first_run})'}",
@@ -213,3 +219,185 @@ def _are_related(one: Facts, two: Facts) -> bool:
     (_, system, benchmark, scenario), (_, system2, benchmark2, scenario2) = _parts(one), _parts(two)
     same_result = (strip_variant(benchmark), scenario) == (strip_variant(benchmark2), scenario2)
     return same_result or (system == system2 and scenario == scenario2)
+
+
+# The hash in accuracy.txt is that of one log: where two cells state the same, their logs have the same ends. A copied
+# accuracy.txt claims the accuracy of another run, though its own log is truncated.
+
+_END = 2000  # bytes at each end of a log, fewer than truncation leaves
+_SMALL = 1 << 20  # bytes of a whole log
+
+
+class StatedHash(Struct, frozen=True):
+    """Hash of its log in an accuracy.txt. ``ends``: digest of this log's ends, in this process."""
+
+    submitter: str
+    cell: str
+    run: str
+    digest: str
+    ends: int
+    place: Place
+
+
+def list_stated_hashes(view: CellView) -> Iterator[StatedHash]:
+    """List the hashes of the accuracy run and of each test; nothing of a file with several hashes, since it is not
+    known which of them is whose, nor of a whole log that is not the one its hash names, which is reported already."""
+    folders = {"accuracy": view.files.accuracy.folder}
+    folders |= {test: folder / "accuracy" for test, folder in view.files.tests.items()}
+    for run, folder in folders.items():
+        read = view.files.read_text(folder, ACCURACY_TEXT)
+        report = parse_accuracy(read.value, (), read.file) if read.value else None
+        answers = view.files.read_answers(folder) if report and is_digest(report.hash) else None
+        if report is None or answers is None or not _is_named(answers, report.hash.lower()):
+            continue
+        text = read.value or ""
+        if text.count("hash=") > 1 and list_digests(text) != (report.hash.lower(),):
+            continue
+        yield StatedHash(
+            view.files.submitter.submitter,
+            str(view.cell),
+            run,
+            report.hash.lower(),
+            hash((_plain(answers.data[: 2 * _END])[:_END], _plain(answers.data[-2 * _END :])[-_END:])),
+            Place(read.file, report.hash_line),
+        )
+
+
+def _is_named(answers: CachedAnswers, digest: str) -> bool:
+    """True where the log may be the one that the hash is of: cut, or whole and hashed already."""
+    if answers.truncated:
+        return len(answers.data) >= 2 * _END
+    return len(answers.data) <= _SMALL and digest in answers.own_hashes()
+
+
+def _plain(data: bytes) -> bytes:
+    return data.replace(b"\r\n", b"\n")
+
+
+@applies(verify_hashes.rule)
+def verify_stated_hashes(hashes: Iterable[StatedHash]) -> Iterator[tuple[About, Complaint]]:
+    """Each log that is not as most of those with its hash; all of them where none is. It is not known which file was
+    copied, so that it is a warning. Within a cell the runs are compared elsewhere."""
+    by_digest: dict[str, list[StatedHash]] = {}
+    for item in hashes:
+        by_digest.setdefault(item.digest, []).append(item)
+    for same in by_digest.values():
+        (usual, often), *others = Counter(item.ends for item in same).most_common()
+        alone = bool(others) and others[0][1] < often
+        for item in same if others else ():
+            if alone and item.ends == usual:
+                continue
+            other = next(each for each in same if each.ends != item.ends and (not alone or each.ends == usual))
+            if (item.submitter, item.cell) != (other.submitter, other.cell):
+                yield About(item.submitter, item.cell), _complain(item, other)
+
+
+def _complain(item: StatedHash, other: StatedHash) -> Complaint:
+    whose = other.cell if other.submitter == item.submitter else f"{other.submitter} {other.cell}"
+    return Complaint(
+        item.place,
+        f"hash={item.digest[:12]}…, as of the {other.run} log of {whose}, which has other answers",
+        "the hash of one log",
+        cause="one of the two files is not of its log",
+        other=other.place,
+        severity=Severity.WARNING,
+        mechanism="accuracy-of-another-run",
+    )
+
+
+# Runs of one system that were made at the same time, by LoadGen's own clock: each slows the other, or there were two
+# machines of the kind.
+
+_LEAST = 60.0  # seconds that two runs have in common: less may be clocks of two machines
+
+
+class Span(Struct, frozen=True):
+    """When a run was made, in seconds since 1970. ``digest``: of its log, which several cells may share."""
+
+    submitter: str
+    cell: str
+    run: str
+    digest: str
+    began: float
+    ended: float
+    place: Place
+
+    @property
+    def system(self) -> tuple[str, str]:
+        return self.submitter, "/".join(self.cell.split("/")[:2])
+
+
+def list_spans(view: CellView) -> Iterator[Span]:
+    for run in list_runs(view):
+        start, end = read_start(run.log), read_end(run.log)
+        if start is not None and end is not None:
+            submitter, cell = view.files.submitter.submitter, str(view.cell)
+            place = find_at(run.log, keys.POWER_BEGIN)
+            yield Span(submitter, cell, run.name, run.run.digest, start.timestamp(), end.timestamp(), place)
+
+
+@question("runs.overlap", "were two runs of one system made at the same time?", sources=(OURS,))
+def verify_overlaps(spans: Iterable[Span]) -> Iterator[tuple[About, Complaint]]:
+    """Two runs of one system had a minute or more in common by LoadGen's own clocks, one of them a performance run; one
+    finding for each system. There may have been two machines of the kind: a question.
+    """
+    systems: dict[tuple[str, str], dict[str, Span]] = {}
+    for span in spans:
+        systems.setdefault(span.system, {}).setdefault(span.digest, span)
+    for (submitter, system), runs in systems.items():
+        ordered = sorted(runs.values(), key=lambda span: (span.began, span.cell, span.run))
+        pair, count = _find_pairs(ordered)
+        if pair is not None:
+            first, second = pair
+            common = min(first.ended, second.ended) - second.began
+            more = f", the first of {count} such pairs" if count > 1 else ""
+            complaint = Complaint(
+                second.place,
+                f"the {second.run} run of {second.cell} during the {first.run} run of {first.cell}, "
+                f"for {common:.0f} s{more}",
+                "one run at a time, or as many machines of this kind",
+                other=first.place,
+            )
+            yield About(submitter, system), complaint
+
+
+def _find_pairs(runs: list[Span]) -> tuple[tuple[Span, Span] | None, int]:
+    """The pair whose first run began first, and how many pairs there are; none of them is listed, since all of a
+    thousand runs may overlap. ``runs``: as they began."""
+    every, timed = _Open(), _Open()
+    best: tuple[int, Span] | None = None
+    count = 0
+    for number, run in enumerate(runs):
+        others = every if run.run == "performance" else timed
+        others.close(run.began + _LEAST)
+        if run.ended > run.began + _LEAST and others.ends:
+            count += len(others.ends)
+            if best is None or others.first < best[0]:
+                best = others.first, run
+        every.add(number, run)
+        if run.run == "performance":
+            timed.add(number, run)
+    return (runs[best[0]], best[1]) if best is not None else None, count
+
+
+class _Open(Struct):
+    """Runs that are not over: their ends, the earliest first, and their numbers as they began, of which only the first
+    need be one that is not over."""
+
+    ends: list[float] = field(default_factory=list)
+    begun: deque[tuple[int, float]] = field(default_factory=deque)
+
+    def add(self, number: int, run: Span) -> None:
+        heappush(self.ends, run.ended)
+        self.begun.append((number, run.ended))
+
+    def close(self, at: float) -> None:
+        """Let go of what ended by then; later calls come with later times."""
+        while self.ends and self.ends[0] <= at:
+            heappop(self.ends)
+        while self.begun and self.begun[0][1] <= at:
+            self.begun.popleft()
+
+    @property
+    def first(self) -> int:
+        return self.begun[0][0]

@@ -25,12 +25,7 @@ from reconciler.tree.reading.cell import Folder, RunFolder
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.log_cache import CachedAnswers
 from reconciler.tree.reading.view import CellView
-from reconciler.verify.premises import (
-    OWN_SCENARIO,
-    RELEASE_IS_KNOWN,
-    RUN_IS_OF_THE_FOLDER,
-    find_doubt_of_inference,
-)
+from reconciler.verify.premises import OWN_SCENARIO, RELEASE_IS_KNOWN, RUN_IS_OF_THE_FOLDER, find_doubt_of_inference
 
 T = TypeVar("T")
 _EMPTY = 64  # bytes of a log that holds no answer
@@ -80,13 +75,7 @@ def find_disagreements(view: CellView) -> Complaints:
                 yield replace(complaint, doubt=doubt, mechanism=OWN_SCENARIO) if doubt else complaint
 
 
-@rule(
-    "compliance.empty",
-    "a pass over no answers",
-    sources=_SCRIPTS,
-    cause="empty-test",
-    severity=Severity.WARNING,
-)
+@rule("compliance.empty", "a pass over no answers", sources=_SCRIPTS, cause="empty-test", severity=Severity.WARNING)
 def find_empty_tests(view: CellView) -> Complaints:
     """TEST06's log has no answer at all. Its script finds nothing wrong with none, so that the submitter's verdict is
     what it printed, and no proof of anything.

@@ -137,10 +137,7 @@ def verify_stated_once(view: CellView) -> Complaints:
     "files that the session measured",
     sources=("power kit", OURS),
     cause="power-of-another-session",
-    premises=(
-        FILE_IS_WHOLE,
-        Premise("The file has the bytes that it was written with, line ends included."),
-    ),
+    premises=(FILE_IS_WHOLE, Premise("The file has the bytes that it was written with, line ends included.")),
 )
 def verify_digests(view: CellView) -> Complaints:
     """The kit's client and director list the SHA-1 of each file that a session left. All 489 published files of the 55

@@ -342,13 +342,7 @@ def verify_foreign(view: CellView) -> Complaints:
         )
 
 
-@rule(
-    "files.readable",
-    "every file can be read",
-    sources=(OURS,),
-    cause="unreadable",
-    premises=(FILE_IS_WHOLE,),
-)
+@rule("files.readable", "every file can be read", sources=(OURS,), cause="unreadable", premises=(FILE_IS_WHOLE,))
 def verify_readable(view: CellView) -> Complaints:
     """The file is there and does not parse, so that nothing can be compared with it."""
     files = view.files

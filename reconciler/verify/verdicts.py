@@ -3,27 +3,196 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+
+from msgspec.structs import replace
 
 from reconciler.check import accuracy
 from reconciler.check.accuracy import count_key
 from reconciler.check.demands import BENCHMARK_IS_KNOWN, OURS, Complaints
-from reconciler.loadgen.log_files import ACCURACY_TEXT, VERIFY_ACCURACY, VERIFY_PERFORMANCE
+from reconciler.loadgen import keys
+from reconciler.loadgen.answers import count_padding, find_wrong_answers
+from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, VERIFY_ACCURACY, VERIFY_PERFORMANCE, split_answers
 from reconciler.loadgen.summary import is_same_number
 from reconciler.resource.quantities import parse_decimal
 from reconciler.resource.rules import Premise, Severity, rule
-from reconciler.rules.accuracy import hash_results
+from reconciler.rules.accuracy import METRIC_LINES, find_impossible, hash_results, parse_accuracy
 from reconciler.rules.accuracy_lines import find_lines
 from reconciler.rules.compliance.scores import find_score_key
-from reconciler.rules.compliance.verdict import PASS
+from reconciler.rules.compliance.verdict import FAIL, PASS
 from reconciler.tree.findings import Complaint, Place
-from reconciler.tree.reading.files import Read
+from reconciler.tree.reading.cell import Folder
+from reconciler.tree.reading.files import LOG_LIMIT, Read
 from reconciler.tree.reading.values import find_at, number
 from reconciler.tree.reading.view import CellView, RunView
-from reconciler.verify.counts import ENTRIES, list_counts, verify_counts
-from reconciler.verify.judging import find_disagreements, find_empty_tests
-from reconciler.verify.premises import FILE_IS_WHOLE
+from reconciler.verify.judging import find_disagreements, find_empty_tests, read_answers
+from reconciler.verify.premises import FILE_IS_WHOLE, RELEASE_IS_KNOWN
+
+# Counts in the verification of TEST01's answers, against itself and against the logs that it read.
+
+# As the official script and as our own verdict write them.
+_COUNT = re.compile(r"(?P<name>num_\w+(?= =)|[a-z ]+(?=:))(?: =|:) (?P<value>[0-9]+)", re.ASCII)
+MISMATCHES = ("num_perf_log_data_mismatch", "differing")
+ENTRIES = ("num_acc_log_entries", "answers in the accuracy run")
+_LOGGED = ("num_perf_log_entries", "answers in the audit run")
+_MATCHED = ("num_perf_log_qsl_idx_match", "found in the accuracy run")
+_MISSING = ("num_missing_qsl_idxs", "not in the accuracy run")
+_REPEATED, _UNLIKE = ("num_acc_log_duplicate_keys",), ("num_acc_log_data_mismatch",)
+_COMPARED, _ASKS_FOR_ONE = "TEST01", 4  # LoadGen's release of the round since which its script asks for an answer
+_WARNING = Severity.WARNING
+_LIBRARY = keys.QSL_REPORTED_TOTAL_COUNT
+_ANSWER = b'"qsl_idx"'
+_EDITED = "a verdict that was edited, or the output of two verifications in one file"
+_CONTRADICTED = "contradicted-verdict"
+
+Counts = Mapping[str, tuple[int, int]]  # name → line, value
+
+
+@rule(
+    "compliance.counts",
+    "counts that do not match",
+    sources=("compliance scripts", OURS),
+    cause="verdict-of-other-runs",
+    premises=(
+        Premise("The counts are those of one comparison, whose verdict is the only one in the file."),
+        Premise("The log that is counted is one of LoadGen's, which are never empty."),
+    ),
+)
+def verify_counts(view: CellView) -> Complaints:
+    """The script's own counts: mismatches with a pass, or no sample that both runs answered; another number of answers
+    than the accuracy run gave, queries filled up to MultiStream's eight included, or than the test's log has; sums that
+    do not add up. All 731 published passes of TEST01 in v4.1 and v5.1 are of counts that agree with each other and with
+    their logs. Where a file has a failure as well, the pass may be that of the fallback, which the rules allow for
+    answers that differ; where a number is stated twice, the file has two comparisons.
+    """
+    for test, folder in view.files.tests.items():
+        read = view.files.read_text(folder, VERIFY_ACCURACY)
+        found = {name: (line, value) for line, name, value in list_counts(read)}
+        if found:
+            lines = [text.strip() for text in (read.value or "").splitlines()]
+            failed = any(line.startswith(FAIL) for line in lines)
+            stated = Counter(name for _, name, _ in list_counts(read))
+            twice = "the file has the counts of two comparisons" if max(stated.values()) > 1 else ""
+            if PASS in lines:
+                doubt = "the file has a failure as well, so that the pass may be that of the fallback" if failed else ""
+                yield from _add_doubt(_deny_pass(view, read, found), doubt)
+            yield from _add_doubt(_deny_entries(view, read, found), twice)
+            if test == _COMPARED:
+                yield from _add_doubt(_deny_sums(read, found), twice)
+                yield from _add_doubt(_deny_missing(view, read, found), twice)
+                yield from _add_doubt(_deny_logged(view, read, found, folder / "accuracy"), twice)
+
+
+def _add_doubt(complaints: Complaints, doubt: str) -> Complaints:
+    return (replace(item, doubt=doubt) for item in complaints) if doubt else complaints
+
+
+def list_counts(read: Read[str]) -> Iterator[tuple[int, str, int]]:
+    """(line, name, value) of what a verification counted."""
+    for line, text in enumerate((read.value or "").split("\n"), start=1):
+        if (found := _COUNT.match(text.strip())) and len(found["value"]) < _DIGITS:
+            yield line, found["name"], int(found["value"])
+
+
+def _deny_pass(view: CellView, read: Read[str], found: Counts) -> Complaints:
+    """The script passes where no answer differs, and since v4.0 where one at least is to a sample of the accuracy run:
+    before, it found nothing wrong with none."""
+    line, mismatches = _first(found, MISMATCHES)
+    if mismatches:
+        place = Place(read.file, line)
+        yield Complaint(
+            place, f"{PASS} with {mismatches} mismatches", "no mismatch", cause=_EDITED, mechanism=_CONTRADICTED
+        )
+    line, matched = _first(found, _MATCHED)
+    if line and not matched:
+        place = Place(read.file, line)
+        found_none = f"{PASS} with no answer to a sample of the accuracy run"
+        test = view.test_views.get(_COMPARED)
+        if test is not None and test.log.version and test.log.release < _ASKS_FOR_ONE:
+            cause, severity = "a log without answers, with which the script of the time found nothing wrong", _WARNING
+            yield Complaint(place, found_none, "at least one", cause=cause, mechanism="empty-test", severity=severity)
+        else:
+            yield Complaint(place, found_none, "at least one", cause=_EDITED, mechanism=_CONTRADICTED)
+
+
+def _deny_sums(read: Read[str], found: Counts) -> Complaints:
+    """Each answer of the test is to a sample of the accuracy run or to none, and only repeated ones can be unlike."""
+    (line, logged), (other, matched), (_, missing) = (_first(found, names) for names in (_LOGGED, _MATCHED, _MISSING))
+    if line and other and logged != matched + missing:
+        yield _sum_complaint(
+            read, line, other, f"{logged} answers of the test", f"{matched} in the accuracy run, {missing} not"
+        )
+    (line, unlike), (other, repeated) = _first(found, _UNLIKE), _first(found, _REPEATED)
+    if line and other and unlike > repeated:
+        said = f"{unlike} answers that differ from an earlier one to the same sample"
+        yield _sum_complaint(read, line, other, said, f"at most {repeated}, as often as one was repeated")
+
+
+def _sum_complaint(read: Read[str], line: int, other: int, found: str, wanted: str) -> Complaint:
+    return Complaint(
+        Place(read.file, line),
+        found,
+        wanted,
+        cause="a verification that was edited, or two in one file",
+        other=Place(read.file, other),
+    )
+
+
+def _deny_entries(view: CellView, read: Read[str], found: Counts) -> Complaints:
+    line, entries = _first(found, ENTRIES)
+    run = view.accuracy
+    total = number(run.log, count_key(run)) if run else None
+    if run is not None and line and total is not None and not total <= entries <= total + count_padding(run.log):
+        yield Complaint(
+            Place(read.file, line),
+            f"{entries} entries of the accuracy log",
+            f"{total}, the samples of the accuracy run",
+            cause="the verdict was made with another, or an already truncated, accuracy log",
+            other=find_at(run.log, count_key(run)),
+        )
+
+
+def _deny_missing(view: CellView, read: Read[str], found: Counts) -> Complaints:
+    """Deny missing answers: where the accuracy run answered all samples of the library, none of the test's is missing
+    from it."""
+    line, missing = _first(found, _MISSING)
+    (other, entries), (_, repeated) = _first(found, ENTRIES), _first(found, _REPEATED)
+    runs = (view.accuracy, view.test_views.get(_COMPARED))
+    libraries = {number(run.log, _LIBRARY) for run in runs if run is not None}
+    if missing and other and None not in runs and libraries == {Decimal(entries - repeated)}:
+        yield Complaint(
+            Place(read.file, line),
+            f"{missing} answers of the test to samples that the accuracy run does not have",
+            f"none: it answered all {entries - repeated} of the library",
+            cause="the verdict was made with another accuracy log",
+            other=Place(read.file, other),
+        )
+
+
+def _deny_logged(view: CellView, read: Read[str], found: Counts, folder: Folder) -> Complaints:
+    """A whole log has all answers; a truncated one no more than were logged."""
+    line, logged = _first(found, _LOGGED)
+    data = view.files.read_content(folder, ACCURACY_LOG, LOG_LIMIT) if line else None
+    if data is None:
+        return
+    lines, whole = split_answers(data)
+    there = data.count(_ANSWER) if whole else sum(_ANSWER in text for text in lines)
+    if (there != logged) if whole else (there > logged):
+        yield Complaint(
+            Place(read.file, line),
+            f"{logged} answers of the test",
+            f"{there}, which its log has",
+            cause="the verification of another run",
+            other=Place(f"{folder.shown}/{ACCURACY_LOG}"),
+            doubt="" if data.strip() else "the log is empty, and LoadGen leaves none so: it may have been lost since",
+        )
+
+
+def _first(found: Counts, names: Sequence[str]) -> tuple[int, int]:
+    return next((found[name] for name in names if name in found), (0, 0))
+
 
 # As the official scripts and as our own verdicts write it.
 _SCORE = re.compile(
@@ -42,7 +211,6 @@ _HASH = re.compile(r"hash=\s*([0-9A-Fa-f]{64})\b", re.ASCII)
 _STREAMS = ("SingleStream", "MultiStream")
 _TOLERANCE = Decimal("0.001")
 _DIGITS = 20
-WARNING = Severity.WARNING
 # By a word in what they match.
 _SCORED = {
     "queries=": re.compile(r"\bqueries=(\d+)", re.ASCII),
@@ -53,11 +221,7 @@ _SCORED = {
 
 
 @rule(
-    "compliance.scores",
-    "a verdict over other runs",
-    sources=(OURS,),
-    cause="verdict-of-other-runs",
-    severity=WARNING,
+    "compliance.scores", "a verdict over other runs", sources=(OURS,), cause="verdict-of-other-runs", severity=_WARNING
 )
 def verify_scores(view: CellView) -> Complaints:
     """The score in the verify file is none of the published run's, by more than 0.1 %: a run was repeated after its
@@ -86,7 +250,7 @@ def verify_scores(view: CellView) -> Complaints:
     "a verdict without its figures",
     sources=("compliance scripts", OURS),
     cause="verdict-without-figures",
-    severity=WARNING,
+    severity=_WARNING,
 )
 def verify_figures(view: CellView) -> Complaints:
     """The scripts of TEST01, TEST04 and TEST05 print both scores, that of TEST01 the number of entries, before the
@@ -174,7 +338,7 @@ def verify_hashes(view: CellView) -> Complaints:
     "two hashes of one accuracy log",
     sources=("submission rules: truncation", OURS),
     cause="hash",
-    severity=WARNING,
+    severity=_WARNING,
 )
 def verify_one_hash(view: CellView) -> Complaints:
     """One file states two SHA-256 of one log that differ. One of them is of another log, or of this one when it had
@@ -237,3 +401,126 @@ VERDICT_RULES = (
     verify_hashes,
     verify_one_hash,
 )
+
+
+# The accuracy log and accuracy.txt against what LoadGen asked, and against what a scorer can find.
+
+# The first byte of an answer, or its end: of whatever type the answers are, two that begin otherwise are unequal.
+_BEGINNING = re.compile(rb'"qsl_idx"\s*+:\s*+(\d{1,18})\s*+,\s*+"data"\s*+:\s*+"([0-9A-Fa-f]{2}|")')
+
+
+@rule(
+    "accuracy.answers",
+    "answers to other samples than were asked",
+    sources=("LoadGen", OURS),
+    cause="impossible-accuracy",
+    premises=(
+        RELEASE_IS_KNOWN,
+        FILE_IS_WHOLE,
+        Premise("The answers are of one series, in one mode, where their numbers are compared with what was issued."),
+    ),
+)
+def verify_answers(view: CellView) -> Complaints:
+    """LoadGen asks each sample once in an accuracy run (MultiStream fills its last queries up), logs the number of
+    samples in the library and numbers what it issues from 0 on, and writes the bytes of an answer in hexadecimal
+    (167,757 published answers of v4.1 and v5.1 are so). If only a truncated log is available, the whole entries of its
+    two ends are read. A run of both modes numbers several series through while its log counts the first alone, so its
+    numbers are not compared.
+    """
+    for run, folder in _answering(view):
+        if not run.log.complete:
+            continue
+        parts, whole = _read_parts(view, folder)
+        for found in find_wrong_answers(parts, run.log, whole=whole):
+            yield Complaint(
+                Place(f"{folder.shown}/{ACCURACY_LOG}"),
+                found.removeprefix("answers: "),
+                "an answer to each sample that LoadGen asked for, once",
+                cause="a log of answers that was edited, or of another run",
+                other=find_at(run.log, _LIBRARY),
+            )
+
+
+def _read_parts(view: CellView, folder: Folder) -> tuple[Iterable[bytes], bool]:
+    """The log of answers in parts, and whether they are all of it."""
+    if (whole := view.files.read_whole_answers(folder)) is not None:
+        return (whole.data,), True
+    archived = read_answers(view, folder)
+    if archived is not None:
+        return archived(), True
+    return split_answers(view.files.read_content(folder, ACCURACY_LOG, LOG_LIMIT) or b"")[0], False
+
+
+def _answering(view: CellView) -> Iterator[tuple[RunView, Folder]]:
+    if view.accuracy is not None:
+        yield view.accuracy, view.files.accuracy.folder
+    for test, run in view.test_views.items():
+        yield run, view.files.tests[test] / "accuracy"
+
+
+@rule(
+    "compliance.answers",
+    "answers that differ from the accuracy run's",
+    sources=("compliance scripts", OURS),
+    cause="denied-verdict",
+    premises=(Premise("The accuracy run answers each sample once."),),
+)
+def verify_differing(view: CellView) -> Complaints:
+    """TEST01 with two truncated logs: the ends of both have an answer to one sample that begins with other bytes, more
+    often than the verification counted. The script compares the first value in any type, so it would have counted each.
+    162 of the 834 published tests of v4.1 and v5.1 have such samples, 735 in all, and every one of them begins alike;
+    MultiStream, which answers some twice, is left out, and so are runs of both modes.
+    """
+    run, folder = view.accuracy, view.files.tests.get(_COMPARED)
+    if run is None or folder is None or run.log.scenario == "MultiStream" or run.log.serves_both:
+        return
+    read = view.files.read_text(folder, VERIFY_ACCURACY)
+    counted = next(((line, value) for line, name, value in list_counts(read) if name in MISMATCHES), None)
+    folders = view.files.accuracy.folder, folder / "accuracy"
+    if counted is None or all(view.files.read_whole_answers(each) is not None for each in folders):
+        return
+    accuracy, test = (_read_beginnings(view, each) for each in folders)
+    differing = sorted(index for index in accuracy.keys() & test.keys() if accuracy[index] != test[index])
+    if len(differing) > counted[1]:
+        yield Complaint(
+            Place(f"{folders[1].shown}/{ACCURACY_LOG}"),
+            f"another answer to sample {differing[0]} than the accuracy run's",
+            f"{counted[1]} answers that differ, as the verification counted",
+            cause="answers that were edited, or of a run that the verification did not read",
+            fix=f"run the verification of {_COMPARED} again on the whole logs, and publish what it wrote",
+            other=Place(read.file, counted[0]),
+        )
+
+
+def _read_beginnings(view: CellView, folder: Folder) -> dict[int, bytes]:
+    """By the sample."""
+    parts = split_answers(view.files.read_content(folder, ACCURACY_LOG, LOG_LIMIT) or b"")[0]
+    return {int(found[1]): found[2].lower() for part in parts for found in _BEGINNING.finditer(part)}
+
+
+@rule(
+    "accuracy.possible",
+    "an accuracy that no scorer finds",
+    sources=(OURS,),
+    cause="impossible-accuracy",
+    premises=(BENCHMARK_IS_KNOWN,),
+)
+def verify_possible(view: CellView) -> Complaints:
+    """More than 100 % of a metric that is a share, or a value that is not that of the counts, of COCO's table, of the
+    error rate, the parts or the second area in the same file: all 164 published scores of retinanet, 536 with counts of
+    tokens, 39 of whisper, 84 of 3d-unet and 36 of dlrm in v4.1 and v5.1 agree.
+    """
+    read = view.files.accuracy_text
+    if read.value is None or view.rules is None:
+        return
+    known = [bar.metric for bar in view.rules.list_bars(view.cell.scenario) if bar.metric in METRIC_LINES]
+    for item in find_impossible(read.value, parse_accuracy(read.value, known, read.file)):
+        yield Complaint(
+            Place(item.file, item.line),
+            f"{item.stated}{item.why}",
+            "a value that a scorer can find",
+            cause="accuracy.txt was edited, or the scorer was",
+        )
+
+
+ANSWER_RULES = (verify_answers, verify_differing, verify_possible)

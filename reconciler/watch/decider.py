@@ -17,9 +17,7 @@ from reconciler.plan.plan import Plan, Step
 from reconciler.plan.select import Selector
 from reconciler.reconcile.planning import PlanResult
 from reconciler.resource.kinds import Address
-from reconciler.watch.backoff import Backoff, Wait
-from reconciler.watch.settings import WatchSettings
-from reconciler.watch.windows import find_freeze_end
+from reconciler.watch.settings import Backoff, Wait, WatchSettings, find_freeze_end
 
 # Steps of a plan that are due now. Pure: the plan says what differs, this says what is on hold.
 

@@ -25,8 +25,7 @@ from reconciler.render.progress import EVERY, Failures, Lines, count_outcomes, n
 from reconciler.resource.embargo import HOOK, explain_refusal, make_embargo
 from reconciler.resource.quantities import show_duration
 from reconciler.storage.process import call
-from reconciler.watch.backoff import Wait
-from reconciler.watch.settings import WatchSettings
+from reconciler.watch.settings import Wait, WatchSettings
 
 HOOK_LIMIT = 10.0  # seconds
 # Events whose texts hold nothing measured, whatever happens; all others lose theirs under an embargo.

@@ -6,32 +6,31 @@ import gc
 import json
 import secrets
 import threading
-from collections.abc import Callable
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from reconciler.desired.state import Desired
 from reconciler.errors import ReconcilerError, RepositoryError, SpecError, StalePlanError
 from reconciler.execute.outcome import Event, Outcome
 from reconciler.plan.plan import Step
-from reconciler.reconcile.planning import PlanCache, PlanResult, compute_plan
+from reconciler.reconcile.desired_cache import list_spec_paths
+from reconciler.reconcile.planning import Options, PlanCache, PlanResult, compute_plan
 from reconciler.reconcile.run import PassReport, run_pass
+from reconciler.resource.embargo import explain_refusal, make_embargo
 from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths
-from reconciler.watch.backoff import Backoff
-from reconciler.watch.commits import Commits
 from reconciler.watch.decider import Decider
-from reconciler.watch.predicate import Topic
-from reconciler.watch.queue import Queue
-from reconciler.watch.reporter import Reporter
-from reconciler.watch.settings import WatchSettings
-from reconciler.watch.source import ChangeSource
-from reconciler.watch.supersession import SupersededError, Supersession
-from reconciler.watch.watch_paths import WatchPaths
+from reconciler.watch.settings import Backoff, Wait, WatchSettings
+from reconciler.watch.source import ChangeSource, Homes, Topic
 
 # The loop: wait for a reason to look, look, pass over what is due.
 #
@@ -318,3 +317,252 @@ def _say(reporter: Reporter, queue: Queue) -> Callable[[str, str], None]:
             queue.add(Topic.GIT)
 
     return say
+
+
+# Places to watch for changes: specs, records, the rendered tree, git's refs, and the files that the specs name.
+
+
+class WatchPaths:
+    """``homes`` after each look: another spec may name other files. What the last good one named stays until then."""
+
+    def __init__(self, paths: RepositoryPaths, options: Options) -> None:
+        self._paths, self._options = paths, options
+        self._tree, self._sources = paths.tree, dict[Path, Topic]()
+        self._git: tuple[Path, ...] = ()
+
+    def learn(self, seen: PlanResult) -> None:
+        root = self._paths.root
+        self._tree = seen.tree
+        named = (root / location for location in seen.sources)
+        # A link and what it leads to: either may be changed.
+        self._sources = {path: Topic.SOURCES for name in named for path in (name, name.resolve())}
+
+    def list_homes(self) -> Homes:
+        """List the homes. Where two are one, the later counts: records are no sources, though all the code that is
+        named be here."""
+        paths = self._paths
+        self._git = self._git or git.list_control_folders(paths.root)
+        found = {**self._sources, paths.work: Topic.OURS, paths.root / "state": Topic.RECORDS}
+        found[self._tree] = Topic.TREE
+        for path in list_spec_paths(paths, self._options.specs):
+            whole = path.is_dir() or path == paths.specs
+            found[path.resolve() if whole else path.resolve().parent] = Topic.SPECS
+        return found | dict.fromkeys(self._git, Topic.GIT)
+
+
+# Supersession of the pass under way by a change of the specs.
+
+_SPECS = (Topic.SPECS, Topic.GIT)
+
+
+class SupersededError(Exception):
+    """The spec now asks for something else than the pass under way was begun for. ``stopped``: the step that was under
+    way, None when none was."""
+
+    def __init__(self, stopped: Step | None) -> None:
+        super().__init__(stopped)
+        self.stopped = stopped
+
+
+class Supersession(Struct):
+    """``generation``: digest of what the pass under way is for; ``asked``: what the specs ask for now, where they
+    changed since; ``checked``: how often each topic was in the queue when they were read last."""
+
+    settings: WatchSettings
+    queue: Queue
+    memory: PlanCache
+    reporter: Reporter
+    generation: str = ""
+    asked: Desired | None = None
+    checked: dict[str, int] = field(default_factory=dict)
+
+    def begin(self, generation: str) -> None:
+        """A pass begins."""
+        self.generation, self.asked, self.checked = generation, None, self.queue.count_added()
+
+    def check(self, step: Step, begun: bool) -> None:
+        """Called by the pass, in which a step that has not begun is a safe point. One that has is given up only when it
+        is the policy, and it is not asked for any more. Raises SupersededError. A broken spec is reported at once."""
+        self.ask(wait=not begun)
+        if (begun and not self.settings.stop) or self.asked is None or self.asked.digest == self.generation:
+            return
+        wanted = self.asked.by_address.get(step.change.address)
+        if not begun or wanted is None or wanted.key != step.change.key:
+            raise SupersededError(step if begun else None)
+
+    def ask(self, *, wait: bool) -> None:
+        """Read the specs, when they changed. ``wait``: until it is quiet."""
+        topics = (*_SPECS, Topic.SOURCES) if wait else _SPECS  # code may write to its own folder all through a run
+        if not self.has_news(topics):
+            return
+        if wait:
+            time.sleep(self.queue.compute_wait())
+        if self.queue.compute_wait():
+            return
+        self.checked |= {topic: count for topic, count in self.queue.count_added().items() if topic in topics}
+        try:
+            self.asked = self.memory.load_desired(self.settings.options)
+        except SpecError as error:
+            self.reporter.report_broken_spec(error)  # it supersedes nothing
+            return
+        except (ReconcilerError, OSError):
+            return  # the next turn reports it
+        if self.asked.digest == self.generation:
+            self.reporter.report_unchanged_spec()
+
+    def has_news(self, topics: tuple[str, ...]) -> bool:
+        added = self.queue.count_added()
+        return any(added.get(topic) != self.checked.get(topic) for topic in topics)
+
+
+# Commits records after a pass, and pushes them: never by force, and not before an embargo allows.
+
+
+class Commits(Struct):
+    """``due``: a pass may have recorded something since. ``unpushed`` likewise, of commits. ``moved``: from where to
+    where HEAD moved by our own doing."""
+
+    paths: RepositoryPaths
+    settings: WatchSettings
+    reporter: Reporter
+    due: bool = True
+    unpushed: bool = True
+    moved: tuple[str, str] | None = None
+    refused: str = ""
+
+    def publish(self, seen: PlanResult) -> None:
+        """Raises RepositoryError; the records are safe in state/ all the same, and it is tried again."""
+        if self.settings.commit and self.due:
+            self.commit()
+        if self.settings.push and self.unpushed:
+            self.push(seen)
+
+    def commit(self) -> None:
+        folders = [path for path in (self.paths.records, self.paths.logs) if path.exists()]
+        paths = [str(path.relative_to(self.paths.root)) for path in folders]
+        commit = git.commit(self.paths.root, paths, "Record outcomes")
+        self.due = False
+        if commit:
+            self.unpushed = True
+            self.moved = git.resolve_commit(self.paths.root, f"{commit}^"), commit
+            self.reporter.say("committed", f"committed the records as {commit[:7]}", commit=commit)
+
+    def push(self, seen: PlanResult) -> None:
+        root, remote, name = self.paths.root, self.settings.push, git.find_branch(self.paths.root)
+        embargo, today = make_embargo(seen.desired.submission), datetime.now(UTC).date()
+        refused = (explain_refusal(embargo, address, today) for address in git.list_addresses(root, remote))
+        why = next(filter(None, refused), "")
+        if not why and not name:
+            why = "no branch is checked out"
+        if why:
+            if why != self.refused:
+                self.refused = why
+                self.reporter.say("refused", f"not pushed to {remote}: {why}")
+            return
+        self.refused = ""
+        before = git.resolve_commit(root, "HEAD")
+        git.push(root, remote, name)
+        self.unpushed = False
+        self.moved = (self.moved[0] if self.moved else before), git.resolve_commit(root, "HEAD")
+        self.reporter.say("pushed", f"pushed {name} to {remote}")
+
+
+# A queue of topics, not of events: a thousand changes of one kind are one reason to look, once it is quiet.
+
+_PATIENCE = 10  # times the quiet time: changes that never cease are looked at all the same
+
+
+class Queue:
+    """Filled by any thread, emptied by one."""
+
+    def __init__(self, quiet: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._quiet, self._clock = quiet, clock
+        self._condition = threading.Condition()
+        self._topics: dict[str, None] = {}
+        self._first = self._last = 0.0
+        self._added = Counter[str]()
+
+    def add(self, topic: str) -> None:
+        with self._condition:
+            self._last = self._clock()
+            if not self._topics:
+                self._first = self._last
+            self._topics[topic] = None
+            self._added[topic] += 1
+            self._condition.notify_all()
+
+    def take(self, until: float) -> tuple[str, ...]:
+        """Wait until something was added and it has been quiet since; () when nothing came before ``until``."""
+        with self._condition:
+            while True:
+                now, at = self._clock(), self._ready_at()
+                if self._topics and now >= at:
+                    topics = tuple(self._topics)
+                    self._topics.clear()
+                    return topics
+                if not self._topics and now >= until:
+                    return ()
+                self._condition.wait((at if self._topics else until) - now)
+
+    def count_added(self) -> dict[str, int]:
+        """How often each topic was ever added, whether it was taken since or not."""
+        with self._condition:
+            return dict(self._added)
+
+    def compute_wait(self) -> float:
+        """Seconds until what is queued may be taken; 0 when it may, or nothing is queued."""
+        with self._condition:
+            return max(0.0, self._ready_at() - self._clock()) if self._topics else 0.0
+
+    def _ready_at(self) -> float:
+        return min(self._last + self._quiet, self._first + _PATIENCE * self._quiet)
+
+
+# Receivers of a watch's reports. Their answers do not steer the watch.
+
+
+class Reporter(Protocol):
+    """Events of a watch, in their order. Called from several threads."""
+
+    def say(self, event: str, text: str, **facts: Any) -> None:
+        """One line for people, one event for programs."""
+
+    def report_step(self, event: Event) -> None:
+        """An event of a pass."""
+
+    def report_next_try(self, step: Step, wait: Wait) -> None:
+        """A step did not come to its end."""
+
+    def report_unwatched(self, problem: str) -> None:
+        """Changes in some place are seen only at a look."""
+
+    def report_valid_spec(self, result: PlanResult) -> None:
+        """The specs could be read."""
+
+    def report_broken_spec(self, error: SpecError) -> None: ...
+
+    def report_unchanged_spec(self) -> None:
+        """Specs or sources changed, and no resolved value did."""
+
+    def report_superseded(self, stopped: Step | None) -> None:
+        """Report that a pass is not asked for any more. ``stopped``: the step that was under way."""
+
+    def report_plan(self, result: PlanResult, due: Sequence[Step], topics: Sequence[str]) -> None:
+        """Report the differences, and which of them are due now; ``topics``: what changed before."""
+
+    def report_pass_begun(self, number: int) -> None: ...
+
+    def report_pass(self, number: int, report: PassReport, due: Sequence[Step]) -> None:
+        """A pass came to its end; ``due``: what is due after it."""
+
+    def report_state(self, result: PlanResult, next_try: datetime) -> None:
+        """A turn came to its end."""
+
+    def report_trouble(self, error: Exception, wait: Wait, next_try: datetime) -> None:
+        """A turn did not; one of our own bugs, too, when it is of no class that we raise."""
+
+    def report_recovery(self) -> None:
+        """A turn came to its end, whatever was wrong before."""
+
+    def read_state(self) -> dict[str, Any]:
+        """How the watch is now, for the health page."""

@@ -1,11 +1,13 @@
-"""NVIDIA's published v5.1 code itself: its Makefile, argument parser, confs, audit and log code, with answers that cost
-nothing in place of its engines.
+"""NVIDIA's published v5.1 and v6.0 code itself: its Makefile, argument parser, confs, audit and log code, with answers
+that cost nothing in place of its engines.
 
 Nothing of it is kept here. It runs where ``PUBLISHED`` names a folder with these checkouts:
 
     git clone https://github.com/mlcommons/inference_results_v5.1
+    git clone https://github.com/mlcommons/inference_results_v6.0
     git clone https://github.com/NVIDIA/mitten
     git clone --branch v5.1 https://github.com/mlcommons/inference
+    git clone https://github.com/mlcommons/inference inference-v6.0 && git -C inference-v6.0 checkout 175ea7ba
 """
 
 from __future__ import annotations
@@ -102,9 +104,12 @@ print({**rouge, "gen_len": 8200000, "gen_num": len(answers)})
 """
 
 
-def make_code(root: Path) -> Path:
+VERSIONS = {"v5.1": ("inference", "build/inference"), "v6.0": ("inference-v6.0", "3rdparty/mlc-inference")}
+
+
+def make_code(root: Path, version: str = "v5.1") -> Path:
     """The published code with another engine, and on a machine without a GPU."""
-    theirs = Path(PUBLISHED) / "inference_results_v5.1/closed/NVIDIA"
+    theirs = Path(PUBLISHED) / f"inference_results_{version}/closed/NVIDIA"
     code = root / "theirs"
     code.mkdir()
     for file in [*theirs.glob("Makefile*"), theirs / "VERSION"]:
@@ -112,9 +117,10 @@ def make_code(root: Path) -> Path:
     for name in ("code", "configs", "scripts"):
         shutil.copytree(theirs / name, code / name)
     shutil.copytree(Path(PUBLISHED) / "mitten/src", root / "libraries")
-    inference = code / "build/inference"
+    checkout, place = VERSIONS[version]
+    (code / "3rdparty/trtllm").mkdir(parents=True)
     for part in ("compliance", "loadgen", "tools/submission"):
-        shutil.copytree(Path(PUBLISHED) / "inference" / part, inference / part)
+        shutil.copytree(Path(PUBLISHED) / checkout / part, code / place / part)
     (root / "libraries/sitecustomize.py").write_text(LIBRARIES)
     devices = root / "libraries/nvmitten/nvidia/accelerator.py"
     devices.write_text(devices.read_text().replace("cuda.cuInit(0)", "return []"))
@@ -127,10 +133,12 @@ def make_code(root: Path) -> Path:
     return code
 
 
-def make_submission(root: Path, code: Path) -> Path:
+def make_submission(root: Path, code: Path, version: str = "v5.1") -> Path:
     named = ("--round", "v6.1", "--system", f"{SYSTEM}_TRT", "--benchmark", "llama3.1-8b")
     submission = root / "acme"
-    assert console(root, "init", str(submission), "--harness", "nvidia-v5.1", "--code", str(code), *named).code == 0
+    assert (
+        console(root, "init", str(submission), "--harness", f"nvidia-{version}", "--code", str(code), *named).code == 0
+    )
     spec = submission / "specs/acme.yaml"
     text = spec.read_text().replace("# rehearsal: true", "rehearsal: true #")
     text = re.sub(r"^ +(accelerator: NVIDIA B200|count: 8)\n", "", text, flags=re.MULTILINE)
@@ -148,8 +156,9 @@ def make_submission(root: Path, code: Path) -> Path:
 
 
 @pytest.mark.timeout(1800)
-def test_published_code_runs_through_its_adapter(tmp_path: Path) -> None:
-    submission = make_submission(tmp_path, make_code(tmp_path))
+@pytest.mark.parametrize("version", VERSIONS)
+def test_published_code_runs_through_its_adapter(tmp_path: Path, version: str) -> None:
+    submission = make_submission(tmp_path, make_code(tmp_path, version), version)
     said = console(submission).out
     assert all(f"{cell}  " in said for cell in CELLS)
     assert "\n2 cells ready." in said, said

@@ -1,7 +1,8 @@
-"""Each round with the release of LoadGen that `doctor --fix` installs for it: a rehearsal, and that round's checkers.
+"""Each round with the release of LoadGen that `doctor --fix` installs for it, or with one built of the sources at the
+tag of the round: a rehearsal, and that round's checkers.
 
 Packages are installed. ``INFERENCE_REPOSITORY`` names a clone of mlcommons/inference, bare or not, with its tags;
-without it the official checkers are left out.
+without it the official checkers and the rounds before v4.1 are left out.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.catalog import CONF
 from reconciler.check.engine import check_tree
 from reconciler.check.official import run_official
-from reconciler.observed.loadgen_library import RELEASES
+from reconciler.observed.loadgen_library import CONFS, RELEASES
 from reconciler.reconcile.planning import Options, PlanResult, compute_plan
 from reconciler.reconcile.readiness import install_loadgen
 from reconciler.record.index import load_record
@@ -31,16 +33,32 @@ from tests.shared import need
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 REHEARSED = {
+    "v2.0": ("bert-99",),
+    "v2.1": ("resnet50", "bert-99"),
+    "v3.0": ("resnet50", "bert-99"),
+    "v3.1": ("resnet50", "bert-99"),
+    "v4.0": ("resnet50", "llama2-70b-99"),
     "v4.1": ("resnet50", "llama2-70b-99"),
     "v5.0": ("resnet50", "llama2-70b-99"),
     "v5.1": ("resnet50", "llama3.1-8b"),
     "v6.0": ("resnet50", "llama3.1-8b"),
     "v6.1": ("resnet50", "llama3.1-8b"),
 }
-# The last state of each round's checkers; the newest rounds have no tag of their own.
-TAGS = {"v4.1": "v4.1", "v5.0": "v5.0.1", "v5.1": "v5.1.1", "v6.0": "HEAD", "v6.1": "HEAD"}
+# The last state of each round's checkers, where it is not the tag of that name; the newest rounds have none.
+TAGS = {"v5.0": "v5.0.1", "v5.1": "v5.1.1", "v6.0": "HEAD", "v6.1": "HEAD"}
 # The verdict of a test compares two speeds of a machine that may do other things; those runs are made all the same.
 DRIVEN = (Kind.RUN, Kind.COMPLIANCE_TEST)
+
+
+def extract(round_name: str, folder: Path, *paths: str) -> Path:
+    """Of the official repository as it was for a round."""
+    if not (named := os.environ.get("INFERENCE_REPOSITORY")):
+        pytest.skip("INFERENCE_REPOSITORY names no clone of mlcommons/inference")
+    command = ["git", "-C", named, "archive", TAGS.get(round_name, round_name), *paths]
+    packed = subprocess.run(command, capture_output=True, check=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        archive.extractall(folder, filter="data")
+    return folder
 
 
 CASES = [(name, benchmark) for name, benchmarks in REHEARSED.items() for benchmark in benchmarks]
@@ -52,7 +70,8 @@ def rehearsed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     need("mlperf_loadgen", "onnxruntime", "onnx", "cv2", "openvino_genai", "tokenizers")
     round_name, benchmark = request.param
     root = tmp_path_factory.mktemp("released")
-    python = install_loadgen(RepositoryPaths(root / "environment"), round_name)
+    brought = extract(round_name, root / "inference", "loadgen", CONF) if round_name in CONFS else None
+    python = install_loadgen(RepositoryPaths(root / "environment"), round_name, brought)
     words = ["rehearse", benchmark, "--round", round_name, "--output", str(root / "rehearsal"), "--busy"]
     if benchmark.startswith("llama"):
         words += ["--category", "datacenter"]
@@ -71,7 +90,8 @@ def test_every_run_and_every_compliance_test_was_made(rehearsed: PlanResult) -> 
 
 
 def test_the_release_of_the_round_drove_them(rehearsed: PlanResult) -> None:
-    release = RELEASES[rehearsed.desired.submission.round]
+    name = rehearsed.desired.submission.round
+    release = RELEASES.get(name, name.removeprefix("v"))
     runs = [
         load_record(rehearsed.paths, summary.id)
         for address, summaries in rehearsed.recorded.by_address.items()
@@ -79,22 +99,18 @@ def test_the_release_of_the_round_drove_them(rehearsed: PlanResult) -> None:
         if address.kind in DRIVEN and summary.ended is Ended.DONE
     ]
     assert {record.facts["loadgen.version"].value for record in runs} == {release}
+    found = {fact.value if (fact := record.facts.get("loadgen.conf")) else None for record in runs}
+    assert found == {CONFS.get(name)}
 
 
 def test_the_checkers_of_the_round_find_only_what_is_short(rehearsed: PlanResult, tmp_path: Path) -> None:
-    named = os.environ.get("INFERENCE_REPOSITORY")
-    if not named:
-        pytest.skip("INFERENCE_REPOSITORY names no clone of mlcommons/inference")
     need("yaml")
-    tree, checkout = tmp_path / "tree", tmp_path / "checkout"
+    tree = tmp_path / "tree"
     shutil.copytree(rehearsed.tree, tree)
     unmark(tree)
     ruleset = load_ruleset(rehearsed.desired.submission.round)
     samples = ":!tools/submission/directory_structure_samples"
-    command = ["git", "-C", named, "archive", TAGS[ruleset.round], "tools/submission", samples]
-    packed = subprocess.run(command, capture_output=True, check=True).stdout
-    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-        archive.extractall(checkout, filter="data")
+    checkout = extract(ruleset.round, tmp_path / "checkout", "tools/submission", samples)
     report = run_official(check_tree(tree, round_name=ruleset.round), tree, checkout, "", tmp_path)
     assert report.official
     assert not any(run.cause for run in report.official), "none has crashed"

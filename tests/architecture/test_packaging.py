@@ -9,6 +9,7 @@ import tomllib
 import pytest
 from jsonschema.validators import validator_for
 
+from harness.benchmark_catalog import BENCHMARKS
 from harness.errors import EXTRAS
 from reconciler.rules.benchmark_facts import load_benchmark_facts
 from reconciler.storage.packaged_files import read_shipped
@@ -48,6 +49,7 @@ def test_extras_that_are_named_to_users_are_found_by_older_pips() -> None:
     extras = PROJECT["optional-dependencies"]
     assert [name for name in extras if name != _normal(name)] == []
     named = {facts.extra for facts in load_benchmark_facts().values()} | set(EXTRAS.values())
+    named |= {benchmark.installed_by for benchmark in BENCHMARKS.values()}
     assert {name for name in named if name} <= extras.keys()
 
 

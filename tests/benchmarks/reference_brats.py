@@ -22,8 +22,9 @@ from typing import Any
 import nibabel
 import numpy as np
 
+from harness.benchmarks import unet3d_brats
 from harness.benchmarks.accuracy import AnswerLog, read_accuracy_log
-from harness.benchmarks.unet3d_brats import brats19, scoring
+from harness.benchmarks.unet3d_brats import brats19
 from harness.contract import RunRequest
 from reconciler.rules.benchmark_facts import load_benchmark_facts
 from tests.benchmarks.children import child, write_conf
@@ -133,7 +134,7 @@ def main(inference: Path, checkout: Path) -> int:
             labels = Path(tempfile.mkdtemp(dir=folder))
             for name in names:
                 label(case.data, case.dataset, labels, name, change(own[name]).astype(np.uint8))
-            scoring.score(log, case.dataset, folder)
+            unet3d_brats.score(log, case.dataset, folder)
             ours = (folder / "accuracy.txt").read_text().strip()
             theirs = run_script(script, folder / "mlperf_log_accuracy.json", folder / "prepared", labels, checkout)
             differ += ours != theirs

@@ -28,7 +28,6 @@ from harness.benchmarks.detection.answers import FOUND, make_response
 from harness.benchmarks.detection.coco import CocoLayout
 from harness.benchmarks.retinanet import heads, openimages
 from harness.benchmarks.sources import REHEARSAL
-from harness.benchmarks.ssd_resnet34 import coco2017
 from harness.benchmarks.ssd_resnet34.rehearsal import DETECTOR
 from harness.contract import Counter
 
@@ -174,7 +173,12 @@ def main(checkout: Path, pictures: Path) -> None:
         retinanet,
         {**wide, "script": "accuracy-openimages.py", "folder": "--openimages-dir"},
     )
-    large = {"layout": coco2017.LAYOUT, "categories": list(DETECTOR.categories), "first": 1, "words": ["--use-inv-map"]}
+    large = {
+        "layout": ssd_resnet34.LAYOUT,
+        "categories": list(DETECTOR.categories),
+        "first": 1,
+        "words": ["--use-inv-map"],
+    }
     compare(
         checkout,
         pictures,

@@ -28,9 +28,8 @@ import numpy as np
 
 from harness.benchmarks import load_rehearsal
 from harness.benchmarks.accuracy import read_accuracy_log
-from harness.benchmarks.language.generated_decoder import OwnAnswers
 from harness.benchmarks.language.published import BENCHMARKS
-from harness.benchmarks.language.rehearsing import GENERATED, answer_prompt
+from harness.benchmarks.language.rehearsing import GENERATED, OwnAnswers, answer_prompt
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter
 from harness.run.tokens import PROMPTS

@@ -17,8 +17,8 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from harness.benchmarks import resnet50
 from harness.benchmarks.accuracy import read_accuracy_log, write_top1
-from harness.benchmarks.resnet50 import imagenet
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter
 
@@ -35,7 +35,7 @@ def write_images(pictures: Path, folder: Path) -> list[str]:
         for scale in (1.0, 0.61):
             names.append(f"{len(names):05d}.JPEG")
             cv2.imwrite(str(folder / names[-1]), cv2.resize(image, None, fx=scale, fy=scale))
-    (folder / imagenet.MAP).write_text("".join(f"{name} {number % 1000}\n" for number, name in enumerate(names)))
+    (folder / resnet50.MAP).write_text("".join(f"{name} {number % 1000}\n" for number, name in enumerate(names)))
     (folder / REHEARSAL).write_text("{}\n")
     return names
 
@@ -48,8 +48,8 @@ def compare_scores(checkout: Path, folder: Path, labels: np.ndarray, right: floa
     log = folder / "mlperf_log_accuracy.json"
     entries = [{"seq_id": n, "qsl_idx": n, "data": answer.tobytes().hex()} for n, answer in enumerate(answers)]
     log.write_text(json.dumps(entries))
-    command = [sys.executable, str(checkout / _VISION / "tools/accuracy-imagenet.py"), "--dtype", "int32"]
-    command += ["--mlperf-accuracy-file", str(log), "--imagenet-val-file", str(folder / imagenet.MAP)]
+    command = [sys.executable, str(checkout / _VISION / "tools/accuracy-resnet50.py"), "--dtype", "int32"]
+    command += ["--mlperf-accuracy-file", str(log), "--imagenet-val-file", str(folder / resnet50.MAP)]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     write_top1(read_accuracy_log(log), np.int32, labels, folder)
     return said == (folder / "accuracy.txt").read_text()
@@ -64,7 +64,7 @@ def main(checkout: Path, pictures: Path) -> None:
         output.mkdir()
         names = write_images(pictures, folder)
         began = time.perf_counter()
-        imagenet.build_dataset(folder, {}, output, Counter(Path(temporary, "counter")))
+        resnet50.build_dataset(folder, {}, output, Counter(Path(temporary, "counter")))
         ours = time.perf_counter() - began
         samples, differing, theirs = np.load(output / "samples.npy"), 0, 0.0
         for sample, name in zip(samples, names, strict=True):

@@ -27,10 +27,9 @@ from harness.benchmarks.accuracy import read_accuracy_log, write_top1
 from harness.benchmarks.mapped_arrays import NPY
 from harness.benchmarks.rgat import build_dataset, load_samples
 from harness.benchmarks.rgat.blocks import Blocks, name_adjacency, name_input
-from harness.benchmarks.rgat.checkpoint import STATE, read_checkpoint
 from harness.benchmarks.rgat.graph import CLASSES, FEATURES, KINDS, LAYERS, RELATIONS, SEEDS, list_inputs
 from harness.benchmarks.rgat.igbh import FEATURES_FILE, LABELS_FILE, PROCESSED
-from harness.benchmarks.rgat.network import RelationalGraphAttention
+from harness.benchmarks.rgat.network import STATE, RelationalGraphAttention, read_checkpoint
 from harness.benchmarks.rgat.rehearsal import CHECKPOINT, write_rehearsal
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter

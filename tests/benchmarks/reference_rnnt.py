@@ -1,4 +1,4 @@
-"""``python -m tests.benchmarks.reference_rnnt CHECKOUT``: our features, transcripts and word error rate next to the
+"""``python -m tests.benchmarks.reference_rnnt CHECKOUT``: our transcribing, transcripts and word error rate next to the
 reference's.
 
 CHECKOUT is one of mlcommons/inference with speech_recognition/rnnt, such as v4.0. Sounds are made up, of many lengths.
@@ -23,7 +23,7 @@ import soundfile
 
 from harness.benchmarks import rnnt
 from harness.benchmarks.accuracy import read_accuracy_log
-from harness.benchmarks.rnnt import features, librispeech
+from harness.benchmarks.rnnt import transcribing
 from harness.benchmarks.rnnt.checkpoint import read_weights
 from harness.benchmarks.rnnt.network import write_parts
 from harness.benchmarks.rnnt.rehearsal import _SIZES, load_parts, make_weights, transcribe
@@ -49,7 +49,7 @@ def stand_in_for_librosa() -> bool:
     if importlib.util.find_spec("librosa"):
         return True
     librosa = types.ModuleType("librosa")
-    librosa.filters = types.SimpleNamespace(mel=lambda **_: weigh_mels(512, features.MELS).T)  # type: ignore[attr-defined]
+    librosa.filters = types.SimpleNamespace(mel=lambda **_: weigh_mels(512, transcribing.MELS).T)  # type: ignore[attr-defined]
     sys.modules["librosa"] = librosa
     return False
 
@@ -69,7 +69,7 @@ def write_sounds(rng: np.random.Generator, folder: Path) -> tuple[list[np.ndarra
         file = {"fname": name, "speed": 1, "duration": seconds}
         entries.append({"files": [file], "original_duration": seconds, "transcript": " ".join(words)})
         waveforms.append(soundfile.read(folder / name, dtype="float32")[0])
-    (folder / librispeech.MANIFEST).write_text(json.dumps(entries))
+    (folder / rnnt.MANIFEST).write_text(json.dumps(entries))
     (folder / REHEARSAL).write_text("{}")
     return waveforms, entries
 
@@ -82,8 +82,8 @@ def compare_features(torch: Any, waveforms: list[np.ndarray]) -> tuple[Any, list
         length = torch.tensor([len(waveform)])
         received, frames = preprocessing((torch.from_numpy(waveform)[None], length))
         wanted = received[0].T.numpy()
-        ours = features.compute_features(waveform)
-        assert ours.shape == wanted.shape == (int(frames), features.FEATURES)
+        ours = transcribing.compute_features(waveform)
+        assert ours.shape == wanted.shape == (int(frames), transcribing.FEATURES)
         largest = max(largest, float(np.abs(ours - wanted).max()))
         found.append((received.permute(2, 0, 1), frames))
     return preprocessing, found, largest
@@ -122,7 +122,7 @@ def compare_scores(checkout: Path, folder: Path, dataset: Path, texts: list[str]
     log.write_text(json.dumps([{"seq_id": n, "qsl_idx": n, "data": data} for n, data in enumerate(answers)]))
     script = checkout / _FOLDER / "accuracy_eval.py"
     command = [sys.executable, str(script), "--log_dir", str(logs), "--dataset_dir", str(folder)]
-    command += ["--manifest", str(folder / librispeech.MANIFEST)]
+    command += ["--manifest", str(folder / rnnt.MANIFEST)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     rnnt.score(read_accuracy_log(log), dataset, folder)
@@ -138,7 +138,7 @@ def main(checkout: Path) -> None:
         output.mkdir()
         waveforms, entries = write_sounds(rng, folder)
         preprocessing, received, largest = compare_features(torch, waveforms)
-        mels = np.abs(preprocessing.featurizer.fb[0].numpy() - weigh_mels(512, features.MELS).T).max()
+        mels = np.abs(preprocessing.featurizer.fb[0].numpy() - weigh_mels(512, transcribing.MELS).T).max()
         print(
             f"{len(waveforms)} sounds: features differ by {largest:.2g} at most; mels of librosa: {librosa}, {mels:.2g}"
         )
@@ -147,12 +147,12 @@ def main(checkout: Path) -> None:
             torch, Path(temporary), [waveforms[n] for n in few], [received[n] for n in few]
         )
         print(f"{len(few)} transcripts: {alike} alike, of {letters} letters")
-        librispeech.build_dataset(folder, {}, output, Counter(Path(temporary) / "counter"))
+        rnnt.build_dataset(folder, {}, output, Counter(Path(temporary) / "counter"))
         manifest = importlib.import_module("parts.manifest").Manifest(
-            str(folder), [str(folder / librispeech.MANIFEST)], list(LETTERS), BLANK, normalize=True, max_duration=15.0
+            str(folder), [str(folder / rnnt.MANIFEST)], list(LETTERS), BLANK, normalize=True, max_duration=15.0
         )
         kept = ["".join(LETTERS[letter] for letter in item["transcript"]) for item in manifest]
-        ours = list(librispeech.load_transcripts(output))
+        ours = list(rnnt.load_transcripts(output))
         print(f"{len(entries)} utterances, of which {len(kept)} are samples; equal: {kept == ours}")
         chance = ["".join(rng.choice(list(LETTERS), 60)) for _ in kept]
         half = [text if number % 2 else chance[number] for number, text in enumerate(kept)]

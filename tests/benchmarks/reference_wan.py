@@ -23,7 +23,7 @@ import numpy as np
 
 from harness.benchmarks import load_benchmark
 from harness.benchmarks.sources import REHEARSAL
-from harness.benchmarks.wan_2_2 import prompts, videos, words
+from harness.benchmarks.wan_2_2 import prompts, videos
 from harness.benchmarks.wan_2_2.rehearsal import MODEL, SHAPES, write_rehearsal
 from harness.contract import Benchmark, Counter
 from tests.benchmarks.comparing import paint_samples, report
@@ -90,8 +90,8 @@ def compare(folder: Path, reference: Path) -> Iterator[tuple[str, bool]]:
     yield report("latent", np.array_equal(shared["latents"], latent.float().numpy()))
     small = {**config, "height": SHAPE.height, "width": SHAPE.width, "num_frames": SHAPE.frames}
     theirs = run_mlperf.Model(str(models / MODEL), torch.device("cpu"), small, own, latent)
-    yield from compare_tokens(theirs, published, words.read_tokenizer(data / prompts.TOKENIZER, ""))
-    yield report("negative prompt", words.clean_prompt(theirs.negative_prompt) == prompts.AGAINST)
+    yield from compare_tokens(theirs, published, prompts.read_tokenizer(data / prompts.TOKENIZER, ""))
+    yield report("negative prompt", prompts.clean_prompt(theirs.negative_prompt) == prompts.AGAINST)
     frames = answer(theirs)
     for batch in (1, 4):
         found = paint_samples(NAME, models / MODEL, dataset, count=COUNT, batch=batch, precision="bf16")
@@ -101,7 +101,7 @@ def compare(folder: Path, reference: Path) -> Iterator[tuple[str, bool]]:
     yield compare_files(folder, frames[0])
 
 
-def compare_tokens(theirs: Any, texts: Sequence[str], ours: words.PromptTokenizer) -> Iterator[tuple[str, bool]]:
+def compare_tokens(theirs: Any, texts: Sequence[str], ours: prompts.PromptTokenizer) -> Iterator[tuple[str, bool]]:
     """As the library's pipeline takes a prompt apart; it mends Unicode too where ftfy is installed."""
     from diffusers.pipelines.wan.pipeline_wan import prompt_clean
 

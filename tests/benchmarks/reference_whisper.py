@@ -22,7 +22,6 @@ import numpy as np
 from harness.benchmarks import whisper
 from harness.benchmarks.accuracy import read_accuracy_log
 from harness.benchmarks.sources import REHEARSAL
-from harness.benchmarks.whisper import letters, librispeech
 from harness.benchmarks.whisper.rehearsal import write_rehearsal
 from harness.contract import Counter
 
@@ -70,9 +69,9 @@ def compare(asked: argparse.Namespace, folder: Path) -> int:
 
 def draw_answers(data: Path) -> Iterator[tuple[str, list[str], list[str]]]:
     """Kind, what was said in each utterance, and what was transcribed."""
-    said = [entry["transcript"] for entry in json.loads((data / librispeech.MANIFEST).read_text())]
+    said = [entry["transcript"] for entry in json.loads((data / whisper.MANIFEST).read_text())]
     rng = np.random.default_rng(5)
-    drawn = ["".join(rng.choice(list(letters.LETTERS), int(rng.integers(2, 60)))) for _ in said]
+    drawn = ["".join(rng.choice(list(whisper.LETTERS), int(rng.integers(2, 60)))) for _ in said]
     yield "right", said, said
     yield "half", said, [*said[: COUNT // 2], *drawn[COUNT // 2 :]]
     yield "random", said, drawn
@@ -89,15 +88,15 @@ def change(word: str, rng: np.random.Generator) -> str:
 
 
 def speak(data: Path, said: Sequence[str]) -> None:
-    entries = json.loads((data / librispeech.MANIFEST).read_text())
+    entries = json.loads((data / whisper.MANIFEST).read_text())
     for entry, text in zip(entries, said, strict=True):
         entry["transcript"] = text
-    (data / librispeech.MANIFEST).write_text(json.dumps(entries))
+    (data / whisper.MANIFEST).write_text(json.dumps(entries))
 
 
 def write_log(path: Path, answers: Sequence[str]) -> None:
     entries = [
-        {"seq_id": number, "qsl_idx": number, "data": letters.write_text(answer).tobytes().hex().upper()}
+        {"seq_id": number, "qsl_idx": number, "data": whisper.write_text(answer).tobytes().hex().upper()}
         for number, answer in enumerate(answers)
     ]
     path.write_text("[\n" + ",\n".join(json.dumps(entry) for entry in entries) + "\n]\n")
@@ -106,7 +105,7 @@ def write_log(path: Path, answers: Sequence[str]) -> None:
 def ask_script(asked: argparse.Namespace, folder: Path, data: Path) -> str:
     """The line that it prints."""
     script = asked.checkout / "speech2text/accuracy_eval.py"
-    options = ["--log_dir", str(folder), "--dataset_dir", str(data), "--manifest", str(data / librispeech.MANIFEST)]
+    options = ["--log_dir", str(folder), "--dataset_dir", str(data), "--manifest", str(data / whisper.MANIFEST)]
     command = [str(asked.python), str(script), *options, "--output_dtype", "int64"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     if ended.returncode:

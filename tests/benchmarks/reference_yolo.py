@@ -20,8 +20,7 @@ import cv2
 import numpy as np
 
 from harness.benchmarks.images import draw_image
-from harness.benchmarks.yolo.coco_safe import SIDE, preprocess
-from harness.benchmarks.yolo.heads import CLASSES, find_objects, make_rows
+from harness.benchmarks.yolo import CLASSES, SIDE, find_objects, make_rows, preprocess
 
 SIZES = ((375, 500), (500, 375), (480, 640), (427, 640), (640, 640), (333, 500), (640, 361), (51, 640), (1200, 900))
 _TOLERANCE = 1e-5  # of the image's sides

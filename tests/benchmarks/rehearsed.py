@@ -21,7 +21,7 @@ import numpy as np
 from harness.benchmarks import load_benchmark
 from harness.contract import BENCHMARKS, Benchmark
 from reconciler.observed.installed_backends import find_missing_libraries, list_installed
-from reconciler.rehearse.generated_data import generate
+from reconciler.rehearse.rehearsal_spec import generate
 from reconciler.rules.benchmark_facts import BenchmarkFacts, load_benchmark_facts
 from tests.benchmarks.children import build, run, start
 from tests.benchmarks.rounds import Measure, arguments, interleave, median, medians, report, spread

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.benchmarks.language.prompts import load_prompts, write_prompts
+from harness.benchmarks.language.prompt_sets import load_prompts, write_prompts
 
 TOKENS = True
 COUNT, WORDS, SHORTEST, LONGEST = 192, 256, 12, 40

@@ -13,9 +13,9 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.backends.triton.programs import find_program
+from harness.backends.triton.server import find_program
 from harness.contract import Benchmark
-from reconciler.rehearse.generated_data import generate
+from reconciler.rehearse.rehearsal_spec import generate
 from reconciler.rules.benchmark_facts import load_benchmark_facts
 from tests.benchmarks.children import build, offline_rate
 from tests.benchmarks.rounds import Measure, arguments, compare, report

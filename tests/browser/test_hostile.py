@@ -50,6 +50,12 @@ class HostilePage(RepositoryPage):
     def read_history(self, cell: str) -> dict[str, Any]:
         return spoil(super().read_history(CELL))
 
+    def read_recent(self) -> dict[str, Any]:
+        return spoil(super().read_recent())
+
+    def read_run(self, cell: str, record: str) -> dict[str, Any]:
+        return spoil(super().read_cell(CELL)["performance"])
+
     def read_comparison(self, one: str, other: str) -> dict[str, Any]:
         return spoil(super().read_comparison("HEAD", "HEAD"))
 
@@ -79,7 +85,7 @@ class HostilePage(RepositoryPage):
             "log": [NASTY],
             "readings": [{"seconds": 1.0, NASTY: 3.0}, {"seconds": 2.0, NASTY: 4.0}],
         }
-        queue = [{"address": NASTY, "seconds": 1.0}]
+        queue = [{**dict.fromkeys(("address", "label", "cell"), NASTY), "seconds": 1.0}]
         return {
             **spoil(super().read_live()),
             "running": True,
@@ -109,7 +115,8 @@ def test_what_strangers_write_is_only_shown(
     recorded: Path, serve: Callable[..., str], open_tab: Callable[..., Seen]
 ) -> None:
     seen, origin = open_tab(), serve(HostilePage(RepositoryPaths(recorded), Options()))
-    views = ("/", "/live", f"/cell/{CELL}", "/plan?base=x", f"/history?cell={quote(CELL)}&one=a&other=b", "/findings")
+    views = ("/", "/live", f"/cell/{CELL}", f"/cell/{CELL}?other=x", "/plan?base=x", "/history", "/findings")
+    views += (f"/history?cell={quote(CELL)}&one=a&other=b",)
     for view in (*views, "/log?cell=x&name=y", f"/cell/{quote(NASTY, safe='')}"):
         answer = seen.tab.goto(origin + view)
         assert answer.status == 200, view

@@ -22,6 +22,7 @@ VIEWS = (
     "/live",
     f"/cell/{CELL}",
     "/plan?base=HEAD~1&head=HEAD",
+    "/history",
     f"/history?cell={quote(CELL)}&one=HEAD&other=theirs",
     "/findings",
     "/findings?tree=theirs&command=verify-tree",

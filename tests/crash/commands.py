@@ -121,7 +121,6 @@ COMMANDS: dict[str, Written] = {
     "verify-tree": Written("contradicted", ("verify-tree", "../sent", *REPORTS), None, exact=True),
     "page --export": Written("recorded", ("page", "--export", "../page"), weight=1),
     "plot": Written("recorded", ("plot", "digits", "-o", "../plot.svg"), exact=True, weight=1),
-    "history --svg": Written("recorded", ("history", "digits", "--svg", "../plot.svg"), exact=True, weight=1),
     "pr --markdown": Written("corrected", ("pr", "--base", "submitted", "--markdown", "../pr.md"), None, weight=1),
     "fmt": Written("untidy", ("fmt",), exact=True, weight=1),
     "doctor --fix": Written("older", ("doctor", "--fix"), None),

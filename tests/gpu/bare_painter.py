@@ -23,8 +23,7 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from harness.backends.diffusers import KINDS
-from harness.backends.diffusers.loading import find_checkpoint, load_networks, read_config
-from harness.backends.diffusers.settings import ImageSettings
+from harness.backends.diffusers.loading import ImageSettings, find_checkpoint, load_networks, read_config
 from harness.backends.diffusers.stable_diffusion_xl import FP8, lower_linears, round_rows
 from tests.gpu.image_captions import NAMES, PIPELINE
 

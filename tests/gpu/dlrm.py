@@ -29,8 +29,7 @@ from typing import Any
 import numpy as np
 
 from harness.benchmarks.dlrm_v2.checkpoint import draw_weights, write_checkpoint
-from harness.benchmarks.dlrm_v2.criteo import DENSE_FILE, LABELS_FILE, SPARSE_FILE
-from harness.benchmarks.dlrm_v2.grouping import SIZES, group_pairs
+from harness.benchmarks.dlrm_v2.criteo import DENSE_FILE, LABELS_FILE, SIZES, SPARSE_FILE, group_pairs
 from harness.benchmarks.dlrm_v2.layers import Shape
 from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, TABLE_ROWS
 from harness.benchmarks.sources import REHEARSAL

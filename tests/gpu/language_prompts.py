@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.benchmarks.language.prompts import draw_lengths, load_prompts, write_prompts
+from harness.benchmarks.language.prompt_sets import draw_lengths, load_prompts, write_prompts
 
 TOKENS = True
 

@@ -1,7 +1,7 @@
 """RetinaNet (ResNeXt-50 32x4d with a feature pyramid, 264 classes) with random weights, of the size that MLPerf's
 reference has: for speed and for comparing backends.
 
-The engine ends where that of the benchmark does (see harness.benchmarks.detection.ranking): of each level the best
+The engine ends where that of the benchmark does (see harness.benchmarks.retinanet.heads): of each level the best
 scores, where they stand, and their offsets. Decoding and suppression are left to the host, and here to no one. A
 benchmark file like a user's own (see harness.benchmarks). Dataset settings: count, side, dtype. Model settings: side,
 blocks.
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.benchmarks.detection.ranking import append_ranking
+from harness.benchmarks.retinanet.heads import append_ranking
 from tests.gpu.resnet import WIDTHS, Net
 
 SYNTHETIC = True

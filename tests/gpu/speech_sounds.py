@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from harness.benchmarks.speech import load_waveforms
-from harness.benchmarks.whisper.letters import write_text as write_text
+from harness.benchmarks.whisper import write_text as write_text
 from harness.run.tokens import SOUND_RATE, SOUNDS
 
 TOKENS = True

@@ -11,7 +11,7 @@ import starting
 FLAGS = ("--rm", "-i", "--interactive", "--init", "--privileged")
 VALUED = (
     *("--name", "-u", "--user", "--userns", "-e", "--env", "-v", "--volume", "-w", "--workdir", "--gpus", "--ipc"),
-    *("--shm-size", "--network", "--ulimit", "--entrypoint"),
+    *("--shm-size", "--network", "--ulimit", "--entrypoint", "--stop-timeout"),
 )
 
 

@@ -14,7 +14,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from harness.benchmarks.resnet50.imagenet import MEANS
+from harness.benchmarks.resnet50 import MEANS
 
 Weights = dict[str, NDArray[np.float32]]
 _EPSILON = 1e-3  # of the batch normalization

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from reconciler.diff.claims import Claim, Proof
 from reconciler.history import records
 from reconciler.history.audit import audit
-from reconciler.history.forgeries import find_forgeries
+from reconciler.history.pull_request import find_forgeries
 from reconciler.history.snapshot import read_snapshot
 from reconciler.loadgen.log_files import DETAIL
 from reconciler.record.codec import decode

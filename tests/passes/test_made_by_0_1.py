@@ -27,9 +27,9 @@ from reconciler.record.decisions import read, write
 from reconciler.resource.decisions import AcceptanceStatus
 from reconciler.resource.records import Ended
 from reconciler.storage import git
-from reconciler.storage.files import hash_tree
 from tests.passes.conftest import allow_any_speed
 from tests.passes.repository import HERE, Repository
+from tests.shared import hash_tree
 
 MADE = HERE / "made_by_0_1"
 RECORDS = sorted([*MADE.glob("repository/state/records/*/*.json"), *MADE.glob("harvested/*.json")])

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.benchmarks.language.prompts import load_prompts, write_prompts
+from harness.benchmarks.language.prompt_sets import load_prompts, write_prompts
 
 TOKENS = True
 GENERATION = {"min_new_tokens": 3, "max_new_tokens": 12}

@@ -18,13 +18,15 @@ import torch
 from harness.backends import LoadPlan
 from harness.backends.diffusers import stable_diffusion_xl, wan
 from harness.backends.diffusers.loading import (
+    NOT_COMPILED,
+    ImageSettings,
     Networks,
     PipelineKind,
     choose_devices,
     find_checkpoint,
     load_networks,
+    read_settings,
 )
-from harness.backends.diffusers.settings import NOT_COMPILED, ImageSettings, read_settings
 from harness.backends.image_workers import ImageSession, ImageWorker
 from harness.child.digests import hash_files
 from harness.contract import Fact
@@ -33,10 +35,7 @@ from harness.machine.facts import find_distribution_version
 from harness.machine.numa import pin_thread_near
 from harness.machine.placement import WorkerPlace, place_workers
 
-KINDS: Mapping[str, PipelineKind] = {
-    "StableDiffusionXLPipeline": stable_diffusion_xl.KIND,
-    "WanPipeline": wan.KIND,
-}
+KINDS: Mapping[str, PipelineKind] = {"StableDiffusionXLPipeline": stable_diffusion_xl.KIND, "WanPipeline": wan.KIND}
 
 
 def facts() -> dict[str, Fact]:

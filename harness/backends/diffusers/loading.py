@@ -15,9 +15,8 @@ import torch
 import transformers
 
 from harness.backends import LoadPlan
-from harness.backends.diffusers.settings import ImageSettings
 from harness.backends.image_workers import ImageWorker
-from harness.catalog import DiffusersRunOptions, WeightOptions
+from harness.catalog import DiffusersEngineOptions, DiffusersRunOptions, WeightOptions
 from harness.errors import HarnessError
 
 PIPE, SCHEDULER = "checkpoint_pipe", "checkpoint_scheduler"  # folders of MLCommons' checkpoint
@@ -137,3 +136,43 @@ def require_shared(shared: Mapping[str, np.ndarray], names: tuple[str, ...]) -> 
     if missing:
         problem = f"the dataset has no {missing[0]} that all samples share"
         raise HarnessError(problem, "input", "write load_shared() in the benchmark's file")
+
+
+# How a pipeline is run: what the benchmark says, and over it what the spec says.
+
+NOT_COMPILED = "none"  # of the run option compile, else a mode of torch.compile
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSettings:
+    """``steps``: in which noise is taken away; ``guidance``: how far from the words that are drawn against.
+    ``channels_last``: how convolutions lay out memory. Of a pipeline with two networks that take turns, ``boundary`` is
+    the share of all noise down to which the first one computes, and ``guidance_2`` is that of the second one."""
+
+    steps: int
+    guidance: float
+    compiled: str
+    channels_last: bool
+    guidance_2: float | None = None
+    boundary: float | None = None
+
+    @property
+    def compile_mode(self) -> str | None:
+        return None if self.compiled == "default" else self.compiled
+
+
+def read_settings(plan: LoadPlan) -> ImageSettings:
+    """Raises HarnessError where the benchmark is not one for pipelines."""
+    if "steps" not in plan.pipeline:
+        problem = "the benchmark says nothing of a pipeline"
+        raise HarnessError(problem, "input", "choose another backend, or set PIPELINE in its file")
+    run = DiffusersRunOptions(plan.options)
+    guidance_2, boundary = plan.pipeline.get("guidance_2"), plan.pipeline.get("boundary")
+    return ImageSettings(
+        DiffusersEngineOptions(plan.options).steps or int(plan.pipeline["steps"]),
+        float(plan.pipeline["guidance"]),
+        run.compile,
+        run.channels_last,
+        None if guidance_2 is None else float(guidance_2),
+        None if boundary is None else float(boundary),
+    )

@@ -19,6 +19,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from harness.backends import Outputs
 from harness.backends.diffusers.loading import (
+    NOT_COMPILED,
+    ImageSettings,
     Networks,
     PipelineFolder,
     PipelineKind,
@@ -26,19 +28,13 @@ from harness.backends.diffusers.loading import (
     read_config,
     require_shared,
 )
-from harness.backends.diffusers.settings import NOT_COMPILED, ImageSettings
 from harness.backends.pytorch.packed_operators import ALIGNED, FP8, LARGEST
 from harness.errors import HarnessError
 
 TOKENS = ("input_ids", "input_ids_2")  # of the two text encoders
 LATENTS = "latents"
 # The first that takes an input computes it.
-ATTENTION = [
-    SDPBackend.CUDNN_ATTENTION,
-    SDPBackend.FLASH_ATTENTION,
-    SDPBackend.EFFICIENT_ATTENTION,
-    SDPBackend.MATH,
-]
+ATTENTION = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 # Tokens come from the dataset, and a measured picture must have no watermark.
 _WITHOUT = {"tokenizer": None, "tokenizer_2": None, "add_watermarker": False}
 

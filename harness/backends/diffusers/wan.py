@@ -17,6 +17,8 @@ import transformers
 
 from harness.backends import Outputs
 from harness.backends.diffusers.loading import (
+    NOT_COMPILED,
+    ImageSettings,
     Networks,
     PipelineFolder,
     PipelineKind,
@@ -24,7 +26,6 @@ from harness.backends.diffusers.loading import (
     read_config,
     require_shared,
 )
-from harness.backends.diffusers.settings import NOT_COMPILED, ImageSettings
 from harness.errors import HarnessError
 
 TOKENS = ("input_ids", "attention_mask")

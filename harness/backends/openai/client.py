@@ -436,8 +436,5 @@ def load_texts(plan: GenerationPlan) -> Texts:
         path = folder / _FILE if folder is not None else Path(_FILE)
         if folder is not None and path.is_file():
             return Texts(Tokenizer.from_file(str(path)))
-    raise HarnessError(
-        f"there is no {_FILE} to make text of token ids with",
-        "missing",
-        "name the checkpoint's folder as model.path, or set run.options.token_ids: true where the server takes ids",
-    )
+    fix = "name the checkpoint's folder as model.path, or set run.options.token_ids: true where the server takes ids"
+    raise HarnessError(f"there is no {_FILE} to make text of token ids with", "missing", fix)

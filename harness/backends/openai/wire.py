@@ -156,11 +156,8 @@ class Stream(asyncio.Protocol):
 
     def _refuse_excess(self) -> None:
         if max(self._answer.pieces, len(self._answer.tokens)) > self._limits.most:
-            raise HarnessError(
-                f"the stream goes on after {self._limits.most} tokens, the most that were asked for",
-                "backend",
-                "see whether the server obeys max_tokens",
-            )
+            problem = f"the stream goes on after {self._limits.most} tokens, the most that were asked for"
+            raise HarnessError(problem, "backend", "see whether the server obeys max_tokens")
 
     def _finish(self, body: Body) -> None:
         if body.head.status != 200:
@@ -340,9 +337,8 @@ class Body:
             if len(data) < stop + len(_LINE):
                 break
             if data[stop : stop + len(_LINE)] != _LINE:
-                raise HarnessError(
-                    "a chunk is not as long as it says", "backend", "check for a proxy in front of the server"
-                )
+                problem = "a chunk is not as long as it says"
+                raise HarnessError(problem, "backend", "check for a proxy in front of the server")
             found.append(data[start:stop])
             place = stop + len(_LINE)
         self._rest = data[place:]

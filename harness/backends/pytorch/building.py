@@ -37,11 +37,8 @@ def build_engine(name: str, kind: str, plan: BuildPlan) -> BackendEngine:
     if is_fused(program):
         return build_fused(name, kind, plan, program)
     if plan.precision not in _DTYPES:
-        raise HarnessError(
-            f"{plan.model.name} is not in fp8, and engine.precision is {plan.precision}",
-            "input",
-            f"use one of {', '.join(_DTYPES)}, or write the model in fp8 where its benchmark can",
-        )
+        fix = f"use one of {', '.join(_DTYPES)}, or write the model in fp8 where its benchmark can"
+        raise HarnessError(f"{plan.model.name} is not in fp8, and engine.precision is {plan.precision}", "input", fix)
     sizes = parse_sizes(PytorchEngineOptions(plan.options).batch_sizes, plan.batch_size)
     half = PytorchCudaEngineOptions(plan.options).half_inputs
     samples = _describe_inputs(program, plan, half_inputs=half)
@@ -54,12 +51,7 @@ def build_engine(name: str, kind: str, plan: BuildPlan) -> BackendEngine:
             "leave batch_sizes out",
         )
     fixed = {size for size, _, _ in samples if isinstance(size, int)}
-    if fixed and fixed != {plan.batch_size}:
-        raise HarnessError(
-            f"{plan.model.name} has a fixed batch of {sorted(fixed)}, not {plan.batch_size}",
-            "input",
-            "export the program with a dynamic batch axis, or set batch_size to its own",
-        )
+    plan.refuse_fixed_batch(fixed, "export the program with a dynamic batch axis, or set batch_size to its own")
     sizes = () if collated else tuple(fixed) or sizes or ((1,) if plan.batch_size == 1 else ())
     plan.counter.stage("building", max(len(sizes), 1))
     outputs: tuple[Tensor, ...] = ()
@@ -78,20 +70,12 @@ def build_engine(name: str, kind: str, plan: BuildPlan) -> BackendEngine:
                     f"PyTorch {find_version()} cannot compile {plan.model.name}: {str(error)[:2000]}", "backend", _CHECK
                 ) from error
             plan.counter.bump(1)
-    return BackendEngine(
-        backend=name,
-        version=find_version(),
-        file=name_package(sizes[-1] if sizes else 0),
-        precision=plan.precision,
-        batch_size=plan.batch_size,
-        batch_sizes=sizes,
-        inputs=tuple(
-            Tensor(name, tuple(n if isinstance(n, int) else -1 for n in shape), str(dtype).removeprefix("torch."))
-            for name, (_, shape, dtype) in zip(program.graph_signature.user_inputs, samples, strict=True)
-        ),
-        outputs=outputs,
-        settings=dict(plan.options),
-    )
+    inputs = [
+        Tensor(name, tuple(n if isinstance(n, int) else -1 for n in shape), str(dtype).removeprefix("torch."))
+        for name, (_, shape, dtype) in zip(program.graph_signature.user_inputs, samples, strict=True)
+    ]
+    file = name_package(sizes[-1] if sizes else 0)
+    return plan.describe_engine(name, find_version(), file, inputs, outputs, sizes)
 
 
 def parse_sizes(text: str, largest: int) -> tuple[int, ...]:
@@ -103,11 +87,8 @@ def parse_sizes(text: str, largest: int) -> tuple[int, ...]:
     except ValueError:
         sizes = (0,)
     if sizes[0] < 1 or sizes[-1] != largest:
-        raise HarnessError(
-            f"engine.options.batch_sizes {text!r} does not fit batch_size {largest}",
-            "input",
-            "write batch sizes such as 1,16,256, the largest of them batch_size",
-        )
+        problem = f"engine.options.batch_sizes {text!r} does not fit batch_size {largest}"
+        raise HarnessError(problem, "input", "write batch sizes such as 1,16,256, the largest of them batch_size")
     return sizes
 
 
@@ -146,11 +127,8 @@ def _read_program(path: Path, kind: str) -> Any:
     try:
         program = torch.export.load(path)
     except Exception as error:  # of a damaged archive, of another version's, of anything else
-        raise HarnessError(
-            f"PyTorch {find_version()} cannot read {path.name}: {error}",
-            "input",
-            "write it with torch.export.save() of this version of PyTorch",
-        ) from error
+        problem = f"PyTorch {find_version()} cannot read {path.name}: {error}"
+        raise HarnessError(problem, "input", "write it with torch.export.save() of this version of PyTorch") from error
     as_it_is = kind == "cpu" or is_packed(program) or is_fused(program)
     return program if as_it_is else move_to_device_pass(program, kind)
 
@@ -206,11 +184,8 @@ def _describe_outputs(traced: Any, program: Any, size: int) -> tuple[Tensor, ...
         name = names[number] if number < len(names) else f"output{number}"
         batch = value.shape[0] if value.ndim else None
         if batch is None or (isinstance(batch, int) and batch != size):
-            raise HarnessError(
-                f"output {name} of the program has no batch axis: {list(value.shape)}",
-                "input",
-                "export the program with the batch as the first axis of every input and output",
-            )
+            fix = "export the program with the batch as the first axis of every input and output"
+            raise HarnessError(f"output {name} of the program has no batch axis: {list(value.shape)}", "input", fix)
         shape = tuple(n if isinstance(n, int) else -1 for n in value.shape[1:])
         found.append(Tensor(name, shape, str(value.dtype).removeprefix("torch.")))
     return tuple(found)
@@ -235,15 +210,11 @@ def _compile(traced: Any, path: Path, settings: dict[str, Any]) -> None:
     aoti_compile_and_package(traced, package_path=str(path), inductor_configs=settings)
     missing = list_missing_operators(path)
     if missing:
-        raise HarnessError(
-            f"the compiled program calls operators that only Python has: {', '.join(missing)}",
-            "backend",
-            "export the program with run_decompositions(), or use another backend",
-        )
+        problem = f"the compiled program calls operators that only Python has: {', '.join(missing)}"
+        raise HarnessError(problem, "backend", "export the program with run_decompositions(), or use another backend")
 
 
 def _require_compiler() -> None:
     if not any(shutil.which(name) for name in (os.environ.get("CXX", ""), "g++", "clang++") if name):
-        raise HarnessError(
-            "AOTInductor needs a C++ compiler, and none is here", "missing", "install g++, or name one in CXX"
-        )
+        problem = "AOTInductor needs a C++ compiler, and none is here"
+        raise HarnessError(problem, "missing", "install g++, or name one in CXX")

@@ -35,11 +35,8 @@ def read_engine(folder: Path, name: str) -> BackendEngine:
     """Raises HarnessError when another version made it: it was compiled against that one's libraries."""
     engine = BackendEngine.read(folder, name)
     if engine.version != find_version():
-        raise HarnessError(
-            f"the engine does not fit: it was made by PyTorch {engine.version}, {find_version()} is here",
-            "backend",
-            "build the engine again",
-        )
+        problem = f"the engine does not fit: it was made by PyTorch {engine.version}, {find_version()} is here"
+        raise HarnessError(problem, "backend", "build the engine again")
     return engine
 
 

@@ -39,11 +39,8 @@ def facts() -> dict[str, Fact]:
 
 def build(plan: BuildPlan) -> BackendEngine:
     if not torch.cuda.is_available():
-        raise HarnessError(
-            f"PyTorch {find_version()} finds no NVIDIA GPU here",
-            "missing",
-            "check nvidia-smi, and that this PyTorch is a CUDA build: torch.version.cuda",
-        )
+        fix = "check nvidia-smi, and that this PyTorch is a CUDA build: torch.version.cuda"
+        raise HarnessError(f"PyTorch {find_version()} finds no NVIDIA GPU here", "missing", fix)
     return build_engine(NAME, "cuda", plan)
 
 
@@ -55,11 +52,8 @@ def load(plan: LoadPlan) -> CudaSession | CollatedCudaSession | PackedCudaSessio
         return CollatedCudaSession(plan, folder, NAME)
     engine = read_engine(folder, NAME)
     if plan.batch_size > engine.batch_size:
-        raise HarnessError(
-            f"the engine does not fit: the run wants batches of {plan.batch_size}, it takes {engine.batch_size}",
-            "input",
-            "lower run.batch_size, or build with a larger engine.batch_size",
-        )
+        problem = f"the engine does not fit: the run wants batches of {plan.batch_size}, it takes {engine.batch_size}"
+        raise HarnessError(problem, "input", "lower run.batch_size, or build with a larger engine.batch_size")
     if engine.settings.get("packed"):
         devices = chosen(CudaRunOptions(plan.options).devices)
         session = PackedCudaSession(plan, engine, folder, devices)

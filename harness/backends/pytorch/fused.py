@@ -33,9 +33,8 @@ def is_fused(program: torch.export.ExportedProgram) -> bool:
 def build_fused(name: str, device: str, plan: BuildPlan, program: torch.export.ExportedProgram) -> BackendEngine:
     """Raises HarnessError where the program is not in the precision that is asked for, or does not compute."""
     if plan.precision != "fp8":
-        raise HarnessError(
-            f"engine.precision is {plan.precision}, and the model is in fp8", "input", "set engine.precision to fp8"
-        )
+        fix = "set engine.precision to fp8"
+        raise HarnessError(f"engine.precision is {plan.precision}, and the model is in fp8", "input", fix)
     plan.counter.stage("building", 1)
     half = PytorchCudaEngineOptions(plan.options).half_inputs
     nodes = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
@@ -45,25 +44,13 @@ def build_fused(name: str, device: str, plan: BuildPlan, program: torch.export.E
         arrays = [np.zeros((_TRIED, *tensor.shape), tensor.dtype) for tensor in inputs]
         answers = model.compute([torch.from_numpy(array).to(device) for array in arrays])
     except Exception as error:  # its exceptions share no base class
-        raise HarnessError(
-            f"PyTorch {find_version()} cannot compute {plan.model.name}: {str(error)[:2000]}",
-            "backend",
-            "check the program with torch.export.load(…).module()",
-        ) from error
+        problem = f"PyTorch {find_version()} cannot compute {plan.model.name}: {str(error)[:2000]}"
+        raise HarnessError(problem, "backend", "check the program with torch.export.load(…).module()") from error
     (plan.output / FILE).write_bytes(plan.model.read_bytes())
     plan.counter.bump(1)
     names = program.graph_signature.user_outputs
-    return BackendEngine(
-        backend=name,
-        version=find_version(),
-        file=FILE,
-        precision=plan.precision,
-        batch_size=plan.batch_size,
-        batch_sizes=(),
-        inputs=inputs,
-        outputs=tuple(_describe(str(names[number]), answer, half=False) for number, answer in enumerate(answers)),
-        settings={**plan.options, "fused": True},
-    )
+    outputs = [_describe(str(names[number]), answer, half=False) for number, answer in enumerate(answers)]
+    return plan.describe_engine(name, find_version(), FILE, inputs, outputs, fused=True)
 
 
 def _describe(name: str, value: torch.Tensor, *, half: bool) -> Tensor:

@@ -34,11 +34,8 @@ def build_packed(name: str, device: str, plan: BuildPlan, program: torch.export.
     """Raises HarnessError where the program is not in the precision that is asked for, or does not compute."""
     lowered = open_program(program)
     if (plan.precision == "fp8") != holds_fp8(lowered):
-        raise HarnessError(
-            f"engine.precision is {plan.precision}, and the model is {'' if holds_fp8(lowered) else 'not '}in fp8",
-            "input",
-            "set model.settings.precision and engine.precision to fp8, or neither",
-        )
+        problem = f"engine.precision is {plan.precision}, and the model is {'' if holds_fp8(lowered) else 'not '}in fp8"
+        raise HarnessError(problem, "input", "set model.settings.precision and engine.precision to fp8, or neither")
     plan.counter.stage("building", 1)
     inputs = _describe(program)
     try:
@@ -47,28 +44,16 @@ def build_packed(name: str, device: str, plan: BuildPlan, program: torch.export.
         given[BOUNDS][1:] = (16, 32)
         answers = _compute(lowered, [torch.from_numpy(given[tensor.name]).to(device) for tensor in inputs])
     except Exception as error:  # its exceptions share no base class
-        raise HarnessError(
-            f"PyTorch {find_version()} cannot compute {plan.model.name}: {str(error)[:2000]}",
-            "backend",
-            "check the program with torch.export.load(…).module()",
-        ) from error
+        problem = f"PyTorch {find_version()} cannot compute {plan.model.name}: {str(error)[:2000]}"
+        raise HarnessError(problem, "backend", "check the program with torch.export.load(…).module()") from error
     (plan.output / FILE).write_bytes(plan.model.read_bytes())
     plan.counter.bump(1)
     names = program.graph_signature.user_outputs
-    return BackendEngine(
-        backend=name,
-        version=find_version(),
-        file=FILE,
-        precision=plan.precision,
-        batch_size=plan.batch_size,
-        batch_sizes=(),
-        inputs=inputs,
-        outputs=tuple(
-            Tensor(str(names[number]), tuple(answer.shape[1:]), str(answer.dtype).removeprefix("torch."))
-            for number, answer in enumerate(answers)
-        ),
-        settings={**plan.options, "packed": True},
-    )
+    outputs = [
+        Tensor(str(names[number]), tuple(answer.shape[1:]), str(answer.dtype).removeprefix("torch."))
+        for number, answer in enumerate(answers)
+    ]
+    return plan.describe_engine(name, find_version(), FILE, inputs, outputs, packed=True)
 
 
 def _describe(program: torch.export.ExportedProgram) -> tuple[Tensor, ...]:
@@ -100,11 +85,9 @@ class PackedSession(StreamSession):
 
     def __init__(self, plan: LoadPlan, engine: BackendEngine, *, workers: int = 0) -> None:
         if plan.packing is None:
-            raise HarnessError(
-                "the engine takes packed samples, and the benchmark does not say how they are packed",
-                "input",
-                "declare PACKING in the benchmark's file, or use a model that takes padded samples",
-            )
+            problem = "the engine takes packed samples, and the benchmark does not say how they are packed"
+            fix = "declare PACKING in the benchmark's file, or use a model that takes padded samples"
+            raise HarnessError(problem, "input", fix)
         super().__init__(plan, engine, workers=workers)
         self._packing = plan.packing
         longest = self._packing.longest

@@ -75,13 +75,7 @@ def linear_fp8(
     """[tokens, in] and [out, in] in fp8 -> [tokens, out] in the type of ``bias``."""
     if value.is_cuda:
         return torch._scaled_mm(
-            value,
-            weight.t(),
-            scale_a=scale,
-            scale_b=weight_scale,
-            bias=bias,
-            out_dtype=bias.dtype,
-            use_fast_accum=True,
+            value, weight.t(), scale_a=scale, scale_b=weight_scale, bias=bias, out_dtype=bias.dtype, use_fast_accum=True
         )
     return functional.linear(value.float() * scale, weight.float() * weight_scale, bias.float()).to(bias.dtype)
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import hashlib
+import json
+import re
 import tempfile
-from collections.abc import Sequence
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from harness.backends import BackendEngine, BuildPlan, Tensor
-from harness.backends.tensorrt.inspection import inspect
 from harness.backends.tensorrt.messages import Log, log_of
 from harness.backends.tensorrt.normalisation import Rewritten, keep_in_fp32, rewrite_instances
 from harness.backends.tensorrt.profiles import FREE, Profile, plan_profiles
-from harness.backends.tensorrt.timing import TimingCache
 from harness.backends.tensorrt.versions import Flavour
 from harness.catalog import TensorrtEngineOptions
 from harness.child.digests import hash_file
@@ -29,9 +34,8 @@ _PLUGINS: set[Path] = set()  # those of this process
 def build_engine(flavour: Flavour, plan: BuildPlan) -> BackendEngine:
     """Raises HarnessError with every error of parser or builder."""
     if not flavour.builds(plan.precision):
-        raise HarnessError(
-            f"TensorRT {flavour.version} builds no {plan.precision} engine", "input", "use TensorRT 10 or later"
-        )
+        problem = f"TensorRT {flavour.version} builds no {plan.precision} engine"
+        raise HarnessError(problem, "input", "use TensorRT 10 or later")
     device = _device()
     log = log_of(flavour.trt)
     options = TensorrtEngineOptions(plan.options)
@@ -87,11 +91,8 @@ def _builder(flavour: Flavour, log: Log) -> Any:
     try:
         return flavour.trt.Builder(log.logger)
     except TypeError as error:  # how the bindings say that the library made none
-        raise HarnessError(
-            f"the builder of TensorRT {flavour.version} does not start: {log.last()}",
-            "missing",
-            "it needs an NVIDIA GPU and its driver: check nvidia-smi",
-        ) from error
+        problem = f"the builder of TensorRT {flavour.version} does not start: {log.last()}"
+        raise HarnessError(problem, "missing", "it needs an NVIDIA GPU and its driver: check nvidia-smi") from error
 
 
 def parse(flavour: Flavour, network: Any, model: Path, log: Log) -> None:
@@ -100,11 +101,8 @@ def parse(flavour: Flavour, network: Any, model: Path, log: Log) -> None:
         return
     errors = list(dict.fromkeys(_errors(parser) or log.errors))
     listed = "\n".join(f"- {error}" for error in errors)
-    raise HarnessError(
-        f"TensorRT {flavour.version} cannot read {model.name}:\n{listed}",
-        "backend",
-        "check the model with onnx.checker; an operator that is not supported needs another opset or a plug-in",
-    )
+    fix = "check the model with onnx.checker; an operator that is not supported needs another opset or a plug-in"
+    raise HarnessError(f"TensorRT {flavour.version} cannot read {model.name}:\n{listed}", "backend", fix)
 
 
 def load_plugins(flavour: Flavour, log: Log, options: TensorrtEngineOptions) -> dict[str, str]:
@@ -223,11 +221,8 @@ def set_compatibility(flavour: Flavour, config: Any, level: str) -> None:
         return
     known = getattr(flavour.trt.HardwareCompatibilityLevel, level.upper(), None)
     if known is None:
-        raise HarnessError(
-            f"TensorRT {flavour.version} does not know hardware_compatibility {level}",
-            "input",
-            "use TensorRT 10 or later, or ampere_plus",
-        )
+        problem = f"TensorRT {flavour.version} does not know hardware_compatibility {level}"
+        raise HarnessError(problem, "input", "use TensorRT 10 or later, or ampere_plus")
     config.hardware_compatibility_level = known
 
 
@@ -243,11 +238,9 @@ def require_batches(inputs: Sequence[Any], outputs: Sequence[Any], batch_size: i
                 kind == "input" or batch_size == 1 or not free
             )  # a fixed batch of an input is compared with ours later
             if not first or (not varies and first != (FREE,)):
-                raise HarnessError(
-                    f"{kind} {tensor.name} of the model has no batch axis: {list(tensor.shape)}",
-                    "input",
-                    "export the model with the batch as the first axis of every input and output",
-                )
+                problem = f"{kind} {tensor.name} of the model has no batch axis: {list(tensor.shape)}"
+                fix = "export the model with the batch as the first axis of every input and output"
+                raise HarnessError(problem, "input", fix)
 
 
 def _check_range(name: str, number: int, most: int | None = None) -> int:
@@ -266,11 +259,9 @@ def _dtype(trt: Any, tensor: Any) -> str:
         return str(trt.nptype(tensor.dtype).__name__)
     except TypeError as error:
         kind = str(tensor.dtype).rpartition(".")[2]
-        raise HarnessError(
-            f"{tensor.name} of the model is {kind}, in which neither samples nor answers can be kept",
-            "input",
-            "let the model take and give float32 or float16, with a Cast inside",
-        ) from error
+        problem = f"{tensor.name} of the model is {kind}, in which neither samples nor answers can be kept"
+        fix = "let the model take and give float32 or float16, with a Cast inside"
+        raise HarnessError(problem, "input", fix) from error
 
 
 def tensors(network: Any) -> tuple[list[Any], list[Any]]:
@@ -279,3 +270,124 @@ def tensors(network: Any) -> tuple[list[Any], list[Any]]:
         [network.get_input(number) for number in range(network.num_inputs)],
         [network.get_output(number) for number in range(network.num_outputs)],
     )
+
+
+# Summary of a built engine: layers and the types they compute in, from TensorRT's engine inspector.
+
+_TYPES = ("FP8", "BF16", "BFloat16", "Half", "FP16", "Float", "FP32", "Int8", "Int32", "Int64", "Bool", "Int4", "FP4")
+_WEIGHTS = ("ConvWeights", "Weights", "Kernel")
+_TYPE = re.compile(rf"\b({'|'.join(_TYPES)})\b", re.IGNORECASE)
+
+
+def inspect(trt: Any, engine: Any, context: Any) -> dict[str, Any]:
+    """``context``: with shapes set, without which a dynamic engine does not give its formats. Empty where the engine
+    gives nothing.
+    """
+    inspector = engine.create_engine_inspector()
+    inspector.execution_context = context
+    try:
+        # Names of fused layers hold control characters.
+        document = json.loads(inspector.get_engine_information(trt.LayerInformationFormat.JSON), strict=False)
+    except ValueError:
+        return {}
+    return summary(document.get("Layers") or [])
+
+
+def summary(layers: list[str | Mapping[str, Any]]) -> dict[str, Any]:
+    """``layers``: how many; ``types``: how many of each kind; ``outputs``: how many give each data type;
+    ``precisions``: layer name -> type of its first output."""
+    described = [layer for layer in layers if isinstance(layer, Mapping)]
+    precisions = {str(layer.get("Name", "")): parse_precision(layer) for layer in described}
+    return {
+        "layers": len(layers),
+        "types": dict(sorted(Counter(str(layer.get("LayerType", "")) for layer in described).items())),
+        "outputs": dict(sorted(Counter(precisions.values()).items())),
+        "precisions": precisions,
+    }
+
+
+def parse_precision(layer: Mapping[str, Any]) -> str:
+    """ "Int8" of "Thirty-two wide channel vectorized row major Int8 format", else the type of the weights, else ""."""
+    outputs = layer.get("Outputs") or []
+    first = outputs[0] if outputs else {}
+    found_weights = (layer.get(name) for name in _WEIGHTS)
+    weights: Mapping[str, Any] = next((item for item in found_weights if isinstance(item, Mapping)), {})
+    for description in (first.get("Format/Datatype", first.get("Format", "")), weights.get("Type", "")):
+        if found := _TYPE.search(str(description)):
+            return found[1]
+    return ""
+
+
+# The timing cache: what the builder measured of kernels, kept between builds and shared by them.
+#
+# Merged under a lock: two builds at once lose nothing of what either measured.
+
+
+class TimingCache:
+    """One file for each flavour and version. ``path`` None keeps nothing."""
+
+    def __init__(self, path: Path | None, version: str) -> None:
+        self._path = path.with_name(f"{path.stem}-{version}{path.suffix}") if path else None
+        self.before = self.after = ""
+
+    def attach(self, config: Any) -> None:
+        """Give the builder what is known. One of another device or version is ignored, and measured again."""
+        if self._path is None:
+            return
+        known = self._read()
+        self.before = _digest(known)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # TensorRT for RTX keeps it for a while only
+            cache = _made(config, known)
+            if cache is None or not config.set_timing_cache(cache, False):
+                self.before = ""
+                config.set_timing_cache(config.create_timing_cache(b""), False)
+
+    def keep(self, config: Any) -> str:
+        """Add what this build measured; why not, where it cannot be written: that costs the next build time, and must
+        not cost this one its engine.
+        """
+        cache = config.get_timing_cache() if self._path else None
+        if cache is None or self._path is None:
+            return ""
+        aside = self._path.with_name(self._path.name + ".partial")
+        try:
+            with self._locked():
+                known = _made(config, self._read())
+                if known is not None:
+                    with contextlib.suppress(Exception):  # a cache that cannot be merged is replaced
+                        cache.combine(known, False)
+                content = bytes(cache.serialize())
+                aside.write_bytes(content)
+                aside.replace(self._path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                aside.unlink()
+            return f"the timing cache is not kept: {error}"
+        self.after = _digest(content)
+        return ""
+
+    def _read(self) -> bytes:
+        try:
+            return self._path.read_bytes() if self._path else b""
+        except OSError:
+            return b""
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        assert self._path is not None
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.with_name(self._path.name + ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def _made(config: Any, content: bytes) -> Any:
+    try:
+        return config.create_timing_cache(content)
+    except Exception:  # damaged bytes; its exceptions share no base class
+        return None
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest() if content else ""

@@ -44,11 +44,8 @@ class TensorRTEngine:
             self._runtime.engine_host_code_allowed = True
         self._engine = self._runtime.deserialize_cuda_engine(path.read_bytes())
         if self._engine is None:
-            raise HarnessError(
-                f"TensorRT {flavour.version} cannot load {path.name}: {self._log.last()}",
-                "backend",
-                "build the engine again",
-            )
+            problem = f"TensorRT {flavour.version} cannot load {path.name}: {self._log.last()}"
+            raise HarnessError(problem, "backend", "build the engine again")
         self.batch_size, self.batch_sizes = engine.batch_size, engine.batch_sizes
         self.inputs: Sequence[Tensor] = engine.inputs
         self._outputs = engine.outputs
@@ -63,11 +60,8 @@ class TensorRTEngine:
         shapes = {tensor.name: tuple(context.get_tensor_shape(tensor.name)) for tensor in self._outputs}
         for name, shape in shapes.items():
             if FREE in shape:
-                raise HarnessError(
-                    f"the shape of output {name} depends on what the samples hold: {list(shape)}",
-                    "input",
-                    "let the model pad it to a fixed shape",
-                )
+                problem = f"the shape of output {name} depends on what the samples hold: {list(shape)}"
+                raise HarnessError(problem, "input", "let the model pad it to a fixed shape")
         return [Tensor(tensor.name, shapes[tensor.name][1:], tensor.dtype) for tensor in self._outputs]
 
     def estimate_memory(self, inputs: Sequence[Shape]) -> int:

@@ -66,11 +66,8 @@ def keep_in_fp32(trt: Any, network: Any, config: Any, rewritten: Rewritten) -> N
             if layer.name not in rewritten.last:  # that result may be stored in less
                 layer.set_output_type(0, trt.float32)
     if missing := sorted(rewritten.nodes - found):
-        raise HarnessError(
-            f"TensorRT has no layer {missing[0]} for a node of this name, so it cannot be kept in fp32",
-            "backend",
-            "build with precision: fp32",
-        )
+        problem = f"TensorRT has no layer {missing[0]} for a node of this name, so it cannot be kept in fp32"
+        raise HarnessError(problem, "backend", "build with precision: fp32")
     config.set_flag(trt.BuilderFlag.OBEY_PRECISION_CONSTRAINTS)
 
 
@@ -99,11 +96,9 @@ class _Writing:
         source, scale, shift = node.input
         kind, rank = self._types.get(source, (0, 0))
         if rank < 3:
-            raise HarnessError(
-                f"instance normalisation {node.name or node.output[0]}: nothing says how many axes {source} has",
-                "input",
-                "export the model with the shapes of its inputs (onnx.shape_inference finds the others)",
-            )
+            problem = f"instance normalisation {node.name or node.output[0]}: nothing says how many axes {source} has"
+            fix = "export the model with the shapes of its inputs (onnx.shape_inference finds the others)"
+            raise HarnessError(problem, "input", fix)
         name = f"instance_normalisation_{self.count}"
         axes = list(range(2, rank))
         half = kind in _HALVES

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from harness.backends import FREE_BATCH
 from harness.catalog import TensorrtEngineOptions
 from harness.errors import HarnessError
 
@@ -42,30 +43,20 @@ def plan_profiles(
     fixed = {name: shape[0] for name, shape in inputs.items() if shape and shape[0] not in (FREE, batch_size)}
     if fixed:
         name, size = next(iter(fixed.items()))
-        raise HarnessError(
-            f"input {name} has a fixed batch of {size}, not {batch_size}",
-            "input",
-            "export the model with a free batch axis, or set batch_size to the model's",
-        )
+        raise HarnessError(f"input {name} has a fixed batch of {size}, not {batch_size}", "input", FREE_BATCH)
     batches = parse_numbers("profiles", options.profiles) or [batch_size]
     if batches[-1] != batch_size:
         raise HarnessError(
             f"the last of profiles {options.profiles} is not batch_size {batch_size}", "input", "make them equal"
         )
     if len(batches) > 1 and not any(FREE in shape[:1] for shape in inputs.values()):
-        raise HarnessError(
-            f"profiles {options.profiles}: the model has a fixed batch",
-            "input",
-            "export it with a free batch axis, or leave engine.options.profiles out",
-        )
+        problem = f"profiles {options.profiles}: the model has a fixed batch"
+        raise HarnessError(problem, "input", "export it with a free batch axis, or leave engine.options.profiles out")
     lengths = parse_numbers("sequence_lengths", options.sequence_lengths)
     varying = [name for name, shape in inputs.items() if FREE in shape[1:]]
     if varying and not lengths:
-        raise HarnessError(
-            f"input {varying[0]} has a free axis apart from the batch: {list(inputs[varying[0]])}",
-            "input",
-            "set engine.options.sequence_lengths, such as 384 or 128,384",
-        )
+        problem = f"input {varying[0]} has a free axis apart from the batch: {list(inputs[varying[0]])}"
+        raise HarnessError(problem, "input", "set engine.options.sequence_lengths, such as 384 or 128,384")
     return tuple(Profile(batch, length) for length in (lengths if varying else [0]) for batch in batches)
 
 

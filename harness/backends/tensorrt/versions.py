@@ -24,10 +24,7 @@ from harness.contract import Fact
 from harness.cuda.nvml import collect_device_evidence
 from harness.errors import HarnessError
 
-_MODULES = {
-    "tensorrt": ("tensorrt", "tensorrt_bindings"),
-    "tensorrt-rtx": ("tensorrt_rtx", "tensorrt_rtx_bindings"),
-}
+_MODULES = {"tensorrt": ("tensorrt", "tensorrt_bindings"), "tensorrt-rtx": ("tensorrt_rtx", "tensorrt_rtx_bindings")}
 _FIRST_FLAGS = 8601  # of the parser
 _FIRST_TYPED = 10
 _LIBRARIES = re.compile(r"lib(nvinfer|nvonnxparser|tensorrt)[^/]*\.so[^/]*$")
@@ -48,11 +45,7 @@ class Flavour:
 
     @cached_property
     def _evidence(self) -> dict[str, Fact]:
-        values = {
-            "backend.version": self.version,
-            "backend.flavour": self.name,
-            "backend.digest": digest_libraries(),
-        }
+        values = {"backend.version": self.version, "backend.flavour": self.name, "backend.digest": digest_libraries()}
         return {name: Fact(value=value, role="evidence") for name, value in values.items()} | collect_device_evidence()
 
     def facts(self) -> dict[str, Fact]:

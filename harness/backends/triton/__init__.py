@@ -20,17 +20,14 @@ from urllib.parse import quote
 import numpy as np
 
 from harness.backends import BackendEngine, BuildPlan, LoadPlan, Outputs, match_samples
-from harness.backends.staging import Staging
-from harness.backends.streams import StreamSession
-from harness.backends.triton.building import build_served
+from harness.backends.streams import Staging, StreamSession
 from harness.backends.triton.connection import Connection, get, read_problem
 from harness.backends.triton.grpc_protocol import METHOD, make_input
 from harness.backends.triton.grpc_protocol import make_request_head as make_grpc_head
 from harness.backends.triton.grpc_protocol import read_outputs as read_grpc_outputs
-from harness.backends.triton.programs import find_program, list_digested
-from harness.backends.triton.protocol import find_shape, make_request_head, read_outputs
-from harness.backends.triton.server import TritonServer, find_server
-from harness.backends.triton.shared_memory import SharedInputs, SharedPart
+from harness.backends.triton.protocol import SharedInputs, SharedPart, find_shape, make_request_head, read_outputs
+from harness.backends.triton.repository import build_served
+from harness.backends.triton.server import TritonServer, find_program, find_server, list_digested
 from harness.catalog import TritonRunOptions
 from harness.child.digests import hash_files
 from harness.contract import BACKENDS, Fact, installing

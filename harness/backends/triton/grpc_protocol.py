@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from harness.backends import Tensor
-from harness.backends.triton.protocol import DATATYPES, DTYPES, take_output
-from harness.backends.triton.shared_memory import SharedPart
+from harness.backends.triton.protocol import DATATYPES, DTYPES, SharedPart, take_output
 from harness.errors import HarnessError
 
 METHOD = "/inference.GRPCInferenceService/ModelInfer"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import mmap
+import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 
 from harness.backends import Tensor
-from harness.backends.triton.shared_memory import SharedPart
 from harness.errors import HarnessError
 
 DATATYPES = {
@@ -53,12 +56,7 @@ def make_request_head(
         ]
     following = 0 if parts else sum(sizes)
     asked = [
-        {
-            "name": tensor.name,
-            "shape": list(shape),
-            "datatype": DATATYPES[tensor.dtype],
-            "parameters": how,
-        }
+        {"name": tensor.name, "shape": list(shape), "datatype": DATATYPES[tensor.dtype], "parameters": how}
         for tensor, shape, how in zip(inputs, shapes, formats, strict=True)
     ]
     wanted = [{"name": tensor.name, "parameters": {"binary_data": True}} for tensor in outputs]
@@ -131,3 +129,59 @@ def find_differences(metadata: Any, inputs: Sequence[Tensor], outputs: Sequence[
         if part == "inputs" and (more := sorted(set(said) - {tensor.name for tensor in tensors})):
             return f"it also takes {more[0]}"
     return ""
+
+
+# Inputs that a server on this machine reads where they are written, in place of sending them.
+
+SHARED = Path("/dev/shm")  # noqa: S108 - where POSIX shared memory lies
+_ALIGNED = 64  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPart:
+    """Part of a region for one input, and the bytes of it that a request has."""
+
+    region: str
+    offset: int
+    size: int
+
+
+class SharedInputs:
+    """Inputs of one stream: a region with room for a batch of every input. ``arrays``: that room."""
+
+    def __init__(self, name: str, samples: Sequence[np.ndarray], batch_size: int, folder: Path = SHARED) -> None:
+        """``samples``: resident ones, for shapes and types. Raises OSError where there is no room: containers often
+        have little shared memory."""
+        self.name = name
+        shapes = [(batch_size, *array.shape[1:]) for array in samples]
+        sizes = [int(np.prod(shape)) * array.itemsize for shape, array in zip(shapes, samples, strict=True)]
+        steps = [-(-size // _ALIGNED) * _ALIGNED for size in sizes]
+        self._offsets = [sum(steps[:number]) for number in range(len(steps))]
+        self.size = max(sum(steps), 1)
+        self._path = folder / name
+        descriptor = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+        try:
+            os.posix_fallocate(descriptor, 0, self.size)  # else a write beyond what is left ends the process
+            self._memory = mmap.mmap(descriptor, self.size)
+        except OSError:
+            self._path.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(descriptor)
+        self.arrays = [
+            np.frombuffer(self._memory, array.dtype, int(np.prod(shape)), offset).reshape(shape)
+            for array, shape, offset in zip(samples, shapes, self._offsets, strict=True)
+        ]
+
+    def write(self, batch: Sequence[np.ndarray]) -> list[SharedPart]:
+        """Write what is not there yet."""
+        parts = []
+        for array, own, offset in zip(batch, self.arrays, self._offsets, strict=True):
+            if not np.may_share_memory(array, own):
+                own[: len(array)] = array
+            parts.append(SharedPart(self.name, offset, array.nbytes))
+        return parts
+
+    def close(self) -> None:
+        """The arrays stay valid as long as anybody holds them."""
+        self._path.unlink(missing_ok=True)

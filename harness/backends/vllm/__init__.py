@@ -30,8 +30,8 @@ from harness.backends.vllm.arguments import (
     choose_arguments,
     choose_environment,
     find_checkpoint,
+    read_speech_prompt,
 )
-from harness.backends.vllm.speech import read_speech_prompt
 from harness.child.digests import hash_files
 from harness.child.piped_process import end_process, start_process
 from harness.contract import BACKENDS, Fact, Scenario

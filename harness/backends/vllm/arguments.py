@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from harness.catalog import VllmEngineOptions, VllmRunOptions, WeightOptions
 from harness.errors import HarnessError
-from harness.run.tokens import SOUNDS, GenerationPlan, read_extra
+from harness.run.tokens import SOUND_RATE, SOUNDS, GenerationPlan, read_extra
 
 _CONFIG, _GENERATION = "config.json", "generation_config.json"
 _PLAIN = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
@@ -39,11 +41,8 @@ def find_checkpoint(plan: GenerationPlan) -> TransformersCheckpoint:
     for folder in (plan.source, plan.model):
         if folder is not None and (folder / _CONFIG).is_file():
             return TransformersCheckpoint(folder, _read(folder / _CONFIG), _read_ends(folder))
-    raise HarnessError(
-        f"{plan.source or plan.model} has no {_CONFIG}",
-        "missing",
-        "name the folder of a checkpoint in Hugging Face's layout as model.path",
-    )
+    problem = f"{plan.source or plan.model} has no {_CONFIG}"
+    raise HarnessError(problem, "missing", "name the folder of a checkpoint in Hugging Face's layout as model.path")
 
 
 def choose_arguments(plan: GenerationPlan, checkpoint: TransformersCheckpoint) -> dict[str, Any]:
@@ -121,3 +120,29 @@ def _read_ends(folder: Path) -> tuple[int, ...]:
         if ends is not None:
             return tuple(ends) if isinstance(ends, list) else (int(ends),)
     return ()
+
+
+# Speech through vLLM: what a model of the Whisper family is asked with each waveform.
+
+_ENGLISH, _TASK = "<|en|>", "transcribe"
+
+
+def read_speech_prompt(folder: Path) -> tuple[int, ...]:
+    """The tokens that MLPerf's reference begins a transcript with: English, transcribed, without times. A checkpoint of
+    English alone has neither languages nor tasks. Raises HarnessError where generation_config.json does not say them.
+    """
+    try:
+        said = json.loads((folder / _GENERATION).read_text(encoding="utf-8"))
+        several = bool(said.get("lang_to_id"))
+        chosen = (said["lang_to_id"][_ENGLISH], said["task_to_id"][_TASK]) if several else ()
+        tokens = (said["decoder_start_token_id"], *chosen, said["no_timestamps_token_id"])
+        return tuple(int(token) for token in tokens)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        problem = f"{folder / _GENERATION} does not say how a transcript begins: {type(error).__name__}: {error}"
+        fix = "name a checkpoint of Whisper in Hugging Face's layout, with its generation_config.json, as model.path"
+        raise HarnessError(problem, "input", fix) from error
+
+
+def describe_sound(prompt: Sequence[int], sound: np.ndarray) -> dict[str, Any]:
+    """``sound``: a waveform in -1..1, float32."""
+    return {"prompt_token_ids": list(prompt), "multi_modal_data": {"audio": (sound, SOUND_RATE)}}

@@ -17,7 +17,7 @@ import numpy as np
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.renderers import renderer_from_config
 
-from harness.backends.vllm.speech import describe_sound
+from harness.backends.vllm.arguments import describe_sound
 from harness.backends.vllm.tensors import pack
 from harness.child.piped_process import serve_pipe
 from harness.run.tokens import SOUND_RATE

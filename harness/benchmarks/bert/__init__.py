@@ -1,9 +1,4 @@
-"""BERT-Large on SQuAD v1.1: the F1 of the answers that start and end logits point at.
-
-Facts that planning needs are in ``benchmark.yaml``. The dataset's folder and what becomes of it: ``squad``; what is
-sent back for a sample: ``answers``; from logits to text: ``spans``; the network: ``program`` and, with any
-weights, ``network``.
-"""
+"""BERT-Large on SQuAD v1.1: the F1 of the answers that start and end logits point at."""
 
 from __future__ import annotations
 
@@ -19,8 +14,7 @@ import numpy as np
 
 from harness.benchmarks import TensorBenchmark, copy_model
 from harness.benchmarks.accuracy import AnswerLog
-from harness.benchmarks.bert.answers import OUTPUTS, PACKING, RESPONSE_DTYPE, postprocess
-from harness.benchmarks.bert.spans import answer_all
+from harness.benchmarks.bert.spans import OUTPUTS, PACKING, RESPONSE_DTYPE, answer_all, postprocess
 from harness.benchmarks.bert.squad import build_dataset, load_calibration, load_samples, load_texts
 from harness.contract import Counter
 from harness.errors import HarnessError

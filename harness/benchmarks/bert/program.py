@@ -83,9 +83,8 @@ class PackedBert(torch.nn.Module):  # type: ignore[misc]  # torch is not type-ch
         self._layers = sum(name.endswith("_qkv_weight") for name in named)
         width = self.words.shape[1]
         if width % HEAD:
-            raise HarnessError(
-                f"a network of width {width} has no heads of {HEAD}", "input", "use the reference's BERT"
-            )
+            problem = f"a network of width {width} has no heads of {HEAD}"
+            raise HarnessError(problem, "input", "use the reference's BERT")
         self._heads = width // HEAD
 
     def forward(
@@ -135,9 +134,7 @@ def _name_weights(weights: Weights) -> dict[str, np.ndarray]:
         for kind in ("weight", "bias"):
             named |= {f"{ours}_{kind}": weights[f"{theirs}.{kind}"] for ours, theirs in pairs.items()}
     except KeyError as error:
-        raise HarnessError(
-            f"the model has no weights {error.args[0]}, so it is no export of the reference's BERT",
-            "input",
-            "name the reference's bert_large_v1_1.onnx as model.path, or leave model.settings.format out",
-        ) from error
+        problem = f"the model has no weights {error.args[0]}, so it is no export of the reference's BERT"
+        fix = "name the reference's bert_large_v1_1.onnx as model.path, or leave model.settings.format out"
+        raise HarnessError(problem, "input", fix) from error
     return named

@@ -8,8 +8,11 @@ import numpy as np
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
+from harness.backends import Outputs
 from harness.benchmarks.bert.squad import Passage, SquadTexts
 from harness.benchmarks.bert.windows import LENGTH, Window, find_widest, join_pieces
+from harness.errors import HarnessError
+from harness.run.packing import Packing
 
 BEST = 20  # starts and ends that are looked at
 LONGEST = 30  # tokens of an answer
@@ -95,3 +98,23 @@ def restore(answer: str, written: str, split: Callable[[str], list[str]]) -> str
 
 def _positions(text: str) -> list[int]:
     return [position for position, character in enumerate(text) if character != " "]
+
+
+# Bytes of a response: for each of the 384 tokens how likely an answer starts and how likely it ends there.
+
+OUTPUTS = {"output_start_logits": ((LENGTH,), "float32"), "output_end_logits": ((LENGTH,), "float32")}
+RESPONSE_DTYPE = "float32"
+PACKING = Packing("input_mask", ("input_ids", "segment_ids"), LENGTH, fill=-10000.0)  # as the reference hides padding
+
+
+def postprocess(outputs: Outputs) -> np.ndarray:
+    """Start and end logits, each [n, 384], or both as [n, 384, 2] -> float32 [n, 384, 2], which the official script
+    reads."""
+    if len(outputs) == 2:
+        both = np.stack([np.asarray(output).reshape(len(output), -1) for output in outputs], axis=-1)
+    else:
+        both = np.asarray(outputs[0])
+    if both.shape[1:] != (LENGTH, 2):
+        problem = f"the model gives {list(both.shape[1:])} for a sample, not start and end logits of {LENGTH} tokens"
+        raise HarnessError(problem, "input", "use the reference's BERT, or one with its outputs")
+    return both.astype(np.float32, copy=False)

@@ -18,8 +18,17 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from harness.benchmarks.bert.windows import LENGTH, QUESTION, Window, cut_windows, split_words
-from harness.benchmarks.checking import FileRule, check_files, read_sums
-from harness.benchmarks.sources import choose_count, choose_dtype, is_rehearsal, read_json, read_list, require_source
+from harness.benchmarks.sources import (
+    FileRule,
+    check_files,
+    choose_count,
+    choose_dtype,
+    is_rehearsal,
+    read_json,
+    read_list,
+    read_sums,
+    require_source,
+)
 from harness.contract import Counter
 from harness.errors import HarnessError
 

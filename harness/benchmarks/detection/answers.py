@@ -32,11 +32,8 @@ def make_response(index: int, found: Rows, side: int) -> Rows:
 def make_responses(found: Rows, indices: Sequence[int], side: int) -> list[Rows]:
     """[n, most, 6] -> a response for each of the n images."""
     if found.ndim != 3 or found.shape[2] != FOUND:
-        raise HarnessError(
-            f"the model gives {list(found.shape[1:])} for an image, not rows of {FOUND}",
-            "input",
-            "use the reference's model, or one whose output holds xmin, ymin, xmax, ymax, score and label",
-        )
+        fix = "use the reference's model, or one whose output holds xmin, ymin, xmax, ymax, score and label"
+        raise HarnessError(f"the model gives {list(found.shape[1:])} for an image, not rows of {FOUND}", "input", fix)
     if len(found) == 1:  # which takes half as long by itself as what follows
         return [make_response(indices[0], found[0], side)]
     rows = found.reshape(-1, FOUND)
@@ -53,3 +50,34 @@ def _make_rows(index: int | NDArray[np.intp], kept: Rows, side: int) -> Rows:
     rows[:, 1:5] = kept[:, _ORDER] / np.float32(side)
     rows[:, 5:] = kept[:, 4:]
     return rows
+
+
+# Suppression of boxes that overlap too much with a better one.
+
+Boxes = NDArray[np.float32]
+
+
+def suppress(
+    boxes: Boxes, scores: NDArray[np.float32], labels: NDArray[np.intp], *, overlap: np.float32, most: int
+) -> Boxes:
+    """Greedily, the best first; each class by itself -> [n, 6]: xmin, ymin, xmax, ymax, score, label. ``overlap``: what
+    two boxes share of what they cover together."""
+    order = np.argsort(-scores, kind="stable")
+    boxes, scores, labels = boxes[order], scores[order], labels[order]
+    areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    left, kept = np.ones(len(boxes), bool), []
+    for place in range(len(boxes)):
+        if not left[place]:
+            continue
+        kept.append(place)
+        if len(kept) == most:
+            break
+        rest = place + 1 + np.flatnonzero(left[place + 1 :] & (labels[place + 1 :] == labels[place]))
+        near = np.maximum(boxes[place, :2], boxes[rest, :2])
+        far = np.minimum(boxes[place, 2:], boxes[rest, 2:])
+        both = np.maximum(far - near, 0).prod(axis=1)
+        with np.errstate(invalid="ignore"):  # boxes without an area overlap nothing
+            left[rest[both / (areas[place] + areas[rest] - both) > overlap]] = False
+    objects = np.empty((len(kept), FOUND), np.float32)
+    objects[:, :4], objects[:, 4], objects[:, 5] = boxes[kept], scores[kept], labels[kept]
+    return objects

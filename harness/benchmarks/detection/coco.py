@@ -21,9 +21,18 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.benchmarks.checking import FileRule, check_files, is_below
 from harness.benchmarks.images import Preprocess, decode_image, make_jpeg_rule, prepare_images
-from harness.benchmarks.sources import choose_count, choose_dtype, is_rehearsal, read_json, read_list, require_source
+from harness.benchmarks.sources import (
+    FileRule,
+    check_files,
+    choose_count,
+    choose_dtype,
+    is_below,
+    is_rehearsal,
+    read_json,
+    read_list,
+    require_source,
+)
 from harness.contract import Counter
 from harness.errors import HarnessError
 

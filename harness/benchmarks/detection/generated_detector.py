@@ -125,11 +125,7 @@ def write_network(
     boxes = _write_boxes(net, sizes, cells, detector.scale)
     _write_objects(net, detector, boxes, scores, cells**2)
     free: list[int | str] = [*([1] if detector.batched else []), "objects"]
-    outputs: Tensors = {
-        detector.boxes: ("float32", [*free, 4]),
-        "labels": ("int64", free),
-        "scores": ("float32", free),
-    }
+    outputs: Tensors = {detector.boxes: ("float32", [*free, 4]), "labels": ("int64", free), "scores": ("float32", free)}
     net.save(path, "detection_rehearsal", inputs, outputs)
 
 

@@ -60,11 +60,9 @@ def _require_channels_first(source: Path, model: Any) -> None:
     image = next((item for item in model.graph.input if item.name not in initial), None)
     sizes = [dim.dim_value for dim in image.type.tensor_type.shape.dim] if image is not None else []
     if image is not None and len(sizes) == 4 and sizes[3] == 3 != sizes[1]:
-        raise HarnessError(
-            f"{source} takes channels last, {image.name} {sizes[1:]}, as networks converted from TensorFlow do",
-            "input",
-            "name the ONNX file that the reference converted from PyTorch, which `reconcile fetch` brings",
-        )
+        problem = f"{source} takes channels last, {image.name} {sizes[1:]}, as networks converted from TensorFlow do"
+        fix = "name the ONNX file that the reference converted from PyTorch, which `reconcile fetch` brings"
+        raise HarnessError(problem, "input", fix)
 
 
 def _join(boxes: str, most: int) -> list[Any]:

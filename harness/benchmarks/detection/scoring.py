@@ -55,9 +55,8 @@ def _read_response(
         raise HarnessError(f"the response to sample {index} has {len(data)} bytes", "input", "run accuracy again")
     rows = np.frombuffer(data, np.float32).reshape(-1, WIDTH)
     if len(rows) and (rows[:, 0] != index).any():
-        raise HarnessError(
-            f"the response to sample {index} names sample {int(rows[0, 0])}", "input", "run accuracy again"
-        )
+        problem = f"the response to sample {index} names sample {int(rows[0, 0])}"
+        raise HarnessError(problem, "input", "run accuracy again")
     height, width = np.float32(image["height"]), np.float32(image["width"])
     for _, ymin, xmin, ymax, xmax, score, label in rows * np.array([1, height, width, height, width, 1, 1], np.float32):
         yield {

@@ -1,9 +1,4 @@
-"""DLRM-DCNv2 on Criteo 1 TB, multi-hot: which of a user's items are clicked, by the area under the ROC curve.
-
-Facts that planning needs are in ``benchmark.yaml``. The dataset's files and what becomes of them: ``criteo``; which
-pairs make a sample: ``grouping``; what is asked and sent back for one: ``pairs``. The model:
-``checkpoint`` reads the published one, ``network`` writes it as ONNX and ``program`` for torch.export.
-"""
+"""DLRM-DCNv2 on Criteo 1 TB, multi-hot: which of a user's items are clicked, by the area under the ROC curve."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from harness.benchmarks.checking import describe_problems, is_below
 from harness.benchmarks.dlrm_v2.layers import Shape, list_weights
+from harness.benchmarks.sources import describe_problems, is_below
 from harness.errors import HarnessError
 
 METADATA = ".snapshot_metadata"

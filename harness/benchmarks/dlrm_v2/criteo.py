@@ -16,13 +16,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
+from numpy.typing import NDArray
 
-from harness.benchmarks.checking import FileRule, check_files
-from harness.benchmarks.dlrm_v2.day_values import check_dense, check_labels, check_sparse, read_table_rows
-from harness.benchmarks.dlrm_v2.grouping import count_evaluated, group_pairs
-from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, SPARSE
+from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, SPARSE, TABLE_ROWS
 from harness.benchmarks.mapped_arrays import NPY, map_npy
-from harness.benchmarks.sources import choose_count, choose_dtype, is_rehearsal, require_source
+from harness.benchmarks.sources import (
+    FileRule,
+    check_files,
+    choose_count,
+    choose_dtype,
+    is_rehearsal,
+    is_there,
+    read_json,
+    require_source,
+)
 from harness.contract import Counter
 from harness.errors import HarnessError
 from harness.run.qsl import Consecutive, Ragged
@@ -165,3 +172,81 @@ def _copy(
         list(pool.map(copy, range(0, count, _AT_ONCE)))
     dense.flush()
     sparse.flush()
+
+
+# Which user-item pairs make a sample: 100 to 700 of them in a row, as the reference draws them.
+#
+# For the published day 23 this gives dlrm_trace_of_aggregated_samples.txt byte for byte: 330,067 samples.
+
+SEED = 123
+# tools/dist_quantile.txt of recommendation/dlrm_v2 in mlcommons/inference: each twentieth of all samples.
+SIZES = (100, 100, *[200] * 12, 300, 300, 400, 500, 600, 700)
+_DRAWN = 1 << 16
+
+
+def count_evaluated(rows: int) -> int:
+    """The first half of the day is evaluated; calibration takes from the second."""
+    return rows // 2 + rows % 2
+
+
+def group_pairs(pairs: int) -> NDArray[np.int64]:
+    """Find where samples begin, and last the end of the last, which is as long as pairs are left."""
+    random = np.random.RandomState(SEED)
+    sizes = np.array(SIZES)
+    ends: list[NDArray[np.int64]] = [np.zeros(1, np.int64)]
+    while ends[-1][-1] < pairs:
+        drawn = sizes[random.randint(0, len(sizes), _DRAWN)]
+        ends.append(ends[-1][-1] + np.cumsum(drawn))
+    bounds = np.concatenate(ends)
+    last = int(np.searchsorted(bounds, pairs))
+    return np.append(bounds[:last], pairs)
+
+
+# Possible values of day 23: labels 0 or 1, dense features finite, and each multi-hot value a row of its table.
+#
+# A part is looked at as it is copied, so that no byte is read twice; rows that are not copied are not looked at.
+
+TABLES = "table_rows.json"
+_ROW_FIX = "bring it again, as `reconcile fetch dlrm-v2-99` says, or correct the row; nothing was prepared"
+
+
+def read_table_rows(source: Path) -> Sequence[int]:
+    """Read the rows of each table: the reference's, or those in ``table_rows.json`` next to the day, where they were
+    cut."""
+    path = source / TABLES
+    if not is_there(path):
+        return TABLE_ROWS
+    fix = f"list the rows of the {len(TABLE_ROWS)} tables, or remove it where they are the reference's"
+    rows = read_json(path, fix)
+    counts: list[int] = rows if isinstance(rows, list) else []
+    whole = len(counts) == len(TABLE_ROWS)
+    if not whole or not all(type(count) is int and 0 < count < 1 << 31 for count in counts):
+        raise HarnessError(f"{path} does not list the rows of {len(TABLE_ROWS)} tables", "input", fix)
+    return counts
+
+
+def check_labels(labels: np.ndarray, first: int, path: Path) -> None:
+    """``first``: the row of the day at which they begin."""
+    if _as_unsigned(labels).max(initial=0) > 1:
+        row = int(np.flatnonzero((labels != 0) & (labels != 1))[0])
+        raise HarnessError(f"{path}: row {first + row:,} has the label {labels[row]}, not 0 or 1", "input", _ROW_FIX)
+
+
+def check_dense(given: np.ndarray, taken: np.ndarray, first: int, path: Path) -> None:
+    """``given``: on disk; ``taken``: the same in the type of the samples."""
+    if not np.isfinite(taken).all():
+        row, column = np.argwhere(~np.isfinite(taken))[0].tolist()
+        value = f"{given[row, column]} as dense feature {column}"
+        raise HarnessError(f"{path}: row {first + row:,} has {value}, no finite {taken.dtype.name}", "input", _ROW_FIX)
+
+
+def check_sparse(values: np.ndarray, rows: int, first: int, path: Path, table: int) -> None:
+    """``rows``: of the table, which is also the number of the array in the file."""
+    if _as_unsigned(values).max(initial=0) >= rows:  # a value below 0 is a large one here
+        row, column = np.argwhere((values < 0) | (values >= rows))[0].tolist()
+        problem = f"{path}/{table}.npy: row {first + row:,} has the value {values[row, column]:,}"
+        raise HarnessError(f"{problem}, and table {table} has rows 0 to {rows - 1:,}", "input", _ROW_FIX)
+
+
+def _as_unsigned(values: np.ndarray) -> np.ndarray:
+    return values.view(np.dtype(np.uint32).newbyteorder(values.dtype.byteorder))

@@ -15,9 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.benchmarks.dlrm_v2.checkpoint import draw_weights, open_checkpoint, write_checkpoint
-from harness.benchmarks.dlrm_v2.criteo import DENSE_FILE, LABELS_FILE, SPARSE_FILE
-from harness.benchmarks.dlrm_v2.day_values import TABLES
-from harness.benchmarks.dlrm_v2.grouping import SIZES, group_pairs
+from harness.benchmarks.dlrm_v2.criteo import DENSE_FILE, LABELS_FILE, SIZES, SPARSE_FILE, TABLES, group_pairs
 from harness.benchmarks.dlrm_v2.layers import Shape, name_top
 from harness.benchmarks.dlrm_v2.network import MODEL, write_network
 from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, TABLE_ROWS

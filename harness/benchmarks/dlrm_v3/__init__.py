@@ -1,10 +1,4 @@
-"""DLRMv3 on its synthetic stream: which of 2,048 items a user will like, after all that the user has liked so far.
-
-Facts that planning needs are in ``benchmark.yaml``. The stream's files: ``stream_files``; the samples made of them:
-``histories``; what is asked and sent back for one, and in which order, is here, as the score. The model:
-``checkpoint`` reads the tables of the published one where they are, ``layers`` names its other weights, and ``network``
-writes those as a program for torch.export.
-"""
+"""DLRMv3 on its synthetic stream: which of 2,048 items a user will like, after all that the user has liked so far."""
 
 from __future__ import annotations
 

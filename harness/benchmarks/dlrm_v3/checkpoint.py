@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.benchmarks.checking import describe_problems, is_below
 from harness.benchmarks.dlrm_v3.layers import CATEGORIES, ITEMS, USERS
+from harness.benchmarks.sources import describe_problems, is_below
 from harness.errors import HarnessError
 
 SPARSE, DENSE, METADATA = "sparse", "non_sparse.ckpt", ".metadata"

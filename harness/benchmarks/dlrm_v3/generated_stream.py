@@ -1,4 +1,4 @@
-"""A small stream in the reference's files.
+"""A small stream in the reference's files, made without PyTorch.
 
 As users go on, timestamp by timestamp, what they like is what somebody foresees of them, with what they rated before.
 """
@@ -24,7 +24,7 @@ from harness.benchmarks.dlrm_v3.stream_files import (
     REQUESTS,
     TIMESTAMPS,
     TRAINED,
-    USERS,
+    USER_COUNTS,
 )
 from harness.errors import HarnessError
 
@@ -144,7 +144,7 @@ def write_stream(data: Path, users: Sequence[GeneratedUser], requests: Sequence[
     _write_lines(folder / OFFSETS, [[_join(offsets)]])
     places = _write_lines(folder / REQUESTS, [[_join(asking)] for asking in requests])
     _write_lines(folder / REQUEST_OFFSETS, [[_join(places)]])
-    _write_lines(folder / USERS, [[_join([len(asking)])] for asking in requests])
+    _write_lines(folder / USER_COUNTS, [[_join([len(asking)])] for asking in requests])
 
 
 def _join(numbers: Sequence[int]) -> str:

@@ -18,12 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from harness.benchmarks.checking import FileRule, check_files
-from harness.benchmarks.sources import is_rehearsal
+from harness.benchmarks.sources import FileRule, check_files, is_rehearsal
 from harness.errors import HarnessError
 
 FOLDER = "sampled_data"
-LINES, OFFSETS, USERS = "0.csv", "offset.csv", "users_cumsum_per_ts.csv"
+LINES, OFFSETS, USER_COUNTS = "0.csv", "offset.csv", "users_cumsum_per_ts.csv"
 REQUESTS, REQUEST_OFFSETS = "requests_per_ts.csv", "requests_per_ts_offset.csv"
 TIMESTAMPS, TRAINED = 100, 90
 FIELDS = 4 * (TIMESTAMPS + 2)
@@ -49,7 +48,7 @@ class StreamFiles:
 
     def __init__(self, source: Path) -> None:
         self.folder = source / FOLDER if (source / FOLDER).is_dir() else source
-        names = (LINES, OFFSETS, USERS, REQUESTS, REQUEST_OFFSETS)
+        names = (LINES, OFFSETS, USER_COUNTS, REQUESTS, REQUEST_OFFSETS)
         check_files(self.folder, [FileRule(name) for name in names], fix=_FIX, only="*.csv")
         self._offsets = self._read_row(OFFSETS).tolist()
         self.users = len(self._offsets)
@@ -118,9 +117,9 @@ class StreamFiles:
         """Read, at the timestamps of inference, those users whose lines are in the one file of the sample: the
         first."""
         places = self._read_row(REQUEST_OFFSETS)
-        with (self.folder / USERS).open("rb") as stream:
-            counts = [self._parse(USERS, line) for line in stream]
-        for name, found in ((REQUEST_OFFSETS, places), (USERS, counts)):
+        with (self.folder / USER_COUNTS).open("rb") as stream:
+            counts = [self._parse(USER_COUNTS, line) for line in stream]
+        for name, found in ((REQUEST_OFFSETS, places), (USER_COUNTS, counts)):
             if len(found) != TIMESTAMPS:
                 self._refuse(self.folder / name, f"has {len(found)} timestamps, not {TIMESTAMPS}")
         for timestamp in range(TRAINED, TIMESTAMPS):
@@ -128,7 +127,7 @@ class StreamFiles:
             users = asking[: int(counts[timestamp][0])]
             if len(users) < counts[timestamp][0]:
                 self._refuse(
-                    self.folder / REQUESTS, f"has {len(users)} requests of timestamp {timestamp}, {USERS} more"
+                    self.folder / REQUESTS, f"has {len(users)} requests of timestamp {timestamp}, {USER_COUNTS} more"
                 )
             if len(np.unique(users)) != len(users) or not (users < self.users).all():
                 self._refuse(self.folder / REQUESTS, f"names a user twice, or without a line, at timestamp {timestamp}")

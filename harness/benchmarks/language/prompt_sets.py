@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from tokenizers import Tokenizer
 
-from harness.benchmarks.language.prompts import write_prompts
 from harness.benchmarks.language.tables import Columns, read_table
 from harness.benchmarks.language.texts import (
     TOKENIZER,
@@ -26,6 +25,8 @@ from harness.benchmarks.language.texts import (
 from harness.benchmarks.sources import choose_count, is_rehearsal, require_source
 from harness.contract import Counter
 from harness.errors import HarnessError
+from harness.run.qsl import Arrays, Ragged
+from harness.run.tokens import PROMPTS, STOP_SEQUENCE
 
 REFERENCES = "references.json"
 _FEWEST = 0.99  # of a model's tokens that its tokenizer has
@@ -116,9 +117,8 @@ def find_rows(published: PromptSet, folder: Path) -> Path:
         if (folder / name).is_file():
             return folder / name
     missing = " nor ".join(published.files)
-    raise HarnessError(
-        f"{folder} has {'neither ' if len(published.files) > 1 else 'no '}{missing}", "missing", published.fix
-    )
+    problem = f"{folder} has {'neither ' if len(published.files) > 1 else 'no '}{missing}"
+    raise HarnessError(problem, "missing", published.fix)
 
 
 def load_references(dataset: Path) -> dict[str, list[Any]]:
@@ -166,3 +166,38 @@ def _check_references(references: Columns, path: Path, fix: str, numeric: frozen
         for number, value in enumerate(values):
             if not isinstance(value, kinds):
                 raise HarnessError(f"{path}: row {number} has no text as {name}, but {value!r}", "input", fix)
+
+
+# Prompts as a prepared dataset holds them: rows of token ids of any length, one after the other in one file.
+
+_TOKENS, _ENDS, _STOPS = "prompts.npy", "prompt_ends.npy", "stop_sequences.npy"
+
+
+def write_prompts(output: Path, prompts: Sequence[Sequence[int]], stops: Sequence[int] = ()) -> None:
+    """``stops``: ``STOP_SEQUENCE`` of each. Raises HarnessError for an empty prompt: no server answers one."""
+    lengths = [len(prompt) for prompt in prompts]
+    if not lengths or 0 in lengths:
+        where = f"prompt {lengths.index(0)} is empty" if lengths else "there is no prompt"
+        raise HarnessError(where, "input", "see the file of the dataset")
+    np.save(output / _TOKENS, np.concatenate([np.asarray(prompt, np.int32) for prompt in prompts]))
+    np.save(output / _ENDS, np.cumsum(lengths))
+    if any(stops):
+        np.save(output / _STOPS, np.array(stops, np.int8))
+
+
+def load_prompts(dataset: Path) -> Arrays:
+    """Load the samples of a run: views of a memory map."""
+    tokens = np.load(dataset / _TOKENS, mmap_mode="r")
+    ends = np.load(dataset / _ENDS).tolist()
+    found: dict[str, Any] = {PROMPTS: Ragged([tokens[start:end] for start, end in zip([0, *ends], ends, strict=False)])}
+    if (path := dataset / _STOPS).is_file():
+        found[STOP_SEQUENCE] = np.load(path)
+    return found
+
+
+def draw_lengths(rng: np.random.Generator, count: int, mean: int, longest: int) -> list[int]:
+    """Many short ones and a few long ones, as published prompts are: logarithms are spread evenly around."""
+    spread = 0.6
+    drawn = rng.lognormal(np.log(mean) - spread**2 / 2, spread, count)
+    found: list[int] = np.clip(drawn, 4, longest).astype(int).tolist()
+    return found

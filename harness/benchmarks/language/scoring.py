@@ -88,11 +88,8 @@ def score_long_texts(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str
 def refuse_answers(found: bool, what: str, why: str) -> None:
     """Raises HarnessError where there are answers that nothing here judges."""
     if found:
-        raise HarnessError(
-            f"answers to {what} are {why}",
-            "input",
-            "declare it as harness.score.command (`reconcile benchmarks show` says how); the accuracy run is kept",
-        )
+        fix = "declare it as harness.score.command (`reconcile benchmarks show` says how); the accuracy run is kept"
+        raise HarnessError(f"answers to {what} are {why}", "input", fix)
 
 
 def read_texts(log: AnswerLog, dataset: Path, *, cleans: bool, marks: bool = False) -> list[str]:

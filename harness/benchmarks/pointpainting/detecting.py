@@ -10,7 +10,7 @@ from harness.benchmarks.pointpainting.boxes import COLUMNS, FOUND, find_objects,
 from harness.benchmarks.pointpainting.painting import SEEN, paint_points
 from harness.benchmarks.pointpainting.pillars import MOST_PILLARS, Pillars, group_points
 from harness.run.qsl import Arrays
-from harness.run.running_sample import Steps
+from harness.run.row_batches import Steps
 
 # Pictures ahead are higher than those to the sides: an engine for each size, of the same network.
 FRONT, SIDE, DETECTION = "front", "side", "detection"

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.benchmarks.checking import is_below
 from harness.benchmarks.plain_pickles import PlainUnpickler, refuse_repeated
+from harness.benchmarks.sources import is_below
 from harness.errors import HarnessError
 
 CAMERAS = 5  # front, front left, front right, side left, side right

@@ -16,13 +16,19 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.benchmarks.checking import FileRule, check_files, describe_problems
 from harness.benchmarks.images import read_picture_size
 from harness.benchmarks.pointpainting.detecting import FRONT, LOOKING, SIDE
 from harness.benchmarks.pointpainting.infos import CAMERAS, FIX, Frame, read_frames
 from harness.benchmarks.pointpainting.painting import FEATURES
 from harness.benchmarks.pointpainting.pillars import MOST_PILLARS, count_pillars, crop_points
-from harness.benchmarks.sources import choose_count, is_rehearsal, require_source
+from harness.benchmarks.sources import (
+    FileRule,
+    check_files,
+    choose_count,
+    describe_problems,
+    is_rehearsal,
+    require_source,
+)
 from harness.contract import Counter
 from harness.errors import HarnessError
 from harness.run.qsl import Consecutive, Ragged

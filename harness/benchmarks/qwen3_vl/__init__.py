@@ -1,9 +1,7 @@
 """Qwen3-VL 235B says of a product, by its picture and its texts, which category it is of, of which brand, and whether
 it is second-hand: the hierarchical F1 of the categories.
 
-Facts that planning needs are in ``benchmark.yaml``. The dataset's folder: ``catalogue``; what is asked: ``messages``;
-the score: ``scoring``. A server of the chat protocol is asked, and its answer is logged as the reference logs it: the
-bytes of its text.
+A server of the chat protocol is asked, and its answer is logged as the reference logs it: the bytes of its text.
 """
 
 from __future__ import annotations

@@ -20,10 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from harness.benchmarks.checking import FileRule, check_files
 from harness.benchmarks.qwen3_vl.scoring import COLUMNS as SCORED
 from harness.benchmarks.qwen3_vl.scoring import REFERENCES
-from harness.benchmarks.sources import choose_count, is_rehearsal, require_source
+from harness.benchmarks.sources import FileRule, check_files, choose_count, is_rehearsal, require_source
 from harness.contract import Counter
 from harness.errors import HarnessError
 from harness.run.qsl import Consecutive, Ragged

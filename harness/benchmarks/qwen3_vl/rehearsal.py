@@ -16,7 +16,7 @@ from pyarrow import parquet
 
 from harness.benchmarks.qwen3_vl.catalogue import FOLDER
 from harness.benchmarks.qwen3_vl.messages import WORDINGS, make_messages
-from harness.benchmarks.qwen3_vl.network import SIZES, CatalogueNetwork, write_network
+from harness.benchmarks.qwen3_vl.stand_in import SIZES, CatalogueNetwork, write_network
 from harness.contract import Counter
 
 MODEL = "Qwen3-VL-235B-A22B-Instruct"

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from harness.benchmarks.images import draw_image, encode_image
 from harness.benchmarks.network_builder import NetworkBuilder, NetworkSession, Tensors
-from harness.benchmarks.resnet50.answers import CLASSES, postprocess
-from harness.benchmarks.resnet50.imagenet import MAP, SIDE, preprocess
+from harness.benchmarks.resnet50 import CLASSES, MAP, SIDE, postprocess, preprocess
 from harness.contract import Counter
 
 MODEL = "resnet50_v1.onnx"

@@ -1,8 +1,4 @@
-"""RetinaNet on Open Images: the objects of 264 classes in an image, by mean average precision.
-
-Facts that planning needs are in ``benchmark.yaml``. The dataset's folder and its preprocessing: ``openimages``; what is
-sent back for an image: ``heads``; the rest is what all detection has in common.
-"""
+"""RetinaNet on Open Images: the objects of 264 classes in an image, by mean average precision."""
 
 from __future__ import annotations
 
@@ -17,9 +13,16 @@ from harness.backends import Outputs
 from harness.benchmarks import TensorBenchmark
 from harness.benchmarks.detection.answers import FOUND, RESPONSE_DTYPE, Rows, make_response, make_responses
 from harness.benchmarks.detection.published_network import build_model as join_outputs
-from harness.benchmarks.detection.ranking import rank_heads
 from harness.benchmarks.detection.scoring import score_boxes
-from harness.benchmarks.retinanet.heads import ANCHORS_OF_LEVELS, BEST, CLASSES, MOST, find_objects, find_ranked_objects
+from harness.benchmarks.retinanet.heads import (
+    ANCHORS_OF_LEVELS,
+    BEST,
+    CLASSES,
+    MOST,
+    find_objects,
+    find_ranked_objects,
+    rank_heads,
+)
 from harness.benchmarks.retinanet.openimages import SIDE, build_dataset
 from harness.contract import Counter
 from harness.errors import HarnessError

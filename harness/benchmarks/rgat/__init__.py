@@ -1,9 +1,5 @@
-"""R-GAT on IGB-Heterogeneous: the class of a paper, one of 2,983, by its neighbours.
-
-Facts that planning needs are in ``benchmark.yaml``. What the graph is: ``graph``; its files and what becomes of them:
-``igbh``; whom a batch reaches: ``blocks``. The model: ``checkpoint`` reads the published
-one, ``network`` writes it for torch.export. Drawing neighbours is part of a run, as in the reference.
-"""
+"""R-GAT on IGB-Heterogeneous: the class of a paper, one of 2,983, by its neighbours. Drawing neighbours is part of a
+run, as in the reference."""
 
 from __future__ import annotations
 
@@ -26,8 +22,7 @@ def build_model(
     if source is None or source.suffix != CHECKPOINT:
         copy_model(source, settings, inputs, output, counter)
         return
-    from harness.benchmarks.rgat.checkpoint import read_checkpoint
-    from harness.benchmarks.rgat.network import write_program
+    from harness.benchmarks.rgat.network import read_checkpoint, write_program
 
     write_program(read_checkpoint(source), output, counter)
 

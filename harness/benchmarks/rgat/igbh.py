@@ -16,7 +16,6 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from harness.benchmarks.checking import FileRule, check_files, find_extra
 from harness.benchmarks.mapped_arrays import NPY, map_array, map_npy
 from harness.benchmarks.rgat.blocks import name_adjacency, name_features
 from harness.benchmarks.rgat.graph import (
@@ -32,7 +31,15 @@ from harness.benchmarks.rgat.graph import (
     SEEDS,
     Relation,
 )
-from harness.benchmarks.sources import choose_count, choose_dtype, is_rehearsal, require_source
+from harness.benchmarks.sources import (
+    FileRule,
+    check_files,
+    choose_count,
+    choose_dtype,
+    find_extra,
+    is_rehearsal,
+    require_source,
+)
 from harness.contract import Counter
 from harness.errors import HarnessError
 

@@ -1,26 +1,144 @@
 """RNN-T on LibriSpeech dev-clean: what people say, letter by letter, by word error rate.
 
-Facts that planning needs are in ``benchmark.yaml``. The dataset's folder and what becomes of it: ``librispeech``; the
-network's view of a waveform: ``features``; greedy decoding: ``transcribing``. The model has
-three parts, each an engine: ``network`` writes them, ``checkpoint`` reads the published weights.
+The dataset is FLAC files as published, or the WAV files and the manifest that the reference makes of them. Utterances
+of at most 15 s are samples, in the order of the reference's manifest; their features are computed in a run. The model
+has three parts, each an engine.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from harness.benchmarks import LoopBenchmark
 from harness.benchmarks.accuracy import AnswerLog
-from harness.benchmarks.rnnt.librispeech import build_dataset, load_samples, load_transcripts
 from harness.benchmarks.rnnt.transcribing import LETTERS, OUTPUTS, PARTS, RESPONSE_DTYPE, loop
-from harness.benchmarks.speech import count_edits, write_word_error_rate
+from harness.benchmarks.sources import (
+    FileRule,
+    check_files,
+    choose_count,
+    is_below,
+    is_rehearsal,
+    read_json,
+    read_list,
+    require_source,
+)
+from harness.benchmarks.speech import (
+    RATE,
+    count_edits,
+    count_samples,
+    find_pattern,
+    load_waveforms,
+    make_rule,
+    open_threads,
+    write_waveforms,
+    write_word_error_rate,
+)
 from harness.contract import Counter
 from harness.errors import HarnessError
+
+MANIFEST = "dev-clean-wav.json"
+UTTERANCES = 2703  # of dev-clean, of any length
+LONGEST = 15.0  # seconds
+_DATASET_FIX = "`reconcile fetch rnnt` brings LibriSpeech dev-clean; nothing was prepared"
+
+
+class Utterance(NamedTuple):
+    """``file``: relative to the dataset's folder."""
+
+    file: str
+    transcript: str
+
+
+def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
+    """samples.npy float32 in -1..1, all waveforms one after the other; bounds.npy, where they begin; transcripts.json.
+
+    ``settings``: count (the first so many utterances), threads.
+    """
+    source = require_source(source, "LibriSpeech dev-clean")
+    folder = source if (source / MANIFEST).is_file() else _find_folder(source)
+    utterances = list_utterances(folder)
+    if len(utterances) != UTTERANCES and not is_rehearsal(source):
+        problem = f"{folder} names {len(utterances)} utterances, dev-clean has {UTTERANCES}"
+        raise HarnessError(problem, "input", _DATASET_FIX)
+    names = [utterance.file for utterance in utterances]
+    check_files(folder, [make_rule(name) for name in names], only=find_pattern(names), fix=_DATASET_FIX)
+    files = [folder / utterance.file for utterance in utterances]
+    with open_threads(settings) as pool:
+        sizes = list(pool.map(lambda file: count_samples(file, _DATASET_FIX), files))
+        kept = [number for number, size in enumerate(sizes) if size <= LONGEST * RATE]
+        kept = kept[: choose_count(settings, len(kept))]
+        write_waveforms(
+            [files[number] for number in kept], [sizes[number] for number in kept], output, pool, counter, _DATASET_FIX
+        )
+    transcripts = [utterances[number].transcript for number in kept]
+    (output / "transcripts.json").write_text(json.dumps(transcripts), encoding="ascii")
+
+
+def load_samples(dataset: Path) -> Mapping[str, Any]:
+    return {"samples": load_waveforms(dataset)}
+
+
+def load_transcripts(dataset: Path) -> Sequence[str]:
+    found: list[str] = json.loads((dataset / "transcripts.json").read_text(encoding="ascii"))
+    return found
+
+
+def _find_folder(source: Path) -> Path:
+    """dev-clean itself, or the folder that it is in."""
+    return next((path for path in (source / "dev-clean", source / "LibriSpeech/dev-clean") if path.is_dir()), source)
+
+
+def list_utterances(folder: Path) -> list[Utterance]:
+    """List the utterances of the manifest where there is one, else of the published chapters; of a rehearsal those that
+    are there. Raises HarnessError naming what is missing or no transcript."""
+    if (folder / MANIFEST).is_file():
+        return list(_read_manifest(folder / MANIFEST))
+    chapters = read_list("rnnt", "chapters.txt")
+    if is_rehearsal(folder):
+        chapters = [chapter for chapter in chapters if (folder / chapter.replace("-", "/")).is_dir()]
+    files = {chapter: f"{chapter.replace('-', '/')}/{chapter}.trans.txt" for chapter in chapters}
+    check_files(folder, [FileRule(file) for file in files.values()], fix=_DATASET_FIX)
+    return [
+        utterance for chapter, file in files.items() for utterance in _read_chapter(folder / file, Path(file).parent)
+    ]
+
+
+def _read_manifest(path: Path) -> Iterator[Utterance]:
+    document = read_json(path, _DATASET_FIX)
+    try:
+        for entry in document:
+            (file,) = (item["fname"] for item in entry["files"] if item["speed"] == 1)
+            if not is_below(file):
+                raise ValueError(f"{file!r} leads out of the folder")
+            if not isinstance(text := entry["transcript"], str):
+                raise TypeError(f"{text!r} is no transcript")
+            yield Utterance(file, _check_transcript(text, f"{path}: {file}"))
+    except (KeyError, TypeError, ValueError) as error:
+        problem = f"{path} is not the manifest that the reference makes: {error}"
+        raise HarnessError(problem, "input", _DATASET_FIX) from error
+
+
+def _read_chapter(path: Path, folder: Path) -> Iterator[Utterance]:
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig", errors="replace").splitlines(), 1):
+        name, _, text = line.partition(" ")
+        if not name and not text:
+            continue
+        yield Utterance(f"{folder}/{name}.flac", _check_transcript(text, f"{path}:{number}"))
+
+
+def _check_transcript(text: str, place: str) -> str:
+    """In small letters. LibriSpeech spells out numbers and has no signs but apostrophes."""
+    found = " ".join(text.lower().split())
+    unknown = sorted(set(found) - set(LETTERS))
+    if unknown:
+        raise HarnessError(f"{place} has {unknown[0]!r}, which is not a letter of a transcript", "input", _DATASET_FIX)
+    return found
 
 
 def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.benchmarks.network_builder import NetworkBuilder, Tensors
-from harness.benchmarks.rnnt.features import FEATURES
 from harness.benchmarks.rnnt.transcribing import (
     CHUNK,
     ENCODER_LAYERS,
+    FEATURES,
     HIDDEN,
     OUTPUTS,
     PREDICTED,

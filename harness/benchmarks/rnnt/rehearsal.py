@@ -14,11 +14,11 @@ import soundfile
 from numpy.typing import NDArray
 
 from harness.benchmarks.network_builder import NetworkSession
-from harness.benchmarks.rnnt.features import FEATURES
 from harness.benchmarks.rnnt.network import MODEL, POST, PRE, write_parts
 from harness.benchmarks.rnnt.transcribing import (
     BLANK,
     CLASSES,
+    FEATURES,
     HIDDEN,
     LETTERS,
     PARTS,

@@ -1,19 +1,50 @@
 """SSD-ResNet34 on COCO 2017: the objects of 80 classes in an image, by mean average precision.
 
-Facts that planning needs are in ``benchmark.yaml``. The dataset's folder and its preprocessing: ``coco2017``; the rest
-is what all detection has in common. Labels count COCO's categories from 1 on, so that the official script takes an
-accuracy log with --use-inv-map.
+Labels count COCO's categories from 1 on, so that the official script takes an accuracy log with --use-inv-map.
 """
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from harness.backends import Outputs
 from harness.benchmarks import TensorBenchmark
+from harness.benchmarks.detection import coco
 from harness.benchmarks.detection.answers import FOUND, RESPONSE_DTYPE, Rows, make_responses
 from harness.benchmarks.detection.published_network import build_model as join_outputs
 from harness.benchmarks.detection.scoring import score_boxes
-from harness.benchmarks.ssd_resnet34.coco2017 import build_dataset
+
+# COCO 2017 as people have it on disk, and its images as the network takes them.
+#
+# Preprocessing equals vision/classification_and_detection/python/dataset.py (pre_process_coco_resnet34) of
+# mlcommons/inference bit for bit: resize to 1200 x 1200, red first, 0 to 1, then normalized channel by channel.
+
+SIDE = 1200
+MEANS = np.array([0.485, 0.456, 0.406], np.float32)  # red, green, blue
+DEVIATIONS = np.array([0.229, 0.224, 0.225], np.float32)
+LAYOUT = coco.CocoLayout(
+    annotations="annotations/instances_val2017.json",
+    images="val2017",
+    calibration="train2017",
+    count=5_000,
+    again="run `reconcile fetch ssd-resnet34` again",
+)
+
+
+def preprocess(path: Path) -> NDArray[np.float32]:
+    """An image file -> float32 [3, 1200, 1200]. Raises HarnessError."""
+    scaled = coco.read_scaled(path, SIDE, again=LAYOUT.again)
+    normal: NDArray[np.float32] = (scaled / 255.0 - MEANS) / DEVIATIONS
+    return normal.transpose(2, 0, 1)
+
+
+build_dataset = partial(coco.build_dataset, LAYOUT, preprocess, SIDE, "ssd_resnet34")
+
 
 MOST = 200  # objects of an image
 

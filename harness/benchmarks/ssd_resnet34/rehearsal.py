@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harness.benchmarks.detection.generated_detector import FEW, Detector, write_detection_rehearsal
 from harness.benchmarks.sources import read_list
-from harness.benchmarks.ssd_resnet34.coco2017 import LAYOUT, SIDE, preprocess
+from harness.benchmarks.ssd_resnet34 import LAYOUT, SIDE, preprocess
 from harness.contract import Counter
 
 _UNUSED = {12, 26, 29, 30, 45, 66, 68, 69, 71, 83}  # ids that COCO gives no category

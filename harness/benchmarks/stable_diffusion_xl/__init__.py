@@ -1,8 +1,6 @@
 """Stable Diffusion XL 1.0: images of the captions of COCO 2014, by CLIP score and FID.
 
-Facts that planning needs are in ``benchmark.yaml``. The dataset's folder: ``coco2014``; its captions as tokens:
-``clip_tokens``. The two networks of the score take gigabytes: the official script scores, and here only what a
-rehearsal generated (``scoring``).
+The two networks of the score take gigabytes: the official script scores, and here only what a rehearsal generated.
 """
 
 from __future__ import annotations
@@ -15,8 +13,7 @@ import numpy as np
 from harness.backends import Outputs
 from harness.benchmarks import TensorBenchmark, keep_checkpoint
 from harness.benchmarks.stable_diffusion_xl.coco2014 import build_dataset, load_samples, load_shared
-from harness.benchmarks.stable_diffusion_xl.pictures import SIDE, encode_png
-from harness.benchmarks.stable_diffusion_xl.scoring import score
+from harness.benchmarks.stable_diffusion_xl.scoring import SIDE, encode_png, score
 
 PIPELINE = {"steps": 20, "guidance": 8.0}
 

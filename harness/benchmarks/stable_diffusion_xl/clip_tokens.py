@@ -25,7 +25,6 @@ LENGTH = 77  # tokens, of which the first and the last one mark the ends
 BEGIN, END = "<|startoftext|>", "<|endoftext|>"
 _WORD_END = "</w>"
 _WORDS = Regex(r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+")
-FILES = ("vocab.json", "merges.txt", "special_tokens_map.json")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,9 @@ score what the reference model does, so that the bars of the round apply to them
 
 from __future__ import annotations
 
+import math
+import struct
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,6 @@ from numpy.typing import NDArray
 
 from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.stable_diffusion_xl.coco2014 import REFERENCES
-from harness.benchmarks.stable_diffusion_xl.pictures import read_picture
 from harness.errors import HarnessError
 
 CLIP_SCORE, FID_SCORE = 31.74981837, 23.48046692  # of the reference model, between the bars of every round
@@ -70,12 +72,7 @@ def make_references(pictures: NDArray[np.uint8]) -> dict[str, np.ndarray]:
     features = np.stack([see_colours(picture) for picture in pictures])
     mean, covariance = features.mean(axis=0), compute_covariance(features)
     away = np.full(len(mean), np.sqrt(FID_SCORE / len(mean)))
-    return {
-        "images": pictures,
-        "mean": mean + away,
-        "covariance": covariance,
-        "features": features,
-    }
+    return {"images": pictures, "mean": mean + away, "covariance": covariance, "features": features}
 
 
 def compute_likeness(features: Features, own: Features) -> float:
@@ -95,3 +92,36 @@ def compute_distance(features: Features, mean: Features, covariance: Features) -
 
 def compute_covariance(features: Features) -> Features:
     return np.atleast_2d(np.cov(features, rowvar=False))
+
+
+# Answers as pictures: square, three bytes a pixel, red first.
+
+SIDE = 1024  # pixels, of what the accuracy script reads
+_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_FORMAT = (8, 2, 0, 0, 0)  # bits of a colour, red green and blue; nothing special
+_UNFILTERED = 0
+
+
+def read_picture(data: bytes) -> NDArray[np.uint8]:
+    """Bytes of an answer -> [side, side, 3]. Raises HarnessError where they are not a square picture."""
+    side = math.isqrt(len(data) // 3)
+    if not side or side * side * 3 != len(data):
+        problem = f"an answer has {len(data)} bytes, which are not a square picture of red, green and blue"
+        raise HarnessError(problem, "input", "run accuracy again")
+    return np.frombuffer(data, np.uint8).reshape(side, side, 3)
+
+
+def encode_png(data: bytes) -> bytes:
+    """A PNG file of an answer."""
+    picture = read_picture(data)
+    height, width, _ = picture.shape
+    rows = np.zeros((height, 1 + width * 3), np.uint8)  # each behind the filter's number
+    rows[:, 0] = _UNFILTERED
+    rows[:, 1:] = picture.reshape(height, -1)
+    header = struct.pack(">IIBBBBB", width, height, *_FORMAT)
+    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes(), 6)), (b"IEND", b""))
+    return _SIGNATURE + b"".join(_make_chunk(kind, body) for kind, body in parts)
+
+
+def _make_chunk(kind: bytes, body: bytes) -> bytes:
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))

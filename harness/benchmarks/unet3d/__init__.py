@@ -1,8 +1,4 @@
-"""3D-UNet on KiTS19: where kidneys and tumours are in volumes of different sizes, by mean DICE.
-
-Facts that planning needs are in ``benchmark.yaml``. The dataset's folder and what becomes of it: ``kits19``; the
-windows that slide over a volume: ``sliding``.
-"""
+"""3D-UNet on KiTS19: where kidneys and tumours are in volumes of different sizes, by mean DICE."""
 
 from __future__ import annotations
 
@@ -35,11 +31,8 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
 def _compare(data: bytes, label: np.ndarray) -> np.ndarray:
     answer = np.frombuffer(data, np.uint8)
     if answer.size != label.size or (answer.size and answer.max() >= CLASSES):
-        raise HarnessError(
-            f"a response holds {answer.size} places, its volume {label.size}, of {CLASSES} classes",
-            "input",
-            "run accuracy again",
-        )
+        problem = f"a response holds {answer.size} places, its volume {label.size}, of {CLASSES} classes"
+        raise HarnessError(problem, "input", "run accuracy again")
     return compute_dice(answer, label)
 
 

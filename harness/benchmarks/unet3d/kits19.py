@@ -17,8 +17,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.benchmarks.checking import FileRule, check_files, describe_problems
-from harness.benchmarks.sources import choose_count, choose_dtype, is_rehearsal, read_list, require_source
+from harness.benchmarks.sources import (
+    FileRule,
+    check_files,
+    choose_count,
+    choose_dtype,
+    describe_problems,
+    is_rehearsal,
+    read_list,
+    require_source,
+)
 from harness.benchmarks.unet3d.sliding import CLASSES, SIDE, STRIDE, list_windows
 from harness.benchmarks.unet3d.volumes import LARGEST, is_whole, open_volume
 from harness.contract import Counter

@@ -20,8 +20,16 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from harness.benchmarks.checking import FileRule, check_files, describe_problems
-from harness.benchmarks.sources import choose_count, choose_dtype, is_rehearsal, read_list, require_source
+from harness.benchmarks.sources import (
+    FileRule,
+    check_files,
+    choose_count,
+    choose_dtype,
+    describe_problems,
+    is_rehearsal,
+    read_list,
+    require_source,
+)
 from harness.benchmarks.unet3d.volumes import is_whole, open_volume, read_sides
 from harness.contract import Counter
 from harness.errors import HarnessError
@@ -153,9 +161,8 @@ def _check_sides(source: Path, name: str) -> None:
     sides = {part: read_sides(source / find_file(name, part)) for part in (*IMAGES, LABELS)}
     if len(set(sides.values())) > 1:
         found_shapes = ", ".join(f"{part} {list(found)}" for part, found in sides.items())
-        raise HarnessError(
-            f"{source / find_folder(name)}: its volumes have different shapes: {found_shapes}", "input", _FIX
-        )
+        problem = f"{source / find_folder(name)}: its volumes have different shapes: {found_shapes}"
+        raise HarnessError(problem, "input", _FIX)
 
 
 def prepare_case(source: Path, name: str) -> tuple[NDArray[np.float32], Case]:

@@ -15,7 +15,7 @@ from scipy.ndimage import zoom
 from harness.benchmarks.network_builder import NetworkBuilder, NetworkSession, Tensors
 from harness.benchmarks.sources import REHEARSAL, read_case_names
 from harness.benchmarks.unet3d.rehearsal import write_unet
-from harness.benchmarks.unet3d_brats import BENCHMARK
+from harness.benchmarks.unet3d_brats import BENCHMARK, OUTPUT, choose_classes
 from harness.benchmarks.unet3d_brats.brats19 import (
     CLASSES,
     IMAGES,
@@ -26,8 +26,6 @@ from harness.benchmarks.unet3d_brats.brats19 import (
     find_folder,
     prepare_case,
 )
-from harness.benchmarks.unet3d_brats.published_network import OUTPUT
-from harness.benchmarks.unet3d_brats.scoring import choose_classes
 from harness.contract import Counter
 
 MODEL = "224_224_160.onnx"

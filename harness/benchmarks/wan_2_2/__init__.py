@@ -1,8 +1,7 @@
 """Wan 2.2 T2V A14B: videos of prompts of VBench, by its score.
 
-Facts that planning needs are in ``benchmark.yaml``. The dataset's folder: ``prompts``; its prompts as tokens:
-``words``; an answer is a video as a file (``videos``). The networks of VBench take gigabytes: the official script
-scores, which ``vbench`` gives the videos of LoadGen's log, and here only what a rehearsal generated (``scoring``).
+The networks of VBench take gigabytes: the official script scores, which ``vbench`` gives the videos of LoadGen's log,
+and here only what a rehearsal generated.
 """
 
 from __future__ import annotations
@@ -15,8 +14,7 @@ import numpy as np
 from harness.backends import Outputs
 from harness.benchmarks import TensorBenchmark, keep_checkpoint
 from harness.benchmarks.wan_2_2.prompts import build_dataset, load_samples, load_shared
-from harness.benchmarks.wan_2_2.scoring import score
-from harness.benchmarks.wan_2_2.videos import encode_video
+from harness.benchmarks.wan_2_2.videos import encode_video, score
 
 # text_to_video/wan-2.2-t2v-a14b/inference_config.yaml of mlcommons/inference.
 PIPELINE = {"steps": 20, "guidance": 4.0, "guidance_2": 3.0, "boundary": 0.875}

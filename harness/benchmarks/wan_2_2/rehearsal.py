@@ -18,9 +18,20 @@ import torch
 import transformers
 
 from harness.benchmarks.wan_2_2 import PIPELINE
-from harness.benchmarks.wan_2_2.prompts import AGAINST, LATENT, PROMPTS, REFERENCES, TOKENIZER
+from harness.benchmarks.wan_2_2.prompts import (
+    AGAINST,
+    END,
+    FILE,
+    LATENT,
+    PADDING,
+    PROMPTS,
+    REFERENCES,
+    TOKENIZER,
+    UNKNOWN,
+    write_prompts,
+    write_tokenizer,
+)
 from harness.benchmarks.wan_2_2.videos import SUFFIX, encode_video
-from harness.benchmarks.wan_2_2.words import END, FILE, PADDING, UNKNOWN, write_prompts, write_tokenizer
 from harness.contract import Counter
 
 MODEL = "Wan2.2-T2V-A14B-Diffusers"

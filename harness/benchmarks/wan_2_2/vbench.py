@@ -18,8 +18,7 @@ from pathlib import Path
 
 from harness.benchmarks.accuracy import read_accuracy_log
 from harness.benchmarks.wan_2_2.prompts import WRITTEN
-from harness.benchmarks.wan_2_2.scoring import METRIC
-from harness.benchmarks.wan_2_2.videos import SUFFIX
+from harness.benchmarks.wan_2_2.videos import METRIC, SUFFIX
 from harness.errors import HarnessError
 
 # run_evaluation.py of the reference.
@@ -89,9 +88,8 @@ def evaluate(command: Sequence[str]) -> None:
     except OSError as error:
         raise HarnessError(f"{command[0]} does not start: {error}", "missing", "check the words behind --") from error
     if status:
-        raise HarnessError(
-            f"{' '.join(command)} ended with status {status}", "backend", "see what it wrote to standard error"
-        )
+        problem = f"{' '.join(command)} ended with status {status}"
+        raise HarnessError(problem, "backend", "see what it wrote to standard error")
 
 
 def read_score(results: Path) -> float:

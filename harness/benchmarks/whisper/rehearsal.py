@@ -20,7 +20,7 @@ from openvino_tokenizers import build_rwkv_tokenizer
 
 from harness.benchmarks.language.decoder_graph import DecoderGraph, numbers, plain
 from harness.benchmarks.speech import RATE, draw_sound, weigh_mels
-from harness.benchmarks.whisper.librispeech import FOLDER, MANIFEST
+from harness.benchmarks.whisper import FOLDER, MANIFEST
 from harness.contract import Counter
 
 # Features of Whisper large v3: logarithms of 128 mel energies of 3,000 frames of 10 ms, as OpenAI's own code computes

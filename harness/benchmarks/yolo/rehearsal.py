@@ -15,8 +15,17 @@ from numpy.typing import NDArray
 
 from harness.benchmarks.images import draw_image, encode_image
 from harness.benchmarks.network_builder import NetworkBuilder, NetworkSession, Tensors
-from harness.benchmarks.yolo.coco_safe import LAYOUT, SIDE, preprocess
-from harness.benchmarks.yolo.heads import CATEGORIES, CLASSES, PLACES, THRESHOLD, find_objects, make_rows
+from harness.benchmarks.yolo import (
+    CATEGORIES,
+    CLASSES,
+    LAYOUT,
+    PLACES,
+    SIDE,
+    THRESHOLD,
+    find_objects,
+    make_rows,
+    preprocess,
+)
 from harness.contract import Counter
 
 MODEL = "yolo11l.onnx"

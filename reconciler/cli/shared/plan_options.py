@@ -9,9 +9,8 @@ from reconciler.cli.shared.repository import find_repository, show_from_root, so
 from reconciler.errors import ReconcilerError
 from reconciler.observed.loadgen_library import read_conf_here
 from reconciler.observed.observe import find_wrong_loadgen
-from reconciler.plan.cell_names import resolve_words
 from reconciler.plan.plan import Plan
-from reconciler.plan.select import parse, parse_repeated
+from reconciler.plan.select import parse, parse_repeated, resolve_words
 from reconciler.reconcile.planning import (
     Options,
     PlanCache,

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from reconciler.endpoints.check.structure import CHECKER, CurveView, complain, make_rule
-from reconciler.endpoints.rules.cohorts import Cohort
-from reconciler.endpoints.rules.curve_rules import CurveRules, Drafter
+from reconciler.endpoints.rules.curve_rules import Cohort, CurveRules, Drafter
 from reconciler.endpoints.rules.regions import (
     BAND_TITLES,
     CHOICE,

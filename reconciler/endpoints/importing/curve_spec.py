@@ -14,9 +14,8 @@ from reconciler.endpoints.rules.curve_rules import CurveRules, load_endpoints_ru
 from reconciler.endpoints.rules.regions import derive_regions, match_bands
 from reconciler.endpoints.spec.models import OFFLINE
 from reconciler.endpoints.tree.content import WarmupContent
-from reconciler.endpoints.tree.description import summarise_deployment
 from reconciler.endpoints.tree.layout import DOCUMENTS, SOURCES
-from reconciler.endpoints.tree.point_file import show_warmup
+from reconciler.endpoints.tree.point_file import show_warmup, summarise_deployment
 from reconciler.errors import ReconcilerError
 from reconciler.importing.adopted_spec import render_description, render_head
 from reconciler.importing.run_reader import TakenCell
@@ -277,7 +276,9 @@ def _choose_scored(curve: TakenCurve, rules: CurveRules) -> list[int]:
         return sorted(curve.scored)  # the spec is refused for the same reason
     first = [*curve.scored, *(point for point in curve.points if point not in curve.scored)]
     asked = match_bands([(point, regions.list_bands(point, rules)) for point in first])
-    elected = {curve.max_concurrency} & set(curve.points) if not curve.offline else set()
+    benchmark = rules.benchmarks.get(curve.official)
+    elects = not curve.offline and not (benchmark is not None and benchmark.agentic)
+    elected = {curve.max_concurrency} & set(curve.points) if elects else set()
     return sorted({*curve.scored, *asked.values(), *elected})
 
 

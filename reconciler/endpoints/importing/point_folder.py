@@ -13,6 +13,7 @@ from reconciler.desired.detail import Detail
 from reconciler.endpoints.importing import results_folder
 from reconciler.endpoints.results import point_format as points
 from reconciler.endpoints.results.accuracy import read_accuracy_scores
+from reconciler.endpoints.rules.point import AGENTIC_PATTERN
 from reconciler.endpoints.rules.results import PLACES, UnreadablePointError
 from reconciler.errors import LogError
 from reconciler.execute.attempt_record import describe_artifact
@@ -127,9 +128,12 @@ def _read_runs(path: Path, there: Mapping[str, Path]) -> list[PointRun]:
         summary = parse_json_object(there[RESULT_SUMMARY].read_bytes())
         version = " ".join(str(summary.get(name)) for name in ("version", "git_sha") if summary.get(name))
         if parse_number(summary.get("n_samples_issued")) and not (scored and asked == 1):
-            found.append(_run(path, PERFORMANCE, there, version))
+            played = config.get_nested("settings", "load_pattern", "type") == AGENTIC_PATTERN
+            found.append(_run(path, PERFORMANCE, there, version, scored=played))
     return [*found, _run(path, ACCURACY, there)] if scored else found
 
 
-def _run(path: Path, mode: str, there: Mapping[str, Path], version: str = "") -> PointRun:
-    return PointRun(path, mode, {name: there[name] for name in (CONFIG, _OWN[mode])}, version)
+def _run(path: Path, mode: str, there: Mapping[str, Path], version: str = "", *, scored: bool = False) -> PointRun:
+    """``scored``: the performance run was, as those of agentic benchmarks are."""
+    also = (ACCURACY_RESULTS,) if scored and ACCURACY_RESULTS in there else ()
+    return PointRun(path, mode, {name: there[name] for name in (CONFIG, _OWN[mode], *also)}, version)

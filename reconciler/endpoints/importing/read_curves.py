@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from reconciler.endpoints.importing.point_folder import PointRun, find_runs
 from reconciler.endpoints.results import point_format as points
 from reconciler.endpoints.rules.point import OFFLINE_PATTERN
+from reconciler.endpoints.rules.results import count_trajectories
 from reconciler.endpoints.rules.ruleset import CURVE_DIVISIONS, ROUND_PREFIX
 from reconciler.endpoints.tree.content import PENDING
 from reconciler.endpoints.tree.layout import DOCUMENTS, POWER, RESULTS, SOURCES
@@ -129,7 +130,7 @@ def _take(folder: SubmissionFolder, submitter: str) -> TakenCurves:
             taken,
             points=tuple(point.named for point in own),
             offline=offline[0].named if offline else 0,
-            scored=tuple(point.named for point in own if point.scores),
+            scored=tuple(point.named for point in own if any(not score.inline for score in point.scores)),
         )
         curves.append(taken)
         for point in [*own, *offline[:1]]:
@@ -193,6 +194,8 @@ def _read_settings(config: ResultDocument) -> dict[str, Any]:
         keys.TARGET_QPS: ("settings", "load_pattern", keys.TARGET_QPS),
     }
     found: dict[str, Any] = {n: value for n, at in runtime.items() if (value := parse_number(config.get_nested(*at)))}
+    if played := count_trajectories(config):
+        found[keys.MIN_QUERY_COUNT] = played
     found.setdefault(keys.MIN_DURATION, 0)
     if config.get_nested("settings", "warmup", "enabled") is True:
         requests = parse_number(config.get_nested("settings", "warmup", "n_requests"))

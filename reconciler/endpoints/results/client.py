@@ -6,11 +6,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
 from reconciler.endpoints.results.audits import CACHING
+from reconciler.endpoints.rules.curve_rules import load_endpoints_rules
 from reconciler.endpoints.rules.point import AGENTIC_PATTERN, OFFLINE_PATTERN
 from reconciler.endpoints.rules.results import find_performance_dataset, list_datasets
 from reconciler.loadgen import keys
@@ -19,6 +21,7 @@ from reconciler.resource.kinds import PERFORMANCE
 from reconciler.resource.quantities import parse_number
 from reconciler.resource.settings import AGENTIC, DEDICATED_OFFLINE, CellSettings
 from reconciler.storage.documents import ResultDocument
+from reconciler.storage.git import find_head
 
 _PATIENCE = 300  # seconds for its own processes to start, before anything is measured
 PERFORMANCE_DATASET, ACCURACY_DATASET = "performance", "accuracy"
@@ -61,6 +64,32 @@ class ClientPlaces(Struct, frozen=True):
     tokenizer: str = ""
     key_variable: str = ""
     service: str = ""
+
+
+_REPOSITORY = "https://github.com/mlcommons/endpoints"
+_MAIN = "src/inference_endpoint/main.py"
+
+
+def examine_client(locations: Mapping[str, str], root: Path) -> Iterator[tuple[str, bool, str]]:
+    """(text, whether it is missing, fix) of the client that a run starts. It is in no package index: a checkout with an
+    environment of its own is all there is. ``locations``: of the run, relative to ``root``."""
+    code, tried = root / locations.get("client.code", ""), load_endpoints_rules().sources["client"].version
+    make = "python3.12 -m venv .venv && .venv/bin/pip install ."
+    if not (code / _MAIN).is_file():
+        clone = f"git clone {_REPOSITORY} && cd endpoints && git checkout {tried} && {make}"
+        fix = f"{clone} && export MLPERF_ENDPOINTS_CLIENT=$PWD, which client.code names"
+        yield f"the official client is not in {locations.get('client.code')}", True, fix
+        return
+    python = root / locations.get("client.python", "")
+    if not python.is_file():
+        yield f"the client has no interpreter {python}", True, f"cd {code} && {make}, or name one in client.python"
+    head = find_head(code) or ""
+    text = f"the official client is commit {head[:7] or 'unknown'}; this release was tried with {tried}"
+    yield (
+        text,
+        False,
+        "" if head.startswith(tried) else f"git -C {code} checkout {tried}, if it refuses its configuration",
+    )
 
 
 def list_client_settings(mode: str, declared: Iterable[str]) -> tuple[str, ...]:
@@ -114,7 +143,10 @@ def find_config_differences(
     ]
     if asked.get(AGENTIC):
         entry = ResultDocument(find_performance_dataset(config))
-        pairs += [(("datasets", *path), wanted, entry.get_nested(*path)) for path, wanted in _leaves(_play(asked), ())]
+        played = _play(asked)
+        if foreign:
+            del played["agentic_inference"]["turn_timeout_s"]  # how long somebody else waited for an answer
+        pairs += [(("datasets", *path), wanted, entry.get_nested(*path)) for path, wanted in _leaves(played, ())]
     for path, wanted, found in pairs:
         if not is_same(wanted, found):
             line = config.lines.get(path[-1], 0)
@@ -171,6 +203,8 @@ def _collect_asked(asked: Mapping[str, Any]) -> dict[str, Any]:
     client: dict[str, Any] = {"stream_all_chunks": True, "worker_initialization_timeout": _PATIENCE}
     if asked.get("client.workers") is not None:
         client["num_workers"] = int(asked["client.workers"])
+    if agentic:  # as the client's own examples: no connection outlasts the pause for a tool
+        client |= {"warmup_connections": 0, "max_idle_time": 0.5}
     if agentic and not timed:
         client |= {"num_workers": 1, "max_connections": 1}
     return {

@@ -18,6 +18,7 @@ class ParetoCurve(Struct, frozen=True):
     points: tuple[CurvePoint, ...]
     ceiling: Decimal | None
     dominated: frozenset[int]
+    agentic: bool = False
 
     @property
     def peak(self) -> Decimal:
@@ -34,7 +35,8 @@ def make_curve(points: Iterable[MeasuredPoint]) -> ParetoCurve:
         if point.per_user is not None:
             drawn.append(CurvePoint(point.concurrency, point.per_user, point.system_tps, point.ttft_p90_ms))
     ceiling = max((point.system_tps for point in measured if point.is_offline), default=None)
-    return ParetoCurve(tuple(drawn), ceiling, find_dominated(drawn))
+    agentic = any(point.is_agentic for point in fixed)
+    return ParetoCurve(tuple(drawn), ceiling, find_dominated(drawn), agentic)
 
 
 def read_recorded_point(concurrency: int, figures: Mapping[str, object], rate: object) -> CurvePoint | None:

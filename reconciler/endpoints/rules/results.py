@@ -261,7 +261,7 @@ def _make_point(reader: _Reader, config: ResultDocument, summary: ResultDocument
             n: int(seed) for n, path in SEEDS.items() if (seed := parse_number(config.get_nested(*path))) is not None
         },
         samples_asked=reader.whole(config, CONFIG, *runtime, "n_samples_to_issue", default=0),
-        trajectories=_trajectories(config),
+        trajectories=count_trajectories(config),
         warmup=_warmup(config, concurrency),
         window=_window(summary),
         accuracy=reader.scores() if ACCURACY_RESULTS in reader.files else (),
@@ -282,7 +282,8 @@ def find_performance_dataset(config: ResultDocument) -> Mapping[str, Any]:
     return next(entries, {})
 
 
-def _trajectories(config: ResultDocument) -> int:
+def count_trajectories(config: ResultDocument) -> int:
+    """The conversations that a run is asked to play; 0 where it plays none, or one pass."""
     played = find_performance_dataset(config).get("agentic_inference")
     return _whole(played.get("num_trajectories_to_issue")) if isinstance(played, Mapping) else 0
 

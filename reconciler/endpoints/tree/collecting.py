@@ -23,6 +23,7 @@ from reconciler.endpoints.tree.layout import canonicalise_model
 from reconciler.errors import ReconcilerError
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.observed.rendered import SHARED
+from reconciler.resource.kinds import PERFORMANCE
 from reconciler.resource.quantities import parse_decimal, read_count
 from reconciler.resource.settings import ACCURACY_FROM, AGENTIC, MAXIMUM, CellSettings
 from reconciler.storage.documents import parse_json_object
@@ -174,11 +175,11 @@ def describe_point(
     """Describe a point for its files other than the client's own, from the client's files as they were recorded."""
     own = ACCURACY_FROM not in settings
     files = {name: load_bytes(performance[name]) for name in (CONFIG, RESULT_SUMMARY)}
-    scores = [load_bytes(accuracy[ACCURACY_RESULTS])] if own else []
+    scores = load_bytes(accuracy[ACCURACY_RESULTS]) if own else None
     if AGENTIC in settings:  # the performance run is scored, too
-        scores = [load_bytes(performance[ACCURACY_RESULTS]), *scores]
-    if scores:
-        files[ACCURACY_RESULTS] = _join_scores(scores)
+        scores = _join_scores(load_bytes(performance[ACCURACY_RESULTS]), scores)
+    if scores is not None:
+        files[ACCURACY_RESULTS] = scores
     return PointFacts(
         measured=parse_point(files, settings.get_number("point.concurrency")),
         nodes={name: int(str(count)) for name, count in settings.get_below("nodes_used.").items()},
@@ -189,17 +190,23 @@ def describe_point(
         min_concurrency=settings.get_number("min_concurrency"),
         seed_set=settings.get_text("seed_set"),
         own_accuracy=own,
-        scores=files.get(ACCURACY_RESULTS) if AGENTIC in settings else None,
+        scores=scores if AGENTIC in settings else None,
         disclosed=settings.get_below("disclosure."),
     )
 
 
-def _join_scores(files: Sequence[bytes]) -> bytes:
-    """Join the entries of several accuracy_results.json; one alone stays as the client wrote it. ValueError for what is
-    none."""
-    if len(files) == 1:
-        return files[0]
-    entries = [score for data in files for score in parse_json_object(data).get("accuracy_scores") or ()]
+def _join_scores(played: bytes, scored: bytes | None) -> bytes:
+    """The scores of an agentic point: those that its performance run left, and those of its accuracy run. A file that
+    has both, or is alone, stays as the client wrote it. ValueError for what is none."""
+    if scored in (None, played):
+        return played
+    files = {True: played, False: scored or b""}
+    entries = [
+        score
+        for inline, data in files.items()
+        for score in parse_json_object(data).get("accuracy_scores") or ()
+        if (score.get("dataset_type") == PERFORMANCE) is inline
+    ]
     return encode_json({"accuracy_scores": entries})
 
 

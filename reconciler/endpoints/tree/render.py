@@ -9,7 +9,6 @@ from typing import Any
 from reconciler.endpoints.rules.curve_rules import CurveRules
 from reconciler.endpoints.rules.regions import Regions, derive_regions
 from reconciler.endpoints.tree.content import DEDICATED, CurveContent, EndpointsContent, PointContent
-from reconciler.endpoints.tree.description import collect_description
 from reconciler.endpoints.tree.layout import (
     ACCURACY,
     CONFIG,
@@ -26,7 +25,7 @@ from reconciler.endpoints.tree.layout import (
     SYSTEM_FILE,
     name_point,
 )
-from reconciler.endpoints.tree.point_file import render_point
+from reconciler.endpoints.tree.point_file import collect_description, render_point
 from reconciler.errors import ReconcilerError
 from reconciler.tree.content import Content
 from reconciler.tree.documents import encode_json

@@ -15,17 +15,17 @@ CURVE_CHARTS = (PARETO, TTFT, SCALING)
 _COLUMNS = ("Curve", "Concurrency", "Tokens/s per user", "Tokens/s", "TTFT P90 in ms", "Dominated")
 
 
-def chart_curves(name: str, curves: Mapping[str, ParetoCurve], *, agentic: bool = False) -> Chart:
+def chart_curves(name: str, curves: Mapping[str, ParetoCurve]) -> Chart:
     """``curves``: by what each is called. ``name``: one of CURVE_CHARTS."""
     if name == PARETO:
-        return _chart_pareto(curves, agentic=agentic)
+        return _chart_pareto(curves)
     if name == TTFT:
         return _chart_over(name, "TTFT P90 over concurrency", "ms", {n: _ttft(c) for n, c in curves.items()}, curves)
     rates = {n: tuple((p.concurrency, p.system_tps) for p in c.points) for n, c in curves.items()}
     return _chart_over(name, "System throughput over concurrency", "tokens/s", rates, curves)
 
 
-def _chart_pareto(curves: Mapping[str, ParetoCurve], *, agentic: bool) -> Chart:
+def _chart_pareto(curves: Mapping[str, ParetoCurve]) -> Chart:
     """A line of steps over the points that no other beats, as the official visualiser draws it, never interpolated;
     the beaten ones are crosses, and a dedicated Offline run is a ceiling."""
     drawn: list[Curve] = []
@@ -40,7 +40,9 @@ def _chart_pareto(curves: Mapping[str, ParetoCurve], *, agentic: bool) -> Chart:
             users = [float(point.per_user) for point in curve.points]
             ceiling = tuple((x, float(curve.ceiling)) for x in (min(users), max(users)))
             drawn.append(Curve(_named(label, "Offline", curves), ceiling, Stroke.BOUND, tone))
-    across = "tokens/s across completed turns" if agentic else "tokens/s per user"
+    across = (
+        "tokens/s across completed turns" if any(curve.agentic for curve in curves.values()) else "tokens/s per user"
+    )
     rows, summary = _rows(curves), _sum_up(curves)
     return Chart(PARETO, "Pareto curve", across, "system tokens/s", tuple(drawn), _COLUMNS, rows, summary)
 

@@ -32,8 +32,8 @@ from reconciler.execute.executors.executor import (
     Submission,
     write_handle,
 )
-from reconciler.execute.executors.launcher import put_behind_launcher
-from reconciler.execute.executors.local import name_submission
+from reconciler.execute.executors.local import put_behind_launcher
+from reconciler.execute.request_parts import name_submission
 from reconciler.resource.queues import EXECUTOR, QUEUES
 from reconciler.resource.settings import CellSettings
 from reconciler.storage.files import RepositoryPaths

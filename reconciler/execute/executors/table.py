@@ -22,8 +22,7 @@ from reconciler.execute.executors.executor import (
     Submission,
     read_handle,
 )
-from reconciler.execute.executors.launcher import LauncherExecutor
-from reconciler.execute.executors.local import LocalExecutor
+from reconciler.execute.executors.local import LauncherExecutor, LocalExecutor
 from reconciler.execute.executors.queue_executor import JobQueue, QueueExecutor
 from reconciler.resource.kinds import Kind
 from reconciler.resource.queues import QUEUES

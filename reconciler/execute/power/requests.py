@@ -12,16 +12,7 @@ from harness.power.requests import PowerRequest, StateRequest
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.request_parts import list_locations, list_secrets
 from reconciler.resource.kinds import PERFORMANCE
-from reconciler.resource.settings import (
-    DIRECTOR,
-    KIT,
-    NTP,
-    STATE,
-    STATE_EXPECT,
-    STATE_READ,
-    STATE_RESTORE,
-    STATE_SET,
-)
+from reconciler.resource.settings import DIRECTOR, KIT, NTP, STATE, STATE_EXPECT, STATE_READ, STATE_RESTORE, STATE_SET
 from reconciler.storage.files import RepositoryPaths
 from reconciler.storage.machine_locks import lock_folder
 from reconciler.storage.process import ask

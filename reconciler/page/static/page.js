@@ -128,6 +128,7 @@ function loadScript(address) {
 function drawPlot(place, themes) {
   const spec = JSON.parse(place.querySelector("script").textContent);
   const config = themes[matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"];
+  config.background = "transparent";
   spec.encoding.color.scale.range = spec.usermeta.tones.map((tone) => config.range.category[tone]);
   const drawing = place.querySelector("div") || place.appendChild(document.createElement("div"));
   // `ast`: expressions are interpreted, since the policy of this page allows no evaluation.

@@ -15,7 +15,6 @@ from reconciler.loadgen import keys
 from reconciler.loadgen.answers import find_wrong_answers
 from reconciler.loadgen.compare import Asked, find_conf_contradictions, find_contradictions
 from reconciler.loadgen.consistency import find_inconsistencies
-from reconciler.loadgen.efficiency import compute_efficiency
 from reconciler.loadgen.inconsistency import CLOCK_KEPT
 from reconciler.loadgen.log import DetailLog, parse_detail
 from reconciler.loadgen.log_files import (
@@ -35,7 +34,7 @@ from reconciler.loadgen.settings import (
     select_conf_settings,
 )
 from reconciler.loadgen.user_conf import audit_settings, parse_user_conf
-from reconciler.loadgen.verdict import judge_accuracy, judge_performance
+from reconciler.loadgen.verdict import compute_efficiency, judge_accuracy, judge_performance
 from reconciler.resource.canonical import show_decimal
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE
 from reconciler.resource.quantities import parse_decimal

@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from reconciler.storage.launch import container, prefix, sflow, srun, ssh
-from reconciler.storage.launch.launcher import Adapter, Launch, Launcher, Problem, Started, Words
+from reconciler.storage.launch.container import name_container as name_container
+from reconciler.storage.launch.launcher import Adapter, BareLaunch, Launch, Launcher, Problem, Started, Words
 
 # The program that a launcher's words begin with → its adapter; any other is a mere prefix.
 ADAPTERS: dict[str, Adapter] = {
-    **dict.fromkeys(("docker", "podman"), container),
+    **dict.fromkeys(container.PROGRAMS, container),
     "sflow": sflow,
     "srun": srun,
     "ssh": ssh,
@@ -32,6 +33,15 @@ def build_launch(
     ``seen``: folders that it needs, under the paths that they have here."""
     setting = [f"{variable}={value}" for variable, value in sorted(environment.items())]
     return find_adapter(launcher).build(Launch(launcher, ("env", *setting, *child), name, seen))
+
+
+def start_bare(launch: BareLaunch) -> Started | None:
+    """A declared command alone behind the launcher, and nothing of ours; None where it would leave this machine."""
+    return find_adapter(launch.launcher).start_bare(launch)
+
+
+def can_start_bare(launcher: Launcher) -> bool:
+    return start_bare(BareLaunch(launcher, (), "", (), "", {}, ())) is not None
 
 
 def find_unfit(words: Words) -> Problem | None:

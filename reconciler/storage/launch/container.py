@@ -5,12 +5,31 @@ from __future__ import annotations
 
 import os
 
-from reconciler.storage.launch.launcher import Launch, Launcher, Problem, Started, drop_options, is_pinned
+from reconciler.storage.launch.launcher import (
+    BareLaunch,
+    Launch,
+    Launcher,
+    Problem,
+    Started,
+    Words,
+    drop_options,
+    is_pinned,
+)
 
 _PLACE = (
     *("-v", "--volume", "--mount", "-w", "--workdir", "-u", "--user", "-h", "--hostname", "-l", "--label"),
     *("--context", "-H", "--host", "--connection", "--userns"),
 )
+_FOLDER = ("-w", "--workdir")
+_ELSEWHERE = ("--context", "-H", "--host", "-c", "--connection", "--url", "-r", "--remote")
+_MARK = "RECONCILE_COMMAND"
+# Of every shell, whatever it makes of the zeros there.
+_KILL = (
+    "for p in /proc/[0-9]*; do "
+    'case "$(cat $p/environ)" in *{mark}*) kill -9 ${{p#/proc/}};; esac; done 2>/dev/null; true'
+)
+PROGRAMS = ("docker", "podman")
+_AT_ONCE = ("--stop-timeout", "0")  # `podman rm --force` asks first, and waits
 _FLAGS = ("--rm", "-i", "--interactive", "--init")
 # A container that is not attached ends with nothing, and one with a terminal has no standard input to end.
 _UNFIT = ("-d", "--detach", "-t", "--tty", "-it", "-ti", "-id", "-di", "--name")
@@ -24,12 +43,47 @@ def build(launch: Launch) -> Started:
     before, verb, after = words[:at], words[at], words[at + 1 :]
     if verb == "exec":
         return Started((*before, verb, "--interactive", *after, *launch.command))
-    podman = launch.launcher.program == "podman"
-    user = ("--userns=keep-id",) if podman else ("--user", f"{os.getuid()}:{os.getgid()}")
-    mounts = [word for path in launch.seen for word in ("--volume", f"{path}:{path}")]
-    # A user without an entry in the image's /etc/passwd has no home that can be written.
-    ours = ("--rm", "--interactive", "--name", launch.name, *user, "--env", "HOME=/tmp", *mounts)
+    ours = ("--rm", "--interactive", "--name", launch.name, *_list_options(launch))
     return Started((*before, verb, *ours, *after, *launch.command), (*before, "rm", "--force", launch.name))
+
+
+def _list_options(launch: Launch | BareLaunch) -> list[str]:
+    """A user without an entry in the image's /etc/passwd has no home that can be written."""
+    podman = launch.launcher.program == "podman"
+    rootless = podman and os.getuid() != 0  # only that podman has users of its own to map
+    user = ("--userns=keep-id",) if rootless else ("--user", f"{os.getuid()}:{os.getgid()}")
+    ending = _AT_ONCE if podman else ()
+    mounts = [word for path in launch.seen for word in ("--volume", f"{path}:{path}")]
+    return [*user, *ending, "--env", "HOME=/tmp", *mounts]
+
+
+def start_bare(launch: BareLaunch) -> Started | None:
+    """What is left of a command in a container that goes on is found by a variable of its own."""
+    words, at = launch.launcher.words, _find_verb(launch.launcher)
+    if at is None or any(word.partition("=")[0] in _ELSEWHERE for word in words[:at]):
+        return None
+    before, verb, after = words[:at], words[at], words[at + 1 :]
+    image = next((place for place, word in enumerate(after) if is_pinned(word)), len(after) - 1)
+    theirs = (*drop_options(after[:image], _FOLDER), *after[image:])
+    environment = {**launch.environment, **({_MARK: launch.name} if verb == "exec" else {})}
+    setting = [*(f"{name}={value}" for name, value in sorted(environment.items())), *launch.passed]
+    ours = ["--workdir", launch.cwd, *(word for each in setting for word in ("--env", each))]
+    if verb == "exec":
+        ending = (*before, verb, *after, "sh", "-c", _KILL.format(mark=f"{_MARK}={launch.name}"))
+        return Started((*before, verb, *ours, *theirs, *launch.command), ending)
+    ours = ["--rm", "--name", launch.name, *_list_options(launch), *ours]
+    return Started((*before, verb, *ours, *theirs, *launch.command), (*before, "rm", "--force", launch.name))
+
+
+def name_container(command: Words, name: str) -> Started | None:
+    """A user's own command that starts a container: with a name by which it can be ended. None for any other."""
+    launcher = Launcher(tuple(command))
+    at = _find_verb(launcher) if launcher.program in PROGRAMS else None
+    if at is None or command[at] != "run" or any(word.partition("=")[0] == "--name" for word in command):
+        return None
+    ours = ("--name", name, *(_AT_ONCE if launcher.program == "podman" else ()))
+    words = (*command[: at + 1], *ours, *command[at + 1 :])
+    return Started(words, (*command[:at], "rm", "--force", name))
 
 
 def find_unfit(launcher: Launcher) -> Problem | None:

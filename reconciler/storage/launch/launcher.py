@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from msgspec import Struct
 
 LAUNCHER, PYTHON = LAUNCHING = ("system.launcher", "system.python")  # settings of a system
+NO_PYTHON = "none"  # instead of an interpreter: the image has nothing of ours
 
 Words = Sequence[str]
 Problem = tuple[str, str]  # what is wrong, and the fix
@@ -35,6 +36,19 @@ class Launch(Struct, frozen=True):
     seen: Sequence[Path]
 
 
+class BareLaunch(Struct, frozen=True):
+    """A declared command to be started in an image that has nothing of ours. ``cwd``: where it starts;
+    ``environment``: its variables; ``passed``: those that it takes from its client, by name."""
+
+    launcher: Launcher
+    command: tuple[str, ...]
+    name: str
+    seen: Sequence[Path]
+    cwd: str
+    environment: Mapping[str, str]
+    passed: Sequence[str]
+
+
 class Started(Struct, frozen=True):
     """``command``: what to start. ``ending``: a command that ends what may be left of it, () where nothing is."""
 
@@ -47,6 +61,9 @@ class Adapter(Protocol):
 
     def build(self, launch: Launch) -> Started:
         """The whole command line."""
+
+    def start_bare(self, launch: BareLaunch) -> Started | None:
+        """The whole command line of a declared command; None where it would start on another machine."""
 
     def find_unfit(self, launcher: Launcher) -> Problem | None:
         """Find what is wrong with the user's words; None when nothing is known to be."""

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from reconciler.storage.launch.launcher import Launch, Launcher, Problem, Started
+from reconciler.storage.launch.launcher import BareLaunch, Launch, Launcher, Problem, Started
 
 
 def build(launch: Launch) -> Started:
     return Started((*launch.launcher.words, *launch.command))
+
+
+def start_bare(launch: BareLaunch) -> Started:
+    """The folder, and variables that only have names here, come from the process that starts it."""
+    setting = [f"{name}={value}" for name, value in sorted(launch.environment.items())]
+    return Started((*launch.launcher.words, *(("env", *setting) if setting else ()), *launch.command))
 
 
 def find_unfit(_launcher: Launcher) -> Problem | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 
-from reconciler.storage.launch.launcher import Launch, Launcher, Problem, Started, drop_options
+from reconciler.storage.launch.launcher import BareLaunch, Launch, Launcher, Problem, Started, drop_options
 
 VARIABLE = "RECONCILE_COMMAND"
 _PLACE = (
@@ -23,6 +23,10 @@ _UNFIT = ("--dry-run", "--tui", "--task", "-t", "--resume", "--kube-handoff")
 def build(launch: Launch) -> Started:
     """The last of two values of a variable wins."""
     return Started((*launch.launcher.words, "--set", f"{VARIABLE}={shlex.join(launch.command)}"))
+
+
+def start_bare(_launch: BareLaunch) -> Started | None:
+    return None
 
 
 def find_unfit(launcher: Launcher) -> Problem | None:

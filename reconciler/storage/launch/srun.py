@@ -3,7 +3,16 @@ pyxis."""
 
 from __future__ import annotations
 
-from reconciler.storage.launch.launcher import Launch, Launcher, Problem, Started, drop_options, find_values, is_pinned
+from reconciler.storage.launch.launcher import (
+    BareLaunch,
+    Launch,
+    Launcher,
+    Problem,
+    Started,
+    drop_options,
+    find_values,
+    is_pinned,
+)
 
 # Options that say where, when and for whom, or what a container sees of the disk; none changes a result.
 _PLACE = (
@@ -25,6 +34,10 @@ def build(launch: Launch) -> Started:
     kept = drop_options(words, ("--container-mounts",))
     ours = ("--wait=0", f"--container-mounts={','.join(mounts)}")
     return Started((program, *ours, *kept, *launch.command))
+
+
+def start_bare(_launch: BareLaunch) -> Started | None:
+    return None
 
 
 def find_unfit(launcher: Launcher) -> Problem | None:

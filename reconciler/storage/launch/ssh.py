@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import shlex
 
-from reconciler.storage.launch.launcher import Launch, Launcher, Problem, Started
+from reconciler.storage.launch.launcher import BareLaunch, Launch, Launcher, Problem, Started
 
 
 def build(launch: Launch) -> Started:
     """ssh joins words by spaces, and a shell there takes them apart again. A password cannot be typed."""
     program, *words = launch.launcher.words
     return Started((program, "-T", "-o", "BatchMode=yes", *words, shlex.join(launch.command)))
+
+
+def start_bare(_launch: BareLaunch) -> Started | None:
+    return None
 
 
 def find_unfit(_launcher: Launcher) -> Problem | None:

@@ -86,10 +86,8 @@ def find_roots(path: Path) -> tuple[RootPlace, ...]:
         return below
     found = _around(path.resolve()) or _lone_submitter(path.resolve())
     if found is None:
-        raise ReconcilerError(
-            f"{path} is not a submission tree: no folder closed, open or network with a submitter's results in it",
-            fix="name the folder above these, or one division or submitter of it",
-        )
+        problem = f"{path} is not a submission tree: no folder closed, open or network with a submitter's results in it"
+        raise ReconcilerError(problem, fix="name the folder above these, or one division or submitter of it")
     return (found,)
 
 

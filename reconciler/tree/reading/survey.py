@@ -120,10 +120,8 @@ def _survey(root: RootPlace, round_name: str, original: FindOriginal | None) -> 
 def refuse_unknown_round(tree: Survey) -> None:
     """ReconcilerError where the rules of a tree's round are not here."""
     if tree.recognised is not None and not tree.recognised.is_known:
-        raise ReconcilerError(
-            f"{tree.root.path}: no rules for round {tree.recognised.name} here (by {tree.recognised.evidence})",
-            fix=f"--round chooses one whose rules are here: {', '.join(list_rounds())}",
-        )
+        problem = f"{tree.root.path}: no rules for round {tree.recognised.name} here (by {tree.recognised.evidence})"
+        raise ReconcilerError(problem, fix=f"--round chooses one whose rules are here: {', '.join(list_rounds())}")
 
 
 def recognise_round(root: RootPlace) -> RecognisedRound:

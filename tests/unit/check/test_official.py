@@ -49,7 +49,9 @@ def own(rule: str, found: str = "of ours") -> TreeFinding:
 
 def test_without_a_checker_the_checkout_is_refused(tmp_path: Path) -> None:
     (tmp_path / "checkout/tools/submission").mkdir(parents=True)
-    with pytest.raises(ReconcilerError, match=f"has none of {NEWER}, {OLDER}, {OLDEST} in tools/submission"):
+    with pytest.raises(
+        ReconcilerError, match=f"has none of {NEWER}, {OLDER}, {OLDEST}, submission-checker.py in tools/submission"
+    ):
         ask(tmp_path)
 
 

@@ -56,10 +56,10 @@ _ARGUMENTS: Mapping[str, str] = {
 # What shows most in its place: before anything ran, and after the spec was edited. All else lies between these.
 _FIRST, _LAST = ("plan", _A_PASS), ("plan", "pr", "diff", "apply", "history", "blame", "compare", "prune")
 _THEN: Mapping[str, str] = {"freeze": "unfreeze digits --commit"}  # so that the next commands have something to do
-# They need a tree, an archive, a key, an official name or an optional library that the example does not have, or report
-# of the machine.
+# They need a tree, an archive, a key, a checkout, an official name or an optional library that the example does not
+# have, or report of the machine.
 _MACHINE = ("mig", "mig create", "mig destroy")
-_OTHERS = ("import", "doctor", "adopt", "move", "unpack", "sign", "rehearse", "prove", "densify")
+_OTHERS = ("import", "doctor", "adopt", "move", "unpack", "sign", "rehearse", "prove", "densify", "rounds draft")
 WITHOUT_EXAMPLE = frozenset({*_OTHERS, *_MACHINE})
 _INTRODUCTION = """\
 # JSON outputs
@@ -71,7 +71,7 @@ may add fields under the same version), `report` (its kind) and the fields below
 The fields are read from what the commands print in an example repository, by `python -m tests.unit.cli.json_outputs`.
 A field that is only `null` or empty there may have other values elsewhere. `[]` marks the items of a list, `{}` the
 values of an object whose names are data. Quantities are text where exactness matters. The fields of `adopt`,
-`doctor`, `import`, `mig`, `move`, `prove`, `rehearse`, `sign` and `unpack` are not listed.
+`doctor`, `import`, `mig`, `move`, `prove`, `rehearse`, `rounds draft`, `sign` and `unpack` are not listed.
 """
 
 

@@ -98,6 +98,27 @@ def test_a_dedicated_offline_run_is_taken_over_as_one(tmp_path: Path, adopt: Ado
         assert own == (sent / "results/box/gpt-oss-120b/r192" / name).read_bytes()
 
 
+def test_an_agentic_curve_is_taken_over_with_the_scores_of_both_its_runs(tmp_path: Path, adopt: Adopt) -> None:
+    sent = write_submission(tmp_path / "sent", make_submission(make_curve(agentic=True)))
+    code, report = adopt(sent)
+    assert (code, report["left_out"], report["reproduced"]["missing"]) == (0, {}, [])
+    assert len(report["records"]) == 7 + 2 * 4
+    assert main(["plan"]) == 0
+    assert main([]) == 0
+    for point in POINTS:
+        for name in ("point.yaml", "accuracy_results.json"):
+            place = Path(FOLDER.replace("gpt-oss-120b", "kimi-k3")) / f"r{point}" / name
+            assert (Path(".reconcile/tree") / place).read_bytes() == (sent.parents[1] / place).read_bytes()
+
+
+def test_a_run_without_salt_is_no_point_of_an_agentic_curve(tmp_path: Path, adopt: Adopt) -> None:
+    sent = write_submission(tmp_path / "sent", make_submission(make_curve(agentic=True)))
+    edit(sent / "results/box/kimi-k3/r2/config.yaml", "enable_salt: true", "enable_salt: false")
+    code, report = adopt(sent)
+    assert code == 2
+    assert set(report["left_out"]) == {f"{CELL}/c2 (performance run)"}
+
+
 def test_types_of_node_and_what_a_point_uses_of_them(sent: Path, adopt: Adopt) -> None:
     """By the numbers that they had."""
     for point in POINTS:

@@ -18,8 +18,8 @@ from reconciler.desired.detail import Detail
 from reconciler.diff.change import Action, Change, InputChange, Reason, Work
 from reconciler.diff.claims import AuditReport, Claim, Proof
 from reconciler.execute.outcome import Outcome, Status
-from reconciler.history import rerun, rescore
-from reconciler.history.rescore import rescore_runs
+from reconciler.history import rerun
+from reconciler.history.rerun import rescore_runs
 from reconciler.history.snapshot import read_snapshot
 from reconciler.observed.state import Obstacle
 from reconciler.plan.plan import Plan, Step
@@ -147,9 +147,9 @@ def test_a_repeated_score_is_compared_by_its_figures(recorded: Path, monkeypatch
         (replace(record, problem="no memory", fix="buy"), "missing", "cannot be scored again: no memory (buy)"),
     ]
     at = read_snapshot(recorded, git(recorded, "rev-parse", "HEAD"))
-    monkeypatch.setattr(rescore, "run_child", lambda *_: None)
+    monkeypatch.setattr(rerun, "run_child", lambda *_: None)
     for again, proof, detail in cases:
-        monkeypatch.setattr(rescore, "build_record", lambda _, again=again: (again, None))
+        monkeypatch.setattr(rerun, "build_record", lambda _, again=again: (again, None))
         (claim,) = rescore_runs(RepositoryPaths(recorded), at, AuditReport(at.commit, ())).claims
         assert (claim.proof.value, claim.detail) == (proof, detail or claim.detail)
 
@@ -160,9 +160,9 @@ def test_a_benchmark_that_is_elsewhere_is_scored_again_where_the_spec_has_a_scor
 ) -> None:
     record = record_of(recorded, "Score")[1]
     at = read_snapshot(recorded, git(recorded, "rev-parse", "HEAD"))
-    monkeypatch.setattr(rescore, "BENCHMARKS", {"digits": BENCHMARKS["digits"]._replace(elsewhere=True)})
-    monkeypatch.setattr(rescore, "run_child", lambda *_: None)
-    monkeypatch.setattr(rescore, "build_record", lambda _: (record, None))
+    monkeypatch.setattr(rerun, "BENCHMARKS", {"digits": BENCHMARKS["digits"]._replace(elsewhere=True)})
+    monkeypatch.setattr(rerun, "run_child", lambda *_: None)
+    monkeypatch.setattr(rerun, "build_record", lambda _: (record, None))
 
     def detail(address: Address) -> Detail:
         found = at.desired.detail(address)

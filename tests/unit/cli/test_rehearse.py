@@ -21,8 +21,14 @@ from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.loadgen.early_stopping import compute_least_queries
 from reconciler.observed.installed_backends import PROJECT
 from reconciler.rehearse import rehearsal, rehearsal_spec
-from reconciler.rehearse.generated_data import Generated, generate
-from reconciler.rehearse.rehearsal_spec import Rehearsed, choose_round, find_rehearsed, list_scenarios
+from reconciler.rehearse.rehearsal_spec import (
+    Generated,
+    Rehearsed,
+    choose_round,
+    find_rehearsed,
+    generate,
+    list_scenarios,
+)
 from reconciler.rules.benchmark_facts import load_benchmark_facts
 from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.files import Source

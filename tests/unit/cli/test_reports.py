@@ -297,7 +297,8 @@ def test_status_and_plan_report_the_pass_that_is_under_way(recorded: Path, recon
     paths.log.mkdir(parents=True, exist_ok=True)
     lines = [
         {"time": "2026-01-02T10:11:12.000+00:00", "message": "pass began"},
-        {"message": "planned", "steps": 3},
+        {"message": "planned", "steps": 30},
+        {"message": "steps due", "due": [["a", 1.0], ["b", None], ["c", None]]},
         {"message": "step started", "resource": f"Run:{CELL}/accuracy"},
         {"message": "step ended", "resource": f"Run:{CELL}/accuracy"},
         {"message": "step started", "resource": f"Run:{CELL}/performance"},

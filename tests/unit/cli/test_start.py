@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -12,10 +13,10 @@ import pytest
 
 from reconciler.cli.command_table import COMMANDS, GROUPS
 from reconciler.observed import loadgen_library
-from reconciler.observed.loadgen_library import RELEASES, UNAVAILABLE, find_loadgen_library, read_seeds
+from reconciler.observed.loadgen_library import CONFS, RELEASES, UNAVAILABLE, find_loadgen_library, read_seeds
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.spec.loading import load
-from reconciler.spec.submission_template import find_family, find_starting_value
+from reconciler.spec.submission_template import find_chip, find_family, find_starting_value
 from tests.unit.cli.conftest import Reconcile, commit, edit
 
 WANTED = ("--round", "v6.1", "--benchmark", "3d-unet-99,llama3.1-8b", "--benchmark", "whisper", "--system", "h200x8")
@@ -79,6 +80,49 @@ def test_a_cell_of_published_values_scales_with_the_node() -> None:
     assert many.source.startswith("v5.1 closed/")
     assert find_family("this-machine") is None
     assert find_starting_value(whole, "resnet", "MultiStream") is None
+
+
+@pytest.mark.parametrize(
+    ("system", "accelerator", "count"),
+    [
+        ("A30x8", "NVIDIA A30", 8),
+        ("8xA30", "NVIDIA A30", 8),
+        ("a2x2", "NVIDIA A2", 2),
+        ("A100-SXM-80GBx4", "NVIDIA A100", 4),
+        ("T4x20", "Tesla T4", 20),
+        ("titan-rtx", "TITAN RTX", 1),
+        ("XavierNX", "NVIDIA Jetson Xavier NX", 1),
+        ("AGX_Xavier", "NVIDIA Jetson AGX Xavier", 1),
+    ],
+)
+def test_a_system_is_known_by_the_name_that_guides_give_it(system: str, accelerator: str, count: int) -> None:
+    found = find_family(system)
+    assert found is not None
+    assert (found.accelerator, found.count) == (accelerator, count)
+
+
+def test_a_name_that_only_contains_a_short_one_is_of_this_machine() -> None:
+    assert find_family("host4") is None
+
+
+def test_init_leaves_no_blank_where_the_submitter_is_named(tmp_path: Path, reconcile: Reconcile) -> None:
+    words = ("--benchmark", "llama3.1-8b", "--system", "h200x8")
+    reconcile("init", str(tmp_path / "acme"), *words, "--submitter", "ACME")
+    reconcile("init", str(tmp_path / "some"), *words)
+    lines = {
+        name: next(
+            line for line in (tmp_path / name / f"specs/{name}.yaml").read_text().splitlines() if "submitter:" in line
+        )
+        for name in ("acme", "some")
+    }
+    assert ("<- fill in" in lines["acme"], "<- fill in" in lines["some"]) == (False, True)
+
+
+def test_published_rates_belong_to_the_same_chip() -> None:
+    found = {"NVIDIA H200": "H200", "NVIDIA H100 80GB HBM3": "H100", "NVIDIA GH200 480GB": None}
+    found |= {"NVIDIA H100 PCIe": None, "NVIDIA H200 NVL": None, "": None}
+    chips = {name: find_chip(name) for name in found}
+    assert {name: chip and chip.name for name, chip in chips.items()} == found
 
 
 @pytest.mark.parametrize("system", ["h200x8", "xeon"])
@@ -234,7 +278,7 @@ def test_runs_that_would_be_refused_for_their_seeds_are_not_made(
 
 
 def test_each_round_has_a_release_or_none_that_can_be_had() -> None:
-    assert sorted([*RELEASES, *UNAVAILABLE]) == sorted(list_rounds())
+    assert sorted([*RELEASES, *CONFS, *UNAVAILABLE]) == sorted(list_rounds())
 
 
 @pytest.mark.parametrize(
@@ -245,17 +289,17 @@ def test_the_release_of_a_round_has_all_of_its_mlperf_conf(round_name: str, firs
     assert tuple(map(int, RELEASES[round_name].split("."))) >= first
 
 
-def make_loadgen(folder: Path, release: str, seeds: dict[str, int]) -> None:
+def make_loadgen(folder: Path, release: str, seeds: dict[str, int], name: str = "mlcommons_loadgen") -> Path:
     """A wheel like LoadGen's: the library, of which only the configuration that is built in counts here."""
-    information = f"mlcommons_loadgen-{release}.dist-info"
-    conf = "".join(f"*.*.{name} = {seed}\n" for name, seed in seeds.items())
-    with zipfile.ZipFile(folder / f"mlcommons_loadgen-{release}-py3-none-any.whl", "w") as wheel:
+    information = f"{name}-{release}.dist-info"
+    conf = "".join(f"*.*.{seed} = {value}\n" for seed, value in seeds.items())
+    path = folder / f"{name}-{release}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as wheel:
         wheel.writestr("mlperf_loadgen.so", b"\x7fELF" + conf.encode())
-        wheel.writestr(
-            f"{information}/METADATA", f"Metadata-Version: 2.1\nName: mlcommons-loadgen\nVersion: {release}\n"
-        )
+        wheel.writestr(f"{information}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {release}\n")
         wheel.writestr(f"{information}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         wheel.writestr(f"{information}/RECORD", "")
+    return path
 
 
 def test_doctor_installs_the_loadgen_of_a_round_next_to_the_one_that_is_here(
@@ -284,8 +328,8 @@ def test_doctor_installs_the_loadgen_of_a_round_next_to_the_one_that_is_here(
 
 
 def test_runs_of_a_round_without_loadgen_are_refused_with_the_reason(declared: Path, reconcile: Reconcile) -> None:
-    edit(declared, "round: v6.1", "round: v4.0")
-    reason = "no release of mlcommons-loadgen carries the seeds of round v4.0"
+    edit(declared, "round: v6.1", "round: v1.0")
+    reason = "no LoadGen of round v1.0 can be driven"
     code, out, _ = reconcile("doctor", "--fix")
     assert (code, reason in out) == (2, True)
     assert not (declared / ".reconcile/environments").exists()
@@ -301,3 +345,41 @@ def test_every_group_of_the_help_has_commands_that_are_there(reconcile: Reconcil
     out = reconcile("--help")[1]
     assert all(f"{title}:" in out for title in GROUPS)
     assert all(f"\n  {name} " in out for name in COMMANDS)
+
+
+def test_a_loadgen_that_was_brought_is_installed_with_the_mlperf_conf_of_the_round(
+    declared: Path, reconcile: Reconcile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of before v4.1: by its old name, and with nothing built in."""
+    edit(declared, "round: v6.1", "round: v4.0")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    out = reconcile("doctor", "--fix")[1]
+    assert ("does not carry the seeds of round v4.0" in out, "reconcile doctor --loadgen" in out) == (True, True)
+    environment = declared / ".reconcile/environments/v4.0"
+    brought = tmp_path / "brought"
+    brought.mkdir()
+    wheel = make_loadgen(brought, "4.0", {}, "mlperf_loadgen")
+    conf = brought / "mlperf.conf"
+    for wrong in (None, "*.*.qsl_rng_seed = 1\n"):
+        if wrong:
+            conf.write_text(wrong)
+        code, _, err = reconcile("doctor", "--loadgen", str(wheel))
+        assert (code, CONFS["v4.0"] in err, environment.exists()) == (1, True, False)
+    conf.write_text("".join(f"*.*.{name} = {seed}\n" for name, seed in load_ruleset("v4.0").seeds().items()))
+    monkeypatch.setitem(CONFS, "v4.0", hashlib.sha256(conf.read_bytes()).hexdigest())
+    out = reconcile("doctor", "--loadgen", str(wheel))[1]
+    assert f"LoadGen of round v4.0 is installed in {environment}" in out
+    asked = (
+        "from reconciler.observed.installed_backends import list_installed as there; "
+        "from harness.machine.facts import find_distribution_version as version; from harness.catalog import LOADGEN; "
+        "print(there()[LOADGEN[0]], version(*LOADGEN))"
+    )
+    found = subprocess.run([str(environment / "bin/python"), "-c", asked], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["4.0", "4.0"], "its own, not the one beneath"
+
+
+def test_what_is_no_loadgen_is_not_installed(declared: Path, reconcile: Reconcile, tmp_path: Path) -> None:
+    (tmp_path / "setup.py").write_text("")
+    code, _, err = reconcile("doctor", "--loadgen", str(tmp_path))
+    assert (code, "is no LoadGen" in err, "fix:" in err) == (1, True, True)

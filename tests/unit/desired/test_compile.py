@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from reconciler.desired.compile import compile_desired
+from reconciler.desired.compile import compile_desired, prepare_trial
 from reconciler.desired.state import Desired, Pins
-from reconciler.desired.trial import prepare_trial
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import QUICK, TRIAL

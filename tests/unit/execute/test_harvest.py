@@ -21,8 +21,7 @@ from reconciler.execute.attempt_record import build_record
 from reconciler.execute.child import Watch
 from reconciler.execute.executors.executor import Handle, write_handle
 from reconciler.execute.executors.table import Executors
-from reconciler.execute.judging import judge_attempt
-from reconciler.execute.perform import Finished
+from reconciler.execute.perform import Finished, judge_attempt
 from reconciler.reconcile import worker as harvesting
 from reconciler.reconcile.worker import find_under_way, harvest
 from reconciler.record.codec import encode

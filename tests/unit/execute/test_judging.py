@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from harness.contract import Result
-from reconciler.execute import judging
+from reconciler.execute import perform
 from reconciler.execute.attempt import Attempt, Intent, create
 from reconciler.execute.child import Watch
 from reconciler.execute.executors.table import Executors
-from reconciler.execute.judging import judge_attempt
+from reconciler.execute.perform import judge_attempt
 from reconciler.resource.kinds import Address, Kind
 from reconciler.storage.files import RepositoryPaths
 from tests.kept_logs import unpack
@@ -97,7 +97,7 @@ class Scorer:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *results: Result | str) -> None:
         self.results, self.asked = list(results), list[tuple[str, str, list[int]]]()
-        monkeypatch.setattr(judging, "run_child", self.run)
+        monkeypatch.setattr(perform, "run_child", self.run)
 
     def run(self, child: Attempt, request: Any, *_: object) -> Result:
         entries = json.loads(Path(request.accuracy_log).read_text())

@@ -12,7 +12,7 @@ from harness.contract import CommandRequest, FileMessage, LaunchRequest, ProbeRe
 from harness.power.requests import StateRequest
 from reconciler.execute.attempt import Attempt, Intent, create
 from reconciler.execute.executors.executor import Capacity
-from reconciler.execute.executors.launcher import LauncherExecutor, put_behind_launcher
+from reconciler.execute.executors.local import LauncherExecutor, put_behind_launcher
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
 from reconciler.storage.files import RepositoryPaths

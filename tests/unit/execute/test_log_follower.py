@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.child.output import RotatedOutput
-from harness.child.progress import Counter
-from harness.contract import LOG_PARTS
+from harness.contract import LOG_PARTS, Counter
 from reconciler.cli.logs import print_progress
 from reconciler.execute.attempt import Attempt, Intent, ServerAccess, create
 from reconciler.execute.log_follower import LogFollower

@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 
 from reconciler.errors import LockedError
-from reconciler.execute import machine_turns
-from reconciler.execute.machine_turns import MachineTurns
+from reconciler.execute import plan_executor
 from reconciler.execute.outcome import Event, Message
+from reconciler.execute.plan_executor import MachineTurns
 from reconciler.storage.files import Lock
 
 STEP: Any = "the step"
@@ -42,7 +42,7 @@ def test_who_waits_for_a_machine_says_so_once_and_looks_whether_it_is_wanted_sti
     times: int, asked: list[float], waited: float, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [100.0]
-    monkeypatch.setattr(machine_turns, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(plan_executor, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     events, checks = list[Event](), list[tuple[object, bool]]()
     turns = MachineTurns(lambda step, begun: checks.append((step, begun)), events.append)
     lock = Kept(clock, times)
@@ -57,7 +57,7 @@ def test_who_waits_for_a_machine_says_so_once_and_looks_whether_it_is_wanted_sti
 def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then the step is left for a later pass; what it waited counts all the same."""
     clock = [100.0]
-    monkeypatch.setattr(machine_turns, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=None))
+    monkeypatch.setattr(plan_executor, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=None))
     events = list[Event]()
     turns = MachineTurns(lambda *_: None, events.append, patience=2.0)
     lock = Kept(clock, 99)
@@ -75,7 +75,7 @@ def test_a_busy_machine_is_looked_at_again_while_the_step_is_wanted(monkeypatch:
     def sleep(seconds: float) -> None:
         clock[0] += seconds
 
-    monkeypatch.setattr(machine_turns, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep))
+    monkeypatch.setattr(plan_executor, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep))
     events = list[Event]()
     turns = MachineTurns(lambda step, _: checks.append(step), events.append, patience=3600.0)
     end = turns.find_end()

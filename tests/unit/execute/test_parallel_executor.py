@@ -11,17 +11,16 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from harness.child.progress import Progress
+from harness.contract import Progress
 from reconciler.desired.detail import Detail
 from reconciler.diff.change import Work
 from reconciler.execute import plan_executor
 from reconciler.execute.child import Detached
 from reconciler.execute.executors.executor import Capacity
-from reconciler.execute.machine_turns import MachineTurns
 from reconciler.execute.outcome import Event, Outcome, Status, StepProgress
 from reconciler.execute.parallel_executor import ParallelExecutor, spreads
 from reconciler.execute.perform import AttemptContext, Finished
-from reconciler.execute.plan_executor import PlanExecutor
+from reconciler.execute.plan_executor import MachineTurns, PlanExecutor
 from reconciler.plan.builder import Policy
 from reconciler.plan.plan import Plan, Step
 from reconciler.resource.kinds import Address, Kind

@@ -9,8 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from harness.child.progress import Counter, read_progress
-from harness.contract import Benchmark, BuildRequest, LaunchRequest, Result
+from harness.contract import Benchmark, BuildRequest, Counter, LaunchRequest, Result, read_progress
 from reconciler.errors import ReconcilerError, StoreError
 from reconciler.execute.attempt import Attempt, Intent, create
 from reconciler.execute.executors import queue_executor

@@ -10,8 +10,7 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from harness.child.progress import Counter
-from harness.contract import LOG_PARTS, Progress, Ready, Result, ServiceRequest
+from harness.contract import LOG_PARTS, Counter, Progress, Ready, Result, ServiceRequest
 from reconciler.diff.change import Work
 from reconciler.execute import service
 from reconciler.execute.attempt import Attempt, Intent, ServerAccess, create

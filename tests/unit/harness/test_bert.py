@@ -18,7 +18,7 @@ pytest.importorskip("onnxruntime")
 
 from harness.benchmarks import bert
 from harness.benchmarks.accuracy import AnswerLog
-from harness.benchmarks.bert import answers, squad
+from harness.benchmarks.bert import spans, squad
 from harness.benchmarks.bert.rehearsal import MODEL
 from harness.benchmarks.network_builder import NetworkSession
 from harness.verbs.rehearse import execute
@@ -73,7 +73,7 @@ def test_windows_of_a_long_passage_overlap_and_each_token_is_widest_in_one() -> 
 def test_the_networks_own_answers_score_perfectly_and_others_do_not(made: Path, data: Path, tmp_path: Path) -> None:
     output = build(data)
     session = NetworkSession(made / "models" / MODEL)
-    right = answers.postprocess(session.compute({k: np.array(v) for k, v in squad.load_samples(output).items()}))
+    right = spans.postprocess(session.compute({k: np.array(v) for k, v in squad.load_samples(output).items()}))
     assert score(right, output, tmp_path) == {"exact_match": 100.0, "f1": 100.0}
     assert json.loads((tmp_path / "accuracy.txt").read_text()) == {"exact_match": 100.0, "f1": 100.0}
     assert score(right[:, ::-1], output, tmp_path)["f1"] < 50
@@ -87,11 +87,11 @@ def score(logits: np.ndarray, dataset: Path, output: Path) -> dict[str, float]:
 
 def test_both_forms_of_outputs_are_answers_and_others_are_refused() -> None:
     start, end = np.ones((2, 384), np.float16), np.zeros((2, 384), np.float16)
-    both = answers.postprocess([start, end])
+    both = spans.postprocess([start, end])
     assert (both.shape, both.dtype) == ((2, 384, 2), np.float32)
-    assert np.array_equal(answers.postprocess([np.stack([start, end], -1)]), both)
+    assert np.array_equal(spans.postprocess([np.stack([start, end], -1)]), both)
     with pytest.raises(HarnessError, match="not start and end logits"):
-        answers.postprocess([np.zeros((2, 100, 2))])
+        spans.postprocess([np.zeros((2, 100, 2))])
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,14 @@ def test_source_that_is_not_there(children: Children) -> None:
     assert "/no/such/folder" in result.problem
 
 
+def test_a_pointer_of_git_lfs_is_no_source(children: Children, tmp_path: Path) -> None:
+    pointer = tmp_path / "net.onnx"
+    pointer.write_text(f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 9\n")
+    result = children.build("Model", source=str(pointer)).result
+    assert not result.done
+    assert "git lfs pull" in (result.fix or "")
+
+
 @pytest.mark.parametrize("name", ["nothing", "external", "command"])
 def test_a_backend_that_runs_nothing_here_is_unknown(name: str) -> None:
     with pytest.raises(HarnessError, match="unknown backend"):

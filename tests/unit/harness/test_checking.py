@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.benchmarks.checking import FileRule, check_files
+from harness.benchmarks.sources import FileRule, check_files
 from harness.benchmarks.speech import find_pattern
 from harness.errors import HarnessError
 

@@ -25,7 +25,7 @@ fake_cuda.provide()
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from harness.cuda import driver, pipeline, sizes  # noqa: E402
+from harness.cuda import driver, lanes, pipeline  # noqa: E402
 from tests.unit.harness.late_cuda import Late  # noqa: E402
 from tests.unit.harness.plans import make_load_plan  # noqa: E402
 
@@ -193,12 +193,12 @@ def test_too_few_devices(fake: Fake) -> None:
 
 
 def test_sizes() -> None:
-    assert sizes.list_sizes(256, "Offline") == (1, 2, 4, 8, 16, 32, 64, 128, 256)
-    assert sizes.list_sizes(256, "Server") == (1, 2, 4, 8, *range(16, 257, 16))
-    assert sizes.list_sizes(5, "Server") == (1, 2, 3, 4, 5)
-    assert sizes.list_sizes(64, "SingleStream") == (1, 8, 64)
-    assert sizes.list_sizes(300, "Offline", (64,)) == (64,)
-    assert sizes.find_padded_size(130, sizes.list_sizes(256, "Server")) == 144
+    assert lanes.list_sizes(256, "Offline") == (1, 2, 4, 8, 16, 32, 64, 128, 256)
+    assert lanes.list_sizes(256, "Server") == (1, 2, 4, 8, *range(16, 257, 16))
+    assert lanes.list_sizes(5, "Server") == (1, 2, 3, 4, 5)
+    assert lanes.list_sizes(64, "SingleStream") == (1, 8, 64)
+    assert lanes.list_sizes(300, "Offline", (64,)) == (64,)
+    assert lanes.find_padded_size(130, lanes.list_sizes(256, "Server")) == 144
 
 
 def double_twice(sample: Arrays) -> Generator[Arrays, Outputs, np.ndarray]:

@@ -26,11 +26,12 @@ from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
 from harness.benchmarks.detection.answers import make_response, make_responses  # noqa: E402
 from harness.benchmarks.network_builder import NetworkSession  # noqa: E402
 from harness.benchmarks.retinanet import heads, openimages  # noqa: E402
-from harness.benchmarks.ssd_resnet34 import coco2017  # noqa: E402
 from harness.verbs.rehearse import execute  # noqa: E402
 
 COUNT = 4
-BOTH = pytest.mark.parametrize(("module", "layout"), [(retinanet, openimages.LAYOUT), (ssd_resnet34, coco2017.LAYOUT)])
+BOTH = pytest.mark.parametrize(
+    ("module", "layout"), [(retinanet, openimages.LAYOUT), (ssd_resnet34, ssd_resnet34.LAYOUT)]
+)
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +119,7 @@ def test_annotations_that_cannot_be_used_are_refused_before_anything_is_prepared
     rehearsals: Path, part: str, changed: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
     data = copy_data(rehearsals, ssd_resnet34, tmp_path)
-    edit(data / coco2017.LAYOUT.annotations, lambda d: d[part][part != "annotations"].update(changed))
+    edit(data / ssd_resnet34.LAYOUT.annotations, lambda d: d[part][part != "annotations"].update(changed))
     assert said in refuse(data, tmp_path)
 
 
@@ -135,7 +136,7 @@ def test_annotations_that_cannot_be_used_are_refused_before_anything_is_prepared
 )
 def test_annotations_without_required_are_refused(rehearsals: Path, change: Any, said: str, tmp_path: Path) -> None:
     data = copy_data(rehearsals, ssd_resnet34, tmp_path)
-    edit(data / coco2017.LAYOUT.annotations, change)
+    edit(data / ssd_resnet34.LAYOUT.annotations, change)
     assert said in refuse(data, tmp_path)
 
 
@@ -164,7 +165,7 @@ def test_annotations_such_as_are_published_are_taken(rehearsals: Path, tmp_path:
             document["annotations"].append({**item, "id": number, "bbox": box, "area": 0, "iscrowd": 1})
 
     data = copy_data(rehearsals, ssd_resnet34, tmp_path)
-    edit(data / coco2017.LAYOUT.annotations, add)
+    edit(data / ssd_resnet34.LAYOUT.annotations, add)
     output = build(ssd_resnet34, data)
     assert json.loads((output / "annotations.json").read_text())["annotations"][-1]["bbox"] == [17.5, 3, 0.0, 12]
     found = [[0, 0.1, 0.1, 0.5, 0.5, 0.9, 1]]

@@ -23,8 +23,11 @@ from harness.benchmarks import dlrm_v2  # noqa: E402
 from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
 from harness.benchmarks.dlrm_v2 import criteo  # noqa: E402
 from harness.benchmarks.dlrm_v2.checkpoint import open_checkpoint  # noqa: E402
-from harness.benchmarks.dlrm_v2.day_values import TABLES  # noqa: E402
-from harness.benchmarks.dlrm_v2.grouping import count_evaluated, group_pairs  # noqa: E402
+from harness.benchmarks.dlrm_v2.criteo import (  # noqa: E402
+    TABLES,
+    count_evaluated,
+    group_pairs,
+)
 from harness.benchmarks.dlrm_v2.layers import Shape, list_weights, name_table  # noqa: E402
 from harness.benchmarks.dlrm_v2.rehearsal import CHECKPOINT, write_rehearsal  # noqa: E402
 from tests.unit.harness.generated import generate  # noqa: E402

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness.benchmarks import rnnt
 from harness.benchmarks.accuracy import read_accuracy_log
 from harness.benchmarks.bert.squad import load_tokenizer, read_articles
-from harness.benchmarks.checking import read_sums
 from harness.benchmarks.detection.coco import read_annotations, take_first
 from harness.benchmarks.dlrm_v2 import criteo
 from harness.benchmarks.dlrm_v2.checkpoint import METADATA as MANIFEST
@@ -38,22 +38,21 @@ from harness.benchmarks.dlrm_v3.stream_files import (
     TIMESTAMPS,
     StreamFiles,
 )
-from harness.benchmarks.dlrm_v3.stream_files import USERS as ASKING
+from harness.benchmarks.dlrm_v3.stream_files import USER_COUNTS as ASKING
 from harness.benchmarks.images import decode_image
 from harness.benchmarks.language.tables import read_table, write_frame
 from harness.benchmarks.language.texts import read_tokenizer as read_language_tokenizer
 from harness.benchmarks.mapped_arrays import map_array
 from harness.benchmarks.pointpainting import infos
 from harness.benchmarks.pointpainting.waymo import decode_picture
-from harness.benchmarks.rnnt import librispeech
-from harness.benchmarks.sources import REHEARSAL
+from harness.benchmarks.sources import REHEARSAL, read_sums
 from harness.benchmarks.speech import count_samples, read_waveform
 from harness.benchmarks.stable_diffusion_xl import clip_tokens, coco2014
 from harness.benchmarks.unet3d import kits19
 from harness.benchmarks.unet3d_brats import brats19
-from harness.benchmarks.wan_2_2 import prompts, words
-from harness.benchmarks.whisper.librispeech import MANIFEST as PACKED
-from harness.benchmarks.whisper.librispeech import read_manifest
+from harness.benchmarks.wan_2_2 import prompts
+from harness.benchmarks.whisper import MANIFEST as PACKED
+from harness.benchmarks.whisper import read_manifest
 from harness.errors import HarnessError
 from tests.unit.storage.test_fuzz_readers import Reader, fuzz
 
@@ -306,14 +305,14 @@ READERS: Mapping[str, Reader] = {
             (f"{name} of CLIP", with_others(name, CLIP, partial(clip_tokens.read_tokenizer, fix=FIX)), (data,), 4)
             for name, data in CLIP.items()
         ),
-        ("tokenizer", alone("tokenizer.json", lambda p: words.read_tokenizer(p.parent, FIX)), (make_tokenizer(),), 4),
+        ("tokenizer", alone("tokenizer.json", lambda p: prompts.read_tokenizer(p.parent, FIX)), (make_tokenizer(),), 4),
         (
             "tokenizer of texts",
             alone("tokenizer.json", lambda p: read_language_tokenizer(p.parent, FIX)),
             (make_tokenizer(),),
             4,
         ),
-        ("utterances", alone("a.json", lambda path: list(librispeech._read_manifest(path))), (dump(SPOKEN),), 1),
+        ("utterances", alone("a.json", lambda path: list(rnnt._read_manifest(path))), (dump(SPOKEN),), 1),
         ("packed utterances", alone(PACKED, lambda path: read_manifest(path.parent, path)), (dump(REPACKED),), 1),
         ("sound", alone("a.flac", read_sound), (make_sound("FLAC"), make_sound("WAV")), 4),
         ("picture", alone("a.jpg", read_picture), (make_picture(),), 4),

@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("openvino_genai")
 
 from harness.backends import openvino_genai
-from harness.benchmarks.language.decoder_layers import Architecture, DecoderShape
-from harness.benchmarks.language.generated_decoder import OwnAnswers, write_decoder
+from harness.benchmarks.language.decoder_graph import Architecture, DecoderShape
+from harness.benchmarks.language.rehearsing import OwnAnswers, write_decoder
 from harness.run.tokens import GenerationPlan, Sampling, StopSequence
 from tests.unit.harness.recorder import Recorder
 

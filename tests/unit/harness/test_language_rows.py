@@ -17,16 +17,15 @@ from tokenizers import Tokenizer
 
 from harness.benchmarks import load_rehearsal
 from harness.benchmarks.accuracy import AnswerLog
-from harness.benchmarks.language.generated_decoder import OwnAnswers
 from harness.benchmarks.language.prompt_sets import load_references
 from harness.benchmarks.language.published import BENCHMARKS
-from harness.benchmarks.language.rehearsing import GENERATED, answer_prompt
+from harness.benchmarks.language.rehearsing import GENERATED, OwnAnswers, answer_prompt
 from harness.benchmarks.language.scoring import is_right_number
 from harness.benchmarks.language.tables import read_frame, write_frame
 from harness.benchmarks.language.texts import TOKENIZER
 from harness.contract import Counter
 from harness.run.tokens import PROMPTS, STOP_SEQUENCE
-from harness.verbs.generating import choose_sampling
+from harness.verbs.run import choose_sampling
 from reconciler.rules.accuracy import METRIC_LINES, parse_accuracy
 from reconciler.rules.benchmark_facts import load_benchmark_facts
 from reconciler.rules.rounds import list_rounds, load_ruleset

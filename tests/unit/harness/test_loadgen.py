@@ -205,9 +205,11 @@ def test_nothing_disturbs_a_run_and_all_is_as_before_after_it(tmp_path: Path) ->
 # Attributes of TestSettings that a line of releases has not yet, and the parameter of its FromConfig for the kind of
 # file: read from the wheels on PyPI.
 _LATER = ("accuracy_log_sampling_target", "accuracy_sample_count_override", "sample_concatenate_permutation")
+_TOKENS = ("use_token_latencies", "infer_token_latencies")
 _SETTINGS = lg.TestSettings
 RELEASES = {
-    "4.0": (_LATER, ""),
+    "2.1": ((*_LATER, *_TOKENS), ""),
+    "4.0": ((*_LATER, _TOKENS[1]), ""),
     "4.1": (_LATER, "is_mlperf_conf"),
     "5.0.5": (_LATER, "is_mlperf_conf"),
     "5.0.6": (_LATER, "conf_type"),
@@ -249,8 +251,11 @@ def make_settings(release: str) -> type:
 
 
 @pytest.fixture(params=RELEASES)
-def release(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def release(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """The real one would read the real library's: those up to 4.1.7 read the mlperf.conf next to them."""
     monkeypatch.setattr(lg, "TestSettings", make_settings(request.param))
+    monkeypatch.setattr(lg, "__file__", str(tmp_path / "mlperf_loadgen.so"))
+    (tmp_path / "mlperf.conf").write_text("m.*.performance_sample_count_override = 17\n*.Offline.target_qps = 1\n")
     return str(request.param)
 
 
@@ -259,16 +264,40 @@ def test_every_release_that_has_the_seeds_of_a_round_runs_it(release: str, mode:
     conf = tmp_path / "user.conf"
     conf.write_text("m.Offline.target_qps = 7\nm.Offline.min_duration = 3000\n")
     asked = loadgen.Test(scenario="Offline", mode=mode, model_key="m", user_conf=conf, log_dir=tmp_path)
-    if release == "4.0":  # its settings of the round are in a file of their own
-        with pytest.raises(HarnessError, match="cannot read"):
-            prepare(asked)
-        return
     prepared = prepare(asked)
-    kind = {"is_mlperf_conf": False, "conf_type": 1}[RELEASES[release][1]]
-    assert prepared.settings.files == [(str(conf), kind)]
+    if parameter := RELEASES[release][1]:
+        assert prepared.settings.files == [(str(conf), {"is_mlperf_conf": False, "conf_type": 1}[parameter])]
+    else:  # its settings of the round are in a file of their own
+        assert prepared.settings.files == [(str(tmp_path / "mlperf.conf"),), (str(conf),)]
+        assert prepared.settings.performance_sample_count_override == 17
     assert prepared.settings.offline_expected_qps == 7
     assert prepared.expected_samples(41) == (41 if mode == "accuracy" else 100)
     assert prepared.logs_responses is (mode == "accuracy")
+
+
+def test_a_release_whose_mlperf_conf_is_missing_refuses_the_run_with_the_fix(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lg, "TestSettings", make_settings("4.0"))
+    monkeypatch.setattr(lg, "__file__", str(tmp_path / "mlperf_loadgen.so"))
+    asked = loadgen.Test(scenario="Offline", mode="accuracy", model_key="m", user_conf=tmp_path, log_dir=tmp_path)
+    with pytest.raises(HarnessError) as caught:
+        prepare(asked)
+    assert ("mlperf.conf" in str(caught.value), "doctor" in caught.value.fix) == (True, True)
+
+
+def test_a_release_that_counts_no_tokens_gets_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Response:
+        __slots__ = ("data", "id", "size")
+
+        def __init__(self, *_: int) -> None:
+            pass
+
+    found: list[Any] = []
+    monkeypatch.setattr(loadgen.lg, "QuerySampleResponse", Response)
+    monkeypatch.setattr(loadgen.lg, "QuerySamplesComplete", lambda pool: found.extend((r.id, r.size) for r in pool))
+    Responder(with_data=True, tokens=True).complete([5, 9], RAGGED, [7, 8])
+    assert found == [(5, 2), (9, 1)]
 
 
 def test_compliance_tests_need_a_release_that_knows_their_file_apart(release: str, tmp_path: Path) -> None:
@@ -283,11 +312,12 @@ def test_compliance_tests_need_a_release_that_knows_their_file_apart(release: st
         log_dir=tmp_path,
         audit_config=str(audit),
     )
-    if RELEASES[release][1] != "conf_type":
+    if RELEASES[release][1] == "is_mlperf_conf":
         with pytest.raises(HarnessError) as caught:
             prepare(asked)
         assert "5.0.6" in caught.value.fix
         return
     settings = prepare(asked).settings
-    assert [kind for _, kind in settings.files] == [1, 2]
+    assert settings.files[-1][0] == str(audit)
+    assert [kind for _, *kind in settings.files] == ([[1], [2]] if RELEASES[release][1] else [[], [], []])
     assert (settings.qsl_rng_seed, settings.performance_issue_same) == (5, True)

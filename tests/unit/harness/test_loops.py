@@ -16,7 +16,7 @@ import pytest
 from harness.backends import LoadPlan, Outputs, Session, Token
 from harness.run.loops import LoopSession
 from harness.run.qsl import Arrays, Ragged, Rows, count_rows
-from harness.run.running_sample import Asked
+from harness.run.row_batches import Asked
 from tests.unit.harness.plans import make_load_plan
 
 BATCH = 4

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import psutil
 import pytest
 
-from harness.machine import machine_idle
-from harness.machine.machine_idle import find_busy, find_foreign, find_load
+from harness.verbs import probe
+from harness.verbs.probe import find_busy, find_foreign, find_load
 from tests.processes import wait_for
 
 
@@ -67,8 +67,8 @@ def test_what_the_pass_started_behind_a_launcher_is_ours_by_its_name(monkeypatch
 
 def gpu_used_by(pid: int, monkeypatch: pytest.MonkeyPatch) -> int | None:
     """Who keeps a run from the machine where this process computes on its GPU."""
-    monkeypatch.setattr(machine_idle, "list_computing_on", lambda _: [(0, pid)])
-    monkeypatch.setattr(machine_idle, "SHARE", 2.0)  # whatever the processors do
+    monkeypatch.setattr(probe, "list_computing_on", lambda _: [(0, pid)])
+    monkeypatch.setattr(probe, "SHARE", 2.0)  # whatever the processors do
     found = find_busy(1, 0.0)
     return found.pid if found else None
 
@@ -86,8 +86,8 @@ def use_processors(monkeypatch: pytest.MonkeyPatch, *shares: float) -> list[floa
         used.append(used[-1] + shares[len(waits)] * seconds)
         waits.append(seconds)
 
-    monkeypatch.setattr(machine_idle.time, "sleep", wait)
-    monkeypatch.setattr(machine_idle, "list_usable", lambda: {1, 3})
+    monkeypatch.setattr(probe.time, "sleep", wait)
+    monkeypatch.setattr(probe, "list_usable", lambda: {1, 3})
 
     def times(percpu: bool) -> list[ProcessorTimes]:
         """Of cores that a run may not use, computing all the time, too."""
@@ -101,18 +101,18 @@ def use_processors(monkeypatch: pytest.MonkeyPatch, *shares: float) -> list[floa
 def test_quiet_machine_costs_one_glance(monkeypatch: pytest.MonkeyPatch) -> None:
     waits = use_processors(monkeypatch, 0.2)
     assert find_busy(0, 2.0) is None
-    assert waits == [machine_idle.GLANCE]
+    assert waits == [probe.GLANCE]
 
 
 def test_short_load_is_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
     waits = use_processors(monkeypatch, 0.9, 0.4)
     assert find_busy(0, 2.0) is None
-    assert waits == [machine_idle.GLANCE, 2.0]
+    assert waits == [probe.GLANCE, 2.0]
 
 
 def test_real_load_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that no one here owns: its shell has ended, so it is no child of ours."""
-    monkeypatch.setattr(machine_idle, "SHARE", 0.2 / (os.cpu_count() or 1))
+    monkeypatch.setattr(probe, "SHARE", 0.2 / (os.cpu_count() or 1))
     line = f"'{sys.executable}' -c 'while True: pass' > /dev/null 2>&1 & echo $!"
     pid = int(subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=True).stdout)
     try:

@@ -13,7 +13,7 @@ pytest.importorskip("onnxruntime")
 
 from harness.benchmarks import pointpainting
 from harness.benchmarks.accuracy import AnswerLog
-from harness.benchmarks.pointpainting import boxes, overlaps, painting, pillars
+from harness.benchmarks.pointpainting import boxes, painting, pillars
 from harness.benchmarks.pointpainting.detecting import PARTS, loop
 from harness.benchmarks.pointpainting.rehearsal import FOLDER, answer, write_rehearsal
 from harness.contract import Counter
@@ -130,9 +130,9 @@ def test_a_point_gets_what_its_cameras_see_there() -> None:
 )
 def test_turned_rectangles_share(one: tuple[float, ...], other: tuple[float, ...], area: float) -> None:
     pair = np.array([one], float), np.array([other], float)
-    assert overlaps.measure_overlaps(*pair) == pytest.approx([area], abs=1e-9)
-    assert overlaps.measure_overlaps(*pair[::-1]) == pytest.approx([area], abs=1e-9)
-    assert bool(overlaps.find_near(*pair)) or not area
+    assert boxes.measure_overlaps(*pair) == pytest.approx([area], abs=1e-9)
+    assert boxes.measure_overlaps(*pair[::-1]) == pytest.approx([area], abs=1e-9)
+    assert bool(boxes.find_near(*pair)) or not area
 
 
 def propose(*found: tuple[float, float, int, float]) -> np.ndarray:

@@ -15,8 +15,7 @@ from harness.contract import ProbeRequest, Result
 from harness.cuda.nvml import Gpus
 from harness.machine import clocks
 from harness.machine.clocks import CLOCK_SET, ClockWatch
-from harness.machine.facts import list_computing, list_inventory, list_visible
-from harness.machine.hardware import describe_hardware, parse_modules
+from harness.machine.facts import describe_hardware, list_computing, list_inventory, list_visible, parse_modules
 from harness.machine.telemetry import Telemetry
 from tests.unit.harness import machines
 from tests.unit.harness.children import Children, command, environment

@@ -18,8 +18,7 @@ from tokenizers import Tokenizer
 
 from harness.benchmarks import load_rehearsal
 from harness.benchmarks.accuracy import AnswerLog
-from harness.benchmarks.language.prompt_sets import build_prompt_set, load_references
-from harness.benchmarks.language.prompts import load_prompts
+from harness.benchmarks.language.prompt_sets import build_prompt_set, load_prompts, load_references
 from harness.benchmarks.language.published import BENCHMARKS
 from harness.benchmarks.language.texts import TOKENIZER
 from harness.benchmarks.sources import REHEARSAL

@@ -12,7 +12,6 @@ from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.language.pydoc import network
 from harness.benchmarks.language.pydoc.network import (
     TransformerShape,
-    continue_greedily,
     differentiate,
     draw_parameters,
     train,
@@ -23,6 +22,14 @@ from tests.unit.harness.recorder import Recorder
 
 SHAPE = TransformerShape(vocabulary=40, width=32, heads=2, layers=2, inner=48, places=32)
 LIMIT = 60  # seconds
+
+
+def continue_greedily(parameters: network.Parameters, tokens: list[int], count: int) -> list[int]:
+    """The likeliest next tokens, one after the other: what any engine must say of this network in fp32."""
+    found = list(tokens)
+    for _ in range(count):
+        found.append(int(network._score(parameters, SHAPE, np.array([found], np.int64))[0][-1].argmax()))
+    return found[len(tokens) :]
 
 
 def make_parameters(seed: int = 3) -> network.Parameters:
@@ -122,7 +129,7 @@ def test_openvino_genai_says_what_numpy_says(streaming: bool, options: dict[str,
     prompts = [np.arange(1, 3 + row, dtype=np.int32) * 3 % 40 for row in range(6)]
     wanted = {}
     for row, prompt in enumerate(prompts):
-        tokens = continue_greedily(parameters, SHAPE, prompt.tolist(), 8)
+        tokens = continue_greedily(parameters, prompt.tolist(), 8)
         end = tokens.index(5) + 1 if 5 in tokens else len(tokens)
         wanted[row] = tokens[:end]
     plan: dict[str, Any] = {"scenario": "Server", "threads": 1, "sampling": Sampling(max_new_tokens=8, stop=(5,))}

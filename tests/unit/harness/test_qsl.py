@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.backends import Tensor
-from harness.backends.staging import Staging
-from harness.backends.streams import CollatedBatches
+from harness.backends.streams import CollatedBatches, Staging
 from harness.errors import HarnessError
 from harness.run.pool import BatchRoom
 from harness.run.qsl import Arrays, Rows, SampleLibrary, count_rows, find_runs, gather, split_rows

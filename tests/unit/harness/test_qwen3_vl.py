@@ -202,8 +202,8 @@ def test_shared_letters_are_those_of_the_usual_table(first: str, second: str) ->
 
 
 def test_the_small_network_answers_otherwise_for_another_picture_or_text(made: Path) -> None:
-    from harness.benchmarks.qwen3_vl.network import CatalogueNetwork
     from harness.benchmarks.qwen3_vl.rehearsal import MODEL
+    from harness.benchmarks.qwen3_vl.stand_in import CatalogueNetwork
 
     network = CatalogueNetwork(made / "models" / MODEL)
     samples = catalogue.load_samples(build_from(made))[MESSAGES]

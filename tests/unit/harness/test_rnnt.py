@@ -13,7 +13,7 @@ import pytest
 
 from harness.backends import Outputs
 from harness.contract import Benchmark, BuildRequest, Counter
-from harness.run.running_sample import Asked, Steps
+from harness.run.row_batches import Asked, Steps
 from tests.shared import need
 
 need("onnxruntime")
@@ -21,7 +21,7 @@ soundfile = pytest.importorskip("soundfile")
 
 from harness.benchmarks import rnnt  # noqa: E402
 from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
-from harness.benchmarks.rnnt import features, librispeech, transcribing  # noqa: E402
+from harness.benchmarks.rnnt import transcribing  # noqa: E402
 from harness.benchmarks.rnnt.rehearsal import FOLDER, load_parts, transcribe, write_rehearsal  # noqa: E402
 from harness.benchmarks.speech import RATE, weigh_mels  # noqa: E402
 from harness.verbs import build as builds  # noqa: E402
@@ -46,29 +46,29 @@ def folder(made: Path, tmp_path: Path) -> Path:
 def build(folder: Path, **settings: object) -> Path:
     output = folder / "dataset"
     output.mkdir()
-    librispeech.build_dataset(folder / "data", settings, output, Counter(folder / "counter"))
+    rnnt.build_dataset(folder / "data", settings, output, Counter(folder / "counter"))
     return output
 
 
 def test_waveforms_and_transcripts_are_those_of_the_files(folder: Path) -> None:
     output = build(folder)
-    samples = librispeech.load_samples(output)["samples"]
-    assert len(samples) == len(librispeech.load_transcripts(output)) == SAMPLES
+    samples = rnnt.load_samples(output)["samples"]
+    assert len(samples) == len(rnnt.load_transcripts(output)) == SAMPLES
     wanted, _ = soundfile.read(folder / "data" / FIRST, dtype="float32")
     assert np.array_equal(samples[0], wanted)
     line = (folder / "data" / TRANSCRIPTS).read_text().splitlines()[0]
-    assert librispeech.load_transcripts(output)[0] == line.partition(" ")[2].lower()
+    assert rnnt.load_transcripts(output)[0] == line.partition(" ")[2].lower()
 
 
 def test_a_tone_is_loudest_in_the_band_that_holds_it() -> None:
     time = np.arange(RATE) / RATE
     rng = np.random.default_rng(1)
     tone = np.where(time < 0.5, np.sin(2 * np.pi * 1000 * time), 0) + rng.normal(0, 1e-3, len(time))
-    found = features.compute_features(tone.astype(np.float32))
-    assert found.shape == (features.count_frames(RATE), features.FEATURES) == (34, 240)
+    found = transcribing.compute_features(tone.astype(np.float32))
+    assert found.shape == (transcribing.count_frames(RATE), transcribing.FEATURES) == (34, 240)
     assert np.allclose(found.mean(axis=0), 0, atol=1e-4)
     assert np.allclose(found.std(axis=0, ddof=1), 1, atol=1e-3)
-    mels = weigh_mels(512, features.MELS)
+    mels = weigh_mels(512, transcribing.MELS)
     assert mels.shape == (257, 80)
     band = int(mels[1000 * 512 // RATE].argmax())
     # Within the first half of a second that band is above its mean, later below.
@@ -120,7 +120,7 @@ class Speaking:
 def test_letters_are_taken_until_blank_and_what_follows_hears_them() -> None:
     speaking = Speaking({0: [3], 5: [1, 2], 40: [4]})
     letters, parts = answer(rnnt.BENCHMARK.loop({"samples": np.random.default_rng(1).normal(0, 0.1, 40_000)}), speaking)
-    frames = features.count_frames(40_000)
+    frames = transcribing.count_frames(40_000)
     assert letters == [3, 1, 2, 4]
     assert speaking.last == [transcribing.START, 3, 1, 2, 4]
     assert speaking.received == frames == 84  # and nothing past the end
@@ -148,7 +148,7 @@ def test_engines_are_built_for_each_part_and_write_what_the_transcripts_say(fold
     dataset = build(folder)
     network = load_parts(folder / "engine")
     answers = []
-    for waveform in librispeech.load_samples(dataset)["samples"]:
+    for waveform in rnnt.load_samples(dataset)["samples"]:
         letters, _ = transcribe(network, waveform)
         answers.append(np.array(letters, np.int64).tobytes())
     log = AnswerLog(np.arange(SAMPLES), tuple(answers), 0, 0)

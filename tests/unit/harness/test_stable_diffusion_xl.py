@@ -17,7 +17,7 @@ from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.sources import REHEARSAL
 from harness.benchmarks.stable_diffusion_xl import clip_tokens, coco2014, scoring
 from harness.benchmarks.stable_diffusion_xl.clip_tokens import write_captions, write_tokenizer
-from harness.benchmarks.stable_diffusion_xl.pictures import encode_png
+from harness.benchmarks.stable_diffusion_xl.scoring import encode_png
 from harness.contract import Counter
 from harness.errors import HarnessError
 

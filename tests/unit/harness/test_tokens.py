@@ -20,7 +20,7 @@ from harness.contract import Benchmark, Counter
 from harness.errors import HarnessError
 from harness.run.sut import Guard
 from harness.run.tokens import MESSAGES, Sampling, Spoken, TokenCompleter, TokenSut
-from harness.verbs.generating import choose_sampling, load_generator
+from harness.verbs.run import choose_sampling, load_generator
 from reconciler.loadgen.consistency import find_inconsistencies
 from reconciler.loadgen.log import DetailLog, parse_detail
 from reconciler.loadgen.summary import find_differing, parse_summary

@@ -21,9 +21,9 @@ import pytest
 from harness.backends import LoadPlan, Tensor
 from harness.backends.triton import TritonSession, load
 from harness.backends.triton.grpc_protocol import METHOD, make_input, make_request_head, read_outputs
-from harness.backends.triton.programs import find_program
+from harness.backends.triton.protocol import SharedPart
+from harness.backends.triton.server import find_program
 from harness.backends.triton.serving import ServedEngine
-from harness.backends.triton.shared_memory import SharedPart
 from harness.errors import HarnessError
 from tests.requests import make_run_request
 from tests.unit.harness import tiny

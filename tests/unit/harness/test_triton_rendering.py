@@ -15,21 +15,21 @@ import pytest
 
 from harness.backends import BackendEngine, Tensor
 from harness.backends.triton import Metrics, describe_work, parse_metrics
-from harness.backends.triton.building import copy_engine
 from harness.backends.triton.connection import read_head, read_problem
-from harness.backends.triton.programs import find_program, list_digested
-from harness.backends.triton.protocol import find_differences, make_request_head, read_outputs
+from harness.backends.triton.protocol import SharedInputs, find_differences, make_request_head, read_outputs
 from harness.backends.triton.repository import (
     MODEL,
     ModelSettings,
+    copy_engine,
     render_config,
     write_repository,
 )
 from harness.backends.triton.server import (
+    find_program,
+    list_digested,
     remove_left_regions,
     remove_regions,
 )
-from harness.backends.triton.shared_memory import SharedInputs
 from harness.child.digests import hash_files
 from harness.errors import HarnessError
 from harness.machine.placement import WorkerPlace

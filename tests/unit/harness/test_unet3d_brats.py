@@ -21,7 +21,7 @@ from harness.benchmarks import unet3d_brats  # noqa: E402
 from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
 from harness.benchmarks.network_builder import NetworkSession  # noqa: E402
 from harness.benchmarks.sources import REHEARSAL  # noqa: E402
-from harness.benchmarks.unet3d_brats import brats19, scoring  # noqa: E402
+from harness.benchmarks.unet3d_brats import brats19  # noqa: E402
 from tests.unit.harness.generated import generate  # noqa: E402
 
 CASE = "HGG__BraTS19_2013_13_1"  # the first of the official list
@@ -124,7 +124,7 @@ def test_the_classes_of_what_was_kept_are_scored_by_region(data: Path, tmp_path:
 
 def score(dataset: Path, folder: Path, answer: np.ndarray) -> dict[str, float]:
     log = AnswerLog(np.array([0]), (answer.tobytes(),), 0, 0)
-    return dict(scoring.score(log, dataset, folder))
+    return dict(unet3d_brats.score(log, dataset, folder))
 
 
 def test_the_networks_own_answers_are_the_labels_of_a_rehearsal(tmp_path_factory: pytest.TempPathFactory) -> None:

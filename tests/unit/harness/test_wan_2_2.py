@@ -16,8 +16,8 @@ pytest.importorskip("tokenizers")
 from harness.benchmarks import wan_2_2 as wan
 from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.sources import REHEARSAL
-from harness.benchmarks.wan_2_2 import prompts, vbench, videos, words
-from harness.benchmarks.wan_2_2.words import write_prompts, write_tokenizer
+from harness.benchmarks.wan_2_2 import prompts, vbench, videos
+from harness.benchmarks.wan_2_2.prompts import write_prompts, write_tokenizer
 from harness.contract import Counter
 from harness.errors import HarnessError
 
@@ -71,7 +71,7 @@ def test_samples_are_tokens_that_share_a_latent_and_what_is_drawn_against(source
 
 def test_a_prompt_is_cleaned_filled_up_and_cut_off(tmp_path: Path) -> None:
     write_tokenizer(tmp_path, ["a cat & a dog"])
-    tokenizer = words.read_tokenizer(tmp_path, "")
+    tokenizer = prompts.read_tokenizer(tmp_path, "")
     ids, mask = tokenizer.encode(["a cat & a dog", "  a  cat &amp;amp; a\tdog\n", "dog " * 600])
     assert (ids[0] == ids[1]).all()
     assert int(mask[0].sum()) == 6  # and the end

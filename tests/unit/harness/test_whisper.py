@@ -16,7 +16,6 @@ soundfile = pytest.importorskip("soundfile")
 from harness.backends import openvino_genai  # noqa: E402
 from harness.benchmarks import whisper  # noqa: E402
 from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
-from harness.benchmarks.whisper import letters, librispeech  # noqa: E402
 from harness.benchmarks.whisper.rehearsal import MODEL, write_rehearsal  # noqa: E402
 from harness.contract import Counter  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
@@ -42,21 +41,21 @@ def folder(made: Path, tmp_path: Path) -> Path:
 def build(data: Path, **settings: object) -> Path:
     output = data.with_name("dataset")
     output.mkdir()
-    librispeech.build_dataset(data, settings, output, Counter(data.with_name("counter")))
+    whisper.build_dataset(data, settings, output, Counter(data.with_name("counter")))
     return output
 
 
 def test_waveforms_and_transcripts_are_those_of_the_manifest(folder: Path) -> None:
-    entries = json.loads((folder / librispeech.MANIFEST).read_text())
+    entries = json.loads((folder / whisper.MANIFEST).read_text())
     output = build(folder)
-    sounds = librispeech.load_samples(output)[SOUNDS]
-    assert librispeech.load_transcripts(output) == [entry["transcript"] for entry in entries]
+    sounds = whisper.load_samples(output)[SOUNDS]
+    assert whisper.load_transcripts(output) == [entry["transcript"] for entry in entries]
     assert np.array_equal(sounds[0], soundfile.read(folder / FIRST, dtype="float32")[0])
     assert len(sounds) == COUNT
 
 
 def test_openvino_genai_transcribes_as_the_network_does(made: Path) -> None:
-    entries = json.loads((made / "data" / librispeech.MANIFEST).read_text())
+    entries = json.loads((made / "data" / whisper.MANIFEST).read_text())
     recorder = Recorder(LIMIT)
     plan = recorder.make_plan(
         source=made / "models" / MODEL,
@@ -77,11 +76,11 @@ def test_openvino_genai_transcribes_as_the_network_does(made: Path) -> None:
 
 
 def test_an_answer_is_logged_in_letters_and_read_again() -> None:
-    numbers = letters.write_text("  It's 5% Off, $2! ")
+    numbers = whisper.write_text("  It's 5% Off, $2! ")
     assert numbers.dtype == np.int64
-    assert letters.read_text(numbers.tobytes()) == "it's 5% off $2"
+    assert whisper.read_text(numbers.tobytes()) == "it's 5% off $2"
     with pytest.raises(HarnessError, match="does not hold numbers of letters"):
-        letters.read_text(np.array([len(letters.LETTERS)], np.int64).tobytes())
+        whisper.read_text(np.array([len(whisper.LETTERS)], np.int64).tobytes())
 
 
 @pytest.mark.parametrize(
@@ -106,10 +105,10 @@ def test_words_that_are_joined_or_parted_are_right(ours: str, theirs: str, wrong
 def test_own_transcripts_are_right_and_numbers_may_be_written_either_way(made: Path, tmp_path: Path) -> None:
     output = tmp_path / "dataset"
     output.mkdir()
-    librispeech.build_dataset(made / "data", {}, output, Counter(tmp_path / "counter"))
-    right = list(librispeech.load_transcripts(output))
+    whisper.build_dataset(made / "data", {}, output, Counter(tmp_path / "counter"))
+    right = list(whisper.load_transcripts(output))
     (output / "transcripts.json").write_text(json.dumps(["twenty two dollars", *right[1:]]))
-    data = tuple(letters.write_text(text).tobytes() for text in ["$22", *right[1:]])
+    data = tuple(whisper.write_text(text).tobytes() for text in ["$22", *right[1:]])
     found = whisper.BENCHMARK.score(AnswerLog(np.arange(COUNT, dtype=np.intp), data, 0, 0), output, tmp_path)
     assert found == {"wer": 0.0, "accuracy": 100.0}
     assert (tmp_path / "accuracy.txt").read_text() == "Word Error Rate: 0.0%, accuracy=100.0%\n"

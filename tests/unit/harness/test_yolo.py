@@ -17,7 +17,6 @@ import cv2
 from harness.benchmarks import yolo
 from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.network_builder import NetworkSession
-from harness.benchmarks.yolo import coco_safe, heads
 from harness.benchmarks.yolo.rehearsal import MODEL, write_rehearsal
 from harness.contract import Counter
 from tests.unit.harness.generated import generate
@@ -74,14 +73,14 @@ def test_the_networks_own_objects_score_highest(answers: list[bytes], dataset: P
     ],
 )
 def test_an_image_is_placed_in_the_middle(height: int, width: int, placed: tuple[int, ...]) -> None:
-    assert tuple(coco_safe.place_image(height, width)) == placed
+    assert tuple(yolo.place_image(height, width)) == placed
 
 
 def test_pixels_are_red_first_on_grey(tmp_path: Path) -> None:
     blue = np.zeros((320, 640, 3), np.uint8)
     blue[..., 0] = 255
     cv2.imwrite(str(tmp_path / "blue.png"), blue)
-    found = coco_safe.preprocess(tmp_path / "blue.png")
+    found = yolo.preprocess(tmp_path / "blue.png")
     assert found.shape == (3, 640, 640)
     assert found[:, 320, 320].tolist() == [0, 0, 1]
     assert np.array_equal(found[:, 0, 0], np.full(3, 114 / np.float32(255), np.float32))
@@ -99,8 +98,8 @@ def rows_of(*objects: tuple[float, float, float, float, int, float]) -> np.ndarr
 def test_of_boxes_of_one_class_that_overlap_the_best_is_left() -> None:
     first, near = (100, 100, 40, 40, 3, 0.5), (102, 100, 40, 40, 3, 0.9)
     other, faint = (102, 100, 40, 40, 4, 0.7), (300, 300, 40, 40, 3, 0.0009)
-    found = heads.find_objects(rows_of(first, near, other, faint))
+    found = yolo.find_objects(rows_of(first, near, other, faint))
     assert found[:, 5].tolist() == [3, 4]
     assert found[0, :4].tolist() == [82, 80, 122, 120]
-    apart = heads.find_objects(rows_of(first, (110, 100, 40, 40, 3, 0.9)))  # they share three fifths
+    apart = yolo.find_objects(rows_of(first, (110, 100, 40, 40, 3, 0.9)))  # they share three fifths
     assert len(apart) == 2

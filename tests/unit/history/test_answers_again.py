@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from reconciler.diff.change import Chosen
 from reconciler.diff.claims import Proof
-from reconciler.history.verdicts import verify_verdict
+from reconciler.history.audit import verify_verdict
 from reconciler.loadgen.log_files import ACCURACY_LOG, DETAIL, SUMMARY
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Artifact, Ended, Record, RecordedInput

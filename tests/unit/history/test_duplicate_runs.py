@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from reconciler.diff.claims import Proof
 from reconciler.history.audit import audit
-from reconciler.history.forgeries import find_forgeries
+from reconciler.history.pull_request import find_forgeries
 from reconciler.history.snapshot import read_snapshot
 from reconciler.loadgen.fingerprint import find_fingerprints
 from reconciler.loadgen.log import parse_detail

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from reconciler.diff.change import Chosen
 from reconciler.diff.claims import Claim, Proof
-from reconciler.history.missing_runs import find_missing_runs, note_shallow
+from reconciler.history.runs import find_missing_runs, note_shallow
 from reconciler.record.codec import encode
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Ended, Record

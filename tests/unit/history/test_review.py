@@ -9,7 +9,7 @@ import pytest
 
 from reconciler.diff.impact import Remark
 from reconciler.errors import Problem, SpecError
-from reconciler.history.review import LARGE, review, review_specs
+from reconciler.history.pull_request import LARGE, review, review_specs
 from tests.unit.cli.conftest import git
 
 TOKEN = b"ghp_" + b"a" * 36

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from reconciler.diff.change import Chosen
 from reconciler.diff.claims import Proof
 from reconciler.errors import LogError
-from reconciler.history import duplicate_runs
-from reconciler.history.duplicate_runs import find_copies
+from reconciler.history import runs as history_runs
+from reconciler.history.runs import find_copies
 from reconciler.loadgen.log_files import DETAIL
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import IMPORTED, Artifact, Ended, Recorded, Summary
@@ -64,8 +64,8 @@ def find(
             raise LogError("no log")
         return data.decode()
 
-    monkeypatch.setattr(duplicate_runs, "parse_detail", parse)
-    monkeypatch.setattr(duplicate_runs, "find_fingerprints", lambda log: list((seen or {}).get(log, ())))
+    monkeypatch.setattr(history_runs, "parse_detail", parse)
+    monkeypatch.setattr(history_runs, "find_fingerprints", lambda log: list((seen or {}).get(log, ())))
     found = list(find_copies(at, logs))
     assert {claim.proof for claim in found} <= {Proof.CONTRADICTED}
     return [(claim.where, claim.what) for claim in found]

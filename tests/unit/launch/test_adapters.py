@@ -13,9 +13,11 @@ from reconciler.storage.launch.adapters import (
     choose_interpreter,
     find_outermost,
     find_unfit,
+    name_container,
     select_identity,
+    start_bare,
 )
-from reconciler.storage.launch.launcher import Launcher
+from reconciler.storage.launch.launcher import BareLaunch, Launcher, Started
 
 IMAGE = f"nvcr.io/lab/mlperf@sha256:{'a' * 64}"
 CHILD = ["python", "-m", "harness", "run", "/lab/it's/request.json"]
@@ -68,15 +70,80 @@ def test_docker_gets_ours_before_the_users(before: list[str]) -> None:
     assert list(started.ending) == [*before, "rm", "--force", "reconcile-1"]
 
 
-def test_podman_maps_the_user() -> None:
+def test_podman_maps_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
     assert "--userns=keep-id" in words("podman", "run", IMAGE)
     assert "--user" not in words("podman", "run", IMAGE)
+
+
+def test_podman_of_root_has_no_users_to_map(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    found = words("podman", "run", IMAGE)
+    assert "--userns=keep-id" not in found
+    assert found[found.index("--user") + 1].startswith("0:")
 
 
 def test_running_container_is_only_entered() -> None:
     started = build_launch(Launcher(("docker", "exec", "-w", "/x", "box")), CHILD, {"TZ": "UTC"}, "n", SEEN)
     assert list(started.command) == ["docker", "exec", "--interactive", "-w", "/x", "box", *TAIL]
     assert started.ending == ()
+
+
+def start(*launcher: str) -> Started | None:
+    """A declared command in an image that has nothing of ours."""
+    command = ("run", "it's")
+    return start_bare(BareLaunch(Launcher(launcher), command, "reconcile-1", SEEN, "/lab/own", {"A": "b c"}, ("KEY",)))
+
+
+def test_a_command_alone_gets_its_folder_and_its_variables_from_docker() -> None:
+    started = start("docker", "run", "-w", "/elsewhere", "--gpus", "all", IMAGE, "wrap", "-w")
+    assert started is not None
+    ours = ["--rm", "--name", "reconcile-1", "--user", f"{os.getuid()}:{os.getgid()}", "--env", "HOME=/tmp"]
+    ours += ["--volume", "/lab:/lab", "--volume", "/data:/data", "--workdir", "/lab/own"]
+    theirs = ["--gpus", "all", IMAGE, "wrap", "-w", "run", "it's"]
+    assert list(started.command) == ["docker", "run", *ours, "--env", "A=b c", "--env", "KEY", *theirs]
+    assert list(started.ending) == ["docker", "rm", "--force", "reconcile-1"]
+
+
+def test_a_command_alone_in_a_running_container_is_found_again() -> None:
+    started = start("docker", "exec", "--workdir=/x", "-u", "me", "box")
+    assert started is not None
+    marks = ["--env", "A=b c", "--env", "RECONCILE_COMMAND=reconcile-1", "--env", "KEY"]
+    assert list(started.command) == [
+        *("docker", "exec", "--workdir", "/lab/own", *marks, "-u", "me", "box", "run", "it's")
+    ]
+    assert list(started.ending[:-1]) == ["docker", "exec", "--workdir=/x", "-u", "me", "box", "sh", "-c"]
+    assert "RECONCILE_COMMAND=reconcile-1" in started.ending[-1]
+
+
+def test_a_command_alone_behind_another_program() -> None:
+    started = start("bwrap", "--bind", "/i", "/")
+    assert started == Started(("bwrap", "--bind", "/i", "/", "env", "A=b c", "run", "it's"))
+
+
+@pytest.mark.parametrize(
+    "launcher",
+    [
+        ["ssh", "n1"],
+        ["srun", "-N", "1"],
+        ["sflow", "run", "f"],
+        ["docker", "ps"],
+        ["docker", "--context", "lab", "run", IMAGE],
+        ["podman", "--connection=lab", "run", IMAGE],
+    ],
+)
+def test_no_command_starts_alone_on_another_machine(launcher: list[str]) -> None:
+    assert start(*launcher) is None
+
+
+def test_a_users_own_container_is_given_a_name() -> None:
+    found = name_container(("docker", "run", "-v", "/a:/b", IMAGE, "run"), "reconcile-1")
+    assert found == Started(
+        ("docker", "run", "--name", "reconcile-1", "-v", "/a:/b", IMAGE, "run"),
+        ("docker", "rm", "--force", "reconcile-1"),
+    )
+    for other in (("docker", "run", "--name=x", IMAGE), ("docker", "exec", "x", "run"), ("python", "run"), ()):
+        assert name_container(other, "reconcile-1") is None
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from reconciler.loadgen.answers import find_wrong_answers
+from reconciler.loadgen.answers import LoadedSamples, find_wrong_answers, summarize_loaded
 from reconciler.loadgen.log import DetailLog, parse_detail
-from reconciler.loadgen.samples import LoadedSamples, summarize_loaded
 
 
 def accuracy_run(total: object, asked: object, mode: str = "AccuracyOnly", **more: object) -> DetailLog:

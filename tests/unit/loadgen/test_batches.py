@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from reconciler.errors import LogError
 from reconciler.loadgen import log as reader
+from reconciler.loadgen.answers import LoadedSamples, summarize_loaded
 from reconciler.loadgen.keys import LOADED_QSL_SET as LOADED
 from reconciler.loadgen.log import DetailLog, parse_detail
-from reconciler.loadgen.samples import LoadedSamples, summarize_loaded
 
 KEYS = ("generated_query_count", "power_begin", "power_end")
 BATCHES = 12

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from reconciler.loadgen.efficiency import compute_efficiency
 from reconciler.loadgen.log import DetailLog, parse_detail
+from reconciler.loadgen.verdict import compute_efficiency
 
 
 def make_log(*, without: Sequence[str] = (), **values: object) -> DetailLog:

@@ -10,7 +10,7 @@ import pytest
 
 from reconciler.loadgen.log import DetailLog, parse_detail
 from reconciler.loadgen.margins import Margin, compute_margins, show_measured, show_seconds
-from reconciler.loadgen.suggestions import suggest
+from reconciler.loadgen.verdict import suggest
 from tests.unit.loadgen.test_contradictions import make_log
 
 MILLISECOND = 1_000_000

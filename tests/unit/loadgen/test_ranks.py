@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from reconciler.loadgen.derivations import find_wrong_ranks
 from reconciler.loadgen.log import DetailLog, parse_detail
-from reconciler.loadgen.ranks import find_wrong_ranks
 
 
 def log(scenario: str, **values: object) -> DetailLog:

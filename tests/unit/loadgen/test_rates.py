@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from reconciler.loadgen.consistency import find_inconsistencies
+from reconciler.loadgen.derivations import find_wrong_rates
 from reconciler.loadgen.inconsistency import elapsed_seconds
 from reconciler.loadgen.log import parse_detail
-from reconciler.loadgen.rates import find_wrong_rates
 from tests.unit.loadgen.conftest import Run
 from tests.unit.loadgen.test_contradictions import make_log
 from tests.unit.loadgen.test_verdict import changed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reconciler.loadgen.margins import compute_margins
-from reconciler.loadgen.suggestions import suggest
+from reconciler.loadgen.verdict import suggest
 from tests.unit.loadgen.test_margins import MILLISECOND, OFFLINE, SERVER, STREAM, log_of
 
 P99 = "result_99.00_percentile_latency_ns"

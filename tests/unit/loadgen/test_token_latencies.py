@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import pytest
 
+from reconciler.loadgen.derivations import find_wrong_tokens
 from reconciler.loadgen.log import DetailLog, parse_detail
-from reconciler.loadgen.token_latencies import find_wrong_tokens
 
 RANKS = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
 FIRST = [

@@ -10,8 +10,7 @@ import pytest
 
 from reconciler.loadgen.log import DetailLog, parse_detail
 from reconciler.loadgen.margins import compute_margins
-from reconciler.loadgen.suggestions import Suggestion, suggest
-from reconciler.loadgen.verdict import RunVerdict, judge_accuracy, judge_performance
+from reconciler.loadgen.verdict import RunVerdict, Suggestion, judge_accuracy, judge_performance, suggest
 from reconciler.resource.ruled_values import Metric
 from reconciler.rules.rounds import load_ruleset
 from tests.unit.loadgen.conftest import Run

@@ -11,9 +11,16 @@ from msgspec.structs import replace
 
 from harness.catalog import read_slices
 from reconciler.errors import ReconcilerError
-from reconciler.mig.cutting import SliceCutter
-from reconciler.mig.journal import GpuHere, SliceHere, SliceJournal, read_slice_journal, write_slice_journal
-from reconciler.mig.steps import list_cuts, list_joins
+from reconciler.mig.cutting import (
+    GpuHere,
+    SliceCutter,
+    SliceHere,
+    SliceJournal,
+    list_cuts,
+    list_joins,
+    read_slice_journal,
+    write_slice_journal,
+)
 from reconciler.resource.settings import Hardware
 
 THEIRS = SliceHere("MIG-theirs", "1g.10gb", 3)

@@ -14,8 +14,9 @@ from reconciler.observed import digest_cache
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.observed.pins import hash_code
 from reconciler.storage import untrusted_files
-from reconciler.storage.files import RepositoryPaths, hash_file, hash_tree
+from reconciler.storage.files import RepositoryPaths, hash_file
 from reconciler.storage.untrusted_files import SpecialFileError
+from tests.shared import hash_tree
 
 
 @pytest.fixture

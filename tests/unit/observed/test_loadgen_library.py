@@ -14,6 +14,7 @@ from reconciler.observed.loadgen_library import (
     find_other_seeds,
     find_other_settings,
     read_conf_here,
+    read_seeds,
 )
 from reconciler.rules.rounds import load_ruleset
 
@@ -60,6 +61,19 @@ def test_a_library_without_a_configuration_has_the_seeds_of_no_round(library: Pa
     assert find_other_seeds(ROUND.seeds(), conf)
 
 
+def test_a_library_without_a_configuration_has_that_of_the_file_next_to_it(library: Path) -> None:
+    library.write_bytes(b"\x7fELF\0nothing\0")
+    library.with_name("mlperf.conf").write_text(CONF)
+    conf = read_conf_here()
+    assert conf is not None
+    assert not find_other_seeds(ROUND.seeds(), conf)
+    assert read_seeds(library) == ROUND.seeds()
+    library.write_bytes(f"\x7fELF\0{CONF.replace('llama2-70b', 'other')}\0".encode())
+    conf = read_conf_here()
+    assert conf is not None
+    assert conf.get_effective("other", "Server", "ttft_latency") is not None, "what is built in counts"
+
+
 def test_a_release_that_does_not_know_the_benchmark_is_named_with_what_it_would_do() -> None:
     conf = parse_user_conf(CONF.encode())
     found = find_other_settings(ask("llama2-70b-interactive"), {"performance_sample_count": 24576}, conf)
@@ -78,6 +92,11 @@ def test_a_release_that_does_not_know_the_benchmark_is_named_with_what_it_would_
         ("5.1.2", {"accuracy_sample_count": 100}, ""),
         ("4.1.30", {}, ""),
         ("4.1.30", {"audit.mode": 2}, "audit.config"),
+        ("4.1.8", {"audit.mode": 2}, "audit.config"),
+        ("4.1.7", {"audit.mode": 2}, ""),
+        ("2.1", {"audit.mode": 2, "use_token_latencies": False, "ttft_latency": 0, "tpot_latency": 0}, ""),
+        ("3.1", {"ttft_latency": 0, "tpot_latency": 0}, "use_token_latencies"),
+        ("4.0", {}, ""),
         ("5.0.5", {"audit.mode": 2}, "audit.config"),
         ("5.0.6", {"audit.mode": 2}, ""),
         ("", {"audit.mode": 2}, ""),

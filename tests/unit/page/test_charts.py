@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.page.charts import describe_spread, draw_charts
+from reconciler.page.charts import describe_spread, draw_charts, overlay
 from reconciler.page.plots import FORMATS, THEMES, describe_plot, draw_plot
 from reconciler.render.charts import Chart, Curve, Stroke
 from tests.shared import need
@@ -26,6 +26,7 @@ def run(value: str, **more: Any) -> dict[str, Any]:
         "started": "2026-11-22T11:00:29.281670Z",
         "validity": "VALID",
         "same": True,
+        "changes": [],
         "record": f"Run/{value}",
         **more,
     }
@@ -175,3 +176,35 @@ def test_a_bound_far_from_what_was_measured_is_drawn_on_a_scale_that_shows_both(
     )
     assert near["encoding"]["y"]["scale"] == {"zero": False}
     assert far["encoding"]["y"]["scale"] == {"type": "log"}
+
+
+def change(name: str, before: object, after: object, commit: str = "") -> dict[str, Any]:
+    return {"name": name, "before": before, "after": after, "by": {"commit": commit} if commit else None}
+
+
+def test_runs_over_time_say_what_changed_from_one_to_the_next() -> None:
+    changes = [change("engine.batch_size", 8, 16, "3f2c1ab9"), change("driver", "550", "560")]
+    changes.append(change("code.digest", 1, 2))
+    found = chart(cell(run("100"), run("110", changes=changes), run("120")), "runs")
+    said = "engine.batch_size 8 → 16 (3f2c1ab); driver 550 → 560; code changed"
+    assert found.marks == ((1.0, said),)
+    assert [row[4] for row in found.rows] == ["", said, ""]
+    rule, words = describe_plot(found)["layer"][-2:]
+    assert [layer["mark"]["type"] for layer in (rule, words)] == ["rule", "text"]
+    assert [row["note"] for row in rule["data"]["values"]] == [said]
+    assert len(describe_plot(chart(cell(run("100"), run("120")), "runs"))["layer"]) == 2
+
+
+def test_another_run_is_drawn_over_the_first_with_one_bound() -> None:
+    bounds = {"latency": {"limit": "15", "unit": "ms"}}
+    series = [{"seconds": 1.0, "done": 10.0}, {"seconds": 3.0, "done": 50.0}]
+    first = cell(run("1"), percentiles=ranks("latency", ("0", 1.0), ("100", 9.0)), bounds=bounds, series=series)
+    second = cell(percentiles=ranks("latency", ("0", 2.0), ("100", 9.0)), bounds=bounds)
+    alone = draw_charts(first)
+    runs, latency, throughput = overlay(alone, draw_charts(second), ("new", "old"))
+    assert (runs, throughput) == (alone[0], alone[2]), "what only one of them has stays as it is"
+    lines = [(curve.label, curve.points[0][1]) for curve in latency.curves if curve.stroke is Stroke.LINE]
+    assert lines == [("new", 1.0), ("old", 2.0)]
+    assert [curve.stroke for curve in latency.curves].count(Stroke.BOUND) == 1
+    tones = {curve.label: describe_plot(latency)["usermeta"]["tones"][n] for n, curve in enumerate(latency.curves)}
+    assert tones["new"] != tones["old"]

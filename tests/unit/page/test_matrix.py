@@ -17,7 +17,8 @@ def entry(cell: str = CELL, reason: str = "InSync", **changes: Any) -> dict[str,
     ready = "True" if reason == "InSync" else "False"
     conditions = [{"type": name, "status": ready, "reason": reason, "message": ""} for name in ("Performed", "Ready")]
     measured = {"metric": RATE, "accuracy": None, "efficiency": None, "validity": "VALID"}
-    return {"cell": cell, "ready": ready, "steps": 0, "marks": [], "conditions": conditions, **measured, **changes}
+    named = {"cell": cell, "ready": ready, "steps": 0, "marks": [], "accelerators": 1, "published": None}
+    return {**named, "conditions": conditions, **measured, **changes}
 
 
 def arrange(*entries: dict[str, Any], under_way: UnderWay = NOTHING) -> dict[str, Any]:
@@ -51,7 +52,7 @@ def test_state_of_a_cell(found: dict[str, Any], state: str) -> None:
 def test_the_pass_in_progress_comes_before_what_was_measured() -> None:
     live = {
         "attempts": [{"cell": CELL}],
-        "next": [{"address": "Run:closed/box/resnet50/Server/performance"}],
+        "next": [{"cell": "closed/box/resnet50/Server"}, {"cell": ""}],
         "jobs": [],
     }
     under_way = list_under_way(live)
@@ -73,3 +74,23 @@ def test_rate_of_one_accelerator() -> None:
     assert [(row["metric"], row["each"]) for row in line["squares"][0]] == [("800 /s", "100 /s"), ("2 ms", "")]
     assert matrix["shared"]
     assert not arrange(entry(accelerators=1))["shared"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "asked", "shown"),
+    [
+        (RATE, "80", ("125 %", "80")),
+        ({"value": "800", "unit": "tokens/s"}, "80", ("", "80")),
+        ({"value": "2", "unit": "ms"}, "1.5 ms", ("75 %", "1.5 ms")),
+        (None, "80", ("", "80")),
+    ],
+)
+def test_a_result_is_compared_with_published_ones_of_the_chip(
+    metric: dict[str, Any] | None, asked: str, shown: tuple[str, str]
+) -> None:
+    published = {"value": asked, "source": "v5.1 closed/X/results/y"}
+    matrix = arrange(entry(metric=metric, accelerators=8, published=published), entry("closed/other/resnet50/Offline"))
+    rows = [row for line in matrix["divisions"][0]["lines"] for square in line["squares"] for row in square]
+    assert [(row["percent"], row["asked"]) for row in rows] == [shown, ("", "")]
+    assert published["source"] in rows[0]["notes"]
+    assert matrix["compared"] == {"box"}

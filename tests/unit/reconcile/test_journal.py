@@ -35,6 +35,8 @@ def test_pass_logs_what_it_did_under_one_id_and_a_second_pass_under_another(tmp_
     assert [line["resource"] for line in ended] == [str(outcome.step.change.address) for outcome in made]
     assert [line["attempt"] for line in ended] == [o.record.attempt for o in made if o.record is not None]
     assert all(line["seconds"] > 0 and line["status"] == "Done" for line in ended)
+    due = [address for line in first if line["message"] == "steps due" for address, _ in line["due"]]
+    assert due == [line["resource"] for line in ended]
     run = next(line for line in ended if line["resource"].endswith("/performance"))
     assert run["resource"].startswith(f"Run:{run['cell']}")
     assert [line["message"] for line in second] == ["pass began", "planned", "pass ended"]

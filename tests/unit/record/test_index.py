@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from reconciler.errors import RecordError, StorageError
 from reconciler.record.index import Loaded, group_records, load, load_record, record_path
-from reconciler.record.repair import repair_record
-from reconciler.record.store import write_record
+from reconciler.record.store import repair_record, write_record
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Artifact, Ended, Record, RecordedFact, RecordedInput, Summary

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.record.repair import repair_artifact
-from reconciler.record.store import find_artifact, find_object, find_readable, keep, restore
+from reconciler.record.store import find_artifact, find_object, find_readable, keep, repair_artifact, restore
 from reconciler.storage.files import RepositoryPaths, hash_file
 
 

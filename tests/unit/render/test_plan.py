@@ -48,7 +48,7 @@ def test_everything_that_can_stand_in_a_plan() -> None:
     whole = plan(
         *steps,
         excluded=2,
-        drifts=(Drift(ENGINE, "engine.plan", "missing", "made again when a run needs it"),),
+        drifts=(Drift(ENGINE, "engine.plan", "missing", "rebuilt when a run needs it"),),
         findings=(Finding("Invalid", str(CELL), "p99 is 12 ms, 20 % above the limit", "set target_qps 48"),),
         undeclared=(Address(Kind.RUN, "open/x/y/Server/accuracy"),),
     )

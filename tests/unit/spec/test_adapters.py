@@ -132,3 +132,42 @@ def test_published_rates_have_their_lines(benchmark: str, value: str, line: int,
     assert found.also == f"gpu_batch_size {batch}"
     assert find_published_rate(adapter, tmp_path, "B200-SXM-180GBx8_TRT", benchmark, "Server") is None
     assert find_published_rate(adapter, tmp_path, "H200", benchmark, "Offline") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "benchmark", "scenario", "path", "line", "value"),
+    [
+        (
+            "nvidia-v6.0",
+            "llama3.1-8b",
+            "Server",
+            "configs/node/Server/llama3_1-8b.py",
+            "server_target_qps: 9 * 2,",
+            "18",
+        ),
+        (
+            "amd-v6.0",
+            "llama2-70b-99.9",
+            "Server",
+            "llama2-70b-99/user_mi355x.conf",
+            "llama2-70b.Server.target_qps = 360",
+            "360",
+        ),
+        (
+            "intel-v5.1",
+            "llama2-70b-99",
+            "Server",
+            "systems/user.conf.node",
+            "llama2-70b.Server.target_qps = .90",
+            "0.9",
+        ),
+    ],
+)
+def test_rates_are_read_as_each_harness_writes_them(
+    name: str, benchmark: str, scenario: str, path: str, line: str, value: str, tmp_path: Path
+) -> None:
+    (tmp_path / path).parent.mkdir(parents=True)
+    (tmp_path / path).write_text(f"# of one system\nother.{scenario}.target_qps = 7\n{line}\n")
+    found = find_published_rate(list_adapters()[name], tmp_path, "node", benchmark, scenario)
+    assert found is not None
+    assert (found.value, found.where) == (value, f"{path}:3")

@@ -19,7 +19,7 @@ input_dtype tensor_path active_sms bert_opt_seqlen buffer_manager_thread_count c
 deque_timeout_usec graph_specs graphs_max_seqlen instance_group_count max_queue_delay_usec model_path
 offline_expected_qps preferred_batch_size request_timeout_usec run_infer_on_copy_streams soft_drop use_jemalloc
 use_spin_wait workspace_size use_graphs numa_config gpu_batch_size use_small_tile_gemm_plugin
-gemm_plugin_fairshare_cache_size
+gemm_plugin_fairshare_cache_size gpu_offline_expected_qps server_target_qps
 """
 
 

@@ -102,7 +102,10 @@ def test_a_mistake_is_named_where_it_is_with_its_fix(name: str, tmp_path: Path) 
     assert MISTAKES[name].get("name", "") in found[0].fix
 
 
-@pytest.mark.parametrize(("written", "meant"), [("resnt", "resnet"), ("llama3-8b", "llama3.1-8b")])
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("resnt", "resnet"), ("llama3-8b", "llama3.1-8b"), ("resnet-99.9", "resnet"), ("retinanet-99", "retinanet")],
+)
 def test_a_benchmark_without_code_gets_the_nearest_name_of_a_round(written: str, meant: str, tmp_path: Path) -> None:
     spec = SPEC.replace("      code: resnet50\n", "").replace("resnet:", f"{written}:")
     found = complain(spec, tmp_path)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.machine.hardware import describe_hardware
+from harness.machine.facts import describe_hardware
 from reconciler.reconcile.machine_description import find_layout_advice
 from tests.unit.harness.machines import files
 

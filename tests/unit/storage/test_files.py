@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 
 from reconciler.errors import LockedError, StorageError
 from reconciler.storage import files, leftovers
-from reconciler.storage.files import Lock, copy, hash_tree, link, offer, read_checked, remove, replace, write_cache
+from reconciler.storage.files import Lock, copy, link, offer, read_checked, remove, replace, write_cache
 from reconciler.storage.leftovers import sweep
 from reconciler.storage.machine_locks import make_machine_lock
+from tests.shared import hash_tree
 from tests.unit.storage.test_untrusted_files import make_hole
 
 shared = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

@@ -25,10 +25,9 @@ from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings, StoreSettings, SubmissionSettings
 from reconciler.storage.files import RepositoryPaths, hash_bytes
 from reconciler.stores import node
-from reconciler.stores.manifest import SMALL, DamagedManifestError, ManifestFile, receive
+from reconciler.stores.manifest import SMALL, AttemptStore, DamagedManifestError, ManifestFile, receive
 from reconciler.stores.remote import open_remote
 from reconciler.stores.sender import StoreTransport
-from reconciler.stores.ticket import AttemptStore
 
 pytest.importorskip("fsspec")
 LARGE = b"engine" * SMALL

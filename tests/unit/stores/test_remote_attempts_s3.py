@@ -12,9 +12,9 @@ from harness.contract import Result
 from reconciler.execute.executors.executor import State
 from reconciler.execute.executors.job_script import TWICE
 from reconciler.resource.settings import StoreSettings
+from reconciler.stores.manifest import AttemptStore
 from reconciler.stores.remote import open_remote, read_options
 from reconciler.stores.sender import StoreTransport
-from reconciler.stores.ticket import AttemptStore
 from tests.shared import need
 from tests.unit.stores.test_remote_attempts import Lab, lab
 

@@ -12,10 +12,11 @@ from msgspec.structs import replace
 
 from reconciler.errors import ReconcilerError
 from reconciler.resource.kinds import Cell
+from reconciler.resource.settings import CellSettings
 from reconciler.rules.rounds import load_ruleset
 from reconciler.rules.ruleset import Ruleset
 from reconciler.spec.edit import read
-from reconciler.tree.assemble import Calibration, render_calibration
+from reconciler.tree.assemble import Calibration, list_extras, render_calibration
 from reconciler.tree.content import CellCode, SubmissionContent
 from reconciler.tree.render import render
 from reconciler.tree.source import LARGEST, choose_published_file, find_unlicensed, list_published_files
@@ -186,6 +187,31 @@ def test_own_harness_is_repeated_by_a_selector_with_units(submission: Submission
     assert spec["benchmarks"]["digits"] == settings
     assert spec["divisions"] == {"open": {"box": {"digits": {"Server": {}}}}}
     assert f"\n{'ab' * 32}  model.onnx\n" in text
+
+
+def test_exactly_what_ran_is_installed_from_the_list_of_a_cell(submission: SubmissionContent, ruleset: Ruleset) -> None:
+    cells = [kept("Offline", ONE), kept("Server", ONE, lists_software=True)]
+    text = src(submission, ruleset, *cells)["REPRODUCE.md"].decode()
+    (install,) = [line for line in text.splitlines() if "--no-deps" in line]
+    assert shlex.split(install)[3] == "$SRC/../../*/box/digits/Server/README.md"
+
+
+@pytest.mark.parametrize(
+    ("backend", "code", "extras"),
+    [
+        ("onnxruntime", "bert", {"cpu", "bert"}),
+        ("onnxruntime", "unet3d_brats", {"cpu", "unet3d"}),
+        ("triton", "digits", {"triton", "cpu"}),
+        ("", "", {"loadgen"}),
+    ],
+)
+def test_extras_are_those_of_backend_engine_and_benchmark(backend: str, code: str, extras: set[str]) -> None:
+    assert set(list_extras(CellSettings({"engine.backend": backend, "benchmark.code": code}))) == extras
+
+
+def test_the_backend_that_makes_an_engine_for_a_server_is_an_extra() -> None:
+    made_by = {"engine.backend": "triton", "engine.options.made_by": "tensorrt", "benchmark.code": "resnet50"}
+    assert set(list_extras(CellSettings(made_by))) == {"triton", "tensorrt", "resnet50"}
 
 
 def test_cells_of_one_code_are_one_spec_and_say_what_differs(submission: SubmissionContent, ruleset: Ruleset) -> None:

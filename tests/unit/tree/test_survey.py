@@ -11,7 +11,7 @@ import pytest
 
 from reconciler.check.engine import check_tree
 from reconciler.errors import ReconcilerError
-from reconciler.history.trees import read_tree_sides
+from reconciler.history.compare import read_tree_sides
 from reconciler.importing.read_tree import read_tree
 from reconciler.loadgen.keys import SEEDS
 from reconciler.resource.rules import Severity

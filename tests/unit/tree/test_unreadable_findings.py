@@ -13,7 +13,7 @@ import pytest
 
 from reconciler.check.engine import check_tree
 from reconciler.errors import StorageError
-from reconciler.render.findings_tables import render_objections
+from reconciler.render.findings import render_objections
 from reconciler.tree.findings import TreeFinding, TreeReport
 from reconciler.tree.reading.files import list_files
 from reconciler.verify.engine import verify_tree

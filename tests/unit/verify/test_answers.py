@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.resource.ruled_values import Bar
-from reconciler.verify.answers import verify_answers, verify_differing, verify_possible
+from reconciler.verify.verdicts import verify_answers, verify_differing, verify_possible
 from tests.unit.tree.small_cells import DETAIL, RUN, Line, log, rules, say, small_cell
 
 LOG = "mlperf_log_accuracy.json"

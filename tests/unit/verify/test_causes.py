@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.check.causes import CAUSES, find_cause
-from reconciler.check.grouping import fold_cells, group_by_cause
+from reconciler.check.causes import CAUSES, find_cause, fold_cells, group_by_cause
 from reconciler.resource.rules import Premise, Rule, Severity
 from reconciler.tree.findings import Complaint, Facts, Place, TreeFinding
-from reconciler.verify.engine import list_rules, verify_tree
-from reconciler.verify.folding import fold_systemic
+from reconciler.verify.engine import fold_systemic, list_rules, verify_tree
 
 CELL = "closed/Acme/results/sys1/resnet/Offline"
 

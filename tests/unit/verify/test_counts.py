@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.verify.counts import verify_counts
 from reconciler.verify.power_readings import read_samples, read_watts
+from reconciler.verify.verdicts import verify_counts
 from tests.unit.tree.small_cells import DETAIL, RUN, Line, log, say, small_cell
 
 TEXT, LOG = "verify_accuracy.txt", "mlperf_log_accuracy.json"

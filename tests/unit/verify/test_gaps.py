@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from reconciler.tree.findings import Gap
-from reconciler.verify.gaps import find_log_gaps
+from reconciler.verify.cell_rules import find_log_gaps
 from tests.unit.tree.small_cells import DETAIL, RUN, SUMMARY, log, rules, small_cell
 
 HERE = "closed/Acme/results/sys1/resnet/Offline"

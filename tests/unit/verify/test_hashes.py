@@ -15,8 +15,8 @@ from reconciler.loadgen.log import parse_detail
 from reconciler.resource.rules import Severity
 from reconciler.tree.findings import Place, TreeFinding
 from reconciler.tree.rule_engine import compare_cells
+from reconciler.verify.cross_cell import StatedHash, list_stated_hashes, verify_stated_hashes
 from reconciler.verify.engine import Revision, list_revisions, verify_revisions, verify_tree
-from reconciler.verify.hashes import StatedHash, list_stated_hashes, verify_stated_hashes
 from tests.unit.check.made import write
 from tests.unit.tree.small_cells import small_cell
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from reconciler.tree.findings import Place, TreeFinding
 from reconciler.tree.rule_engine import compare_cells
-from reconciler.verify.overlaps import Span, list_spans, verify_overlaps
+from reconciler.verify.cross_cell import Span, list_spans, verify_overlaps
 from tests.unit.tree.small_cells import DETAIL, RUN, log, small_cell
 
 LENGTHS = (-20, 30, 60, 61, 100, 300, 2000)

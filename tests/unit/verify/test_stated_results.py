@@ -17,8 +17,8 @@ from reconciler.rules.compliance.entries import Entry
 from reconciler.rules.compliance.test07 import judge_test07
 from reconciler.rules.compliance.test08 import judge_test08
 from reconciler.rules.compliance.test09 import judge_test09
+from reconciler.verify.cell_rules import verify_stated
 from reconciler.verify.engine import verify_tree
-from reconciler.verify.stated_results import verify_stated
 from tests.unit.tree.small_cells import rules, say, small_cell
 
 ACCURACY, LENGTHS = "verify_accuracy.txt", "verify_output_len.txt"

@@ -10,8 +10,13 @@ import pytest
 from reconciler.resource.rules import AppliedRule
 from reconciler.tree.findings import Complaint
 from reconciler.tree.reading.view import CellView
-from reconciler.verify.counts import verify_counts
-from reconciler.verify.verdicts import verify_figures, verify_one_hash, verify_scored_samples, verify_scores
+from reconciler.verify.verdicts import (
+    verify_counts,
+    verify_figures,
+    verify_one_hash,
+    verify_scored_samples,
+    verify_scores,
+)
 from tests.unit.tree.small_cells import DETAIL, RUN, Line, log, say, small_cell
 
 SPEED, ANSWERS, TEXT = "verify_performance.txt", "verify_accuracy.txt", "accuracy.txt"

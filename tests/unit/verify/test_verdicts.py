@@ -15,9 +15,9 @@ import pytest
 from reconciler.check.causes import find_cause
 from reconciler.resource.rules import Severity
 from reconciler.tree.findings import TreeFinding
-from reconciler.verify.audit_settings import verify_test_settings
 from reconciler.verify.cell_rules import verify_one_verdict, verify_skipped
 from reconciler.verify.engine import verify_tree
+from reconciler.verify.placement import verify_test_settings
 from tests.unit.check.made import detail, set_log, write
 from tests.unit.tree.small_cells import DETAIL, RUN, log, say, small_cell
 

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import ReconcilerError
-from reconciler.watch.backoff import WAITS, Backoff
-from reconciler.watch.predicate import Topic, classify_change
-from reconciler.watch.queue import Queue
 from reconciler.watch.report import render_systemd_unit
-from reconciler.watch.windows import find_freeze_end, parse
+from reconciler.watch.settings import WAITS, Backoff, find_freeze_end, parse
+from reconciler.watch.source import Topic, classify_change
+from reconciler.watch.watch import Queue
 
 ROOT = Path("/r")
 HOMES = {

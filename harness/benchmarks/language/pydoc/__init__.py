@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 
 from harness.benchmarks import TokenBenchmark
 from harness.benchmarks.accuracy import AnswerLog, write_scores
-from harness.benchmarks.language.prompts import load_prompts, write_prompts
+from harness.benchmarks.language.prompt_sets import load_prompts, write_prompts
 from harness.benchmarks.language.pydoc.network import TransformerShape, train
 from harness.benchmarks.language.pydoc.text import END, TOKENIZER, learn_tokenizer, read_passages
 from harness.contract import Counter

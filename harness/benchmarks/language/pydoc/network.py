@@ -78,14 +78,6 @@ def train(
     return parameters
 
 
-def continue_greedily(parameters: Parameters, shape: TransformerShape, tokens: list[int], count: int) -> list[int]:
-    """The likeliest next tokens, one after the other: what any engine must say of this network in fp32."""
-    found = list(tokens)
-    for _ in range(count):
-        found.append(int(_score(parameters, shape, np.array([found], np.int64))[0][-1].argmax()))
-    return found[len(tokens) :]
-
-
 def differentiate(parameters: Parameters, shape: TransformerShape, passages: Tokens) -> tuple[float, Parameters]:
     """Mean cross-entropy (nats) of each token after those before it, and its gradients. ``passages`` [batch, n + 1]."""
     inputs, targets = passages[:, :-1], passages[:, 1:]

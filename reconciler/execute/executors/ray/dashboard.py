@@ -46,9 +46,8 @@ def submit_job(address: str, job: Mapping[str, object]) -> bool:
     if status == 400 and b"already exists" in answer:
         return False
     if status in (400, 401, 403, 404, 405, 415, 422):
-        raise ReconcilerError(
-            f"Ray refuses the job: {_describe(status, answer)}", fix="see executor.ray of the system, and its address"
-        )
+        problem = f"Ray refuses the job: {_describe(status, answer)}"
+        raise ReconcilerError(problem, fix="see executor.ray of the system, and its address")
     raise QueueSilentError(_describe(status, answer))
 
 

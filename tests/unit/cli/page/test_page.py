@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import pytest
 
@@ -194,6 +194,36 @@ def test_the_plan_and_what_a_merge_would_do(recorded: Path) -> None:
     assert "specs/one.yaml:" in page.text
 
 
+def test_history_opens_with_the_newest_results(recorded: Path, declared: Path) -> None:
+    shown = Page(Site(open_page(recorded)).show_history(Links()))
+    assert "Newest results" in shown.text
+    assert f"history?cell={quote(CELL, safe='')}" in [a["href"] for a in shown.all("a")]
+    rows = open_page(recorded).read_recent()["results"]
+    assert [(row["cell"], row["what"], row["change"]) for row in rows] == [(CELL, "Run performance", None)]
+    assert "Newest results" not in Page(Site(open_page(declared)).show_history(Links())).text
+
+
+def test_another_run_of_a_cell_lies_over_the_one_that_counts(recorded: Path) -> None:
+    site = Site(open_page(recorded))
+    runs = site.source.read_cell(CELL)["runs"]
+    record = next(run["record"] for run in runs if run["performance"])
+    assert site.source.read_run(CELL, record)["series"] == site.source.read_cell(CELL)["performance"]["series"]
+    assert "Another run" not in Page(site.show_cell(CELL, Links(), record)).text, "there is no other"
+    for other in (next(run["record"] for run in runs if not run["performance"]), "Run/none", "../../etc/passwd"):
+        with pytest.raises(ReconcilerError, match="no performance run"):
+            site.show_cell(CELL, Links(), other)
+
+
+def test_a_stale_cell_says_what_changed_and_shows_its_last_run(recorded: Path) -> None:
+    edit(recorded, "target_qps: 1000", "target_qps: 1100")
+    shown = Page(Site(open_page(recorded)).show_cell(CELL, Links())).text
+    head, _, rest = shown.partition("The last run, which does not count")
+    assert "target_qps" in head
+    assert re.search(r"1000 → 1100\s+specs/one.yaml:\d+", head)
+    assert "stale" in head
+    assert "Latency by percentile" in rest
+
+
 def test_history_compares_commits_systems_and_named_trees_only(recorded: Path) -> None:
     tree = recorded / ".reconcile/tree"
     site = Site(open_page(recorded, theirs=tree))
@@ -318,24 +348,31 @@ def test_reading_changes_nothing_but_caches(recorded: Path) -> None:
 
 
 def test_no_pass_is_live_when_none_runs(recorded: Path) -> None:
-    document = report_live(RepositoryPaths(recorded), ())
+    document = report_live(RepositoryPaths(recorded))
     assert not document["running"]
     assert document["outcome"] == "pass ended"
-    assert document["done"] == document["steps"] - 1 > 0, "rendering is no step of its own"
-    assert not report_live(RepositoryPaths(recorded / "specs"), ())["id"]
+    assert document["done"] == document["steps"] > 0
+    assert not report_live(RepositoryPaths(recorded / "specs"))["id"]
 
 
 def test_a_pass_that_left_off_is_not_live(recorded: Path) -> None:
     """Its process is gone, though no one wrote that it ended."""
     log = recorded / ".reconcile/log/99991231T000000.000000-999999999.jsonl"
     log.write_text(json.dumps({"message": "pass began", "time": "9999-12-31T00:00:00", "reconcile": "x"}) + "\n")
-    assert not report_live(RepositoryPaths(recorded), ())["running"]
+    assert not report_live(RepositoryPaths(recorded))["running"]
     ours = log.with_name(f"99991231T000001.000000-{os.getpid()}.jsonl")
-    ours.write_text(log.read_text() + '{"message": "planned", "steps": 3}\n{"message": "step st')
-    document = report_live(RepositoryPaths(recorded), ({"address": "Dataset:digits", "seconds": 1.0},))
+    due = [["Dataset:digits", 1.0], ["Model:digits", None], 7, [None, 1]]
+    events = [
+        {"message": "planned", "steps": 30},
+        {"message": "steps due", "due": due},
+        {"message": "step started", "resource": "Dataset:digits"},
+        {"message": "steps due", "due": "strange"},
+    ]
+    ours.write_text(log.read_text() + "".join(f"{json.dumps(event)}\n" for event in events) + '{"message": "step st')
+    document = report_live(RepositoryPaths(recorded))
     assert document["running"]
-    assert (document["steps"], document["done"]) == (3, 0)
-    assert [step["address"] for step in document["next"]] == ["Dataset:digits"]
+    assert (document["steps"], document["done"]) == (2, 0), "of those that the pass makes"
+    assert document["next"] == [{"address": "Model:digits", "label": "Model", "cell": "", "seconds": None}]
 
 
 def test_a_job_that_no_pass_follows_is_live(recorded: Path) -> None:
@@ -344,7 +381,7 @@ def test_a_job_that_no_pass_follows_is_live(recorded: Path) -> None:
 
     class WithJobs(RepositoryPage):
         def read_live(self) -> dict[str, Any]:
-            return {**report_live(self.paths, (), [job]), "looked": ""}
+            return {**report_live(self.paths, [job]), "looked": ""}
 
     shown = Page(Site(WithJobs(RepositoryPaths(recorded), Options())).show_live(Links()))
     assert "No pass is running" in shown.text
@@ -359,7 +396,7 @@ def test_a_job_that_a_pass_follows_is_reported_once(recorded: Path) -> None:
     address = RunAddress(Cell.parse(CELL), "performance").address
     identity = f"99991231T000002.123456-{os.getpid()}"
     create(paths.attempts, Intent(identity, address, "0" * 64, 1, started="9999-12-31T00:00:02Z", inputs={}))
-    document = report_live(paths, (), [QueuedStep(address, "running", "job 4711", (), 0, 0)])
+    document = report_live(paths, [QueuedStep(address, "running", "job 4711", (), 0, 0)])
     assert [attempt["address"] for attempt in document["attempts"]] == [str(address)]
     assert document["jobs"] == []
 
@@ -377,14 +414,14 @@ def test_a_run_in_progress_is_shown_by_its_counter_and_readings(recorded: Path) 
         inputs={"min_duration": (600_000, "specs/one.yaml:1")},
     )
     attempt = create(paths.attempts, intent)
-    assert [found["stage"] for found in report_live(paths, ())["attempts"]] == ["starting"]
+    assert [found["stage"] for found in report_live(paths)["attempts"]] == ["starting"]
     assert not is_timed(paths)
     counter = Counter(attempt.counter)
     counter.stage("running", 5000)
     counter.bump(1200)
     attempt.telemetry.write_text('{"seconds": 1.0, "done": 600, "gpu.power_watts": 650.0}\n{"seconds": 2.0, "do')
     attempt.log.write_text("".join(f"line {number}\n" for number in range(100)))
-    (found,) = report_live(paths, ())["attempts"]
+    (found,) = report_live(paths)["attempts"]
     assert (found["stage"], found["done"], found["expected"], found["timed"]) == ("running", 1200, 5000, True)
     assert found["left"] > 590, "LoadGen's minimum counts where the samples would be done before"
     assert found["readings"] == [{"seconds": 1.0, "done": 600.0, "gpu.power_watts": 650.0}]
@@ -403,7 +440,7 @@ def test_a_run_in_progress_is_shown_by_its_counter_and_readings(recorded: Path) 
     counter.close()
     attempt.result.write_text("{}")
     assert not is_timed(paths)
-    assert report_live(paths, ())["attempts"] == []
+    assert report_live(paths)["attempts"] == []
 
 
 def test_elsewhere_than_on_loopback_a_token_and_no_embargo_are_asked_for(recorded: Path, reconcile: Reconcile) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from reconciler.errors import ReconcilerError
-from reconciler.plan.cell_names import find_cell
+from reconciler.plan.select import find_cell
 from reconciler.resource.kinds import Cell
 
 CELLS = [

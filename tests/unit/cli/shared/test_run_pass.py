@@ -13,9 +13,8 @@ import pytest
 from reconciler.plan.plan import Step
 from reconciler.reconcile.planning import Options
 from reconciler.resource.kinds import Kind
-from reconciler.watch.backoff import Backoff
 from reconciler.watch.report import WatchOutput, WatchReport
-from reconciler.watch.settings import WatchSettings
+from reconciler.watch.settings import Backoff, WatchSettings
 from tests.unit.cli.conftest import Reconcile, edit, git
 from tests.unit.diff.simulated import Wish, World, desire
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.check import loadgen_cells
+from reconciler.check.cell_formats import LoadGenCells
 from reconciler.check.demands import Complaints
 from reconciler.endpoints.cells import cell_format
 from reconciler.endpoints.cells.check import (
@@ -177,7 +177,7 @@ def test_only_some_benchmarks_are_entered_with_the_harness(tmp_path: Path) -> No
 
 
 def test_every_rule_is_described_and_has_an_id_of_its_own() -> None:
-    tables = (*loadgen_cells.CHECK_TABLES, *cell_format.CHECK_TABLES)
+    tables = (*LoadGenCells.CHECK_TABLES, *cell_format.CHECK_TABLES)
     rules = {rule for table in tables for rule, _ in table}
     assert all("." in rule.id and rule.title and rule.sources for rule in rules)
     assert len({rule.id for rule in rules}) == len(rules)

@@ -18,13 +18,16 @@ from reconciler.endpoints.results import point_format as points
 from reconciler.endpoints.results.client import (
     ClientPlaces,
     build_client_config,
+    examine_client,
     find_config_differences,
     list_client_settings,
 )
+from reconciler.endpoints.rules.curve_rules import load_endpoints_rules
 from reconciler.resource.ruled_values import AccuracyLogRule, Bar, Metric
 from reconciler.rules.context import RuleContext
 from reconciler.rules.results.format import Kept, RunFiles, Verdict
 from reconciler.storage.documents import parse_json_object, parse_yaml_mapping
+from tests.passes.repository import Repository
 from tests.unit.endpoints.rules.logs import make_even_events, write_lines
 
 PLACES = ClientPlaces("http://127.0.0.1:9", "report", "prompts.jsonl", accuracy="questions.jsonl", tokenizer="model")
@@ -513,3 +516,24 @@ def test_conversations_that_were_not_played_as_the_rules_ask_are_another_run(nam
     for foreign in (False, True):
         (differing,) = find_config_differences(document, AGENTIC, foreign=foreign)
         assert differing.startswith(f"datasets.agentic_inference.{name}: {said}")
+
+
+def test_a_missing_client_is_to_be_cloned_at_the_commit_that_this_release_was_tried_with(tmp_path: Path) -> None:
+    """It is in no package index."""
+    (missing,) = examine_client({"client.code": "client", "client.python": "client/.venv/bin/python"}, tmp_path)
+    assert missing[1] is True
+    for part in ("https://github.com/mlcommons/endpoints", load_endpoints_rules().sources["client"].version):
+        assert part in missing[2]
+
+
+def test_a_client_has_an_interpreter_and_a_commit(tmp_path: Path) -> None:
+    repository = Repository(tmp_path / "client")
+    repository.write("src/inference_endpoint/main.py", "")
+    repository.commit()
+    locations = {"client.code": "client", "client.python": "client/.venv/bin/python"}
+    python, commit = examine_client(locations, tmp_path)
+    assert (python[1], commit[1]) == (True, False)
+    assert "git -C" in commit[2]
+    repository.write(".venv/bin/python", "")
+    (commit,) = examine_client(locations, tmp_path)
+    assert commit[1] is False

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from reconciler.endpoints.rules.cohorts import Cohort, list_adoption_window
 from reconciler.endpoints.rules.curve_rules import (
+    Cohort,
     RuledBenchmark,
     adopt_lists,
+    list_adoption_window,
     load_endpoints_rules,
     parse_endpoints_rules,
 )

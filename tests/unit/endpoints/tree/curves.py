@@ -82,6 +82,15 @@ DEPLOYMENT: Mapping[str, Any] = {"tensor_parallel": 8, "data_parallel": 1, "batc
 
 
 AGENTIC = "kimi-k3"
+_PLAYED = """\
+  accuracy_config: {eval_method: agentic_inference_inline, num_repeats: 1}
+  agentic_inference:
+    turn_timeout_s: 14400.0
+    enable_salt: true
+    inject_tool_delay: true
+    num_trajectories_to_issue: 613
+    stop_issuing_on_first_user_complete: false
+"""
 # What a run of an agentic benchmark has of its own: longer, and at the lower bound of tokens a turn.
 _TURNS = {
     "duration_ns": 2 * _SECONDS * 10**9,
@@ -92,7 +101,8 @@ _TURNS = {
 def make_config(concurrency: int, *, offline: bool = False, agentic: bool = False) -> bytes:
     text = _CONFIG.replace("target_concurrency: 5", f"target_concurrency: {concurrency}")
     if agentic:
-        text = text.replace("type: concurrency", "type: agentic_inference")
+        text = text.replace("type: concurrency", "type: agentic_inference").replace("    n_samples_to_issue: 192\n", "")
+        text = text.replace("  parser:\n    prompt: text_input\n", _PLAYED)
     if offline:
         text = text.replace("type: concurrency", "type: max_throughput").replace("streaming: 'on'", "streaming: 'off'")
     return text.encode()

@@ -9,8 +9,7 @@ import pytest
 
 from harness.contract import BackgroundLoad, Benchmark, read_progress
 from harness.errors import HarnessError
-from harness.mig.background import Background
-from harness.mig.slices import split_taken
+from harness.mig.slices import Background, split_taken
 from tests.processes import wait_for
 from tests.unit.harness.children import CONF, TINY, Children
 from tests.unit.harness.conftest import Artifacts

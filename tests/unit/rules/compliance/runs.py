@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import struct
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -99,6 +101,36 @@ def _runs() -> dict[str, Run]:
 
 
 RUNS = _runs()
+
+
+def make_all(folder: Path) -> Path:
+    """Run every one of RUNS in a child process; its logs lie under its name."""
+    requests = []
+    for name, item in RUNS.items():
+        logs = folder / name
+        logs.mkdir(parents=True)
+        conf = logs.parent / f"{logs.name}.audit"
+        conf.write_text(item.audit)
+        requests.append(
+            {
+                "folder": str(logs),
+                "model": item.model,
+                "scenario": item.scenario,
+                "mode": item.mode,
+                "settings": item.settings,
+                "audit": str(conf) if item.audit else "",
+                "total": TOTAL,
+                "answers": item.answers,
+                "tokens": item.tokens,
+            }
+        )
+    request = folder / "request.json"
+    request.write_text(json.dumps(requests))
+    done = subprocess.run(
+        [sys.executable, str(CHILD), str(request)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
 
 
 Change = Callable[[Path], None]

@@ -1,0 +1,153 @@
+"""The plan: steps by what caused them, the graph of what waits for what, and what a merge would do. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import cache
+
+from reconciler.page.matrix_view import is_cell
+from reconciler.render.causes import find_obstacle, label, word_reason
+from reconciler.render.documents import Document
+from reconciler.resource.kinds import find_upstream
+from reconciler.resource.quantities import show_duration
+from reconciler.resource.wording import shorten_value, show_value
+
+_MOST = 200  # steps of a group that are listed
+_BOX, _ACROSS, _DOWN, _BEND, _GAP = (150, 44), 196, 56, 46, 4  # pixels of the graph
+
+
+def arrange_plan(document: Document, impact: Document | None) -> Document:
+    """``document``: of `plan`, with its last line as ``summary``."""
+    steps = document["steps"]
+    known = [{"kind": kind, "where": at, "message": said, "fix": fix} for kind, at, said, fix in document["findings"]]
+    return {
+        "title": "Plan",
+        "looked": document["looked"],
+        "summary": document["summary"],
+        "graph": _draw_graph(steps),
+        "groups": _fold_steps(steps),
+        "drifts": document["drifts"],
+        "findings": [{**finding, "is_cell": is_cell(finding["where"])} for finding in known],
+        "impact": _impact(impact) if impact is not None else None,
+    }
+
+
+def _index(steps: Iterable[Document]) -> dict[str, Document]:
+    return {address: step for step in steps for address in (step["address"], *step["shared"])}
+
+
+def _fold_steps(steps: list[Document]) -> list[Document]:
+    """By what caused them, in the order of the plan; what is blocked comes last, by its obstacle."""
+    by_address = _index(steps)
+
+    @cache
+    def find_causes(address: str) -> tuple[str, ...]:
+        """The changes behind a step: its own, else those of what it is made from, else its reason."""
+        step = by_address[address]
+        own = [_change(item) for item in step["inputs"] if find_upstream(item["origin"][0]) is None]
+        inherited = (cause for up in step["because"] if up in by_address for cause in find_causes(up))
+        reason = ": ".join(filter(None, (word_reason(step["reason"]), step["note"])))
+        return tuple(own or dict.fromkeys(inherited)) or (reason,)
+
+    groups: dict[tuple[str, tuple[str, ...]], list[Document]] = {}
+    for step in steps:
+        obstacle = find_obstacle(step["blocked"])
+        groups.setdefault((obstacle, find_causes(step["address"])), []).append(step)
+    found = [_arrange_group(*group, of_it) for group, of_it in groups.items()]
+    return sorted(found, key=lambda group: group["blocked"])
+
+
+def _arrange_group(obstacle: str, causes: tuple[str, ...], steps: list[Document]) -> Document:
+    seconds = sum(step["seconds"] or 0 for step in steps)
+    actions = Counter((_name_action(step), _label(step["address"])) for step in steps)
+    words = {action: [f"{n} {kind}" for (by, kind), n in actions.items() if by == action] for action, _ in actions}
+    rows = [(_label(step["address"]), step["address"].partition(":")[2], step) for step in steps[:_MOST]]
+    return {
+        "count": len(steps),
+        "causes": causes,
+        "blocked": obstacle,
+        "fix": next((step["fix"] for step in steps if step["fix"]), ""),
+        "actions": [f"{action} {', '.join(kinds)}" for action, kinds in words.items()],
+        "about": _about(seconds) if seconds >= 1 else "",
+        "steps": [
+            (kind, of, len(step["shared"]), _name_action(step), _about(step["seconds"])) for kind, of, step in rows
+        ],
+        "left_out": max(0, len(steps) - _MOST),
+    }
+
+
+def _draw_graph(steps: list[Document]) -> Document:
+    """A box for all steps of one kind, to the right of those that it waits for, and a line for each of these."""
+    by_address = _index(steps)
+    counts = Counter(_label(step["address"]) for step in steps)
+    blocked = Counter(_label(step["address"]) for step in steps if step["blocked"])
+    needs: dict[str, Counter[str]] = {kind: Counter() for kind in counts}
+    place = {kind: number for number, kind in enumerate(counts)}
+    for step in steps:
+        kind = _label(step["address"])
+        ups = {by_address[up]["address"] for up in step["because"] if up in by_address}
+        needs[kind].update({up for up in map(_label, ups) if place[up] < place[kind]})
+    columns: dict[int, list[str]] = {}
+    for kind in counts:
+        columns.setdefault(_find_column(kind, needs), []).append(kind)
+    wide, tall = _BOX
+    at = {kind: (2 + _ACROSS * x, 2 + _DOWN * y) for x, column in columns.items() for y, kind in enumerate(column)}
+    boxes = [
+        {"kind": kind, "count": counts[kind], "blocked": blocked[kind], "x": x, "y": y} for kind, (x, y) in at.items()
+    ]
+    lines = [
+        {
+            "path": f"M{at[up][0] + wide} {at[up][1] + tall / 2} H{x - _BEND} "
+            f"C{x - _BEND / 2} {at[up][1] + tall / 2} {x - _BEND / 2} {y + tall / 2} {x - _GAP} {y + tall / 2}",
+            "said": f"{number} {kind} after {up}",
+        }
+        for kind, (x, y) in at.items()
+        for up, number in needs[kind].items()
+        if not any(up in _find_needs(between, needs) for between in needs[kind] if between != up)
+    ]
+    size = (max(x for x, _ in at.values()) + wide + 2, max(y for _, y in at.values()) + tall + 2) if at else (0, 0)
+    return {"boxes": boxes, "lines": lines, "size": size, "box": _BOX}
+
+
+def _find_column(kind: str, needs: Mapping[str, Iterable[str]]) -> int:
+    return max((1 + _find_column(up, needs) for up in needs[kind]), default=0)
+
+
+def _find_needs(kind: str, needs: Mapping[str, Iterable[str]]) -> set[str]:
+    """All that a kind waits for, also what these wait for."""
+    return {found for up in needs[kind] for found in (up, *_find_needs(up, needs))}
+
+
+@cache
+def _label(address: str) -> str:
+    found = find_upstream(address)
+    return label(found) if found else address.partition(":")[0]
+
+
+def _name_action(step: Document) -> str:
+    """As `plan` counts them: "create"; or "restore" and "render" where nothing is made."""
+    return str(step["action"]).lower() if step["how"] == "make" else str(step["how"])
+
+
+def _change(item: Document) -> str:
+    before, after = (shorten_value(show_value(item["name"], item[side])) for side in ("before", "after"))
+    return f"{item['name']} {before} → {after}"
+
+
+def _impact(document: Document) -> Document:
+    shown = [cell for cell in document["cells"] if cell["effect"] != "unaffected"]
+    return {
+        **document,
+        "shown": [{**c, "causes": [_cause(x) for x in c["causes"]], "about": _about(c["seconds"])} for c in shown],
+        "unaffected": len(document["cells"]) - len(shown),
+    }
+
+
+def _cause(cause: Document) -> str:
+    where = f"{cause['file']}:{cause['line']}" if cause["line"] else cause["file"]
+    return f"{_change(cause)}  {where}"
+
+
+def _about(seconds: float | None) -> str:
+    return show_duration(seconds) if seconds else ""

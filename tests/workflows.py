@@ -17,6 +17,10 @@ from tests.architecture.source import ROOT
 PACKAGES = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
 
 
+# Variables of whoever runs the suite that a step must not see.
+_OWN = ("GITHUB_", "GIT_", "PIP_", "PYTHON")
+
+
 def read_steps(file: str, *names: str) -> list[dict[str, Any]]:
     """The steps at ``names`` of a document below ``.github``."""
     found = YAML(typ="safe").load((ROOT / ".github" / file).read_text(encoding="utf-8"))
@@ -43,9 +47,7 @@ def make_environment(venv: Path) -> None:
 
 def run_step(step: Mapping[str, Any], at: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     """As GitHub runs it. Expressions are the caller's to fill in: ``environment`` has the values of ``env``."""
-    inherited = {
-        name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "PYTHON", "GIT_"))
-    }
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(_OWN)}
     return subprocess.run(
         ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
         cwd=at,

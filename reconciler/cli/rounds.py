@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.cli.shared.options import complete_rounds, json_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.errors import IN_SYNC, ReconcilerError, suggest_nearest
@@ -187,12 +188,12 @@ def show_conflicts(round_name: str | None, as_json: bool) -> int:
         click.Option(
             ["--checker"],
             required=True,
-            type=click.Path(exists=True, file_okay=False, path_type=Path),
+            type=ExistingPath(file_okay=False, path_type=Path),
             help="A checkout of mlcommons/inference, or its folder tools/submission. No code of it is run.",
         ),
         click.Option(
             ["--conf"],
-            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            type=ExistingPath(dir_okay=False, path_type=Path),
             help="The round's mlperf.conf.",
         ),
         click.Option(["--round", "round_name"], help="Default: the newest that the checker has."),

@@ -294,7 +294,7 @@ def _step_down(trials: Sequence[RateTrial]) -> Next:
 
 
 def _cross(trials: Sequence[RateTrial], low: float, high: float, tolerance: float) -> float:
-    """Return the rate where the limit is crossed, shifted slightly to the side that should leave the shorter bracket."""
+    """Return the rate where the limit is crossed, shifted slightly to the side that leaves the shorter bracket."""
     middle = math.sqrt(low * high)
     ends = _read_ends(trials, low, high)
     if ends is None or _drags(trials, low, high):

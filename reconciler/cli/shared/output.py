@@ -18,7 +18,7 @@ from reconciler.storage.escaping import encode_json, escape_hidden, escape_outpu
 NO_COLOUR = "reconciler.no_colour"  # in the meta of click's context, which subcommands share
 WIDE = "reconciler.wide"  # likewise: no line is folded
 VERBOSE = "reconciler.verbose"  # likewise: the log already goes to the terminal
-QUIET = "reconciler.quiet"  # likewise, with --quiet: each deferred text, with whether it goes to standard error and is folded
+QUIET = "reconciler.quiet"  # likewise, with --quiet: deferred texts, and whether each goes to stderr and is folded
 _NARROWEST = 40  # columns below which lines are not folded
 _MOST_HELD = 10_000  # texts; a watch never ends
 

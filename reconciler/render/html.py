@@ -12,8 +12,8 @@ _PACKAGE = "reconciler.render"
 
 
 def make_environment(*packages: str) -> Environment:
-    """Everything that a template shows is escaped, and nothing is left out in silence. ``packages``: others with a
-    folder of templates."""
+    """Make an environment that escapes all values and reports undefined ones. ``packages``: others with a folder of
+    templates."""
     loader = ChoiceLoader([PackageLoader(package) for package in (*packages, _PACKAGE)])
     environment = Environment(
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined

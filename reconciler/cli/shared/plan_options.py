@@ -97,9 +97,7 @@ def list_early_remarks(seen: PlanResult) -> list[str]:
         found.append(f"{gaps} from the spec: reconcile validate")
     carried = cache(read_conf_here)
     wrong = next(filter(None, (find_wrong_loadgen(seen.desired, address, carried, None) for address in runs)), None)
-    if wrong is not None and all(
-        step.blocked != wrong.message for step in seen.plan.steps
-    ):  # unless a step reports it
+    if wrong is not None and all(step.blocked != wrong.message for step in seen.plan.steps):  # unless a step reports it
         found.append(f"{wrong.message[0].upper()}{wrong.message[1:]}. {wrong.fix}")
     if all("rehearsal" in seen.desired.detail(address).marks for address in runs):
         return found

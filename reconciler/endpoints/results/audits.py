@@ -17,9 +17,7 @@ from reconciler.storage.documents import ResultDocument
 
 CACHING = "output_caching_test"
 _REFERENCE, _REPEATED = "reference", "output_caching"
-_FASTER = Decimal(
-    "0.1"
-)  # TEST04: how much faster repeated samples may be, and the share of a phase's that may be missing
+_FASTER = Decimal("0.1")  # TEST04: allowed speed-up of repeated samples, and share of missing samples in a phase
 _NEAR = Decimal("0.0001")
 
 

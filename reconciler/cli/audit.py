@@ -112,7 +112,7 @@ def render_audit_document(audit: AuditReport) -> dict[str, Any]:
 
 
 log = logging.getLogger(__name__)
-_LOGGED = 200  # claims
+_LOGGED = 200  # maximum number of logged claims
 _RESCORE = click.Option(
     ["--rescore"], is_flag=True, help="Score the stored accuracy logs again, which proves the accuracy. Needs `pull`."
 )

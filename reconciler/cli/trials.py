@@ -87,7 +87,7 @@ def write_patch(patch: str, output: Path | None) -> str:
 
 
 def read_spec_sources(paths: RepositoryPaths, options: Options) -> list[Source]:
-    """Raises ReconcilerError if a file cannot be read."""
+    """Read the specs. Raises ReconcilerError if a file cannot be read."""
     sources, problems = read_sources(list_spec_paths(paths, options.specs), paths.root)
     if problems:
         raise ReconcilerError(str(problems[0]))

@@ -144,7 +144,7 @@ def _find(gpus: Sequence[GpuHere], uuid: str) -> GpuHere | None:
 
 
 def look_here() -> tuple[GpuHere, ...]:
-    """Look at the GPUs of this machine, through NVML."""
+    """Query the GPUs of this machine through NVML."""
     with open_temporary("probe") as shared:
         (node,) = probe_nodes(ProbeRequest(), Launcher(), shared)
     return describe_gpus(node["accelerators"])
@@ -321,7 +321,7 @@ class GpuHere(Struct, frozen=True):
 
 
 def describe_gpus(accelerators: Sequence[Mapping[str, object]]) -> tuple[GpuHere, ...]:
-    """Describe the GPUs for a probe."""
+    """Describe the GPUs of a probe."""
     return tuple(_describe(index, gpu) for index, gpu in enumerate(accelerators))
 
 
@@ -344,7 +344,7 @@ def find_slice_journal() -> Path:
 
 
 def read_slice_journal(path: Path) -> SliceJournal:
-    """Raises ReconcilerError if the journal cannot be read: its slices would never be removed."""
+    """Read the journal. Raises ReconcilerError if that fails: its slices would never be removed."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:

@@ -26,7 +26,8 @@ _SHOWN_RUNS = 200
 
 
 def arrange_cell(document: Document, under_way: UnderWay = NOTHING, compared: Document | None = None) -> Document:
-    """``compared``: another performance run of the cell, whose curves are drawn over those of the run that counts."""
+    """Arrange the view. ``compared``: another performance run of the cell, whose curves are drawn over those of the run
+    that counts."""
     status, performance = document["status"], document["performance"] or {}
     runs = document["runs"]
     state = find_state(status, under_way)

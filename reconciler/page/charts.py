@@ -241,7 +241,7 @@ def _name_percentile(text: str) -> str:
 
 
 def _bound(bound: Document | None) -> float | None:
-    """In ms."""
+    """Return the limit in ms."""
     scale = {"s": 1000.0, "ms": 1.0, "us": 1e-3, "µs": 1e-3, "ns": 1e-6}.get(str(bound.get("unit"))) if bound else None
     try:
         return float(bound["limit"]) * scale if bound and scale else None
@@ -286,7 +286,7 @@ def _chart_readings(series: Sequence[Document]) -> Iterator[Chart]:
 
 
 def _word(name: str, suffix: str) -> str:
-    """ "gpu.power_watts": "GPU power"."""
+    """Return "GPU power" for "gpu.power_watts"."""
     text = name.removesuffix(suffix).strip("_").replace("_", " ")
     return text.replace("gpu.", "GPU ") if text.startswith("gpu.") else f"processor {text}" if text else "processor"
 

@@ -38,7 +38,7 @@ def _cause(cause: Document) -> Document:
 
 
 def arrange_recent(document: Document) -> list[Document]:
-    """The newest results of all cells, each with the change from the one before it."""
+    """Return the newest results of all cells, each with the change from the one before it."""
     return [
         {**row, "result": render_measured(row), "change": _show_change(row["change"])} for row in document["results"]
     ]
@@ -49,7 +49,8 @@ def _show_change(change: float | None) -> str:
 
 
 def arrange_comparison(document: Document) -> Document:
-    """``reach``: the logarithmic scale of ratios runs from its inverse to it, with 1 in the middle."""
+    """Arrange a comparison. ``reach``: the logarithmic scale of ratios runs from its inverse to it, with 1 in the
+    middle."""
     ratios = [pair["ratio"] for pair in document["pairs"] if pair["ratio"]]
     reach = max([1.25, *(max(ratio, 1 / ratio) for ratio in ratios if ratio > 0)])
     return {

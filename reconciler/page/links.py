@@ -18,7 +18,7 @@ class Links(Struct, frozen=True):
     files: bool = False
 
     def view(self, name: str) -> str:
-        """``name``: "" for the matrix, "live" or "plan"."""
+        """Return the address of a view. ``name``: "" for the matrix, "live" or "plan"."""
         if self.files:
             return f"{self.root}{name or 'index'}.html"
         return f"{self.root}{name}" or "./"
@@ -34,7 +34,7 @@ class Links(Struct, frozen=True):
         return "" if self.files else f"{self.root}log?cell={quote(cell, safe='')}&name={quote(log, safe='')}"
 
     def line(self, origin: str) -> str:
-        """``origin``: a file and a line, such as "specs/acme.yaml:94"."""
+        """Return the address of ``origin``, a file and a line, such as "specs/acme.yaml:94"."""
         file, _, number = origin.rpartition(":")
         if self.files:
             return f"{self.root}{name_spec_file(file)}#L{number}"
@@ -49,7 +49,7 @@ class Links(Struct, frozen=True):
         return f"{self.root}history.html" if self.files else f"{self.root}history?cell={quote(cell, safe='')}"
 
     def findings(self, tree: str, command: str, number: int) -> str:
-        """``number``: that of the tree in an export."""
+        """Return the address of findings. ``number``: that of the tree in an export."""
         if self.files:
             return f"{self.root}{name_findings_file(command, number)}"
         return f"{self.root}findings?tree={quote(tree, safe='')}&command={command}"

@@ -35,7 +35,7 @@ _READINGS = 120  # latest of a run
 
 
 def report_live(paths: RepositoryPaths, jobs: Sequence[QueuedStep] = ()) -> dict[str, Any]:
-    """``jobs``: entries of a queue; those without a pass are shown."""
+    """Report the pass in progress. ``jobs``: entries of a queue; those without a pass are shown."""
     log = _newest_log(paths.log)
     lines = _read_lines(log) if log is not None else []
     running = bool(lines) and lines[-1]["message"] not in _ENDED and _is_alive(log)
@@ -84,7 +84,7 @@ _ENDED = ("pass ended", "pass broken off")
 
 
 def is_timed(paths: RepositoryPaths) -> bool:
-    """True while a run is being timed in this repository."""
+    """Return True while a run is being timed in this repository."""
     return any(_is_timed(attempt, read_progress(attempt.counter)) for attempt in _attempts(paths))
 
 

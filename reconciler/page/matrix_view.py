@@ -21,7 +21,7 @@ from reconciler.rules.programs import load_program
 
 WORDS = {"True": "ok", "False": "no", "Unknown": "?"}
 _CLASSES = {"True": "ok", "False": "no", "Unknown": "maybe"}
-_SLASHES = 3  # in the name of a cell
+_SLASHES = 3  # in a cell's name
 _FACETS = ("division", "system", "benchmark", "scenario")
 _SHORT = {
     "samples/s": "/s",

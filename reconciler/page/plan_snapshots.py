@@ -66,7 +66,7 @@ class PlanSnapshot(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def spec_files(self) -> tuple[str, ...]:
-        """Spec files with a line that sets an input of any resource."""
+        """List the spec files with a line that sets an input of any resource."""
         known = (self.seen.desired.detail(r.address).inputs for r in self.seen.desired.resources)
         return tuple(sorted({item.origin.file for inputs in known for item in inputs if item.origin.line}))
 
@@ -97,7 +97,7 @@ class PlanSnapshots(Struct, dict=True):
     _alone: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self) -> PlanSnapshot:
-        """Raises SpecError and the other errors of a plan."""
+        """Return the current snapshot. Raises SpecError and the other errors of a plan."""
         with self._alone:
             stamp = tuple(_stamp(self.paths, self.options))
             if self._last is not None:

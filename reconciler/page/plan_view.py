@@ -18,7 +18,7 @@ _BOX, _ACROSS, _DOWN, _BEND, _GAP = (150, 44), 196, 56, 46, 4  # pixels in the g
 
 
 def arrange_plan(document: Document, impact: Document | None) -> Document:
-    """``document``: that of `plan`, with its last line as ``summary``."""
+    """Arrange the view. ``document``: that of `plan`, with its last line as ``summary``."""
     steps = document["steps"]
     known = [{"kind": kind, "where": at, "message": said, "fix": fix} for kind, at, said, fix in document["findings"]]
     return {

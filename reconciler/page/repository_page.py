@@ -50,7 +50,7 @@ _LARGEST = 16 << 20  # bytes
 
 
 def report_spec(paths: RepositoryPaths, file: str) -> dict[str, Any]:
-    """``file``: as named in origins. Raises ReconcilerError."""
+    """Report a spec file. ``file``: as named in origins. Raises ReconcilerError."""
     try:
         text = read_regular(paths.root / file, _LARGEST).decode("utf-8", "replace")
     except OSError as error:

@@ -79,7 +79,7 @@ VEGA = "vega.js"
 
 
 def make_application(site: Site) -> Application:
-    """Raises ReconcilerError without Starlette."""
+    """Make the application. Raises ReconcilerError without Starlette."""
     try:
         from starlette.applications import Starlette
         from starlette.concurrency import run_in_threadpool
@@ -149,7 +149,7 @@ def _show(view: View, site: Site, request: Any, links: Links) -> str:
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """``port``: 0 for any free port. Raises ReconcilerError."""
+    """Open the socket. ``port``: 0 for any free port. Raises ReconcilerError."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family)

@@ -34,7 +34,7 @@ _MOST_FINDINGS = 3000  # maximum number of findings shown
 
 
 def arrange_findings(document: Document, cells: Collection[str]) -> Document:
-    """``cells``: those that have a view, to which findings link."""
+    """Arrange the findings. ``cells``: those that have a view, to which findings link."""
     found = sorted(document["findings"], key=lambda finding: _WORST.index(finding["severity"]))
     return {
         "rounds": " and ".join(document["rounds"]),
@@ -114,7 +114,7 @@ class PageSource(Protocol):
         """List the names of the trees that may be viewed; the first is the rendered one."""
 
     def read_findings(self, tree: str, command: str) -> Document:
-        """``command``: `check` or `verify-tree`."""
+        """Return the findings. ``command``: `check` or `verify-tree`."""
 
     def read_live(self) -> Document:
         """Return the pass in progress; cheap, and polled."""
@@ -137,7 +137,7 @@ class Site(Struct, dict=True):
         return environment
 
     def render(self, template: str, links: Links, at: str, **variables: Any) -> str:
-        """``at``: the view of VIEWS that is shown as selected. Invisible characters are escaped."""
+        """Render a view. ``at``: the view of VIEWS that is shown as selected. Invisible characters are escaped."""
         return self._render(self._environment.get_template(template), links, at, **variables)
 
     def _render(self, template: Template, links: Links, at: str, **variables: Any) -> str:
@@ -154,7 +154,7 @@ class Site(Struct, dict=True):
         return self._matrix[3]
 
     def show_cell(self, cell: str, links: Links, other: str = "") -> str:
-        """``other``: another performance run, whose curves are drawn over those of the run that counts."""
+        """Show a cell. ``other``: another performance run, whose curves are drawn over those of the run that counts."""
         document = self.source.read_cell(cell)
         under_way = NOTHING if self.files else list_under_way(self.source.read_live())
         compared = self.source.read_run(cell, other) if other else None
@@ -184,7 +184,7 @@ class Site(Struct, dict=True):
         return self.render("live_part.html", Links(), "live", **arrange_live(document)), pause
 
     def show_plan(self, links: Links, base: str = "", head: str = "") -> str:
-        """``base``: a commit into which ``head`` would be merged."""
+        """Show the plan. ``base``: a commit into which ``head`` would be merged."""
         impact = self.source.read_impact(base, head or "HEAD") if base else None
         asked = {"base": base, "head": head, "refs": self.source.list_refs()}
         return self.render("plan.html", links, "plan", **arrange_plan(self.source.read_plan(), impact), **asked)
@@ -238,7 +238,7 @@ class Site(Struct, dict=True):
         return self.render("findings.html", links, "findings", **{**asked, **document})
 
     def draw_chart(self, cell: str, name: str) -> Chart:
-        """``cell``: a cell or a curve, for one of its charts. Raises ReconcilerError if there is nothing to plot."""
+        """Draw a chart of ``cell``, a cell or a curve. Raises ReconcilerError if there is nothing to plot."""
         if name in list_curve_charts():
             found = [chart for chart in self.list_curve_charts(cell) if chart.name == name]
         elif name == "history":

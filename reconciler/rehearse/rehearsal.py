@@ -64,7 +64,7 @@ class RehearsalCheck(Struct, frozen=True):
 
 
 def judge_rehearsal(report: TreeReport, refusals: Iterable[Refusal], *, earlier: bool) -> RehearsalCheck:
-    """``earlier``: it has benchmarks that the round no longer has, as its plan reports."""
+    """Judge the check. ``earlier``: it has benchmarks that the round no longer has, as its plan reports."""
     natural = SHORT | {"benchmark.known"} if earlier else SHORT
     short = Counter(finding.rule.id for finding in report.findings if finding.rule.id in natural)
     others = tuple(finding for finding in report.findings if finding.rule.id not in natural)

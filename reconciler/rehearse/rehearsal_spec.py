@@ -70,7 +70,7 @@ class Rehearsed(Struct, frozen=True, kw_only=True):
 
 
 def find_rehearsed(name: str, facts: Sequence[BenchmarkFacts]) -> Rehearsed:
-    """Raises ReconcilerError that suggests the nearest name if there is no such benchmark."""
+    """Find a benchmark by name. Raises ReconcilerError that suggests the nearest name if there is none."""
     found = next((item for item in facts if name in item.names), None)
     if found is None:
         known = [known for item in facts for known in item.names]
@@ -260,7 +260,8 @@ class Generated(Struct, frozen=True, kw_only=True):
 
 
 def generate(root: Path, facts: BenchmarkFacts, *, size: Size, seed: int, samples: int, moved: Moved) -> Generated:
-    """Raises ReconcilerError with the child's fix. Matching data is reused; other data is replaced."""
+    """Generate data and model; matching data is reused, other data is replaced. Raises ReconcilerError with the child's
+    fix."""
     assert facts.rehearsal is not None, f"{facts.code} has no rehearsal"
     count = samples or facts.rehearsal.samples
     asked = {"benchmark": facts.code, "count": count, "seed": seed, "size": size}

@@ -81,7 +81,7 @@ class ProgramPlots(Protocol):
 
 
 def find_curve(document: Document, name: str) -> Document:
-    """``document``: that of the matrix. Raises ReconcilerError if no curve has this name."""
+    """Find a curve in ``document``, that of the matrix. Raises ReconcilerError if no curve has this name."""
     curves: list[Document] = document["curves"]
     found = next((curve for curve in curves if curve["curve"] == name), None)
     if found is None:

@@ -1,4 +1,4 @@
-"""A fetch as text and JSON."""
+"""Render a fetch as text and JSON."""
 
 from __future__ import annotations
 

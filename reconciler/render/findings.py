@@ -97,7 +97,7 @@ def render_causes_part(report: TreeReport) -> list[dict[str, Any]]:
 
 
 def render_gaps_part(gaps: Sequence[Gap]) -> dict[str, Any]:
-    """For JSON: the number of files per reason, and each file."""
+    """For JSON: the number of files per reason, and the individual files."""
     return {
         "reasons": dict(Counter(gap.reason for gap in gaps).most_common()),
         "files": [
@@ -258,7 +258,7 @@ def render_findings_part(report: TreeReport, by: str = "submitter") -> dict[str,
 
 
 def render_finding_part(finding: TreeFinding) -> dict[str, Any]:
-    """``members``: the individual findings that a question summarises."""
+    """Return a finding for JSON. ``members``: the individual findings that a question summarises."""
     complaint = finding.complaint
     return {
         "cause_id": find_cause(finding).id,

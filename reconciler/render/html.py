@@ -29,6 +29,6 @@ def make_environment(*packages: str) -> Environment:
 
 
 def read_static(name: str, *packages: str) -> bytes:
-    """``packages``: others with a folder of such files."""
+    """Read a static file. ``packages``: others with a folder of such files."""
     places = (files(package) / "static" / name for package in (*packages, _PACKAGE))
     return next(place for place in places if place.is_file()).read_bytes()

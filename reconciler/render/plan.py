@@ -215,7 +215,7 @@ def _limited(lines: list[str], limit: int | None) -> list[str]:
 
 
 def summarise_plan(plan: Plan, paint: Paint = show_plain) -> str:
-    """ "Plan: 4 to replace, 61 unchanged. About 1 h 50 min on h200x8. Nothing is pruned."."""
+    """Return "Plan: 4 to replace, 61 unchanged. About 1 h 50 min on h200x8. Nothing is pruned."."""
     left_out = f" {show_count(plan.excluded, 'step')} left out by the selection." if plan.excluded else ""
     if not plan.steps:
         findings = f"{show_count(len(plan.findings), 'finding')} that no step can fix" if plan.findings else ""

@@ -220,7 +220,7 @@ class PassProgress(Struct):
         return f"step {self.ended + max(1, len(self.began))} of {total}" if self.due else ""
 
     def render(self, now: float) -> str:
-        """ "3 of 12 steps in 4 min, about 35 min left"."""
+        """Return "3 of 12 steps in 4 min, about 35 min left"."""
         total = show_count(self.ended + len(self.due), "step")
         parts = [f"{self.ended} of {total} in {show_duration(now - self.start)}"]
         seconds, unknown = self.measure_left(now)
@@ -316,6 +316,6 @@ def render_outcome_text(outcome: Outcome, paint: Paint = show_plain) -> str:
 
 
 def count_outcomes(outcomes: tuple[Outcome, ...]) -> str:
-    """ "5 done, 1 failed, 2 blocked"."""
+    """Return "5 done, 1 failed, 2 blocked"."""
     words = [outcome.status for outcome in outcomes]
     return ", ".join(f"{words.count(s):,} {s.value.lower()}" for s in Status if s in words) or show_count(0, "step")

@@ -42,7 +42,7 @@ def render_rule_text(name: str, value: Any) -> str:
 
 
 def render_categories_text(value: Mapping[str, Mapping[str, Any]]) -> str:
-    """ "datacenter: Offline and (Interactive or Server); edge: none"."""
+    """Return "datacenter: Offline and (Interactive or Server); edge: none"."""
     tables = {category: ScenarioTable(**entry) for category, entry in value.items()}
     return "; ".join(f"{category}: {_table_text(found)}" for category, found in tables.items()) or "none"
 
@@ -221,7 +221,7 @@ def _list_official_names(facts: BenchmarkFacts) -> list[str]:
 
 
 def _show_support(facts: BenchmarkFacts) -> str:
-    """Show whether it can be rehearsed, what scores it, and how it runs."""
+    """Describe whether it can be rehearsed, what scores it, and how it runs."""
     scorer = "scored by the official script" if facts.support.script else "scored here"
     if facts.support.runs:
         return f"works in rehearsal, {scorer}" if facts.rehearsal else f"runs, {scorer}"

@@ -67,7 +67,7 @@ def _describe_result(item: CellStatus) -> str:
 
 
 def render_under_way_text(steps: Sequence[QueuedStep]) -> str:
-    """ "  open/box/resnet/Offline  Run perf: running, 1,200 of 5,000, job 4711 on n3"."""
+    """Return " open/box/resnet/Offline Run perf: running, 1,200 of 5,000, job 4711 on n3"."""
     lines = []
     for step in steps:
         far = [f"{step.done:,} of {step.expected:,}"] if step.expected else [f"{step.done:,} done"] if step.done else []
@@ -115,7 +115,7 @@ def _reasons(standings: Sequence[CellStatus]) -> list[str]:
 
 
 def _explain(condition: Condition) -> str:
-    """ "not built: input changed"."""
+    """Return "not built: input changed"."""
     word = "not" if condition.status is ConditionStatus.FALSE else "unknown whether"
     reason = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", condition.reason).lower()
     said = [f"{word} {condition.type.lower()}", "" if reason == "invalid" else reason, condition.message]

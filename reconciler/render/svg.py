@@ -13,7 +13,7 @@ WIDTH = 720
 
 
 class Bars(Struct, frozen=True):
-    """``parts``: for each row the lengths of its parts, by the classes that colour them."""
+    """``parts``: for each row the lengths of its parts, by the classes that define their colours."""
 
     rows: Sequence[str]
     parts: Sequence[Sequence[tuple[str, int]]]

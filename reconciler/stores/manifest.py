@@ -50,7 +50,7 @@ class Manifest(Struct, frozen=True):
 
 
 def decode_manifest(data: bytes) -> Manifest:
-    """Raises DamagedParcelError."""
+    """Raises DamagedManifestError."""
     try:
         found: Manifest = decode_json(data, Manifest)
     except ValueError as error:
@@ -61,7 +61,7 @@ def decode_manifest(data: bytes) -> Manifest:
 
 
 def pack(paths: Iterable[Path], folders: Iterable[Path] = (), known: Mapping[Path, str] | None = None) -> Manifest:
-    """``known``: digests that need not be computed. A link is packed as the file that it points to."""
+    """Make a manifest. ``known``: digests that need not be computed. A link is packed as the file that it points to."""
     known = known or {}
     files = tuple(_describe(path, known.get(path, "")) for path in sorted(set(paths)))
     return Manifest(files, tuple(str(folder) for folder in sorted(set(folders))))
@@ -83,7 +83,7 @@ def send_objects(parcel: Manifest, remote: Remote) -> None:
 
 
 def receive(file: ManifestFile, remote: Remote, path: Path) -> None:
-    """Write one file to ``path`` atomically, and only if its bytes match its digest. Raises DamagedParcelError,
+    """Write one file to ``path`` atomically, and only if its bytes match its digest. Raises DamagedManifestError,
     StoreError, StorageError."""
     digest, left = hashlib.sha256(), file.size
     with open_replacing(path) as stream:
@@ -150,12 +150,12 @@ class FetchTicket(Struct, frozen=True):
         return encode_json(self).decode()
 
     def open(self) -> Remote:
-        """Raises StoreError."""
+        """Open the store. Raises StoreError."""
         return open_remote(self.url, read_options(self.options))
 
 
 def decode_ticket(data: bytes) -> FetchTicket:
-    """Raises ValueError."""
+    """Decode a ticket. Raises ValueError."""
     found: FetchTicket = decode_json(data, FetchTicket)
     return found
 

@@ -271,7 +271,7 @@ def _rest(remote: Remote, item: ObjectRef, have: int) -> Iterator[bytes] | None:
     try:
         return chain([next(chunks, b"")], chunks)
     except ValueError:
-        return None  # this store cannot begin in the middle
+        return None  # this store cannot start in the middle
 
 
 def _size(path: Path) -> int:

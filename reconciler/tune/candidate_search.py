@@ -74,7 +74,7 @@ def _is_beaten(trials: Sequence[RateTrial], challenge: float, tolerance: float) 
 def decide_metrics(
     measured: Sequence[Sequence[float]], *, lower_is_better: bool, repeats: int = REPEATS
 ) -> Ask | BestMetric:
-    """``measured``: the results of each candidate; an INVALID run counts as infinitely bad."""
+    """Decide from ``measured``, the results of each candidate; an INVALID run counts as infinitely bad."""
     for index, results in enumerate(measured):
         if not results:
             return Ask(index, None, "not measured yet")

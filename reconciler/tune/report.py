@@ -36,7 +36,7 @@ def render_try_text(run: TrialRun, settings: Settings, paint: Paint = show_plain
 
 
 def render_trial(run: TrialRun, paint: Paint = show_plain) -> str:
-    """Render one trial in one line."""
+    """Render one trial on one line."""
     word = paint("VALID", Tone.GOOD) if run.valid else paint("INVALID", Tone.BAD)
     metric = f"{run.metric[0]:.6g} {run.metric[1]}" if run.metric else "no result"
     pressure = run.find_pressure()

@@ -196,8 +196,9 @@ def decide(
     confirmations: int = CONFIRMATIONS,
     most: int = _MOST,
 ) -> Decision:
-    """``start``: the first rate. ``tolerance``: maximum relative distance from the VALID rate found to an INVALID one.
-    ``confirmations``: VALID runs required at the rate found. ``most``: maximum number of trials."""
+    """Decide what comes next. ``start``: the first rate. ``tolerance``: maximum relative distance from the VALID rate
+    found to an INVALID one. ``confirmations``: VALID runs required at the rate found. ``most``: maximum number of
+    trials."""
     if not trials:
         return Next(start, "the rate to begin at")
     bracket = find_bracket(trials)

@@ -82,7 +82,7 @@ class Search(Struct):
     clock: Callable[[], float]
 
     def run(self, *, anew: bool = False) -> Tuned:
-        """``anew``: ignore the trials that were recorded before."""
+        """Search. ``anew``: ignore the trials that were recorded before."""
         goal, began = self.goal, self.clock()
         inputs = [self._collect_inputs(settings) for settings in goal.candidates]
         runs = [[] if anew else self._find_known(wanted) for wanted in inputs]

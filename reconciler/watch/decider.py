@@ -106,7 +106,8 @@ class Decider(Struct):
         )
 
     def note_pass(self, result: PlanResult, asked: tuple[Step, ...], due: tuple[Step, ...]) -> None:
-        """``asked``: the steps that the pass was for; ``result`` and ``due``: the plan and due steps after it."""
+        """Note a pass. ``asked``: the steps that it was for; ``result`` and ``due``: the plan and due steps after
+        it."""
         self.settled, self.tried = _mark(result), _keys(asked) & _keys(due)
 
     def note_outcome(self, outcome: Outcome) -> Wait | None:

@@ -27,7 +27,7 @@ from reconciler.resource.quantities import show_duration
 from reconciler.storage.process import call
 from reconciler.watch.settings import Wait, WatchSettings
 
-HOOK_LIMIT = 10.0  # seconds
+HOOK_LIMIT = 10.0  # seconds that the hook may run
 # Events whose texts never contain measured values; all others lose their text under an embargo.
 _OPEN = frozenset(
     {

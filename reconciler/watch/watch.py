@@ -218,7 +218,7 @@ class Follower:
                 self._once(f"{error}; next try in {wait:.0f} s")
 
     def poll(self) -> None:
-        """Raises RepositoryError if the remote or git refuses."""
+        """Fetch, and fast-forward. Raises RepositoryError if the remote or git refuses."""
         name = git.find_branch(self._root)
         if not name:
             self._once("no branch is checked out: nothing is taken from the remote")
@@ -432,7 +432,7 @@ class Commits(Struct):
     refused: str = ""
 
     def publish(self, seen: PlanResult) -> None:
-        """Raises RepositoryError; the records stay safe in state/, and it is retried."""
+        """Commit and push. Raises RepositoryError; the records stay safe in state/, and it is retried."""
         if self.settings.commit and self.due:
             self.commit()
         if self.settings.push and self.unpushed:

@@ -111,7 +111,7 @@ def _mean_scores(scores: Sequence[AccuracyScore]) -> Mapping[str, Decimal]:
 
 
 def check_inline(view: CurveView) -> Iterator[Complaint]:
-    """Check agentic benchmarks: the score of the performance run itself, at every point."""
+    """Check agentic benchmarks: every point needs a score from the performance run itself."""
     benchmark = _agentic(view)
     if benchmark is None or benchmark.inline is None:
         return

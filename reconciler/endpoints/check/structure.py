@@ -29,13 +29,13 @@ CHECKER, POLICY, OURS = "submission-checker", "policy", "ours"
 
 
 def make_rule(name: str, title: str, *sources: str, warning: bool = False) -> Rule:
-    """``sources``: by default the official checker and the policy."""
+    """Make a rule of curves. ``sources``: by default the official checker and the policy."""
     severity = Severity.WARNING if warning else Severity.ERROR
     return Rule(f"curve.{name}", title, sources or (CHECKER, POLICY), severity)
 
 
 def complain(place: str, found: str, wanted: str, fix: str = "", *, line: int = 0, warning: bool = False) -> Complaint:
-    """``warning``: this case is milder than its rule."""
+    """Make a complaint. ``warning``: this case is milder than its rule."""
     return Complaint(Place(place, line), found, wanted, fix=fix, severity=Severity.WARNING if warning else None)
 
 

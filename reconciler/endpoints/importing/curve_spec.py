@@ -155,15 +155,15 @@ class AdoptedCurves(TakenCurves, frozen=True):
 
 
 def read_submission(path: Path, submitter: str, *, rehearsal: bool) -> AdoptedCurves:
-    """Raises ReconcilerError like ``read_curves``."""
+    """Read a submission to adopt. Raises ReconcilerError like ``read_curves``."""
     return AdoptedCurves(**{**asdict(read_curves(path, submitter)), "rehearsal": rehearsal})
 
 
 def render_curves_spec(
     tree: TakenCurves, cells: Collection[TakenCell], left_out: Mapping[str, str], files: Collection[str]
 ) -> str:
-    """``cells``: those to declare. ``left_out``: cell or file → the reason. ``files``: those copied to the folder of
-    the spec."""
+    """Render the spec. ``cells``: those to declare. ``left_out``: cell or file → the reason. ``files``: those copied to
+    the folder of the spec."""
     chosen = {item.cell: item for item in cells}
     kept = [curve for curve in tree.curves if any(curve.name_cell(point) in chosen for point in curve.all_points)]
     return "".join(f"{line}\n" for line in _lines(tree, kept, chosen, left_out, files))

@@ -98,7 +98,7 @@ class TakenCurves(Struct, frozen=True):
 
 
 def read_curves(path: Path, submitter: str = "") -> TakenCurves:
-    """Raises ReconcilerError if there are several submissions, unless ``submitter`` has exactly one."""
+    """Read one submission. Raises ReconcilerError if there are several, unless ``submitter`` has exactly one."""
     found = find_submissions(path)
     chosen = [item for item in found if not submitter or item.submitter == submitter]
     if len(found) == 1:

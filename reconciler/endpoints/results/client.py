@@ -28,7 +28,7 @@ PERFORMANCE_DATASET, ACCURACY_DATASET = "performance", "accuracy"
 PARAMETERS, _COLUMNS, _ACCURACY_COLUMNS = "client.parameters.", "client.columns.", "client.accuracy.columns."
 EXTRAS = "client.accuracy.extras."
 SERVICE = "client.accuracy.service"  # the SWE-bench service used by an agentic benchmark's accuracy run
-SWE_BENCH = "swe_bench"  # the client's name of that dataset
+SWE_BENCH = "swe_bench"  # the client's name for that dataset
 _INLINE = "agentic_inference_inline"  # the client's scorer of a performance run
 _TURN_SECONDS = 86400  # maximum for one turn: the client's own default
 _SHARED = (
@@ -117,7 +117,8 @@ def place_client_config(
 
 
 def build_client_config(asked: Mapping[str, Any], places: ClientPlaces) -> dict[str, Any]:
-    """``asked``: a run's identity inputs, by their names in specs. No default decides what is measured."""
+    """Build the configuration for ``places``. ``asked``: a run's identity inputs, by their names in specs. No default
+    decides what is measured."""
     timed = asked["mode"] == PERFORMANCE
     config = _collect_asked(asked)
     config["model_params"] |= {"tokenizer_name": places.tokenizer} if places.tokenizer else {}

@@ -73,7 +73,7 @@ def read_left(folder: Path) -> Left:
 
 
 def parse_left(files: Mapping[str, bytes]) -> Left:
-    """``files``: artifacts by name. Raises ValueError that names a file that is missing or cannot be read."""
+    """Parse ``files``, artifacts by name. Raises ValueError that names a file that is missing or cannot be read."""
     if CONFIG not in files:
         raise ValueError(f"there is no {CONFIG}")
     read = {name: _document(name, data) for name, data in files.items() if name.endswith((".json", CONFIG))}
@@ -82,7 +82,7 @@ def parse_left(files: Mapping[str, bytes]) -> Left:
 
 
 def parse_audits(documents: Mapping[str, ResultDocument]) -> Audits:
-    """``documents``: those of the folder of tests, by path below the run's."""
+    """Parse ``documents``, the files of the folder of tests by path below the run's."""
     named = {PurePosixPath(name): document for name, document in documents.items()}
     stated = {n.stem.removeprefix("audit_"): d for n, d in named.items() if n.name.startswith("audit_")}
     phases = {n.parts[1]: d for n, d in named.items() if n.name == RESULT_SUMMARY and len(n.parts) > 2}
@@ -225,7 +225,7 @@ def judge_kept(kept: Kept) -> Iterator[LogFinding]:
 
 
 def read_summary(kept: Kept) -> tuple[ResultDocument, Audits]:
-    """Raises ValueError that names a file that cannot be read."""
+    """Read the summary and the tests. Raises ValueError that names a file that cannot be read."""
     read = {name: _document(name, read_regular(path)) for name, path in kept.files.items() if name.endswith(".json")}
     return read[RESULT_SUMMARY], parse_audits({n: d for n, d in read.items() if n.startswith(f"{AUDIT}/")})
 

@@ -44,7 +44,7 @@ class Cohort(Struct, frozen=True, order=True):
 
     @classmethod
     def parse(cls, name: str) -> Cohort:
-        """Raises ReconcilerError if it is not the name of a cohort."""
+        """Parse the name of a cohort. Raises ReconcilerError if it is not one."""
         match = _NAME.fullmatch(name)
         if match is None:
             raise ReconcilerError(f"{name!r} is not a cohort", fix="write YYYY-MM-C0 or YYYY-MM-C1, as 2026-10-C1")
@@ -232,7 +232,7 @@ class CurveRules(Struct, frozen=True):
         return self.values.accuracy_points_agentic if agentic else self.values.accuracy_points
 
     def find_seed_set(self, name: str) -> SeedSet:
-        """Raises ReconcilerError that suggests the nearest published set."""
+        """Find a seed set. Raises ReconcilerError that suggests the nearest published one."""
         if name not in self.seed_sets:
             hint = suggest_nearest(name, self.seed_sets)
             known = ", ".join(sorted(self.seed_sets))
@@ -258,7 +258,8 @@ def load_endpoints_rules(version: str = V1_0) -> CurveRules:
 
 
 def parse_endpoints_rules(data: bytes) -> CurveRules:
-    """Raises ReconcilerError that names the first value without a known source, or the first missing part."""
+    """Parse the rules. Raises ReconcilerError that names the first value without a known source, or the first missing
+    part."""
     document = parse_yaml_mapping(data).values
     sources = {name: RuleSource(**_texts(entry)) for name, entry in document["sources"].items()}
     questions = {name: OpenQuestion(**_texts(entry)) for name, entry in document["questions"].items()}

@@ -57,7 +57,7 @@ class LoggedRun(Struct, frozen=True):
 
 
 def parse_events(lines: Iterable[bytes]) -> LoggedRun:
-    """Raises ValueError that names the first line that is no event."""
+    """Parse the events. Raises ValueError that names the first line that is not an event."""
     requests: dict[str, LoggedRequest] = {}
     began, tracking, under_way, peak = 0, False, 0, 0
     for number, line in enumerate(lines, start=1):

@@ -26,7 +26,8 @@ _CLOSE = Decimal("1.01")  # of percentiles of a histogram
 
 
 def find_impossible_figures(point: MeasuredPoint, *, turns: bool) -> Iterator[str]:
-    """``turns``: latencies are those of conversation turns, of which one sample has several."""
+    """Find figures that contradict each other. ``turns``: latencies are those of conversation turns, of which one
+    sample has several."""
     for name, found in (("ttft", point.ttft), ("tpot", point.tpot), ("latency", point.latency)):
         yield from _order(name, found)
     if not turns:

@@ -40,8 +40,8 @@ def make_curve(points: Iterable[MeasuredPoint]) -> ParetoCurve:
 
 
 def read_recorded_point(concurrency: int, figures: Mapping[str, object], rate: object) -> CurvePoint | None:
-    """``figures``: those in the record of the point's performance run; ``rate``: tokens per second. Return None if
-    there is no rate per user."""
+    """Return the recorded point, None without a rate per user. ``figures``: those in the record of its performance run;
+    ``rate``: tokens per second."""
     per_user, ttft = figures.get("interactivity", figures.get("tps_per_user")), figures.get("ttft_p90_ms")
     if per_user is None:
         return None

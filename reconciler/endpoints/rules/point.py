@@ -109,7 +109,7 @@ class MeasuredPoint(Struct, frozen=True, kw_only=True):
 
     @property
     def is_offline(self) -> bool:
-        """True for a dedicated Offline run."""
+        """Return True for a dedicated Offline run."""
         return self.load_pattern == OFFLINE_PATTERN
 
     @property

@@ -93,7 +93,7 @@ def find_cooling(words: str) -> str:
 def compute_power(
     document: Mapping[str, Any], rules: CurveRules, cores: Mapping[int, int], accelerators: Mapping[int, int]
 ) -> ProvisionedPower:
-    """``cores`` and ``accelerators``: per node by ensemble, from the system description."""
+    """Compute a system's power. ``cores`` and ``accelerators``: per node by ensemble, from the system description."""
     power = ProvisionedPower()
     sums = _Sums(power, rules)
     overheads = rules.values.overhead

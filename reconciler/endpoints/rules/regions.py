@@ -71,7 +71,8 @@ class Regions(Struct, frozen=True):
 
 
 def compute_regions(c_max: int, c_min: int, rules: CurveRules, *, declared: bool = False) -> Regions:
-    """``declared``: the lower bound was declared (c_min_override), so that the lowest band ends there.
+    """Compute the regions. ``declared``: the lower bound was declared (c_min_override), so that the lowest band ends
+    there.
 
     Raises ReconcilerError if the maximum is too small or the minimum is out of range.
     """

@@ -94,7 +94,8 @@ def read_point(folder: Path, dataset_size: int = 0) -> MeasuredPoint:
 
 
 def parse_point(files: Mapping[str, bytes], dataset_size: int = 0) -> MeasuredPoint:
-    """``files``: by their names in a submission's point folder. Raises UnreadablePointError like ``read_point``."""
+    """Parse ``files``, by their names in a submission's point folder. Raises UnreadablePointError like
+    ``read_point``."""
     reader = _Reader(files)
     config, summary = reader.document(CONFIG), reader.document(RESULT_SUMMARY)
     if config is None or summary is None:

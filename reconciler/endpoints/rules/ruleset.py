@@ -22,7 +22,7 @@ _METRIC = {"metric_key": "system_tps", "metric_unit": "tokens/s", "metric_diviso
 
 
 def load_endpoints_ruleset(name: str) -> Ruleset:
-    """Raises ReconcilerError for an unknown version."""
+    """Load the rules as a round. Raises ReconcilerError for an unknown version."""
     return _make(name, load_endpoints_rules(name.removeprefix(ROUND_PREFIX)))
 
 
@@ -52,7 +52,7 @@ def _make(name: str, rules: CurveRules) -> Ruleset:
 
 
 def _bars(benchmark: RuledBenchmark) -> Fields:
-    """The accuracy that the client's scorer must reach."""
+    """Return the accuracy that the client's scorer must reach."""
     found: dict[str, RuledValue] = {}
     for metric, (least, most) in benchmark.accuracy.items():
         bounds: Mapping[str, object] = {"least": least, "most": most}

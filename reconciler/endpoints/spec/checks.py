@@ -61,7 +61,7 @@ def find_unlocked(own: Block, settings: Block) -> Iterator[SettingProblem]:
 
 
 def find_point_problems(settings: Block, *, rehearsal: bool) -> Iterator[SettingProblem]:
-    """Find missing settings without which a point cannot run. ``rehearsal``: durations are its own."""
+    """Find missing settings without which a point cannot run. ``rehearsal``: it sets its own durations."""
     if "harness.model_name" not in settings:
         fix = "write 'client: {model_name: NAME}'; GET /v1/models of the server lists the names"
         yield "client.model_name", "nothing says which model the endpoint serves", fix
@@ -118,7 +118,7 @@ def _find_agentic_problems(settings: Block) -> Iterator[SettingProblem]:
 
 
 def find_node_problems(settings: Block, system: Mapping[str, Value]) -> Iterator[SettingProblem]:
-    """``system``: the settings of the point's system."""
+    """Find problems of a point's nodes. ``system``: the settings of the point's system."""
     types = group_node_types(system)
     for name in sorted(name for name in settings if name.startswith("nodes_used.")):
         node, used = name.partition(".")[2], int(settings[name][0].value.value)

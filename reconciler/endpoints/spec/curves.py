@@ -93,10 +93,13 @@ def place_curve(
     c_min: int | None = None,
     agentic: bool = False,
 ) -> PlacedCurve:
-    """``written``: numbers, the word auto for points that the rules place, and the word offline for a dedicated Offline
+    """Place the points of a curve. Raises ReconcilerError if the rules cannot place them.
+
+    ``written``: numbers, the word auto for points that the rules place, and the word offline for a dedicated Offline
     run over a dataset of ``size`` samples. ``scored``: points declared to have an accuracy run, in place of those
     chosen by the rules. ``count``: how many points ``auto`` places, 0 for the minimum; ``c_min``: a declared lower
-    bound of the regions. Raises ReconcilerError if the rules cannot place the curve."""
+    bound of the regions.
+    """
     by_hand = tuple(int(word) for word in written if word not in (AUTO, OFFLINE))
     automatic = AUTO in written
     if count and not automatic:

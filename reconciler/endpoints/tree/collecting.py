@@ -44,10 +44,10 @@ POWER_FIELDS = frozenset(
 
 
 def make_power(system: str, description: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """``nodes``: the fields of each type of node, each of which forms a set; without types, all nodes form one set.
-    Undeclared values are omitted, so that the checkers fill them with the rules' own figures and mark the result as
-    estimated. Undeclared cooling counts as air, which has the greater overhead; so does a system with one air-cooled
-    type of node."""
+    """Return system_power.json. ``nodes``: the fields of each type of node, each of which forms a set; without types,
+    all nodes form one set. Undeclared values are omitted, so that the checkers fill them with the rules' own figures
+    and mark the result as estimated. Undeclared cooling counts as air, which has the greater overhead; so does a system
+    with one air-cooled type of node."""
     sets = nodes or (description,)
     cooling = {find_cooling(str(node.get("cooling", ""))) or "air" for node in sets}
     total = read_count(description.get("system_node_ensemble_total"), 1) if len(sets) == 1 else 1

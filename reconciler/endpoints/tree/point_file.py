@@ -87,7 +87,7 @@ def render_point(point: PointContent, curve: CurveContent, region: str, regions:
 def collect_point_fields(
     point: PointContent, curve: CurveContent, region: str, regions: Regions, rules: CurveRules
 ) -> dict[str, Any]:
-    """``region``: as declared by the point, its own or submitters_choice."""
+    """Collect the fields of point.yaml. ``region``: as declared by the point, its own or submitters_choice."""
     fields: dict[str, Any] = {
         "concurrency": point.measured.concurrency,
         "region": CHOICE if point.offline == DEDICATED else region,
@@ -188,8 +188,8 @@ _DIGITS = Decimal("0.000001")
 
 
 def collect_description(point: PointContent, curve: CurveContent, peak: Decimal) -> dict[str, Any]:
-    """``peak``: the maximum output tokens per second of any point of the curve. Fields that the rules do not name come
-    last, by name."""
+    """Collect the fields of system_desc.json; those that the rules do not name come last, by name. ``peak``: the
+    maximum output tokens per second of any point of the curve."""
     deployment = dict(point.deployment)
     values: dict[str, Any] = {
         **curve.description,

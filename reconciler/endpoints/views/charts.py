@@ -16,7 +16,7 @@ _COLUMNS = ("Curve", "Concurrency", "Tokens/s per user", "Tokens/s", "TTFT P90 i
 
 
 def chart_curves(name: str, curves: Mapping[str, ParetoCurve]) -> Chart:
-    """``curves``: by label. ``name``: one of CURVE_CHARTS."""
+    """Draw one chart of ``curves``, by label. ``name``: one of CURVE_CHARTS."""
     if name == PARETO:
         return _chart_pareto(curves)
     if name == TTFT:

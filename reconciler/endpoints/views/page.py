@@ -44,7 +44,7 @@ def draw_curve(curve: Document) -> tuple[Chart, ...]:
 
 
 def arrange_curve(document: Document, name: str) -> Document:
-    """``document``: that of the matrix."""
+    """Arrange the view of a curve. ``document``: that of the matrix."""
     curve = find_curve(document, name)
     entries = {entry["cell"]: entry for entry in document["cells"]}
     drawn = {point.concurrency: point for point in read_pareto(curve).points}

@@ -19,7 +19,7 @@ from reconciler.render.documents import Document
 
 
 def chart_folder(folder: str, others: tuple[str, ...], name: str | None) -> Chart:
-    """``others``: folders or commits; ``name``: that of the chart."""
+    """Chart the curves of a folder. ``others``: folders or commits; ``name``: that of the chart."""
     return _chart_curves(_read_folder(Path(folder), folder if others else ""), others, name)
 
 

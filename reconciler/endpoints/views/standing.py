@@ -159,7 +159,7 @@ def _curve(curve: CurveStatus) -> Iterator[str]:
 
 
 def render_denser_text(curve: CurveStatus, patch: str) -> str:
-    """``patch``: the edit of the spec that adds ``curve.denser``."""
+    """Render the suggested points. ``patch``: the edit of the spec that adds ``curve.denser``."""
     if curve.denser:
         cost = "" if curve.seconds is None else f", about {show_duration(curve.seconds)} each"
         count = show_count(len(curve.denser), "more point")

@@ -1,4 +1,4 @@
-"""`reconcile doctor`: what is still missing for real runs and the submission."""
+"""`reconcile doctor`: list what is still missing for real runs and the submission."""
 
 from __future__ import annotations
 

@@ -22,10 +22,11 @@ _LOOK = 0.25
 
 
 class Watch(Struct, frozen=True):
-    """``moved`` is called with each reading of the counter. ``stall``: seconds without progress, in any stage, after
-    which the child counts as hung; ``start``: the limit before it begins. A ``stall`` of 0 disables both. ``check`` is
-    called several times a second, whatever the child does; an exception from it ends the child. ``lost``: how the
-    server that the child queries has ended; the child has then failed, whatever it reports."""
+    """The limits and callbacks for following a child. ``moved`` is called with each reading of the counter. ``stall``:
+    seconds without progress, in any stage, after which the child counts as hung; ``start``: the limit before it begins.
+    A ``stall`` of 0 disables both. ``check`` is called several times a second, whatever the child does; an exception
+    from it ends the child. ``lost``: how the server that the child queries has ended; the child has then failed,
+    whatever it reports."""
 
     moved: Callable[[Progress], None]
     stall: float = STALL

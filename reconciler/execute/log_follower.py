@@ -16,8 +16,8 @@ from reconciler.resource.kinds import Address, Kind
 
 
 class Printed(Struct, frozen=True):
-    """``address``: the resource being made. ``began``: this log is new. ``data``: output since the last look;
-    ``progress``: progress of the attempt, None if it has reported none and for a server."""
+    """New output of an attempt. ``address``: the resource being made. ``began``: this log is new. ``data``: output
+    since the last look; ``progress``: progress of the attempt, None if it has reported none and for a server."""
 
     address: Address
     log: Path
@@ -59,7 +59,8 @@ class _Tail(Struct):
 
 
 class _Followed(Struct, frozen=True):
-    """``server``: the log folder of the server that it queries, or of the server itself; None without one."""
+    """An attempt whose output is followed. ``server``: the log folder of the server that it queries, or of the server
+    itself; None without one."""
 
     attempt: Attempt
     tail: _Tail

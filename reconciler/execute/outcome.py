@@ -23,8 +23,8 @@ class Status(StrEnum):
 
 
 class Outcome(Struct, frozen=True):
-    """``record``: None for an outcome that is not recorded (blocked, restored, rendered). ``log``: the child's output
-    after a failure."""
+    """The outcome of one attempt. ``record``: None for an outcome that is not recorded (blocked, restored, rendered).
+    ``log``: the child's output after a failure."""
 
     step: Step
     status: Status

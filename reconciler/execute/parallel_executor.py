@@ -122,7 +122,8 @@ class _Ended(Struct, frozen=True):
 
 
 class _Follower(Struct):
-    """``lasts``: the submission outlives the pass; ``submitted``: its submission was reported."""
+    """The thread that follows one step. ``lasts``: the submission outlives the pass; ``submitted``: its submission was
+    reported."""
 
     step: Step
     lasts: bool
@@ -131,8 +132,9 @@ class _Follower(Struct):
 
 
 class ParallelExecutor(Struct):
-    """``walk``: the state of the pass, and how a step is run. ``detach``: leave the queue running when no other work
-    remains; ``keep``: leave it running after an interrupt too. ``stop``: the exception that the threads raise."""
+    """Executes a plan on several machines at a time. ``walk``: the state of the pass, and how a step is run.
+    ``detach``: leave the queue running when no other work remains; ``keep``: leave it running after an interrupt too.
+    ``stop``: the exception that the threads raise."""
 
     walk: PlanExecutor
     limit: int = 0
@@ -287,7 +289,7 @@ class ParallelExecutor(Struct):
 
 
 class _UnwantedError(Exception):
-    """``cause``: why the running steps are no longer wanted."""
+    """The pass no longer wants the running steps. ``cause``: why the running steps are no longer wanted."""
 
     def __init__(self, cause: BaseException) -> None:
         super().__init__(str(cause))

@@ -403,7 +403,7 @@ def judge_attempt(attempt: Attempt, paths: RepositoryPaths, watch: Watch, execut
 
 
 class _ScorerFailedError(Exception):
-    """``result``: of the scorer's child, reported as the verdict's own."""
+    """The scorer failed. ``result``: its child's result, reported as the verdict's own."""
 
     def __init__(self, log: str, child: Result) -> None:
         super().__init__(log)

@@ -384,9 +384,9 @@ _AGAIN = 600.0  # seconds after which a waiting pass reports it again
 
 
 class MachineTurns(Struct):
-    """``waited``: seconds spent waiting for others; ``probed``: seconds spent examining machines. ``patience``: the
-    longest wait of a step; after one has waited in vain, none waits again. ``said``: which step waits for what, and
-    when that was reported."""
+    """Waits for turns on a machine. ``waited``: seconds spent waiting for others; ``probed``: seconds spent examining
+    machines. ``patience``: the longest wait of a step; after one has waited in vain, none waits again. ``said``: which
+    step waits for what, and when that was reported."""
 
     check: Check
     report: Callable[[Event], None]

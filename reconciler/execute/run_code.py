@@ -38,8 +38,8 @@ def pack_run_code(
     root: Path,
     written: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> bytes:
-    """``locations``: of the run; ``written``: location → files that commands created there. Raises OSError if any file
-    cannot be read."""
+    """Pack the code of a run. ``locations``: the run's locations; ``written``: location → files that commands created
+    there. Raises OSError if any file cannot be read."""
     found: dict[str, bytes] = {}
     large: dict[str, str] = {}
     for prefix, location in list_declared_code(settings, locations, root):

@@ -38,8 +38,9 @@ class DownloadStoppedError(Exception):
 
 
 class DownloadLimits(Struct, frozen=True):
-    """``timeout``: seconds without any byte; ``attempts``: without a new byte; ``wait``: the longest wait that a server
-    may request; ``least``: bytes that must arrive within ``patience`` seconds; ``largest``: bytes of one file."""
+    """Limits of a download. ``timeout``: seconds without any byte; ``attempts``: without a new byte; ``wait``: the
+    longest wait that a server may request; ``least``: bytes that must arrive within ``patience`` seconds; ``largest``:
+    bytes of one file."""
 
     timeout: float = 30.0
     attempts: int = 5
@@ -71,7 +72,8 @@ class DownloadProgress(Struct):
 
 
 class Download(Struct, frozen=True):
-    """``folder``: for partial files, on the file system of ``target``. ``is_locked``: the caller excludes others."""
+    """A file to download. ``folder``: for partial files, on the file system of ``target``. ``is_locked``: the caller
+    excludes others."""
 
     target: Path
     addresses: tuple[str, ...]
@@ -90,7 +92,7 @@ class Download(Struct, frozen=True):
 
 
 class Downloaded(Struct, frozen=True):
-    """``sha256``: of the file now at its target, with the expected digest."""
+    """A downloaded file. ``sha256``: its digest; also the digest that was expected."""
 
     address: str
     size: int
@@ -103,8 +105,8 @@ class WrongDigestError(AddressError):
 
 
 def download(item: Download, limits: DownloadLimits, progress: DownloadProgress) -> Downloaded:
-    """Raises StoreError (the last address's) if no address gives the file, StorageError if this disk cannot store it,
-    DownloadStoppedError."""
+    """Download a file. Raises StoreError (the last address's) if no address gives the file, StorageError if this disk
+    cannot store it, DownloadStoppedError."""
     with nullcontext() if item.is_locked else hold(item.part.with_suffix(".lock"), item.target.name):
         found = _from_any(_RunningDownload(item, limits, progress))
         with convert_storage_errors(item.target):
@@ -129,7 +131,7 @@ def hold(path: Path, name: str) -> Iterator[None]:
 
 
 class _RunningDownload(Struct):
-    """``counted``: bytes reported to the progress so far, over all attempts."""
+    """A running download. ``counted``: bytes reported to the progress so far, over all attempts."""
 
     item: Download
     limits: DownloadLimits

@@ -45,7 +45,7 @@ _MARGIN = 4  # an archive may contain at most this multiple of its files' known 
 
 
 class _PackedFile(NamedTuple):
-    """``open`` returns its bytes."""
+    """A file in an archive. ``open`` returns its bytes."""
 
     name: str
     size: int
@@ -224,7 +224,7 @@ class Mirror(Struct, frozen=True):
         return (folder / path).as_uri() if folder else f"{self.address.rstrip('/')}/{quote(path)}"
 
     def check(self) -> None:
-        """Raises ReconcilerError if it cannot be a mirror."""
+        """Check the mirror's address. Raises ReconcilerError if it cannot be a mirror."""
         scheme, marked, _ = self.address.partition("://")
         if marked and scheme.lower() not in ("http", "https", "file"):
             problem = f"the mirror {self.address} cannot be read"
@@ -325,7 +325,7 @@ def measure_free(scratch: Scratch) -> int:
 
 
 def check_room(scratch: Scratch, due: Sequence[Due]) -> None:
-    """Raises StorageError before the first download."""
+    """Check the free space. Raises StorageError before the first download."""
     needed, free = sum(item.needed for item in due), measure_free(scratch)
     if needed and needed + _SPARE > free:
         problem = f"{show_size(needed)} are needed in {scratch.root}, and {show_size(free)} are free"

@@ -20,7 +20,7 @@ _OWN = ".mlperf-reconciler"
 
 
 class FileState(StrEnum):
-    """``UNPROVED``: the file exists, but its expected bytes are unknown."""
+    """The state of a file. ``UNPROVED``: the file exists, but its expected bytes are unknown."""
 
     HERE = "here"
     UNPROVED = "here, unproved"
@@ -30,8 +30,8 @@ class FileState(StrEnum):
 
 
 class Found(Struct, frozen=True):
-    """``path``: where it was found, or else where it belongs; ``count``: number of its files that exist; ``why``: the
-    problem."""
+    """The result of a search for a file. ``path``: where it was found, or else where it belongs; ``count``: number of
+    its files that exist; ``why``: the problem."""
 
     file: SourceFile
     presence: FileState
@@ -46,7 +46,7 @@ class Found(Struct, frozen=True):
 
 
 class Scratch(Struct, frozen=True):
-    """``origin``: the source of its location."""
+    """The scratch space on this disk. ``origin``: the source of its location."""
 
     root: Path
     origin: str

@@ -37,7 +37,8 @@ from reconciler.storage.untrusted_files import open_regular
 
 
 class Patience(Struct):
-    """``seconds``: for each step of an exchange, which is one operation of the standard library."""
+    """A time limit for slow servers. ``seconds``: limit of each step of an exchange, which is one operation of the
+    standard library."""
 
     seconds: float
     _until: float = 0.0
@@ -46,7 +47,7 @@ class Patience(Struct):
         self._until = time.monotonic() + self.seconds
 
     def check(self) -> None:
-        """Raises TimeoutError."""
+        """Check the time limit. Raises TimeoutError."""
         if time.monotonic() > self._until:
             raise TimeoutError
 
@@ -134,8 +135,9 @@ class _Stream(Protocol):
 
 
 class Opened(Struct, frozen=True):
-    """``start``: offset of the first byte that follows, 0 if the server sends the whole file. ``total``: bytes of the
-    whole file, None if unknown. ``validator``: the value for resuming, "" for none. ``patience``: with the sender."""
+    """An opened source. ``start``: offset of the first byte that follows, 0 if the server sends the whole file.
+    ``total``: bytes of the whole file, None if unknown. ``validator``: the value for resuming, "" for none.
+    ``patience``: with the sender."""
 
     start: int
     total: int | None
@@ -157,9 +159,9 @@ class Opened(Struct, frozen=True):
 
 
 def open_source(address: str, start: int, validator: str, *, timeout: float, patience: float) -> Opened:
-    """``validator``: of the partial file here; the whole file is sent if it has changed since. ``timeout``: seconds
-    without an answer or without any byte of it; ``patience``: limit until the answer begins, and for each piece of it,
-    regardless of arriving bytes. Raises AddressError, TransientError."""
+    """Open an address for reading. ``validator``: of the partial file here; the whole file is sent if it has changed
+    since. ``timeout``: seconds without an answer or without any byte of it; ``patience``: limit until the answer
+    begins, and for each piece of it, regardless of arriving bytes. Raises AddressError, TransientError."""
     scheme = urlsplit(address).scheme.lower()
     if scheme == "file":
         return _open_file(address, start, Patience(patience))

@@ -407,7 +407,7 @@ def _read_as(record: Record) -> str:
 
 
 def _run_logs(files: Mapping[str, bytes], below: str = "", answers: str = "") -> RunLogs:
-    """``below`` and ``answers``: the folders of the run's logs and of its accuracy log."""
+    """Select the logs of a run. ``below`` and ``answers``: the folders of the run's logs and of its accuracy log."""
     log = files.get(f"{answers}{ACCURACY_LOG}")
     lines: Callable[[], list[bytes]] | None = log.splitlines if log and not is_truncated(log) else None
     return RunLogs(files.get(f"{below}{DETAIL}", b""), files.get(f"{below}{SUMMARY}", b""), lines)

@@ -50,7 +50,7 @@ class CommitRecords(Mapping[str, Record]):
         self._root, self._files, self._read, self._asked = root, files, dict(read), 0
 
     def fetch(self, identities: Iterable[str]) -> None:
-        """Raises RecordError for a record that is no longer here as it was checked."""
+        """Read these records. Raises RecordError for a record that is no longer here as it was checked."""
         due = {identity: self._files[identity] for identity in set(identities) & self._files.keys() - self._read.keys()}
         contents = git.read_blobs(self._root, [blob for _, blob in due.values()]) if due else {}
         for identity, (path, blob) in due.items():
@@ -75,7 +75,8 @@ class CommitRecords(Mapping[str, Record]):
 
 
 class Committed(Struct, frozen=True, dict=True):
-    """``records``, ``summaries`` and ``thin`` by id; ``damaged``: path of a record file → problem."""
+    """The records of one commit. ``records``, ``summaries`` and ``thin`` by id; ``damaged``: path of a record file →
+    problem."""
 
     records: CommitRecords
     summaries: Mapping[str, Summary]
@@ -88,9 +89,9 @@ class Committed(Struct, frozen=True, dict=True):
 
 
 class RecordReader(Struct, dict=True):
-    """``index``: the folder of other processes' caches, None to use none. ``keep``: keep whole records and not only the
-    data for comparison, since most will be needed. ``checked_out``: read a file from the work tree if it has git's blob
-    id, which takes a quarter of the time; an audit of git asks git."""
+    """Reads the records of commits. ``index``: the folder of other processes' caches, None to use none. ``keep``: keep
+    whole records and not only the data for comparison, since most will be needed. ``checked_out``: read a file from the
+    work tree if it has git's blob id, which takes a quarter of the time; an audit of git asks git."""
 
     index: Path | None = None
     keep: bool = True
@@ -212,7 +213,7 @@ def name_record(path: str) -> str:
 
 
 def _check(path: str, data: bytes | None) -> Record:
-    """Raises RecordError for bytes that are not the record that the path names."""
+    """Decode and check a record. Raises RecordError for bytes that are not the record that the path names."""
     identity = name_record(path)
     if data is None:
         raise RecordError("its bytes are not in this clone")

@@ -21,8 +21,8 @@ Good = Mapping[str, bytes]  # SHA-256 → bytes, of the logs that are in the com
 
 
 class Logs(Struct):
-    """``blobs``: digest → git's blob. ``checked``: the result for each requested log. ``cached``: bytes of recently
-    read logs, least recent first, since one log is requested several times."""
+    """Reads and checks a commit's logs. ``blobs``: digest → git's blob. ``checked``: the result for each requested log.
+    ``cached``: bytes of recently read logs, least recent first, since one log is requested several times."""
 
     blobs: Mapping[str, str]
     reader: git.BlobReader

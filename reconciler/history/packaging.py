@@ -64,7 +64,7 @@ class PackedSubmission(Struct, frozen=True):
 
 
 def load_packed_submission(seen: PlanResult) -> PackedSubmission:
-    """Raises ReconcilerError if there is no commit."""
+    """Load the submission at HEAD. Raises ReconcilerError if there is no commit."""
     commit = git.find_head(seen.paths.root)
     if commit is None:
         raise ReconcilerError("there is no commit to pack", fix="commit specs/ and state/")
@@ -96,7 +96,7 @@ def find_refusals(submission: PackedSubmission, *, despite_embargo: bool, accept
 
 
 def find_unamended_cells(submission: PackedSubmission, base: str) -> list[Refusal]:
-    """``base``: the commit that was submitted before."""
+    """Find submitted results that changed without an amendment. ``base``: the commit that was submitted before."""
     seen = submission.seen
     before = read_snapshot(seen.paths.root, base)
     amendments, committed = seen.decisions.amendments, _committed(submission)

@@ -218,7 +218,7 @@ _MEASURE = "restore the records and logs as the pass left them, or measure again
 
 
 def find_forgeries(root: Path, base: str, at: Snapshot, *, withheld: bool = False) -> tuple[Remark, ...]:
-    """``withheld``: without any measured figure."""
+    """Find additions that their own logs contradict. ``withheld``: leave out measured figures."""
     changed = git.list_changed_files(root, base, at.commit)
     cells, edited = _list_touched(at, changed), _list_edited(at, changed)
     others = {path for path in changed if path.startswith(f"{RECORDS}/")}
@@ -272,7 +272,8 @@ def _list_edited(at: Snapshot, changed: Collection[str]) -> set[str]:
 def _find_denied(
     at: Snapshot, cells: list[Cell], logs: Logs, new: Collection[str], *, withheld: bool
 ) -> Iterator[Remark]:
-    """``new``: records that the pull request adds, whether a cell uses them or not."""
+    """Find results that their logs contradict. ``new``: records that the pull request adds, whether a cell uses them or
+    not."""
     from reconciler.history.audit import audit_cell
     from reconciler.history.records import RecordChecks
     from reconciler.history.runs import find_copies
@@ -331,7 +332,8 @@ def _find_edited(root: Path, at: Snapshot, touched: set[str], logs: Logs) -> Ite
 
 
 class Compared(Struct, frozen=True):
-    """``outside``: the parts of ``impact`` that a comment, an annotation or a workflow's page may show."""
+    """The comparison of two commits. ``outside``: the parts of ``impact`` that a comment, an annotation or a workflow's
+    page may show."""
 
     impact: Impact
     outside: Impact

@@ -26,8 +26,8 @@ _MACHINE = ("machine.host", "machine.kernel")  # notes that may nevertheless exp
 
 
 class RecordHistory(Struct, frozen=True, dict=True):
-    """``records``: id → record; ``brought``: id → the commit that added it; ``kept``: ids at the tip; ``specs``: (path,
-    blob) → the first commit with these bytes."""
+    """All records of a history. ``records``: id → record; ``brought``: id → the commit that added it; ``kept``: ids at
+    the tip; ``specs``: (path, blob) → the first commit with these bytes."""
 
     root: Path
     tip: str

@@ -104,7 +104,8 @@ _MACHINE = ("machine.architecture", "machine.cpu", "machine.cores.physical")
 
 
 class Repeats(Struct, frozen=True):
-    """``audit``: with a claim for each repeat. ``kept``: the completed repeats, each with its report file."""
+    """The results of repeated measurements. ``audit``: with a claim for each repeat. ``kept``: the completed repeats,
+    each with its report file."""
 
     audit: AuditReport
     kept: tuple[tuple[Claim, Path], ...]

@@ -55,8 +55,8 @@ class EvidencedRun(Struct, frozen=True):
 
 
 class Evidence(Struct, frozen=True):
-    """``claims``: the audit's claims about this cell. ``settings``: name → value and the line that set it. ``files``:
-    path below the response's folder → content."""
+    """The evidence for one result. ``claims``: the audit's claims about this cell. ``settings``: name → value and the
+    line that set it. ``files``: path below the response's folder → content."""
 
     cell: Cell
     commit: str
@@ -67,7 +67,7 @@ class Evidence(Struct, frozen=True):
 
 
 def gather_evidence(root: Path, at: Snapshot, cell: Cell) -> Evidence:
-    """Raises ReconcilerError for a cell without a result in the commit."""
+    """Gather the evidence for a cell's result. Raises ReconcilerError for a cell without a result in the commit."""
     chosen = at.difference.chosen[cell]
     names = [("performance", chosen.performance), ("accuracy", chosen.accuracy), ("score", chosen.score)]
     names += [*chosen.tests, *((f"{name}-verdict", identity) for name, identity in chosen.verdicts)]

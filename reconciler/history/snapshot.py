@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Snapshot(Struct, frozen=True, dict=True):
-    """``specs``: path → blob id."""
+    """The submission at one commit. ``specs``: path → blob id."""
 
     commit: str
     specs: Mapping[str, str]
@@ -98,8 +98,9 @@ def read_snapshot(
     today: date | None = None,
     shared: Shared | None = None,
 ) -> Snapshot:
-    """``today``: the day (UTC) on which decisions are evaluated, by default the commit's own day, so that the result
-    never changes. ``shared``: with other snapshots. Raises SpecError with every problem of that commit's spec."""
+    """Read the submission at a commit. ``today``: the day (UTC) on which decisions are evaluated, by default the
+    commit's own day, so that the result never changes. ``shared``: data of other snapshots. Raises SpecError with every
+    problem of that commit's spec."""
     with pause_collector():
         return _snapshot(root, commit, specs, today, shared or Shared())
 

@@ -29,8 +29,8 @@ _LOCATIONS = ("code", "cwd", "logs", "user_conf_at")
 
 
 class AdoptedDocuments(Struct, frozen=True):
-    """``published``: their declaration in the spec. ``files``: path relative to the repository → the file in the
-    tree."""
+    """The documents of an adopted tree. ``published``: their declaration in the spec. ``files``: path relative to the
+    repository → the file in the tree."""
 
     published: Mapping[str, Any]
     files: Mapping[str, Path]

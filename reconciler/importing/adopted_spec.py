@@ -29,9 +29,9 @@ def render_spec(
     left_out: Mapping[str, str],
     published: Mapping[str, Any] | None = None,
 ) -> str:
-    """``cells``: those to declare. ``left_out``: cell or file → the reason. ``published``: {"calibration": path,
-    "checker_log": path, "source": {benchmark: path}, "original": {system: path}, "nameplate": {system: path}} of the
-    files copied to the spec's folder."""
+    """Render the spec. ``cells``: those to declare. ``left_out``: cell or file → the reason. ``published``:
+    {"calibration": path, "checker_log": path, "source": {benchmark: path}, "original": {system: path}, "nameplate":
+    {system: path}} of the files copied to the spec's folder."""
     chosen = sorted(cells, key=lambda item: (*_place(item), SCENARIOS.index(item.cell.scenario)))
     return "".join(f"{line}\n" for line in _lines(tree, ruleset, chosen, left_out, published or {}))
 

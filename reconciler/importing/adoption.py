@@ -89,7 +89,7 @@ RenderSpec = Callable[[list[TakenCell], Mapping[str, str]], str]
 
 
 class DeclaredTree(Struct, frozen=True):
-    """``left_out``: cell or file → why it is not in the spec."""
+    """The spec of an adopted tree. ``left_out``: cell or file → why it is not in the spec."""
 
     tree: Taken
     text: str
@@ -98,7 +98,7 @@ class DeclaredTree(Struct, frozen=True):
 
 
 class Adoption(Struct, frozen=True):
-    """``another_round``: the round in the spec, if it is not the tree's."""
+    """The result of recording a tree's runs. ``another_round``: the round in the spec, if it is not the tree's."""
 
     round: str
     text: str
@@ -243,9 +243,9 @@ def _open_recorder(
 
 
 class AdoptedTree(Struct, frozen=True):
-    """``spec``: the written file, relative to the repository. ``reproduced``: the comparison of the records' rendering
-    with the tree; None if they are declared for another round. ``round_evidence``: how its round was recognised, "" if
-    the user named it."""
+    """The result of adopting a tree. ``spec``: the written file, relative to the repository. ``reproduced``: the
+    comparison of the records' rendering with the tree; None if they are declared for another round. ``round_evidence``:
+    how its round was recognised, "" if the user named it."""
 
     spec: str
     adoption: Adoption

@@ -46,7 +46,7 @@ from reconciler.tree.reading.cell import CellFiles
 
 
 class LoadgenRun(Struct, frozen=True):
-    """``folder``: contains the logs. ``accuracy_text``: None if there is none.
+    """A LoadGen run from elsewhere. ``folder``: contains the logs. ``accuracy_text``: None if there is none.
 
     ``original``: the SHA-256 of the untruncated accuracy log, "" if the log here is complete.
     """

@@ -27,8 +27,8 @@ from reconciler.tree.reading.view import CellView
 
 
 class TakenTree(Struct, frozen=True):
-    """``ruleset``: of the tree's own round; ``recognised``: None if the user chose it. ``systems``: {name: its
-    description's values}.
+    """One submitter's part of a tree. ``ruleset``: the rules of the tree's own round; ``recognised``: None if the user
+    chose it. ``systems``: {name: its description's values}.
 
     ``unreadable``: paths of the tree that are not read, with their descriptions.
     """
@@ -50,9 +50,9 @@ class TakenTree(Struct, frozen=True):
 
 
 def read_tree(path: Path, submitter: str = "", round_name: str = "") -> TakenTree:
-    """Raises ReconcilerError if there is no tree or more than one, if there are several submitters and none is named,
-    or if there are no rules for its round. ``round_name``: the round whose rules apply to a tree of an unknown
-    round."""
+    """Read one submitter's part of a tree. Raises ReconcilerError if there is no tree or more than one, if there are
+    several submitters and none is named, or if there are no rules for its round. ``round_name``: the round whose rules
+    apply to a tree of an unknown round."""
     found = survey_tree(path)
     if len(found) != 1:
         raise ReconcilerError(f"{path} holds {len(found)} trees", fix="name the root of one")

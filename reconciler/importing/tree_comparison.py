@@ -33,7 +33,8 @@ def compare_with(
     read: Callable[[LogRef], bytes],
     unreadable: Collection[Path] = (),
 ) -> Reproduced:
-    """``folders``: division/submitter → its path on disk. ``unreadable``: paths in it that are not read."""
+    """Compare a rendering with the adopted tree. ``folders``: division/submitter → its path on disk. ``unreadable``:
+    paths in it that are not read."""
     by_name = {path.casefold(): content for path, content in rendered.items()}
     found: dict[str, list[str]] = {"same": [], "equal": [], "differing": [], "missing": []}
     for shown, folder in folders.items():

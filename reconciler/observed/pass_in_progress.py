@@ -15,8 +15,8 @@ _LARGEST = 16 << 20
 
 
 class PassInProgress(Struct, frozen=True):
-    """``owner``: its process; ``began``: from its log, "" without one. ``ended`` of ``planned`` steps; ``under_way``:
-    the resources being made."""
+    """A running pass. ``owner``: its process; ``began``: from its log, "" without one; ``ended``: finished steps of
+    ``planned``; ``under_way``: the resources being made."""
 
     owner: str
     began: str = ""

@@ -65,9 +65,9 @@ def observe_pins(
     distributions: Mapping[str, Mapping[str, str] | None],
     elsewhere: Collection[str],
 ) -> Pins:
-    """``paths``: of the repository, to which locations are relative. ``distributions``: system → packages installed
-    where its commands run, None if unknown. ``elsewhere``: systems other than this machine, whose versions come from
-    records only."""
+    """Read the pins. ``paths``: of the repository, to which locations are relative. ``distributions``: system →
+    packages installed where its commands run, None if unknown. ``elsewhere``: systems other than this machine, whose
+    versions come from records only."""
     values: dict[Pin, str | None] = {}
     origins: dict[Pin, str] = {}
     versions = functools.cache(lambda: _last_versions(recorded))

@@ -17,9 +17,9 @@ SHARED = "submission"  # key for the files that all cells share
 
 
 class Rendered(Struct, frozen=True):
-    """``tree``: as ``spelled``. ``cells``: cell (or "submission") → fingerprint of its sources when rendered.
-    ``files``: cell → {path: sha256}. ``digest`` identifies all of it. While a tree is being written, only unchanged
-    cells have a fingerprint."""
+    """The note of a rendered tree. ``tree``: as ``spelled``. ``cells``: cell (or "submission") → fingerprint of its
+    sources when rendered. ``files``: cell → {path: sha256}. ``digest`` identifies all of it. While a tree is being
+    written, only unchanged cells have a fingerprint."""
 
     tree: str = ""
     cells: Mapping[str, str] = field(default_factory=dict)

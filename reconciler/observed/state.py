@@ -23,7 +23,7 @@ class Obstacle(Struct, frozen=True):
 
 
 class Observed(Struct, frozen=True):
-    """``artifacts``: (place, sha256) → problem. ``paths`` gives their files for messages.
+    """The observed state. ``artifacts``: (place, sha256) → problem. ``paths`` gives their files for messages.
 
     ``systems``: declared systems that are not this machine. ``rendered``: cell (or "submission") → fingerprint of the
     sources of the last rendering. ``tree``: missing, edited or unknown files of the rendered tree, by cell;

@@ -25,8 +25,8 @@ _LEVEL = 6
 
 
 class Packed(Struct, frozen=True):
-    """``sha256`` and ``sha1``: of the compressed archive; ``tar_sha256``: of the uncompressed content, which does not
-    depend on the version of the compression library. ``files``: {path: {"sha256", "bytes"}}."""
+    """A packed archive. ``sha256`` and ``sha1``: of the compressed archive; ``tar_sha256``: of the uncompressed
+    content, which does not depend on the version of the compression library. ``files``: {path: {"sha256", "bytes"}}."""
 
     path: Path
     sha256: str

@@ -35,7 +35,7 @@ _MARKS = {
 
 
 class Refusal(Struct, frozen=True, order=True):
-    """``where``: a cell, a file or a remote."""
+    """A reason against packing. ``where``: a cell, a file or a remote."""
 
     where: str
     reason: str

@@ -30,7 +30,7 @@ _DEEPEST, _LONGEST = 40, 1000  # nested folders, and characters of a name
 
 
 class Unpacked(Struct, frozen=True):
-    """``checked``: a description of each verification."""
+    """The result of unpacking. ``checked``: a description of each verification."""
 
     folder: Path
     files: int

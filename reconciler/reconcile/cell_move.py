@@ -25,7 +25,8 @@ from reconciler.storage.leftovers import sweep_siblings
 
 
 class Move(Struct, frozen=True):
-    """``file``: the file that declares the cell, with its text ``before`` and ``after``. ``plan``: with the edit."""
+    """The edit that moves a cell. ``file``: the file that declares the cell, with its text ``before`` and ``after``.
+    ``plan``: with the edit."""
 
     source: Cell
     target: Cell
@@ -37,8 +38,8 @@ class Move(Struct, frozen=True):
 
 
 def move_cell(paths: RepositoryPaths, options: Options, cell: str, division: str, *, dry_run: bool) -> Move:
-    """Raises ReconcilerError if the round does not allow the cell there, or if the spec cannot be edited
-    accordingly."""
+    """Move a cell to another division. Raises ReconcilerError if the round does not allow the cell there, or if the
+    spec cannot be edited accordingly."""
     seen = compute_plan(paths, options)
     source = find_cell(cell, trace_lineages(seen.desired))
     target = Cell(division, source.system, source.benchmark, source.scenario)

@@ -29,7 +29,8 @@ _Decided = TypeVar("_Decided", Acceptance, Freeze, Amendment)
 
 
 class RecordedDecision(Struct, Generic[_Decided], frozen=True):
-    """``path``: of its file, relative to the repository. ``commit``: "" if committing is left to the user."""
+    """A decision with its file. ``path``: relative to the repository. ``commit``: "" if committing is left to the
+    user."""
 
     path: str
     decision: _Decided
@@ -37,7 +38,7 @@ class RecordedDecision(Struct, Generic[_Decided], frozen=True):
 
 
 class RemovedDecisions(Struct, frozen=True):
-    """``name``: the cell, or the whole submission. ``paths``: the removed files."""
+    """Decisions that were taken back. ``name``: the cell, or the whole submission. ``paths``: the removed files."""
 
     name: str
     paths: tuple[str, ...]

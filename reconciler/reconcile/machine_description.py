@@ -38,7 +38,8 @@ _UNLIKE = 1.1  # ratio of the largest node's memory to the smallest's
 
 
 class _Layout(Struct, frozen=True):
-    """``nodes``: those with processors; ``gpus``: the node of each, -1 if the firmware does not report it."""
+    """A machine's NUMA layout. ``nodes``: those with processors; ``gpus``: the node of each, -1 if the firmware does
+    not report it."""
 
     sockets: int
     nodes: Sequence[Mapping[str, int]]
@@ -122,10 +123,10 @@ _NOT_COMPARED = ("system_name", "number_of_nodes")
 
 
 class Detection(Struct, frozen=True):
-    """``path``: the spec file that declares the system, with its text ``before``; None without a spec. ``unlike``: why
-    this machine is not the one that the spec declares. ``described``: the edited spec. ``differences``: between the
-    nodes; ``advice``: conflicts of the firmware's layout with the guides. ``is_assumed``: the system was chosen from
-    several by its hardware."""
+    """The result of reading a system's machines. ``path``: the spec file that declares the system, with its text
+    ``before``; None without a spec. ``unlike``: why this machine is not the one that the spec declares. ``described``:
+    the edited spec. ``differences``: between the nodes; ``advice``: conflicts of the firmware's layout with the guides.
+    ``is_assumed``: the system was chosen from several by its hardware."""
 
     system: str
     path: Path | None

@@ -177,7 +177,7 @@ class SubmissionRequest(Struct, frozen=True, kw_only=True):
 
 
 class NewRepository(Struct, frozen=True):
-    """``spec``: relative to the root. ``wanted``: None for the starter spec."""
+    """A repository that was just created. ``spec``: relative to the root. ``wanted``: None for the starter spec."""
 
     root: Path
     spec: str
@@ -211,7 +211,8 @@ def make_repository(root: Path, name: str | None, submitter: str, request: Submi
 
 
 def _prepare_submission(name: str, submitter: str, request: SubmissionRequest) -> Wanted:
-    """Raises ReconcilerError for an unavailable round, benchmark or category."""
+    """Turn a request into the description of a submission. Raises ReconcilerError for an unavailable round, benchmark
+    or category."""
     ruleset = load_ruleset(request.round_name or list_rounds()[-1])
     names = [name.strip() for text in request.benchmarks for name in text.split(",") if name.strip()]
     adapter = _find_adapter(request.harness) if request.harness else None

@@ -279,7 +279,7 @@ def make_plan_of(
     difference: Difference,
     source_digest: Callable[[Path], str | None],
 ) -> Plan:
-    """``source_digest``: returns the digest of a file or folder on this disk."""
+    """Make the plan for a difference. ``source_digest``: returns the digest of a file or folder on this disk."""
     there = list_installed_for(desired.submission.systems, read_probed_nodes(paths), list_installed())
     carried = cache(read_conf_here)
 

@@ -98,7 +98,7 @@ def install_loadgen(paths: RepositoryPaths, round_name: str, brought: Path | Non
 
 
 def _install(wanted: Sequence[str], folder: Path, more: Mapping[str, str]) -> None:
-    """``more``: variables for building without downloads."""
+    """Install packages into a folder with pip. ``more``: variables for a build without isolation."""
     bare = ("--no-build-isolation",) if more else ()
     ended = run_pip(["install", "--quiet", "--no-deps", *bare, "--target", str(folder), *wanted], _LIMIT, more)
     if ended.status:
@@ -171,8 +171,8 @@ MACHINE, REPOSITORY, SPEC, RUNS = "Machine", "Repository", "Spec", "Runs"
 
 
 class Check(Struct, frozen=True):
-    """``missing``: real runs, or the submission, need this. ``where``: a place in a file, a cell, or nothing.
-    ``advice``: recommended by submitters' guides but not required."""
+    """The result of one check. ``missing``: real runs, or the submission, need this. ``where``: a place in a file, a
+    cell, or nothing. ``advice``: recommended by submitters' guides but not required."""
 
     topic: str
     text: str

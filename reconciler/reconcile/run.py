@@ -31,7 +31,7 @@ from reconciler.storage.storage_errors import convert_storage_errors
 
 
 class Planner(Struct):
-    """``waited``: seconds spent on probing machines."""
+    """Plans a pass. ``waited``: seconds spent on probing machines."""
 
     paths: RepositoryPaths
     options: Options
@@ -68,7 +68,7 @@ log = logging.getLogger(__name__)
 
 
 class Journal(Struct):
-    """``id``: of the pass, included in every line."""
+    """Journal of a pass. ``id``: the pass's id, included in every line."""
 
     id: str
     to: Callable[[Event], None]
@@ -121,10 +121,10 @@ _LOOKS = 40  # per pass; each look but the last has done something, so the bound
 
 
 class PassReport(Struct, frozen=True):
-    """``after``: the state after the pass. ``own_seconds``: the pass's own time, ``child_seconds``: that of its child
-    processes. ``rendered``: files of the tree, 0 if it was not rendered. ``not_committed``: why nothing was committed.
-    ``id``: in the log. ``left``: queue jobs that continue without this pass. ``seconds``: total time, of which
-    ``waited_seconds`` were spent waiting for machines that others used."""
+    """The report of a pass. ``after``: the state after the pass. ``own_seconds``: the pass's own time,
+    ``child_seconds``: that of its child processes. ``rendered``: files of the tree, 0 if it was not rendered.
+    ``not_committed``: why nothing was committed. ``id``: in the log. ``left``: queue jobs that continue without this
+    pass. ``seconds``: total time, of which ``waited_seconds`` were spent waiting for machines that others used."""
 
     after: PlanResult
     outcomes: tuple[Outcome, ...]

@@ -186,9 +186,9 @@ class Tries(Struct):
 
 
 class Worker(Struct, dict=True):
-    """``under_way``: key → an earlier pass's attempt that is still running. ``began`` is monotonic, ``wall`` the time
-    of day then; ``keep_open``: this pass's lock, which children keep open too. ``left``: running jobs were left to
-    their queue."""
+    """Carries out the steps of a pass. ``under_way``: key → an earlier pass's attempt that is still running. ``began``
+    is monotonic, ``wall`` the time of day then; ``keep_open``: this pass's lock, which children keep open too.
+    ``left``: running jobs were left to their queue."""
 
     paths: RepositoryPaths
     options: Options
@@ -382,7 +382,8 @@ Sign = Callable[[str], None]
 
 
 class Recorder(Struct):
-    """``sign`` signs a record, once a signer is known; until then, records wait in ``unsigned``."""
+    """Stores the records of a pass. ``sign`` signs a record, once a signer is known; until then, records wait in
+    ``unsigned``."""
 
     paths: RepositoryPaths
     report: Callable[[Event], None]

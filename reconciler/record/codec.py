@@ -170,7 +170,7 @@ def compose_record_id(address: Address, key: str, sha256: str) -> str:
 
 
 def decode(data: bytes, where: str) -> Record:
-    """Raises RecordError if the bytes are not a record of a known format."""
+    """Decode a record. Raises RecordError if the bytes are not a record of a known format."""
     return _decode_plain(data) or _decode_any(data, where)
 
 
@@ -245,7 +245,7 @@ _TOLD = ("machine.host", "machine.kernel")
 
 
 def summarize(record: Record, identity: str) -> Summary:
-    """Raises RecordError if its values do not have the types of a record."""
+    """Summarise a record. Raises RecordError if its values do not have the types of a record."""
     try:
         return _summarize(record, identity)
     except (TypeError, KeyError, ValueError, AttributeError, RecursionError, OverflowError) as error:

@@ -21,8 +21,8 @@ from reconciler.storage.untrusted_files import LARGEST_RECORD, read_regular
 
 
 class GcReport(Struct, frozen=True):
-    """``objects``: number of stored files removed (or to be removed), ``bytes``: their size; ``attempts``: folders of
-    lost attempts; ``trials``: number of trials' records."""
+    """The result of a collection. ``objects``: number of stored files removed (or to be removed), ``bytes``: their
+    size; ``attempts``: folders of lost attempts; ``trials``: number of trials' records."""
 
     objects: int
     bytes: int
@@ -48,9 +48,9 @@ def collect(
     dry_run: bool = False,
     trials: bool = False,
 ) -> GcReport:
-    """``elsewhere``: the bytes of every record in local refs. ``spared``: folders of attempts that a queue may still
-    run. ``trials``: remove trials with the files that only they name; otherwise they are kept like results. Requires
-    the pass lock. Raises RecordError for a damaged record."""
+    """Remove unused files. ``elsewhere``: the bytes of every record in local refs. ``spared``: folders of attempts that
+    a queue may still run. ``trials``: remove trials with the files that only they name; otherwise they are kept like
+    results. Requires the pass lock. Raises RecordError for a damaged record."""
     trial_paths = TrialPaths(paths.root, paths.apart)
     tried = list(trial_paths.records.glob("*/*.json"))
     try:

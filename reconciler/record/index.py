@@ -55,7 +55,7 @@ def record_path(paths: RepositoryPaths, identity: str) -> Path:
 
 
 def load_record(paths: RepositoryPaths, identity: str) -> Record:
-    """Raises RecordError if it is missing or damaged."""
+    """Load a record. Raises RecordError if it is missing or damaged."""
     path = record_path(paths, identity)
     try:
         data = read_regular(path, LARGEST_RECORD)

@@ -36,8 +36,9 @@ _NOTHING = Judgement()
 
 
 class _Cache(Struct, frozen=True):
-    """``of``: digest of everything that was examined last. ``clean``: ids of records without findings. ``waits``:
-    records whose file was not here as recorded, with that file and its size and time then."""
+    """The cached result of the last judgement. ``of``: digest of everything that was examined last. ``clean``: ids of
+    records without findings. ``waits``: records whose file was not here as recorded, with that file and its size and
+    time then."""
 
     by: int
     of: str = ""

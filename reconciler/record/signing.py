@@ -118,7 +118,8 @@ def list_signature_paths(paths: RepositoryPaths, identity: str) -> list[Path]:
 
 
 def sign_record(paths: RepositoryPaths, identity: str, signer: Signer) -> Path:
-    """Raises RepositoryError, and RecordError for a record that does not match its name, which must not be signed."""
+    """Sign a record and return the signature's path. Raises RepositoryError, and RecordError for a record that does not
+    match its name, which must not be signed."""
     path = record_path(paths, identity)
     data = path.read_bytes()
     if hash_bytes(data)[:20] != identity.rpartition("-")[2]:
@@ -138,7 +139,8 @@ class SignatureStatus(StrEnum):
 
 
 class Checked(Struct, frozen=True):
-    """``who``: the signer's name in the allowed signers or the keyring; otherwise the key."""
+    """The result of checking a signature. ``who``: the signer's name in the allowed signers or the keyring; otherwise
+    the key."""
 
     signature_status: SignatureStatus
     who: str = ""
@@ -146,8 +148,9 @@ class Checked(Struct, frozen=True):
 
 
 def check(data: bytes, signature: bytes, signers: Path | None, when: str, revoked: Path | None = None) -> Checked:
-    """``signers``: a file of allowed signers in the format of ssh-keygen(1), for SSH; ``revoked``: a file of keys that
-    no longer count, whenever they signed. ``when``: UTC, ISO 8601, the time at which a key must have been valid."""
+    """Check a signature. ``signers``: a file of allowed signers in the format of ssh-keygen(1), for SSH; ``revoked``: a
+    file of keys that no longer count, whenever they signed. ``when``: UTC, ISO 8601, the time at which a key must have
+    been valid."""
     kind = identify_signature(signature)
     if kind is None:
         return Checked(SignatureStatus.BAD, why="it is not an SSH or OpenPGP signature")

@@ -85,7 +85,7 @@ def pack_code(files: Mapping[str, bytes]) -> bytes:
 
 
 def unpack_code(data: bytes) -> dict[str, bytes]:
-    """Raises ValueError for data that ``pack_code`` has not written."""
+    """Unpack the files of an archive. Raises ValueError for data that ``pack_code`` has not written."""
     found: dict[str, bytes] = {}
     left = MOST_CODE
     try:

@@ -315,8 +315,8 @@ class Lock:
         self.descriptor = -1
 
     def acquire(self, *, wait: float = 0.0, note: str = "") -> Self:
-        """Raises LockedError with the owner's name if the lock is not free within ``wait`` seconds. ``note``: its
-        purpose, shown to processes that wait for it."""
+        """Take the lock. Raises LockedError with the owner's name if the lock is not free within ``wait`` seconds.
+        ``note``: its purpose, shown to processes that wait for it."""
         with convert_storage_errors(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = self._open()

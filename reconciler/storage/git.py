@@ -527,8 +527,8 @@ _AT_ONCE = 1 << 20  # bytes
 
 
 class Commit(Struct, frozen=True):
-    """``when``: time of writing; ``committed``: time of the commit in its present form, after any rebase or
-    amendment."""
+    """A commit and its times. ``when``: when it was written; ``committed``: when it got its present form, after any
+    rebase or amendment."""
 
     id: str
     author: str

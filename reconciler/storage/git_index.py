@@ -80,7 +80,7 @@ def _list_ref_locks(root: Path) -> list[Path]:
 
 
 def _remove_dead_ref_lock(root: Path, lock: Path, began: int) -> None:
-    """``began``: nanoseconds since 1970, by the file system's clock."""
+    """Remove a ref lock that a dead git left. ``began``: nanoseconds since 1970, by the file system's clock."""
     first = _identify(lock)
     if first is None or first[-1] < began:
         return
@@ -149,8 +149,8 @@ _OF_A_WRITE = ("nable to write", "ailed to write", "update_ref failed", "couldn'
 
 
 class PrivateIndex(Struct, frozen=True):
-    """``copy``: the index that git uses as its own. ``shared``: the user's. ``note``: the file of which our lock is a
-    second name."""
+    """The private index of one commit. ``copy``: the index that git uses as its own. ``shared``: the user's. ``note``:
+    the file of which our lock is a second name."""
 
     root: Path
     folder: Path

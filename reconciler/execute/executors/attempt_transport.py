@@ -20,8 +20,8 @@ TICKET = "ticket.json"  # in the folder of a sent attempt: what its job needs to
 
 
 class Ticket(Struct, frozen=True):
-    """``command``: what a job runs, followed by the name of a file that contains ``text``. ``variables``: the
-    environment variables of this process that it needs."""
+    """Instructions for the job of a sent attempt. ``command``: what a job runs, followed by the name of a file that
+    contains ``text``. ``variables``: the environment variables of this process that it needs."""
 
     text: str
     command: tuple[str, ...]

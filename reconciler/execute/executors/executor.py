@@ -68,8 +68,8 @@ class Interruption(Struct, frozen=True):
 
 
 class Progressing(Struct, frozen=True):
-    """``status``: the exit status once it has ended, negative for the signal that ended it. ``note``: where it runs or
-    what it waits for; ``why`` it ended, if its queue knows."""
+    """The progress of a submission. ``status``: the exit status once it has ended, negative for the signal that ended
+    it. ``note``: where it runs or what it waits for; ``why`` it ended, if its queue knows."""
 
     state: State
     status: int | None = None
@@ -82,9 +82,10 @@ class Progressing(Struct, frozen=True):
 
 
 class Capacity(Struct, frozen=True):
-    """``lock``: name of the machine's lock that allows one timed run at a time; "" if the executor ensures that.
-    ``start``: seconds that a submission may take to report its first activity. ``machine``: runs up to ``places`` of
-    its steps at a time, independently of other machines. ``lasts``: its submissions outlive the pass."""
+    """The capacity of a machine. ``lock``: name of the machine's lock that allows one timed run at a time; "" if the
+    executor ensures that. ``start``: seconds that a submission may take to report its first activity. ``machine``: runs
+    up to ``places`` of its steps at a time, independently of other machines. ``lasts``: its submissions outlive the
+    pass."""
 
     lock: str
     start: float

@@ -113,10 +113,10 @@ class JobQueue(Protocol):
 
 
 class QueueExecutor(Struct):
-    """``since``: folder of a submission → monotonic time when this process first saw it; older answers of the queue do
-    not cover it. ``submitted``: folder → this process's submission; ``unheard``: submissions that the queue did not
-    confirm, submitted again if it does not know them, since two jobs of one attempt do no harm. ``relays``: folder →
-    the relay of its progress. ``carrier``: for attempts sent to the nodes."""
+    """Runs requests as jobs of a queue. ``since``: folder of a submission → monotonic time when this process first saw
+    it; older answers of the queue do not cover it. ``submitted``: folder → this process's submission; ``unheard``:
+    submissions that the queue did not confirm, submitted again if it does not know them, since two jobs of one attempt
+    do no harm. ``relays``: folder → the relay of its progress. ``carrier``: for attempts sent to the nodes."""
 
     name: str
     paths: RepositoryPaths

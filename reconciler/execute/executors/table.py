@@ -88,7 +88,7 @@ class Executors(Struct, frozen=True):
 
     @classmethod
     def for_paths(cls, paths: RepositoryPaths, carrier: AttemptTransport | None = None) -> Self:
-        """``carrier``: for attempts whose nodes do not see their folder."""
+        """Make the executors of a repository. ``carrier``: for attempts whose nodes do not see their folder."""
         executors: list[Executor] = [LocalExecutor(), LauncherExecutor(paths)]
         executors += (QueueExecutor(name, paths, _make_queue(each.queue), carrier) for name, each in QUEUES.items())
         return cls({executor.name: LoggingExecutor(executor) for executor in executors})

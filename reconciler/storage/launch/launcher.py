@@ -16,7 +16,8 @@ Problem = tuple[str, str]  # the problem, and the fix
 
 
 class Launcher(Struct, frozen=True):
-    """``words`` before the command; none for this machine. ``python``: the interpreter there, "" for the default."""
+    """A system's launcher. ``words``: placed before the command; none for this machine. ``python``: the interpreter
+    there, "" for the default."""
 
     words: tuple[str, ...] = ()
     python: str = ""
@@ -50,7 +51,8 @@ class BareLaunch(Struct, frozen=True):
 
 
 class Started(Struct, frozen=True):
-    """``command``: the command to start. ``ending``: a command that ends any remains of it, or ()."""
+    """A command line to start. ``command``: the command to start. ``ending``: a command that ends any remains of it, or
+    ()."""
 
     command: tuple[str, ...]
     ending: tuple[str, ...] = ()

@@ -62,8 +62,8 @@ _NO_MEMORY = ("resources", "ran out of memory", "lower batch_size or streams, or
 
 
 class RayJob(Struct, frozen=True):
-    """``error``: Ray's error type; ``message``: its description. ``placed``: it had a node; ``nodes``: as the job
-    itself wrote them."""
+    """The status of a Ray job. ``error``: Ray's error type; ``message``: its description. ``placed``: it had a node;
+    ``nodes``: as the job itself wrote them."""
 
     id: str
     status: str
@@ -102,8 +102,8 @@ class RayJob(Struct, frozen=True):
 
 
 class RayQueue(Struct):
-    """``answers``: address of a dashboard → its last answer. ``addresses``: folder of a submission → address of its
-    dashboard."""
+    """Ray's queue of jobs. ``answers``: address of a dashboard → its last answer. ``addresses``: folder of a submission
+    → address of its dashboard."""
 
     answers: dict[str, LastAnswer[RayJob]] = field(default_factory=dict)
     addresses: dict[Path, str] = field(default_factory=dict)

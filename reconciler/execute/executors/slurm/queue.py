@@ -87,7 +87,8 @@ _OWN_NUMBER = "queued"  # in the folder of an attempt: the number of its own job
 
 
 class Takeover(Struct, frozen=True):
-    """``group``: of attempts that may replace each other; for ``seconds`` from the start of a job."""
+    """Rules for taking over attempts. ``group``: attempts that may replace each other; ``seconds``: limit from the
+    start of a job."""
 
     group: str
     seconds: float
@@ -144,7 +145,8 @@ _MEMBER = "array.json"  # in the folder of an attempt that is a task of an array
 
 
 class Waiting(Struct):
-    """``taken``: another thread is submitting it, or has; ``error``: the failure, if any."""
+    """An attempt that waits for submission. ``taken``: another thread is submitting it, or has; ``error``: the failure,
+    if any."""
 
     submission: Submission
     handle: Handle
@@ -153,8 +155,8 @@ class Waiting(Struct):
 
 
 class Gathering(Struct):
-    """``hand_over``: submits several members with one key, or raises for all of them. ``turn``: of the member that does
-    so."""
+    """Collects attempts for submission as an array. ``hand_over``: submits several members with one key, or raises for
+    all of them. ``turn``: lock of the member that does so."""
 
     hand_over: Callable[[Sequence[Waiting]], None]
     waiting: dict[str, list[Waiting]] = field(default_factory=dict)
@@ -251,9 +253,9 @@ _LAUNCH_FAILED = "JobLaunchFailure"  # of a job whose node did not start it, or 
 
 
 class SlurmJob(Struct, frozen=True):
-    """``nodes``: in Slurm's notation, such as n[1-4]; "" before placement. ``reason``: why it waits, or why it ended.
-    ``taken``: the status describes a step that the job took over; ``for_another``: it was cancelled for another
-    step."""
+    """The status of a Slurm job. ``nodes``: in Slurm's notation, such as n[1-4]; "" before placement. ``reason``: why
+    it waits, or why it ended. ``taken``: the status describes a step that the job took over; ``for_another``: it was
+    cancelled for another step."""
 
     id: str
     state: str
@@ -305,9 +307,9 @@ def _ask_squeue() -> dict[str, tuple[SlurmJob, ...]]:
 
 
 class SlurmQueue(Struct, dict=True):
-    """``answer``: name → its jobs. ``members``: folder of a submission → its array task; ``taken``: folder → monotonic
-    time when its takeover was first seen. ``cancelled``: number of a job → the folder for which it was cancelled.
-    ``token``: of this process's submissions."""
+    """Slurm's queue of jobs. ``answer``: name → its jobs. ``members``: folder of a submission → its array task;
+    ``taken``: folder → monotonic time when its takeover was first seen. ``cancelled``: number of a job → the folder for
+    which it was cancelled. ``token``: of this process's submissions."""
 
     answer: LastAnswer[tuple[SlurmJob, ...]] = field(default_factory=lambda: LastAnswer(_ask_squeue))
     members: dict[Path, Member | None] = field(default_factory=dict)

@@ -20,8 +20,8 @@ _SILENT = (
 
 
 class _Sbatch(SlurmExecutor):
-    """``hidden``: variables of this process that no job may see. Slurm passes on the others unchanged; given a list of
-    names to pass on, it would first start a login shell on the node."""
+    """Submits with sbatch. ``hidden``: variables of this process that no job may see. Slurm passes on the others
+    unchanged; given a list of names to pass on, it would first start a login shell on the node."""
 
     hidden: Sequence[str] = ()
 

@@ -62,7 +62,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 def find_prepared(attempt: Attempt) -> Path | None:
-    """Return the entry for what this attempt makes; None if it is not shared."""
+    """Return the entry for the files that this attempt makes; None if it is not shared."""
     intent = attempt.intent
     folder = intent.locations.get(PREPARED)
     if intent.address.kind is not Kind.DATASET or not folder or has_command(attempt):
@@ -104,7 +104,7 @@ def _find_wrong(folder: Path, expected: dict[str, str]) -> Path | None:
 
 
 def offer_prepared(attempt: Attempt, entry: Path) -> None:
-    """Share what the attempt made. If the scratch space cannot take it, nothing is lost."""
+    """Share the files that the attempt made. If the scratch space cannot take it, nothing is lost."""
     if entry.exists() or not attempt.result.is_file():
         return
     result = Result.read(attempt.result)
@@ -498,7 +498,7 @@ def _both_scored(attempt: Attempt, paths: RepositoryPaths, watch: Watch, executo
 
 
 def _scored(attempt: Attempt, paths: RepositoryPaths, watch: Watch, executors: Executors, name: str, log: Path) -> str:
-    """Score a log with the benchmark's scorer. Raises _ScorerFailedError when it fails."""
+    """Score a log with the benchmark's scorer. Raises _ScorerFailedError if it fails."""
     child = Attempt(attempt.folder / Path(name).stem, attempt.intent)
     child.output.mkdir(parents=True)
     request = make_score_request(child, paths, {"dataset": str(attempt.inputs / "dataset")}, log)

@@ -108,7 +108,7 @@ def _run(cell: Cell, name: str, record: Record, asked: Detail, files: Files) -> 
     except (LogError, ValueError) as error:
         yield claim(f"{name}: settings", Proof.CONTRADICTED, str(error))
         return
-    except KeyError as error:  # a record may come from anybody's branch
+    except KeyError as error:  # a record may come from any branch
         yield claim(f"{name}: settings", Proof.CONTRADICTED, f"the inputs that it lists lack {error}")
         return
     if record.address.kind is Kind.COMPLIANCE_TEST:  # it may be too short for LoadGen, which does not matter

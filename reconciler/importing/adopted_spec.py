@@ -128,7 +128,7 @@ def _shared(cells: list[TakenCell]) -> dict[str, str]:
 
 
 def _find_shared_settings(cells: list[TakenCell]) -> dict[str, Any]:
-    """Return the settings of a tree of ours with which all of a benchmark's cells were measured."""
+    """Return the settings in our own tree with which all of a benchmark's cells were measured."""
     first, *others = [item.measured_with for item in cells if item.source is None] or [{}]
     return {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
 

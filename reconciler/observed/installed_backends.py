@@ -17,7 +17,7 @@ PROJECT = "mlperf-reconciler"
 
 
 def list_installed() -> dict[str, str]:
-    """Return normalised distribution name → version for this interpreter's packages; for LoadGen the newer of two."""
+    """Return normalised distribution name → version for this interpreter's packages; LoadGen under its newer name."""
     found: dict[str, str] = {}
     for folder in filter(None, sys.path):
         try:

@@ -29,7 +29,7 @@ def list_accelerators(
     proc: Path = Path("/proc/driver/nvidia/gpus"), board: Path = Path("/proc/device-tree")
 ) -> list[str]:
     """Return the model names of the NVIDIA GPUs that the kernel driver lists, one entry each; or else of the GPU in a
-    Tegra chip, named after its board like in `detect`."""
+    Tegra chip, named after its board as in `detect`."""
     names = []
     for information in sorted(proc.glob("*/information")):
         for line in information.read_text(errors="replace").splitlines():

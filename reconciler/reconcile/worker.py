@@ -233,7 +233,7 @@ class Worker(Struct, dict=True):
         return list(going.values())
 
     def end_unasked(self, result: PlanResult) -> None:
-        """End what an earlier pass started, and that still runs, if no spec needs it any more."""
+        """End running attempts of earlier passes that no spec needs any more."""
         asked = {step.change.key for step in result.plan.steps}
         for key in self.under_way.keys() - asked:
             attempt = self.under_way.pop(key)

@@ -29,7 +29,7 @@ from reconciler.storage.files import try_flock
 from reconciler.storage.git_process import GitAnswer, ask
 from reconciler.storage.storage_errors import convert_storage_errors, explain_storage_error
 
-# Locks of refs left by a git of ours that was killed at the very moment when it moved the branch.
+# Locks of refs left by our own git when it was killed while moving the branch.
 #
 # git makes ``HEAD.lock`` and one for the branch, and every later commit fails until somebody removes them. Nothing in
 # them identifies their owner. They are removed if all of this is true: they were made after a git of ours began its

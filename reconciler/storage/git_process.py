@@ -65,7 +65,7 @@ _READING = (
     f"mailmap.file={os.devnull}",
     f"diff.orderFile={os.devnull}",
 )
-# Objects are those that a commit names: none is replaced, and history is what its commits record.
+# Ignore object replacements and grafts: a commit is read with its own objects and parents.
 _HONEST = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_GRAFT_FILE": os.devnull, "GIT_ATTR_NOSYSTEM": "1", "GIT_PAGER": "cat"}
 _NOWHERE, _REMOTES = "-", "file:git:http:https:ssh"  # protocols, for GIT_ALLOW_PROTOCOL
 # Settings of a clone that name a program that git runs on its way to a remote, a file to write there (cookies), or

@@ -101,7 +101,7 @@ def _marked(mark: str) -> dict[int, psutil.Process]:
 
 
 def _gone(process: psutil.Process) -> bool:
-    """Return True if the process has ended and, if it was a child of ours, was reaped."""
+    """Return True if the process has ended and, if it was our child, was reaped."""
     try:
         return os.waitpid(process.pid, os.WNOHANG)[0] == process.pid
     except ChildProcessError:

@@ -42,7 +42,7 @@ _LOOK = 0.05
 _LOOK_QUEUED = 0.25  # for a waiting job: there may be hundreds of them
 _ENDING = 60.0  # seconds beyond the grace that a cancelled job may take to end
 _MACHINES = 64  # jobs of one system at a time, if the spec sets no limit
-_ASK, _ASK_SLOWLY, _MANY = 1.0, 4.0, 100  # seconds between two questions; the longer where the answer is long
+_ASK, _ASK_SLOWLY, _MANY = 1.0, 4.0, 100  # seconds between two queries; the longer if the answer is long
 
 Told = TypeVar("Told")
 

@@ -31,7 +31,7 @@ _KILL = (
 PROGRAMS = ("docker", "podman")
 _AT_ONCE = ("--stop-timeout", "0")  # `podman rm --force` first sends a signal and waits
 _FLAGS = ("--rm", "-i", "--interactive", "--init")
-# A detached container ends with no client, and one with a terminal has no standard input whose end it could notice.
+# A detached container outlives its client, and one with a terminal cannot notice the end of its standard input.
 _UNFIT = ("-d", "--detach", "-t", "--tty", "-it", "-ti", "-id", "-di", "--name")
 
 

@@ -138,7 +138,7 @@ def read_taker(handle: Handle) -> str:
 
 # Job arrays: steps of one kind that arrive while Slurm accepts another are submitted together as one array.
 #
-# No job waits for company: the first goes alone, and those that came after it are the next array.
+# No job waits for others: the first is submitted by itself, and those that arrive after it are the next array.
 
 LARGEST = 100  # tasks of one array; Slurm takes 1001 by default
 _MEMBER = "array.json"  # in the folder of an attempt that is a task of an array

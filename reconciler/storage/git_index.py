@@ -302,7 +302,7 @@ def _remove_dead(lock: Path) -> bool:
 
 @contextlib.contextmanager
 def _is_released(note: Path) -> Iterator[bool]:
-    """Return True for a note of ours without a flock, and lock it, so that only one process removes it. An incomplete
+    """Yield True for a note of ours without a flock, and lock it, so that only one process removes it. An incomplete
     note, as after a power failure, is recognised by its name or its beginning. Raises OSError if there is none."""
     descriptor = os.open(note, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:

@@ -55,8 +55,8 @@ _READING = (
     "maintenance.auto=false",
     "gc.auto=0",
     "advice.graftFileDeprecated=false",
-    # Programs read the output, which depends on objects only: not on a commit-graph file, nor on mailmap or ignore
-    # lists, which may be endless.
+    # Programs read the output, which depends on objects only: not on a commit-graph file, nor on mailmap or order
+    # files, which may be endless.
     "core.commitGraph=false",
     "i18n.logOutputEncoding=UTF-8",
     "color.ui=false",

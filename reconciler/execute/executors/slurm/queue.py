@@ -164,7 +164,7 @@ class Gathering(Struct):
     turn: threading.Lock = field(default_factory=threading.Lock)
 
     def submit(self, key: str, submission: Submission, handle: Handle) -> None:
-        """Return once it is submitted. ``key``: equal for steps that may be tasks of one array."""
+        """Submit an attempt, and return once it is done. ``key``: equal for steps that may be tasks of one array."""
         own = Waiting(submission, handle)
         with self.guard:
             self.waiting.setdefault(key, []).append(own)

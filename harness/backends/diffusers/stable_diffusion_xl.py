@@ -33,7 +33,7 @@ from harness.errors import HarnessError
 
 TOKENS = ("input_ids", "input_ids_2")  # of the two text encoders
 LATENTS = "latents"
-# The first encoder that takes an input computes it.
+# In order of preference: the first kernel that accepts an input is used.
 ATTENTION = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 # Tokens come from the dataset, and measured images must have no watermark.
 _WITHOUT = {"tokenizer": None, "tokenizer_2": None, "add_watermarker": False}

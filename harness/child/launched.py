@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 
-LAUNCHED, PASS = "RECONCILE_LAUNCHED", "RECONCILE_PASS"  # the second names the pass, for all that it starts anywhere
+LAUNCHED, PASS = "RECONCILE_LAUNCHED", "RECONCILE_PASS"  # the second identifies the pass of a process
 _PATIENCE = 10.0  # seconds for a launcher to forward a line, if it forwards standard input
 ORPHANED = 70
 

@@ -130,7 +130,7 @@ def _find_wrong_numbers(issued: _Seen) -> Iterator[str]:
 
 def _count_issued(log: DetailLog, library: int) -> int:
     """Return an upper bound of the number of samples issued; 0 if unknown, as for a run of both modes: it issues a
-    series for each loaded set, and logs only the first set's count first."""
+    series for each loaded set, and logs the first set's count first."""
     if log.mode == LOADGEN_MODE[ACCURACY]:
         return library + min(count_padding(log), _MOST)
     if log.mode != LOADGEN_MODE[PERFORMANCE]:

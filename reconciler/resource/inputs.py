@@ -53,8 +53,8 @@ class Input(Struct, frozen=True):
 
 
 def make_key(kind: Kind, inputs: Iterable[Input]) -> str:
-    """Return the key of a resource. Values of None are omitted, so that a new field without a default makes no record
-    stale."""
+    """Return the key of a resource. Values of None are omitted, so that a new field
+    that defaults to None makes no record stale."""
     return digest_inputs(kind, {item.name: item.value for item in inputs if item.value is not None})
 
 

@@ -57,7 +57,7 @@ def explain_refusal(embargo: Embargo | None, address: str, today: date) -> str:
     ``exec:COMMAND``. The submission's own settings give the embargo:
 
         settings = desired.detail(submission.address).settings
-        why = refusal(embargo_of(settings), "s3://acme-private/objects", datetime.now(UTC).date())
+        why = explain_refusal(make_embargo(settings), "s3://acme-private/objects", datetime.now(UTC).date())
     """
     if embargo is None or not embargo.is_in_force(today) or embargo.allows(address):
         return ""

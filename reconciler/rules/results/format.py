@@ -55,9 +55,9 @@ class RunFiles(Struct, frozen=True):
 
 
 class Kept(Struct, frozen=True):
-    """Recorded run or score to be judged: its identity ``inputs``, its ``seconds`` including clock adjustments during
-    it, and its available ``files`` by artifact name; for a score also those of its accuracy run. ``started``: start of
-    the attempt, ISO. ``metrics``: of a score's bars; None for a run."""
+    """A recorded run or score to be judged: its identity ``inputs``, its duration in ``seconds``, the adjustment of the
+    machine's clock during it (``clock_set``, seconds), and its available ``files`` by artifact name; for a score also
+    those of its accuracy run. ``started``: start of the attempt, ISO. ``metrics``: of a score's bars; None for a run."""
 
     inputs: Mapping[str, object]
     seconds: float

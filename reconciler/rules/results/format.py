@@ -57,7 +57,10 @@ class RunFiles(Struct, frozen=True):
 class Kept(Struct, frozen=True):
     """A recorded run or score to be judged: its identity ``inputs``, its duration in ``seconds``, the adjustment of the
     machine's clock during it (``clock_set``, seconds), and its available ``files`` by artifact name; for a score also
-    those of its accuracy run. ``started``: start of the attempt, ISO. ``metrics``: of a score's bars; None for a run."""
+    those of its accuracy run.
+
+    ``started``: start of the attempt, ISO. ``metrics``: of a score's bars; None for a run.
+    """
 
     inputs: Mapping[str, object]
     seconds: float
